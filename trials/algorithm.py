@@ -1,0 +1,145 @@
+"""What an algorithm is: hyperparameters as fields, and the hooks of a round.
+
+    class FedProx(FedAvg):
+        mu: float = real(0.01, low=1e-4, high=1, log=True)
+        def direction(self, w, g, start):
+            return g + self.mu * (w - start)
+
+is all that FedProx is. An algorithm is a frozen dataclass; its fields are its hyperparameters, the
+keys of its search space and the params that are recorded. Its state is a dict of tensors and
+`ClientRows`, and is everything that survives a round. What a round does is ordinary code in `round`,
+written with the services of `trials.engine.Federation`: select clients, broadcast, train, take a
+gradient, upload. The engine counts work and bytes in those services and never asks which algorithm
+it runs.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from torch import Tensor
+
+from trials.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from trials.engine import Federation
+
+State = dict[str, Any]
+"""Tensors and `ClientRows` by name."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Where a hyperparameter is searched: an interval, or `choices`; `when` it exists at all.
+
+    `when` maps another hyperparameter to the value under which this one exists.
+    """
+
+    type: str
+    low: float | None = None
+    high: float | None = None
+    log: bool = False
+    choices: tuple[Any, ...] | None = None
+    when: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.choices is not None:
+            if not self.choices:
+                raise UserError("choices must not be empty")
+            return
+        if self.low is None or self.high is None:
+            raise UserError("a range needs low and high, or choices")
+        if self.low > self.high:
+            raise UserError(f"low <= high must hold, but got low={self.low:g}, high={self.high:g}")
+        if self.log and self.low <= 0:
+            raise UserError(f"low > 0 must hold on a log scale, but got low={self.low:g}")
+
+    def check(self, name: str, value: Any) -> Any:
+        """The value as its type; raises `UserError` when it is of another type or no choice.
+
+        The interval bounds the search, not what a person may ask for.
+        """
+        if self.choices is not None:
+            if value not in self.choices:
+                raise UserError(
+                    f"{name} is {value!r}, but must be one of {', '.join(map(str, self.choices))}"
+                )
+            return value
+        whole = self.type == "int"
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or (whole and value != int(value)):
+            raise UserError(f"{name} is {value!r}, but must be a {'whole ' * whole}number")
+        return int(value) if whole else float(value)
+
+
+def real(default: float, low: float, high: float, log: bool = False, when: Any = None) -> Any:
+    """A real hyperparameter searched in [low, high]."""
+    return dataclasses.field(
+        default=default, metadata={"range": Range("float", low, high, log, when=when)}
+    )
+
+
+def choice(default: Any, choices: tuple[Any, ...], when: Any = None) -> Any:
+    """A hyperparameter that is one of `choices`."""
+    return dataclasses.field(
+        default=default, metadata={"range": Range("choice", choices=choices, when=when)}
+    )
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """Base of all algorithms: the learning rate, which every algorithm searches over the same range.
+
+    `paper` names the source; the first line of a class's docstring is its summary.
+    """
+
+    paper: ClassVar[str] = ""
+    refuses: ClassVar[Mapping[str, str]] = {}
+    """Common settings it cannot honour: `setting=value` -> why, e.g. `{"init=own": "..."}`."""
+
+    lr: float = real(0.1, low=1e-3, high=1.0, log=True)
+
+    def init(self, fed: "Federation") -> State:
+        """The state before round 1."""
+        raise NotImplementedError
+
+    def round(self, state: State, fed: "Federation") -> State:
+        """One round: the state after it."""
+        raise NotImplementedError
+
+    def scored(self, state: State) -> dict[str, Tensor]:
+        """The models (d,) that are evaluated, by name; the first one is ranked."""
+        raise NotImplementedError
+
+    @classmethod
+    def ranges(cls) -> dict[str, Range]:
+        """The search range of each hyperparameter."""
+        return {f.name: f.metadata["range"] for f in dataclasses.fields(cls)}
+
+    @classmethod
+    def configured(cls, params: Mapping[str, Any]) -> "Algorithm":
+        """The algorithm with these hyperparameters, defaults for the rest.
+
+        Raises `UserError` for an unknown name, a value of the wrong type, or a hyperparameter that
+        does not exist under the others.
+        """
+        ranges = cls.ranges()
+        for name in params:
+            if name not in ranges:
+                raise unknown("hyperparameter", name, ranges)
+        made = cls(**{name: ranges[name].check(name, value) for name, value in params.items()})
+        for name in params:
+            if name not in made.params():
+                needs = ", ".join(f"{k}={v}" for k, v in (ranges[name].when or {}).items())
+                raise UserError(f"{name} exists only when {needs}")
+        return made
+
+    def params(self) -> dict[str, Any]:
+        """The hyperparameters that exist under each other's values."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {
+            name: values[name]
+            for name, spec in self.ranges().items()
+            if all(values[k] == v for k, v in (spec.when or {}).items())
+        }

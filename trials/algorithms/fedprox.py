@@ -1,0 +1,24 @@
+"""FedProx: FedAvg with a proximal term that keeps clients near where they started."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from trials.algorithm import real
+from trials.algorithms.fedavg import FedAvg
+
+
+@dataclass(frozen=True)
+class FedProx(FedAvg):
+    """h_k(v; w) = F_k(v) + (mu / 2) |v - w|^2: a step follows g + mu (v - w). mu = 0 is FedAvg.
+
+    Li et al. 2020, Algorithm 2; FOLB (3). Partial work is kept. State and floats as FedAvg.
+    """
+
+    paper = "Li et al. 2020"
+
+    mu: float = real(0.01, low=1e-4, high=1.0, log=True)
+
+    def direction(self, w: Tensor, g: Tensor, start: Tensor) -> Tensor:
+        """Gradient of h_k on the minibatch."""
+        return g + self.mu * (w - start)

@@ -1,0 +1,49 @@
+"""FOLB: local models weighted by how well their gradients agree with the mean gradient."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from trials.algorithm import State, choice, real
+from trials.algorithms.fedprox import FedProx
+from trials.engine import Federation
+
+
+@dataclass(frozen=True)
+class FOLB(FedProx):
+    """w <- w + sum_S (I_k / sum_S |I_j|) delta_k on FedProx, delta_k = w_k - w.
+
+    FOLB with one set of devices. With g_k = grad F_k(w) on the full local data, G = mean_S g_k:
+
+    - variant `plain` (13): I_k = <g_k, G>;
+    - variant `heterogeneity` (18): I_k = <g_k, G> - psi gamma_k |G|^2, where
+      gamma_k = |grad h_k(w_k; w)| / |grad F_k(w)| tells how inexactly the device solved its problem
+      (0 where grad F_k(w) = 0, since such a device has nothing to solve). psi = 0 is `plain`.
+
+    Readings: g_k is the full local gradient, one extra pass (settings.md 3, item 7). Devices are
+    selected as in every other algorithm of the study. If all I_k = 0 the server keeps w. Weights do
+    not depend on sample counts. Large psi can turn all I_k negative and so reverse the update, as
+    printed; no guard is added. State: `w` (d,). Floats: K d down, 2 K d (+ K under (18)) up.
+    """
+
+    paper = "FOLB"
+    refuses = {"init=own": "gradients are compared at one common model w"}
+
+    variant: str = choice("plain", ("plain", "heterogeneity"))
+    psi: float = real(1.0, low=0.1, high=100.0, log=True, when={"variant": "heterogeneity"})
+
+    def aggregate(
+        self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
+    ) -> State:
+        """(13) or (18)."""
+        g = fed.upload(ids, fed.gradient(ids, start))
+        mean = g.mean(0)
+        agreement = g @ mean
+        if self.variant == "heterogeneity":
+            left = self.direction(local, fed.gradient(ids, local), start).norm(dim=1)
+            gamma = fed.upload(ids, (left / g.norm(dim=1)).nan_to_num(0.0, posinf=0.0))
+            agreement = agreement - self.psi * gamma * (mean @ mean)
+        total = agreement.abs().sum()
+        delta = fed.upload(ids, local) - start
+        p = agreement / total if total > 0 else agreement
+        return {**state, "w": state["w"] + p @ delta}

@@ -1,0 +1,100 @@
+"""Samples dealt to clients: splits first, then the heterogeneity level."""
+
+import warnings
+import zlib
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from trials import randomness
+from trials.datasets import Dataset
+from trials.errors import UserError
+from trials.heterogeneity import Heterogeneity
+from trials.settings import Settings
+
+Array = npt.NDArray[Any]
+DEFAULT_CLIENTS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class FederatedData:
+    """A data set and who holds what. All ids index `dataset.x`.
+
+    `train` lists the training ids client after client; client k's are
+    `train[offsets[k]:offsets[k + 1]]`. `val` and `test` are pooled.
+    """
+
+    dataset: Dataset
+    train: Array
+    offsets: Array
+    val: Array
+    test: Array
+
+    @property
+    def clients(self) -> int:
+        """Number of clients n."""
+        return len(self.offsets) - 1
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Training samples m_k of each client, (n,)."""
+        return np.diff(self.offsets)
+
+    @lru_cache(maxsize=1)  # noqa: B019 - one data set and device at a time
+    def tensors(self, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """x and y on a device; made once, and without a copy where x already is what is asked for."""
+        with warnings.catch_warnings():
+            # Arrays that processes share are read-only, and so is what is done with these tensors.
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+            x, y = torch.from_numpy(self.dataset.x), torch.from_numpy(self.dataset.y)
+        return x.to(device, dtype), y.to(device)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A checksum of samples, splits and owners: equal only if every client holds the same."""
+        crc = 0
+        for array in (
+            self.dataset.x,
+            self.dataset.y,
+            self.train,
+            self.offsets,
+            self.val,
+            self.test,
+        ):
+            crc = zlib.crc32(np.ascontiguousarray(array).tobytes(), crc)
+        return f"{crc:08x}"
+
+
+def deal(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings) -> FederatedData:
+    """Split, then deal. Test ids are the data set's; validation is a share of the others, drawn
+    per client where data are born on clients; the rest is dealt to clients.
+
+    Raises `UserError` when the level cannot be had with these data and this number of clients.
+    """
+    test = np.flatnonzero(dataset.test)
+    ids = np.flatnonzero(~dataset.test)
+    rng = randomness.generator("validation", settings.data_seed)
+    order = rng.permutation(ids)
+    owner = np.zeros(len(ids), int) if dataset.client is None else dataset.client[order]
+    validation = np.zeros(len(order), bool)
+    for k in np.unique(owner):
+        mine = np.flatnonzero(owner == k)
+        validation[mine[: int(len(mine) * settings.val_fraction)]] = True
+    val, train = np.sort(order[validation]), np.sort(order[~validation])
+    owners = None if dataset.client is None else dataset.client[train]
+    natural = None if owners is None else len(np.unique(owners))
+    clients = settings.clients or natural or DEFAULT_CLIENTS
+    rng = randomness.generator("partition", settings.partition_seed)
+    parts = heterogeneity.partition.deal(dataset.y[train], clients, owners, rng)
+    sizes = [len(part) for part in parts]
+    if min(sizes) == 0:
+        raise UserError(
+            f"heterogeneity {heterogeneity.name}: client {sizes.index(0)} gets no sample"
+        )
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return FederatedData(dataset, train[np.concatenate(parts)], offsets, val, test)

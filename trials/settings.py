@@ -1,0 +1,53 @@
+"""The settings every algorithm of a study shares: what DESIGN calls "what is shared"."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Positive = Annotated[int, Field(ge=1)]
+
+
+class Settings(BaseModel):
+    """How one federation is run, apart from its algorithm, data, model and heterogeneity.
+
+    Local work is `local_steps` minibatches when given, else `local_epochs` passes over the client's
+    data; a heterogeneity level with `+system(...)` replaces both. The three seeds are separate:
+    `data_seed` is what a generated data set (or its test split) is, `partition_seed` how samples
+    reach clients; the seed of a run itself is not a setting.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rounds: Positive = 50
+    clients: Positive | None = Field(
+        None, description="default: 20, or as many as the data set has"
+    )
+    participation: Annotated[float, Field(gt=0, le=1)] = 0.5
+    batch_size: Positive | Literal["full"] = 32
+    local_epochs: Positive = 1
+    local_steps: Positive | None = None
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    init: Literal["common", "own", "zeros"] = "common"
+    aggregation: Literal["samples", "plain"] = "samples"
+    val_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.1
+    dtype: Literal["float32", "float64"] = "float32"
+    execution: Literal["batched", "sequential"] | None = Field(
+        None, description="default: what is faster for the model on the device"
+    )
+    eval_every: Positive | None = Field(None, description="rounds; default: a tenth of all rounds")
+    data_seed: Annotated[int, Field(ge=0)] = 0
+    partition_seed: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _evaluations(self) -> "Settings":
+        if self.eval_every is not None and self.eval_every > self.rounds:
+            raise ValueError(
+                f"eval_every <= rounds must hold, but got {self.eval_every} > {self.rounds}"
+            )
+        return self
+
+    @property
+    def evaluation_gap(self) -> int:
+        """Rounds between two evaluations; the last round is always evaluated."""
+        return self.eval_every or max(1, self.rounds // 10)

@@ -1,0 +1,101 @@
+"""A trial as a Ray Tune trainable whose actor is reused for the next one."""
+
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+from ray import tune
+
+from trials.datasets import Task
+from trials.engine import Simulation, score
+from trials.federated_data import FederatedData
+from trials.trial import TrialSpec, deal_data, simulate
+
+REPORT_SECONDS = 1.0
+"""A step ends at the first evaluation after this long: a Tune report costs more than many rounds."""
+
+
+class FederatedTrial(tune.Trainable):
+    """Runs the trial that its config holds under `trial` (a `TrialSpec` as a dict).
+
+    `config["stops"]` are rounds at which a scheduler wants to decide, so that each is the last of a
+    step; when a step ends besides that depends on time and changes no number. A result has `round`,
+    `val_score`, `status` (running | finished | diverged | failed), `done`, the new `history`
+    entries, `fingerprint`, and `error` when it failed. An exception does not raise: it would cost
+    the actor.
+    """
+
+    def setup(self, config: dict[str, Any], datasets: dict[str, Any] | None = None) -> None:
+        """`datasets` maps `TrialSpec.dataset_key` to a data set in Ray's object store."""
+        self._datasets = datasets or {}
+        self._data: dict[str, FederatedData] = {}
+        self.reset_config(config)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Take over another trial; data that are already dealt stay."""
+        self._simulation: Simulation | None = None
+        self._reported = 0
+        self._spec = TrialSpec(**new_config["trial"])
+        self._stops = set(new_config["stops"])
+        self._device, self._threads = new_config["device"], new_config["threads"]
+        return True
+
+    def step(self) -> dict[str, Any]:
+        """The rounds up to the next report."""
+        try:
+            return self._step()
+        except Exception:
+            return {
+                "status": "failed",
+                "error": traceback.format_exc(),
+                "done": True,
+                "history": [],
+            }
+
+    def _step(self) -> dict[str, Any]:
+        simulation, started = self._started(), time.monotonic()
+        while not simulation.finished:
+            entry = simulation.advance()
+            if entry["round"] in self._stops or time.monotonic() - started > REPORT_SECONDS:
+                break
+        news = simulation.history[self._reported :]
+        self._reported = len(simulation.history)
+        status = "diverged" if simulation.diverged else "finished"
+        return {
+            "round": simulation.fed.round,
+            "val_score": score(simulation.history, f"val_{self._task.metric}"),
+            "status": status if simulation.finished else "running",
+            "done": simulation.finished,
+            "history": news,
+            "fingerprint": simulation.fed.data.fingerprint,
+        }
+
+    @property
+    def _task(self) -> Task:
+        return self._dealt().dataset.task
+
+    def _started(self) -> Simulation:
+        if self._simulation is None:
+            self._simulation = simulate(self._spec, self._dealt(), self._device, self._threads)
+        return self._simulation
+
+    def _dealt(self) -> FederatedData:
+        key = self._spec.data_key
+        if key not in self._data:
+            dataset = ray.get(self._datasets[self._spec.dataset_key])
+            self._data = {key: deal_data(self._spec, dataset)}
+        return self._data[key]
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Write the simulation's state: tensors and plain values, nothing that runs code on load."""
+        torch.save(self._started().save(), Path(checkpoint_dir) / "state.pt")
+
+    def load_checkpoint(self, checkpoint: str | dict[str, Any] | None) -> None:
+        """Continue from a checkpoint directory; a resumed run equals an uninterrupted one."""
+        assert isinstance(checkpoint, str)
+        saved = torch.load(Path(checkpoint) / "state.pt", weights_only=True)
+        self._started().load(saved)
+        self._reported = len(self._started().history)

@@ -1,0 +1,126 @@
+"""One trial, as data: everything that decides its numbers, checked and made runnable."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from pydantic import BaseModel, ConfigDict
+
+from trials import algorithms, datasets, heterogeneity, models
+from trials.algorithm import Algorithm
+from trials.datasets import Dataset
+from trials.engine import Federation, Simulation
+from trials.errors import UserError
+from trials.federated_data import FederatedData, deal
+from trials.models import Model
+from trials.settings import Settings
+
+
+class TrialSpec(BaseModel):
+    """The whole input of a run: equal specs give equal bits on equal machines and versions."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    algorithm: str
+    params: dict[str, Any]
+    dataset: str
+    model: str
+    heterogeneity: str
+    settings: Settings
+    seed: int
+
+    def configured(self) -> Algorithm:
+        """The algorithm with its hyperparameters; raises `UserError` when it refuses a setting."""
+        cls = algorithms.resolve(self.algorithm)
+        refuse(self.algorithm, cls, self.settings)
+        return cls.configured(self.params)
+
+    @property
+    def dataset_key(self) -> str:
+        """What identifies the loaded data set."""
+        return f"{self.dataset}|{self.settings.data_seed}|{self.settings.clients}"
+
+    @property
+    def data_key(self) -> str:
+        """What identifies the data set dealt to clients."""
+        level = self.heterogeneity.split("+")[0]
+        s = self.settings
+        return f"{self.dataset_key}|{level}|{s.val_fraction}|{s.partition_seed}"
+
+
+def canonical(
+    algorithm: str,
+    params: dict[str, Any],
+    dataset: str,
+    model: str,
+    heterogeneity_name: str,
+    settings: Settings,
+    seed: int,
+) -> TrialSpec:
+    """A spec whose names have their canonical spelling and whose params are all there.
+
+    Raises `UserError` for the first thing that is wrong.
+    """
+    configured = algorithms.resolve(algorithm).configured(params)
+    return TrialSpec(
+        algorithm=algorithms.canonical(algorithm),
+        params=configured.params(),
+        dataset=datasets.canonical(dataset),
+        model=models.canonical(model),
+        heterogeneity=heterogeneity.parse(heterogeneity_name).name,
+        settings=settings,
+        seed=seed,
+    )
+
+
+def refuse(name: str, cls: type[Algorithm], settings: Settings) -> None:
+    """Raise `UserError` when an algorithm cannot honour one of the settings."""
+    given = {f"{key}={value}" for key, value in settings.model_dump().items()}
+    for setting in sorted(given & set(cls.refuses)):
+        raise UserError(f"{name} cannot run with {setting}: {cls.refuses[setting]}")
+
+
+def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
+    """The data set of a spec, from files under `root` where it has files."""
+    return datasets.parse(spec.dataset).load(spec.settings.data_seed, spec.settings.clients, root)
+
+
+def deal_data(spec: TrialSpec, dataset: Dataset) -> FederatedData:
+    """The data set dealt to clients as the spec says."""
+    return deal(dataset, heterogeneity.parse(spec.heterogeneity), spec.settings)
+
+
+def fit_model(spec: TrialSpec, dataset: Dataset) -> Model:
+    """The model of a spec, for the data set's shape; raises `UserError` when it does not fit."""
+    return Model(models.parse(spec.model), dataset.shape, dataset.classes)
+
+
+def simulate(
+    spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int = 1
+) -> Simulation:
+    """A simulation at round 0. One thread by default, so that the bits do not depend on the load."""
+    torch.set_num_threads(threads)
+    fed = Federation(
+        data,
+        fit_model(spec, data.dataset),
+        heterogeneity.parse(spec.heterogeneity),
+        spec.settings,
+        spec.seed,
+        torch.device(device),
+    )
+    return Simulation(spec.configured(), fed)
+
+
+def run(
+    spec: TrialSpec,
+    root: str | None = None,
+    device: str = "cpu",
+    on_evaluation: Callable[[dict[str, float]], None] = lambda entry: None,
+) -> tuple[Simulation, FederatedData]:
+    """Load, deal and run to the end, without Ray."""
+    data = deal_data(spec, load_dataset(spec, root))
+    simulation = simulate(spec, data, device)
+    on_evaluation(simulation.history[0])
+    while not simulation.finished:
+        on_evaluation(simulation.advance())
+    return simulation, data

@@ -1,0 +1,20 @@
+"""`torchvision`, importable beside a CPU-only torch.
+
+torchvision registers fakes for its compiled operators `nms` and `qnms` at import and fails when the
+compiled library did not load. Only its data sets and models are used here, so in that case the two
+operators get a schema (and no implementation), which is all that import asks for.
+"""
+
+import torch
+
+try:
+    import torchvision
+except RuntimeError as error:
+    if "torchvision::" not in str(error):
+        raise
+    _library = torch.library.Library("torchvision", "FRAGMENT")
+    _library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    _library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    import torchvision
+
+__all__ = ["torchvision"]
