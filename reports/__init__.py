@@ -1,0 +1,1 @@
+"""What came out: leaderboards made of recorded runs. Reads records, never trains; no torch."""

@@ -1,0 +1,1 @@
+"""Drives studies: command line, Ray Tune, Optuna, MLflow."""

@@ -1,0 +1,163 @@
+"""A leaderboard as text: a table for the terminal, CSV, Markdown, LaTeX."""
+
+import csv
+import io
+from collections.abc import Callable, Mapping
+from itertools import groupby
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from reports.leaderboard import Leaderboard, Row
+
+Columns = list[tuple[str, Callable[[Row], str]]]
+
+
+def render(board: Leaderboard, form: str) -> str:
+    """`csv`, `md` or `latex`."""
+    return {"csv": _csv, "md": _markdown, "latex": _latex}[form](board)
+
+
+FORMATS = ("table", "json", "csv", "md", "latex")
+
+
+def table(board: Leaderboard) -> Group:
+    """For the terminal: one table a group; bold is the best and what is within its noise."""
+    parts: list[Any] = []
+    for _, members in groupby(board.rows, key=lambda row: row.group):
+        rows = list(members)
+        shown = Table(title=Text(_title(rows[0], board)), title_justify="left", title_style="bold")
+        columns = _columns(board)
+        for name, _ in columns:
+            shown.add_column(name, justify="left" if name in ("algorithm", "tuned") else "right")
+        for row in rows:
+            style = "bold" if _among_best(row) else None
+            shown.add_row(*(cell(row) for _, cell in columns), style=style)
+        parts += [shown, Text(_verdict(rows)), Text()]
+    return Group(*parts)
+
+
+def _columns(board: Leaderboard) -> Columns:
+    columns: Columns = [
+        ("#", lambda row: "-" if row.rank is None else str(row.rank)),
+        ("algorithm", lambda row: row.algorithm),
+        (board.metric.replace("_", " "), _mean),
+        ("behind the best", _behind),
+        (
+            "seeds",
+            lambda row: f"{row.seeds}" + f" ({row.failed_seeds} diverged)" * bool(row.failed_seeds),
+        ),
+    ]
+    if board.target is not None:
+        columns.append((f"rounds to {board.target:g}", _to_target))
+    return [
+        *columns,
+        ("client steps", lambda row: f"{row.client_steps:,.0f}"),
+        ("MB up", lambda row: f"{row.uploaded_bytes / 1e6:.2f}"),
+        ("trials", lambda row: str(row.trials)),
+        ("tuned", lambda row: _params(row.params)),
+    ]
+
+
+def _verdict(rows: list[Row]) -> str:
+    """Which differences are larger than the seeds' noise and which are not."""
+    best = rows[0].algorithm
+    noise = [row.algorithm for row in rows[1:] if row.within_noise]
+    clear = [row.algorithm for row in rows[1:] if row.within_noise is False]
+    parts = []
+    if clear:
+        parts.append(f"{best} is ahead of {', '.join(clear)} by more than the seeds' noise")
+    if noise:
+        parts.append(f"its lead over {', '.join(noise)} is within the noise")
+    if not parts:
+        return "Too few algorithms or seeds to tell differences from noise."
+    text = "; ".join(parts)
+    return text[0].upper() + text[1:] + "." if not clear else text + "."
+
+
+def _among_best(row: Row) -> bool:
+    return row.behind == 0 or bool(row.within_noise)
+
+
+def _title(row: Row, board: Leaderboard) -> str:
+    return f"{row.dataset} · {row.model} · {row.heterogeneity}   ({row.sweep}, {board.protocol})"
+
+
+def _mean(row: Row) -> str:
+    if row.ci_low is None or row.ci_high is None:
+        return f"{row.mean:.4f}"
+    return f"{row.mean:.4f} ± {(row.ci_high - row.ci_low) / 2:.4f}"
+
+
+def _behind(row: Row) -> str:
+    if row.behind_low is None or row.behind_high is None:
+        return "" if row.behind == 0 else f"{row.behind:.4f}"
+    return f"{row.behind:.4f} [{row.behind_low:.4f}, {row.behind_high:.4f}]" + " ≈" * bool(
+        row.within_noise
+    )
+
+
+def _to_target(row: Row) -> str:
+    if row.rounds_to_target is None:
+        return "never"
+    share = "" if row.reached_share == 1 else f" ({row.reached_share:.0%} of seeds)"
+    return f"{row.rounds_to_target:.0f}{share}"
+
+
+def _params(params: Mapping[str, Any]) -> str:
+    return " ".join(
+        f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in params.items()
+    )
+
+
+def _csv(board: Leaderboard) -> str:
+    rows = [{**row, "params": _params(row["params"])} for row in board.as_dict()["rows"]]
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0]) if rows else ["algorithm"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _markdown(board: Leaderboard) -> str:
+    parts = []
+    for _, members in groupby(board.rows, key=lambda row: row.group):
+        rows, columns = list(members), _columns(board)
+        lines = [[name for name, _ in columns], ["---"] * len(columns)]
+        lines += [[cell(row).replace("|", "\\|") for _, cell in columns] for row in rows]
+        parts.append(f"**{_title(rows[0], board)}**\n")
+        parts += ["| " + " | ".join(line) + " |" for line in lines]
+        parts.append(f"\n{_verdict(rows)}\n")
+    return "\n".join(parts)
+
+
+def _latex(board: Leaderboard) -> str:
+    """A tabular with booktabs rules; best bold, second best underlined, per group."""
+    lines = [
+        "% needs \\usepackage{booktabs}",
+        "\\begin{tabular}{llllr}",
+        "\\toprule",
+        "Data set & Heterogeneity & Algorithm & "
+        + _escape(board.metric.replace("_", " "))
+        + " & Rank \\\\",
+        "\\midrule",
+    ]
+    for _, members in groupby(board.rows, key=lambda row: row.group):
+        for row in members:
+            value = _mean(row).replace("±", "$\\pm$")
+            marks = {1: "\\textbf{%s}", 2: "\\underline{%s}"}
+            value = marks.get(row.rank or 0, "%s") % value
+            cells = [_escape(row.dataset), _escape(row.heterogeneity), _escape(row.algorithm)]
+            lines.append(" & ".join([*cells, value, str(row.rank or "--")]) + " \\\\")
+        lines.append("\\midrule")
+    if lines[-1] == "\\midrule":
+        lines.pop()
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+
+
+def _escape(text: str) -> str:
+    for char in "&%$#_{}":
+        text = text.replace(char, "\\" + char)
+    return text

@@ -1,0 +1,30 @@
+"""What a trial reported, as the journal keeps it."""
+
+from dataclasses import dataclass, field
+
+from suite.search import End
+
+
+@dataclass
+class Outcome:
+    """How a trial ended: finished, pruned, diverged or failed, and its whole history.
+
+    `intermediates` maps round to validation score. Only `end` of it reaches the search.
+    """
+
+    status: str = "failed"
+    history: list[dict[str, float]] = field(default_factory=list)
+    intermediates: dict[int, float] = field(default_factory=dict)
+    fingerprint: str = ""
+    error: str = ""
+    seconds: float = 0.0
+
+    @property
+    def value(self) -> float | None:
+        """The last validation score."""
+        return self.intermediates[max(self.intermediates)] if self.intermediates else None
+
+    @property
+    def end(self) -> End:
+        """What the search may know: validation scores."""
+        return End(self.status, self.value, self.intermediates)

@@ -1,0 +1,286 @@
+"""MLflow: what is recorded, by the driver alone, and how it is read back.
+
+The names of tags, params and metrics are a contract (README, "What is recorded").
+"""
+
+import contextlib
+import importlib.metadata
+import json
+import logging
+import math
+import os
+import queue
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+from suite.outcome import Outcome
+from trials.errors import UserError
+from trials.trial import TrialSpec
+
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("DO_NOT_TRACK", "true")
+
+from mlflow.entities import Metric, Param, Run, RunTag
+from mlflow.exceptions import MlflowException
+from mlflow.tracking import MlflowClient
+
+for _name in ("alembic", "mlflow", "mlflow.store.db.utils"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
+
+PREFIX = "suite."
+_NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "lustre", "beegfs", "gpfs", "fuse.sshfs"}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run as it was recorded; tags without their `suite.` prefix."""
+
+    run_id: str
+    tags: dict[str, str]
+    params: dict[str, str]
+    metrics: dict[str, float]
+
+
+class Store:
+    """One MLflow tracking store: a SQLite file under the storage root, or a server.
+
+    Raises `UserError` when the folder cannot be written or nobody answers at the URI.
+    """
+
+    def __init__(self, tracking_uri: str | None, storage: Path) -> None:
+        self.uri = tracking_uri or sqlite_uri(storage)
+        self._artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
+        with _patience(1, 5):
+            try:
+                self.client = MlflowClient(self.uri)
+                self.client.search_experiments(max_results=1)
+            except Exception as error:
+                reason = str(error).splitlines()[0][:300]
+                raise UserError(f"tracking store {self.uri} does not answer: {reason}") from None
+
+    def experiment(self, study: str) -> str:
+        """The id of a study's experiment, made when there is none."""
+        found = self.client.get_experiment_by_name(study)
+        if found is not None:
+            return str(found.experiment_id)
+        return str(self.client.create_experiment(study, artifact_location=self._artifacts))
+
+    def create(
+        self,
+        experiment: str,
+        name: str,
+        tags: Mapping[str, Any],
+        parent: str | None = None,
+        seconds: float = 0.0,
+    ) -> str:
+        """Start a run that began `seconds` ago; its id."""
+        all_tags = {PREFIX + k: str(v) for k, v in tags.items() if v is not None}
+        if parent:
+            all_tags["mlflow.parentRunId"] = parent
+        began = int((time.time() - seconds) * 1000)
+        run = self.client.create_run(experiment, began, tags=all_tags, run_name=name)
+        return str(run.info.run_id)
+
+    def log(
+        self,
+        run_id: str,
+        params: Mapping[str, Any] | None = None,
+        history: list[dict[str, float]] | None = None,
+        tags: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Params, tags, and metrics with step = round, in one batch; what is not finite is left out."""
+        now = int(time.time() * 1000)
+        metrics = [
+            Metric(key, float(value), now, int(entry["round"]))
+            for entry in history or []
+            for key, value in entry.items()
+            if key != "round" and math.isfinite(value)
+        ]
+        self.client.log_batch(
+            run_id,
+            metrics=metrics,
+            params=[Param(k, str(v)) for k, v in (params or {}).items()],
+            tags=[RunTag(PREFIX + k, str(v)) for k, v in (tags or {}).items()],
+        )
+
+    def set_status(self, run_id: str, status: str) -> None:
+        """RUNNING, or one of MLflow's terminal states, which also sets the end time."""
+        if status == "RUNNING":
+            self.client.update_run(run_id, status=status)
+        else:
+            self.client.set_terminated(run_id, status)
+
+    def find(self, **tags: str) -> list[Record]:
+        """Runs with these tags in all experiments, oldest first."""
+        wanted = [str(e.experiment_id) for e in self.client.search_experiments()]
+        where = " and ".join(f"tags.`{PREFIX}{k}` = '{_quoted(v)}'" for k, v in tags.items())
+        found: list[Run] = []
+        token: str | None = None
+        while True:
+            page = self.client.search_runs(
+                wanted,
+                where,
+                max_results=1000,
+                order_by=["attributes.start_time"],
+                page_token=token,
+            )
+            found += page
+            token = page.token
+            if not token:
+                return [_record(run) for run in found]
+
+    def get(self, run_id: str) -> Record:
+        """One run; raises `UserError` when there is none."""
+        try:
+            return _record(self.client.get_run(run_id))
+        except MlflowException:
+            raise UserError(f"there is no run {run_id!r} in {self.uri}") from None
+
+    def history(self, run_id: str, metric: str) -> list[tuple[int, float]]:
+        """(round, value) of a metric, in order of rounds."""
+        return sorted((m.step, m.value) for m in self.client.get_metric_history(run_id, metric))
+
+    def delete(self, run_id: str) -> None:
+        """Remove a half-written run."""
+        self.client.delete_run(run_id)
+
+
+def open_existing(tracking_uri: str | None, storage: Path) -> Store:
+    """The store for reading; raises `UserError` when there is none yet."""
+    if tracking_uri is None and not (storage / "mlflow.db").exists():
+        raise UserError(
+            f"there is no store {storage / 'mlflow.db'} yet: run `suite sweep quickstart`, "
+            "or name another place with --storage or --tracking-uri"
+        )
+    return Store(tracking_uri, storage)
+
+
+def sqlite_uri(storage: Path) -> str:
+    """The default store: `mlflow.db` under the storage root, on a local disk."""
+    kind = _file_system(storage.resolve())
+    if kind in _NETWORK_FILE_SYSTEMS:
+        raise UserError(
+            f"{storage} is on a network file system ({kind}), where SQLite loses data. "
+            "Choose a local --storage, or start a server and pass --tracking-uri."
+        )
+    return f"sqlite:///{storage.resolve() / 'mlflow.db'}"
+
+
+class Recorder:
+    """Writes ended trials to MLflow in a thread of its own, so that no trial waits for the store.
+
+    A write that fails is tried again until it succeeds; `write` must therefore be repeatable.
+    """
+
+    def __init__(self, write: Any, failed: Any) -> None:
+        self._write, self._failed = write, failed
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._stop = threading.Event()
+        self._thread.start()
+
+    def put(self, item: Any) -> None:
+        """Record this when its turn comes."""
+        self._queue.put(item)
+
+    def close(self, patience: float | None = None) -> bool:
+        """Wait until all is written, at most `patience` seconds; whether it is."""
+        self._queue.put(None)
+        self._thread.join(patience)
+        self._stop.set()
+        return not self._thread.is_alive()
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not None:
+            pause = 0.5
+            while not self._stop.is_set():
+                try:
+                    self._write(item)
+                    break
+                except Exception as error:
+                    self._failed(error)
+                    self._stop.wait(pause)
+                    pause = min(pause * 2, 10)
+
+
+def spec_params(spec: TrialSpec) -> dict[str, Any]:
+    """The params of a run: the algorithm's fields and the shared settings."""
+    settings = {k: v for k, v in spec.settings.model_dump().items() if v is not None}
+    return {**settings, **spec.params}
+
+
+def run_tags(kind: str, spec: TrialSpec, outcome: Outcome) -> dict[str, Any]:
+    """The tags of a run that ran a trial; `spec` alone is enough to replay it."""
+    return {
+        "kind": kind,
+        "seed": spec.seed,
+        "status": outcome.status,
+        "partition_fingerprint": outcome.fingerprint,
+        "spec": dumps(spec.model_dump(mode="json")),
+        "error": outcome.error[-5000:] or None,
+        **versions(),
+    }
+
+
+@cache
+def versions() -> dict[str, str]:
+    """What numbers depend on besides the spec: versions, and the commit of a source checkout."""
+    found = {
+        "version": importlib.metadata.version("suite-fl"),
+        "torch_version": importlib.metadata.version("torch"),
+    }
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        found["git_commit"] = done.stdout.strip()
+    return found
+
+
+def dumps(value: Any) -> str:
+    """Compact JSON, keys sorted."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _record(run: Run) -> Record:
+    tags = {k.removeprefix(PREFIX): v for k, v in run.data.tags.items() if k.startswith(PREFIX)}
+    tags["run_status"] = run.info.status
+    tags["experiment_id"] = run.info.experiment_id
+    return Record(run.info.run_id, tags, dict(run.data.params), dict(run.data.metrics))
+
+
+def _quoted(value: str) -> str:
+    return value.replace("'", "\\'")
+
+
+def _file_system(path: Path) -> str:
+    """The type of the file system a path is on, as the kernel names it; "" where it cannot tell."""
+    with contextlib.suppress(OSError):
+        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+        inside = [(len(m[1]), m[2]) for m in mounts if path.is_relative_to(m[1])]
+        return max(inside, default=(0, ""))[1]
+    return ""
+
+
+@contextlib.contextmanager
+def _patience(retries: int, seconds: int) -> Iterator[None]:
+    """Ask a server only so often and so long; for the first question, where a person waits."""
+    names = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": retries, "MLFLOW_HTTP_REQUEST_TIMEOUT": seconds}
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update({name: str(value) for name, value in names.items()})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def is_server(uri: str) -> bool:
+    """Whether a tracking URI is a server's."""
+    return urlparse(uri).scheme in ("http", "https")

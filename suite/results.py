@@ -1,0 +1,154 @@
+"""Results, from the MLflow store alone: leaderboards and tuned configurations."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from reports.leaderboard import FinalRun, Leaderboard, Row, leaderboard
+from suite import tuned
+from suite.recording import Record, Store
+from suite.tuned import Tuned
+from trials import datasets, heterogeneity, models
+from trials.errors import UserError, unknown
+from trials.trial import TrialSpec
+
+
+def read_leaderboard(
+    store: Store, sweep: str | None = None, study: str | None = None, target: float | None = None
+) -> Leaderboard:
+    """The leaderboard of a sweep, a study, or all that the store holds.
+
+    `target` defaults to the one that the sweep's study gave. Raises `UserError` when there are no
+    final runs.
+    """
+    where = {k: v for k, v in (("sweep", sweep), ("study", study)) if v is not None}
+    finals = [
+        run for run in store.find(kind="final", **where) if run.tags["run_status"] == "FINISHED"
+    ]
+    if not finals:
+        sweeps = {r.tags["sweep"] for r in store.find(kind="sweep")}
+        if sweep and sweep not in sweeps:
+            raise (
+                unknown("sweep", sweep, sweeps)
+                if sweeps
+                else UserError(f"{store.uri} holds no sweep")
+            )
+        raise UserError("there are no final runs yet: finish the sweep with --resume")
+    searches = store.find(kind="search", **where)
+    trials = Counter((run.tags["sweep"], run.tags["cell"]) for run in searches)
+    targets = {run.tags["target"] for run in finals if "target" in run.tags}
+    if target is None and len(targets) == 1:
+        target = float(targets.pop())
+    metric = finals[0].tags["metric"]
+    order = {run.tags["cell"]: i for i, run in enumerate(store.find(kind="cell", **where))}
+    finals.sort(key=lambda run: (order.get(run.tags["cell"], len(order)), int(run.tags["seed"])))
+    runs = [_final_run(store, run, metric, target) for run in finals]
+    return leaderboard(runs, trials, f"test_{metric}", target)
+
+
+def tuned_of(store: Store, row: Row) -> Tuned:
+    """The tuned configuration behind a leaderboard row."""
+    finals = [
+        run
+        for run in store.find(kind="final", sweep=row.sweep, cell=row.cell)
+        if run.tags["run_status"] == "FINISHED"
+    ]
+    finals.sort(key=lambda run: int(run.tags["seed"]))
+    first = finals[0]
+    spec = TrialSpec.model_validate_json(first.tags["spec"])
+    (searched,) = store.find(kind="search", sweep=row.sweep, trial_id=first.tags["source"])[:1]
+    return Tuned(
+        algorithm=spec.algorithm,
+        dataset=spec.dataset,
+        model=spec.model,
+        heterogeneity=spec.heterogeneity,
+        params=spec.params,
+        settings=spec.settings,
+        scores={
+            f"val_{first.tags['metric']}": searched.metrics.get("val_score"),
+            f"test_{first.tags['metric']}": row.mean,
+            "test_interval_95": [row.ci_low, row.ci_high],
+            "test_by_seed": {int(r.tags["seed"]): r.metrics["test_score"] for r in finals},
+        },
+        budget={
+            "trials": row.trials,
+            "rounds": spec.settings.rounds,
+            "sampler": first.tags["sampler"],
+            "scheduler": first.tags["scheduler"],
+        },
+        provenance={
+            "study": row.study,
+            "sweep": row.sweep,
+            "origin": first.tags["origin"],
+            "search_trial": first.tags["source"],
+            "suite_version": first.tags["version"],
+            "partition_fingerprint": first.tags["partition_fingerprint"],
+            "date": tuned.today(),
+            "runs": [run.run_id for run in finals],
+        },
+    )
+
+
+def list_tuned(store: Store | None, storage: Path) -> list[Tuned]:
+    """Every tuned configuration: the store's leaderboard runs, then imported files."""
+    recorded = store.find(kind="leaderboard") if store else []
+    found = [tuned.parse(run.tags["tuned"], f"run {run.run_id}") for run in recorded]
+    return found + [tuned.read(path) for path in sorted((storage / "imported").rglob("*.yaml"))]
+
+
+def select_tuned(
+    found: list[Tuned],
+    algorithm: str | None = None,
+    dataset: str | None = None,
+    model: str | None = None,
+    level: str | None = None,
+) -> list[Tuned]:
+    """Those that match, best test score first."""
+    wanted = {
+        "algorithm": algorithm,
+        "dataset": dataset and datasets.canonical(dataset),
+        "model": model and models.canonical(model),
+        "heterogeneity": level and heterogeneity.parse(level).name,
+    }
+    matching = [t for t in found if all(v is None or getattr(t, k) == v for k, v in wanted.items())]
+    return sorted(matching, key=_test_score, reverse=True)
+
+
+def spec_of(record: Record) -> TrialSpec:
+    """The trial that a recorded run ran; raises `UserError` for a run that is none."""
+    if "spec" not in record.tags:
+        kind = record.tags.get("kind", "foreign")
+        raise UserError(
+            f"run {record.run_id} is a {kind} run: only search, final and run can be replayed"
+        )
+    return TrialSpec.model_validate_json(record.tags["spec"])
+
+
+def _test_score(found: Tuned) -> float:
+    scores = [v for k, v in found.scores.items() if k.startswith("test_") and isinstance(v, float)]
+    return scores[0] if scores else float("-inf")
+
+
+def _final_run(store: Store, run: Record, metric: str, target: float | None) -> FinalRun:
+    tags = run.tags
+    reached = None
+    if target is not None and tags["status"] == "finished":
+        history = store.history(run.run_id, f"test_{metric}")
+        reached = next((r for r, value in history if r > 0 and value >= target), None)
+    return FinalRun(
+        sweep=tags["sweep"],
+        study=tags["study"],
+        cell=tags["cell"],
+        algorithm=tags["algorithm"],
+        paper=tags["paper"],
+        dataset=tags["dataset"],
+        model=tags["model"],
+        heterogeneity=tags["heterogeneity"],
+        seed=int(tags["seed"]),
+        diverged=tags["status"] == "diverged",
+        score=run.metrics["test_score"],
+        client_steps=run.metrics["client_steps"],
+        uploaded_bytes=run.metrics["uploaded_bytes"],
+        params=json.loads(tags["params"]),
+        reached=reached,
+    )

@@ -1,0 +1,317 @@
+"""Studies: YAML in, cells out; every fault found is shown at once."""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from suite.spaces import Published, RangeSpec, Space, published
+from trials import algorithms, datasets, heterogeneity, models
+from trials.datasets import Dataset, Task
+from trials.errors import UserError, unknown
+from trials.settings import Settings
+from trials.trial import TrialSpec, deal_data, fit_model, load_dataset, refuse
+
+T = TypeVar("T")
+Names = Annotated[list[str], Field(min_length=1)]
+SAMPLERS = ("tpe", "random")
+SCHEDULERS = ("none", "asha")
+
+
+class Study(BaseModel):
+    """What a study file says. Budgets (`trials`, `seeds`) are per cell.
+
+    `search` overrides ranges: `lr` for every algorithm, `batch_size` moves a shared setting into the
+    search of all, `fedprox.mu` is one algorithm's. Search runs use run seed `seed`; final runs
+    `seed + 1, seed + 2, ...`. `target` is a test score for "rounds to target".
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    description: str = ""
+    algorithms: Names
+    datasets: Names
+    models: Names
+    heterogeneity: Names
+    trials: Annotated[int, Field(ge=1)] = 20
+    seeds: Annotated[int, Field(ge=1)] = 5
+    sampler: Literal["tpe", "random"] = "tpe"
+    scheduler: Literal["none", "asha"] = "none"
+    target: float | None = None
+    seed: Annotated[int, Field(ge=0)] = 0
+    vary_partition: bool = False
+    settings: Settings = Settings()
+    search: dict[str, RangeSpec] = {}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One question: how good can this algorithm get on this data set, model and level?"""
+
+    algorithm: str
+    dataset: str
+    model: str
+    heterogeneity: str
+    settings: Settings
+    space: Space
+    known: tuple[Published, ...]
+    task: Task
+    paper: str
+
+    @cached_property
+    def id(self) -> str:
+        """A hash of all that decides what is asked: not of budgets, seeds and how it is executed."""
+        fixed = self.settings.model_dump(exclude={"data_seed", "partition_seed", "execution"})
+        content = [
+            self.algorithm,
+            self.dataset,
+            self.model,
+            self.heterogeneity,
+            fixed,
+            self.space.describe(),
+        ]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
+
+    @property
+    def name(self) -> str:
+        """Readable: `folb · digits · dirichlet(0.3) · logreg`."""
+        return f"{self.label} · {self.dataset} · {self.heterogeneity} · {self.model}"
+
+    @property
+    def label(self) -> str:
+        """The algorithm's short name; a third party's class name."""
+        return self.algorithm.rpartition(":")[2]
+
+    @property
+    def stops(self) -> tuple[int, ...]:
+        """Rounds at which early stopping decides: gap, 3 gap, 9 gap, ... below the last round."""
+        gap, rounds = self.settings.evaluation_gap, self.settings.rounds
+        return tuple(itertools.takewhile(lambda r: r < rounds, (gap * 3**k for k in range(64))))
+
+    def spec(self, params: Mapping[str, Any], seed: int, partition_seed: int) -> TrialSpec:
+        """The trial that runs these params; names that are settings go there."""
+        own = algorithms.resolve(self.algorithm).ranges()
+        moved = {k: v for k, v in params.items() if k not in own}
+        settings = {**self.settings.model_dump(), "partition_seed": partition_seed, **moved}
+        return TrialSpec(
+            algorithm=self.algorithm,
+            params={k: v for k, v in params.items() if k in own},
+            dataset=self.dataset,
+            model=self.model,
+            heterogeneity=self.heterogeneity,
+            settings=Settings(**settings),
+            seed=seed,
+        )
+
+
+@dataclass
+class Faults:
+    """Faults of one input, collected so that all are shown at once."""
+
+    source: str
+    found: list[str] = field(default_factory=list)
+
+    def add(self, key: str, value: Any, rule: str) -> None:
+        """Note that `key` has a `value` that breaks `rule`."""
+        self.found.append(f"{key} = {value!r}: {rule}" if value is not None else f"{key}: {rule}")
+
+    def attempt(self, key: str, value: Any, action: Callable[[], T]) -> T | None:
+        """The action's result, or None with its `UserError` noted."""
+        try:
+            return action()
+        except UserError as error:
+            self.add(key, value, str(error))
+            return None
+
+    def validate(self, model: type[BaseModel], data: Any, prefix: str = "") -> None:
+        """Note all that pydantic finds wrong."""
+        try:
+            model.model_validate(data)
+        except ValidationError as error:
+            for e in error.errors():
+                key = prefix + _path(e["loc"])
+                if e["type"] == "extra_forbidden":
+                    known = _fields_at(model, e["loc"])
+                    self.add(key, e["input"], str(unknown("key", str(e["loc"][-1]), known)))
+                elif e["type"] == "missing":
+                    self.add(key, None, "is required")
+                else:
+                    rule = e["msg"].removeprefix("Value error, ").replace("Input should", "must")
+                    self.add(key, e["input"], rule)
+
+    def check(self) -> None:
+        """Raise one `UserError` with all faults, if there are any."""
+        if self.found:
+            shown = list(dict.fromkeys(self.found))
+            count = "1 fault" if len(shown) == 1 else f"{len(shown)} faults"
+            raise UserError("\n  ".join([f"{self.source}: {count}, nothing was started", *shown]))
+
+
+def study_names() -> dict[str, str]:
+    """The shipped studies and their descriptions."""
+    found = {}
+    for path in files("search_spaces").joinpath("studies").iterdir():
+        if path.name.endswith(".yaml"):
+            content = yaml.safe_load(path.read_text())
+            found[path.name.removesuffix(".yaml")] = content.get("description", "")
+    return dict(sorted(found.items()))
+
+
+def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, Study]:
+    """The name and content of a study; `overrides` are dotted keys from the command line.
+
+    Raises `UserError` with every fault of the file's form.
+    """
+    path = Path(name_or_path).expanduser()
+    if path.suffix in (".yaml", ".yml"):
+        if not path.is_file():
+            raise UserError(f"study file {path} does not exist")
+        name, text = path.stem, path.read_text()
+    else:
+        if name_or_path not in study_names():
+            raise unknown("study", name_or_path, study_names())
+        name = name_or_path
+        text = files("search_spaces").joinpath("studies", f"{name}.yaml").read_text()
+    faults = Faults(str(path) if path.suffix else f"study {name}")
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UserError(f"{faults.source} is not YAML: {error}") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{faults.source}: a study is a mapping of keys to values")
+    content = override(content, overrides)
+    faults.validate(Study, content)
+    check_names(faults, content)
+    faults.check()
+    return name, Study.model_validate(content)
+
+
+def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """A study's content with keys replaced; `settings.rounds` is a key inside another."""
+    changed = dict(content)
+    for key, value in overrides.items():
+        outer, dot, inner = key.partition(".")
+        changed[outer] = {**(changed.get(outer) or {}), inner: value} if dot else value
+    return changed
+
+
+def check_names(faults: Faults, content: Mapping[str, Any]) -> None:
+    """Note unknown algorithms, data sets, models, levels and searched names."""
+    checks: dict[str, Callable[[str], Any]] = {
+        "algorithms": algorithms.resolve,
+        "datasets": datasets.parse,
+        "models": models.parse,
+        "heterogeneity": heterogeneity.parse,
+    }
+    for key, check in checks.items():
+        listed = content.get(key)
+        for i, value in enumerate(listed if isinstance(listed, list) else []):
+            if isinstance(value, str):
+                faults.attempt(f"{key}[{i}]", value, partial(check, value))
+    search, listed = content.get("search"), content.get("algorithms")
+    classes = {}
+    for name in listed if isinstance(listed, list) else []:
+        try:
+            classes[name] = algorithms.resolve(name)
+        except (UserError, AttributeError):
+            continue
+    known = set(Settings.model_fields) | {h for cls in classes.values() for h in cls.ranges()}
+    known |= {f"{name}.{h}" for name, cls in classes.items() for h in cls.ranges()}
+    for key in search if isinstance(search, dict) and len(classes) == len(listed or []) else []:
+        if key not in known:
+            faults.add(f"search.{key}", None, str(unknown("hyperparameter or setting", key, known)))
+
+
+def make_cells(study: Study, source: str) -> list[Cell]:
+    """Every combination, algorithms innermost. Raises `UserError` with every fault: ranges that are
+    none, settings that an algorithm refuses.
+    """
+    faults = Faults(source)
+    if study.settings.val_fraction == 0:
+        faults.add(
+            "settings.val_fraction", 0, "a search needs validation data, so it must be above 0"
+        )
+    cells = []
+    for dataset, model, level, algorithm in itertools.product(
+        study.datasets, study.models, study.heterogeneity, study.algorithms
+    ):
+        cls = algorithms.resolve(algorithm)
+        name = algorithms.canonical(algorithm)
+        faults.attempt("algorithms", algorithm, partial(refuse, algorithm, cls, study.settings))
+        space = faults.attempt(
+            "search", None, partial(Space.build, algorithm, cls, study.settings, study.search)
+        )
+        if space is None:
+            continue
+        dataset, model = datasets.canonical(dataset), models.canonical(model)
+        known = tuple(p for p in published(name) if p.matches(dataset, model))
+        task = Dataset.task
+        cells.append(
+            Cell(
+                name,
+                dataset,
+                model,
+                heterogeneity.parse(level).name,
+                study.settings,
+                space,
+                known,
+                task,
+                cls.paper,
+            )
+        )
+    faults.check()
+    return list({cell.id: cell for cell in cells}.values())
+
+
+def load_data(cells: list[Cell], root: str | None, source: str) -> dict[str, Dataset]:
+    """The data sets of all cells by `TrialSpec.dataset_key`, each dealt and fitted once to see that
+    it can be. Raises `UserError` with every fault.
+    """
+    faults = Faults(source)
+    loaded: dict[str, Dataset] = {}
+    seen: set[Any] = set()
+    for cell in cells:
+        spec = cell.spec(cell.space.anchor(), 0, cell.settings.partition_seed)
+        key = spec.dataset_key
+        if key not in seen:
+            seen.add(key)
+            data = faults.attempt("datasets", cell.dataset, partial(load_dataset, spec, root))
+            if data is not None:
+                loaded[key] = data
+        if key in loaded:
+            for name, value, check in (
+                ("models", cell.model, fit_model),
+                ("heterogeneity", cell.heterogeneity, deal_data),
+            ):
+                if (key, value) not in seen:
+                    seen.add((key, value))
+                    faults.attempt(name, value, partial(check, spec, loaded[key]))
+    faults.check()
+    return loaded
+
+
+def _path(loc: tuple[int | str, ...]) -> str:
+    parts = [f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc]
+    return "".join(parts).removeprefix(".")
+
+
+def _fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
+    """The keys that are known where an unknown one was found."""
+    owner: type[BaseModel] = model
+    for part in loc[:-1]:
+        inner = owner.model_fields.get(str(part))
+        if inner is not None:
+            annotation = inner.annotation
+            if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+                owner = annotation
+            elif annotation == dict[str, RangeSpec]:
+                owner = RangeSpec
+    return list(owner.model_fields)

@@ -1,0 +1,355 @@
+"""A sweep: from a study to recorded runs, a leaderboard and tuned files; resumable at any moment."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from reports.leaderboard import Leaderboard, Row
+from suite.journal import Event, Journal, peek
+from suite.outcome import Outcome
+from suite.progress import Progress
+from suite.recording import Recorder, Store, dumps, run_tags, spec_params, versions
+from suite.results import read_leaderboard, tuned_of
+from suite.search import LAG, Ask, SweepSearch
+from suite.study import Cell, Faults, Study, check_names, load_data, make_cells, override
+from trials.engine import score
+from trials.errors import UserError
+
+GROWS = ("algorithms", "datasets", "models", "heterogeneity")
+"""What a resumed sweep may have more of, besides trials and seeds."""
+RECORD_SECONDS = 600.0
+"""How long a finished sweep waits for a tracking server that is away."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a sweep keeps its files and records, and finds its data."""
+
+    storage: Path
+    name: str
+    tracking_uri: str | None = None
+    data_root: str | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The sweep's own folder."""
+        return self.storage / self.name
+
+    @property
+    def journal(self) -> Path:
+        """The file that a resumed sweep is rebuilt from."""
+        return self.folder / "journal.jsonl"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `suite sweep` says when it is over; `summary` is its JSON document."""
+
+    summary: dict[str, Any]
+    board: Leaderboard | None
+    interrupted: bool
+
+
+class Sweep:
+    """One sweep, opened: the journal locked and replayed, nothing started yet.
+
+    Raises `UserError` when the sweep exists and `resume` is not given, when cells or data are not to
+    be had, or when the storage or the tracking store cannot be used.
+    """
+
+    def __init__(self, study_name: str, study: Study, place: Place, resume: bool) -> None:
+        self.study_name, self.study, self.place = study_name, study, place
+        if place.journal.exists() and not resume:
+            raise UserError(
+                f"sweep {place.name!r} exists in {place.storage}: continue it with --resume, "
+                "or choose another --name"
+            )
+        self.cells = make_cells(study, f"study {study_name}")
+        self.data = load_data(self.cells, place.data_root, f"study {study_name}")
+        with _writable(place.storage):
+            place.storage.mkdir(parents=True, exist_ok=True)
+        self.store = Store(place.tracking_uri, place.storage)
+        with _writable(place.folder):
+            self.journal = Journal(place.journal)
+        self._rebuild(self.journal.events)
+        study_fields = study.model_dump(mode="json")
+        self.journal.write(
+            "begin", study_name=study_name, study=study_fields, lag=self.search.lag, **versions()
+        )
+
+    def _rebuild(self, events: list[Event]) -> None:
+        """Take over what earlier sessions of this sweep asked, saw end, and recorded."""
+        asks: dict[str, Ask] = {}
+        self.ended: dict[str, Outcome] = {}
+        recorded, lag = set(), LAG
+        for event in events:
+            fields = {key: value for key, value in event.items() if key != "event"}
+            if event["event"] == "begin":
+                lag = event["lag"]
+            elif event["event"] == "ask":
+                asks[event["trial_id"]] = Ask(**fields)
+            elif event["event"] == "end":
+                self.ended[fields.pop("trial_id")] = _outcome(fields)
+            elif event["event"] == "recorded":
+                recorded.add(event["trial_id"])
+        self.search = SweepSearch(self.cells, self.study, lag)
+        self.search.replay(list(asks.values()), {i: o.end for i, o in self.ended.items()})
+        self._unrecorded = [trial_id for trial_id in self.ended if trial_id not in recorded]
+        # An earlier session may have left a half-written run of these in the store.
+        self._maybe_recorded = set(asks)
+
+    def run(self, resources: Any) -> Result:
+        """Run what is left, record it, and draw the leaderboard."""
+        started = time.monotonic()
+        per_cell = self.study.trials + self.study.seeds
+        self.progress = Progress(self.cells, per_cell, self.place.name)
+        current = self._current_finals()
+        for trial_id, outcome in self.ended.items():
+            ask = self.search.asks[trial_id]
+            if ask.kind == "search" or trial_id in current:
+                self.progress.ended(ask, outcome.status, outcome.value, before=True)
+        with self.progress:
+            self._open_runs()
+            self.recorder = Recorder(self._record, self._waiting)
+            for trial_id in self._unrecorded:
+                self.recorder.put(trial_id)
+            interrupted = written = False
+            try:
+                interrupted = not self.search.exhausted and self._drive(resources)
+            finally:
+                written = self.recorder.close(RECORD_SECONDS)
+                if written and (interrupted or not self.search.exhausted):
+                    self._close_runs("KILLED")
+        if not written:
+            raise RuntimeError(
+                f"{self.store.uri} did not take all records. Nothing is lost: run the command again "
+                "with --resume when it is back."
+            )
+        board = None
+        if not interrupted:
+            board = self._harvest()
+            self._close_runs("FINISHED")
+        return Result(self._summary(time.monotonic() - started), board, interrupted)
+
+    def _drive(self, resources: Any) -> bool:
+        from suite.driver import Hooks, drive
+
+        hooks = Hooks(asked=self._asked, ended=self._ended)
+        folder, scheduler = self.place.folder / "tune", self.study.scheduler
+        return drive(
+            self.search, self.cells, self.data, scheduler, self.ended, resources, hooks, folder
+        )
+
+    def _asked(self, ask: Ask, new: bool) -> None:
+        if new:
+            self.journal.write("ask", **asdict(ask))
+        self.progress.asked(ask)
+
+    def _ended(self, ask: Ask, outcome: Outcome) -> None:
+        fields = {key: value for key, value in asdict(outcome).items() if value}
+        self.journal.write("end", trial_id=ask.trial_id, **fields)
+        self.ended[ask.trial_id] = outcome
+        self.search.end(ask.trial_id, outcome.end)
+        self.recorder.put(ask.trial_id)
+        self.progress.ended(ask, outcome.status, outcome.value)
+
+    def _current_finals(self) -> set[str]:
+        return {a.trial_id for c in self.search.cells.values() for a in c.current_finals}
+
+    def _open_runs(self) -> None:
+        """Find or make the runs of the sweep and its cells, which are the parents of the trials'."""
+        store, name = self.store, self.place.name
+        self.experiment = store.experiment(self.study_name)
+        common = {"study": self.study_name, "sweep": name, **versions()}
+        study = {"kind": "sweep", "study_json": dumps(self.study.model_dump(mode="json"))}
+        found = [record.run_id for record in store.find(sweep=name, kind="sweep")]
+        self.sweep_run = (
+            found[0] if found else store.create(self.experiment, name, {**common, **study})
+        )
+        store.log(self.sweep_run, tags=study)
+        cells = {
+            record.tags["cell"]: record.run_id for record in store.find(sweep=name, kind="cell")
+        }
+        for cell in self.cells:
+            if cell.id not in cells:
+                tags = {**common, **identity(cell), "kind": "cell"}
+                cells[cell.id] = store.create(self.experiment, cell.name, tags, self.sweep_run)
+        self.cell_runs = {cell.id: cells[cell.id] for cell in self.cells}
+        self._close_runs("RUNNING")
+
+    def _close_runs(self, status: str) -> None:
+        for run_id in [*self.cell_runs.values(), self.sweep_run]:
+            self.store.set_status(run_id, status)
+
+    def _record(self, trial_id: str) -> None:
+        """Write one ended trial: once, whatever an earlier attempt left behind."""
+        store, ask, outcome = self.store, self.search.asks[trial_id], self.ended[trial_id]
+        cell, spec = self.search.cells[ask.cell].cell, self.search.spec(ask)
+        if trial_id in self._maybe_recorded:
+            for record in store.find(sweep=self.place.name, trial_id=trial_id):
+                store.delete(record.run_id)
+        self._maybe_recorded.add(trial_id)
+        tags = {
+            **identity(cell),
+            **run_tags(ask.kind, spec, outcome),
+            "study": self.study_name,
+            "sweep": self.place.name,
+            "trial_id": trial_id,
+            "source": ask.source,
+            "origin": ask.origin,
+            "metric": cell.task.metric,
+            "target": self.study.target,
+            "sampler": self.study.sampler,
+            "scheduler": self.study.scheduler,
+            "params": dumps(ask.params),
+        }
+        number = f"seed {ask.seed}" if ask.kind == "final" else f"trial {ask.index}"
+        name = f"{cell.label} · {cell.dataset} · {cell.heterogeneity} · {number}"
+        run_id = store.create(self.experiment, name, tags, self.cell_runs[cell.id], outcome.seconds)
+        store.log(run_id, spec_params(spec), [*outcome.history, *_scores(ask, outcome, cell)])
+        store.set_status(run_id, "FAILED" if outcome.status == "failed" else "FINISHED")
+        self.journal.write("recorded", trial_id=trial_id, run_id=run_id)
+        self.progress.waiting = ""
+
+    def _waiting(self, error: Exception) -> None:
+        reason = f"{type(error).__name__}: {str(error)[:100]}"
+        self.progress.waiting = f"the tracking store does not answer, trying again ({reason})"
+
+    def _harvest(self) -> Leaderboard | None:
+        """Leaderboard runs and tuned files of all cells; finals of former bests are set aside.
+
+        None when no cell has a final run.
+        """
+        store, name = self.store, self.place.name
+        current = self._current_finals()
+        for record in store.find(sweep=name, kind="final"):
+            if record.tags["trial_id"] not in current:
+                store.log(record.run_id, tags={"kind": "superseded"})
+        if all(self.ended[trial_id].status == "failed" for trial_id in current):
+            return None
+        board = read_leaderboard(store, name, target=self.study.target)
+        for record in store.find(sweep=name, kind="leaderboard"):
+            store.delete(record.run_id)
+        cells = {cell.id: cell for cell in self.cells}
+        for row in board.rows:
+            self._publish(row, cells[row.cell])
+        return board
+
+    def _publish(self, row: Row, cell: Cell) -> None:
+        """One leaderboard row as a run of its own and as a tuned file."""
+        store, name = self.store, self.place.name
+        tuned = tuned_of(store, row)
+        path = self.place.folder / "tuned" / tuned.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(tuned.text())
+        tags = {**identity(cell), "kind": "leaderboard", "study": self.study_name, "sweep": name}
+        tags |= {"tuned": tuned.text(), "status": "finished", **versions()}
+        run_id = store.create(
+            self.experiment, f"{cell.name} · rank {row.rank}", tags, self.cell_runs[cell.id]
+        )
+        numbers = {
+            key: value for key, value in asdict(row).items() if isinstance(value, int | float)
+        }
+        store.log(run_id, row.params, [{**numbers, "round": 0}])
+        store.set_status(run_id, "FINISHED")
+
+    def _summary(self, seconds: float) -> dict[str, Any]:
+        search = Counter(
+            outcome.status
+            for trial_id, outcome in self.ended.items()
+            if self.search.asks[trial_id].kind == "search"
+        )
+        finals = [self.ended[i] for i in self._current_finals() if i in self.ended]
+        return {
+            "study": self.study_name,
+            "name": self.place.name,
+            "cells": len(self.cells),
+            "trials_finished": search["finished"],
+            "trials_pruned": search["pruned"],
+            "trials_diverged": search["diverged"],
+            "trials_failed": search["failed"] + sum(o.status == "failed" for o in finals),
+            "final_runs": len(finals),
+            "final_runs_diverged": sum(o.status == "diverged" for o in finals),
+            "seconds": round(seconds, 3),
+            "tracking_uri": self.store.uri,
+            "experiment_id": self.experiment,
+            "storage": str(self.place.folder.resolve()),
+        }
+
+
+def resumed_study(place: Place, overrides: Mapping[str, Any]) -> tuple[str, Study] | None:
+    """The study that a sweep was begun with, and what the command line adds; None when there is no
+    such sweep. Raises `UserError` when it asks for less, or for something else.
+    """
+    begun = [event for event in peek(place.journal) if event["event"] == "begin"]
+    if not begun:
+        return None
+    before = begun[-1]["study"]
+    after = override(json.loads(json.dumps(before)), overrides)
+    faults = Faults(f"sweep {place.name}")
+    faults.validate(Study, after)
+    check_names(faults, after)
+    faults.check()
+    study = Study.model_validate(after)
+    for key, new in study.model_dump(mode="json").items():
+        old = before[key]
+        if (key in ("trials", "seeds") and new < old) or (
+            key in GROWS and not set(old) <= set(new)
+        ):
+            faults.add(key, new, f"a resumed sweep can only grow; it had {old}")
+        elif key not in (*GROWS, "trials", "seeds", "description", "target") and new != old:
+            faults.add(key, new, f"the sweep was begun with {old}; use another --name")
+    faults.check()
+    return begun[-1]["study_name"], study
+
+
+def identity(cell: Cell) -> dict[str, str]:
+    """The tags that say which question a run belongs to."""
+    return {
+        "cell": cell.id,
+        "cell_name": cell.name,
+        "algorithm": cell.algorithm,
+        "paper": cell.paper,
+        "dataset": cell.dataset,
+        "model": cell.model,
+        "heterogeneity": cell.heterogeneity,
+    }
+
+
+def _outcome(fields: dict[str, Any]) -> Outcome:
+    steps = {int(k): v for k, v in fields.pop("intermediates", {}).items()}
+    return Outcome(intermediates=steps, **fields)
+
+
+def _scores(ask: Ask, outcome: Outcome, cell: Cell) -> list[dict[str, float]]:
+    """The scores that are compared, as one more history entry: means of the last three evaluations.
+
+    A final run that diverged counts as the untrained model.
+    """
+    if not outcome.history:
+        return []
+    last = {"round": outcome.history[-1]["round"]}
+    if outcome.value is not None:
+        last["val_score"] = outcome.value
+    if ask.kind == "final":
+        metric = f"test_{cell.task.metric}"
+        diverged = outcome.status == "diverged"
+        last["test_score"] = (
+            outcome.history[0][metric] if diverged else score(outcome.history, metric)
+        )
+    return [last]
+
+
+@contextmanager
+def _writable(path: Path) -> Iterator[None]:
+    """Turn the operating system's refusal to write into a message."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(f"storage {path} cannot be written: {reason}") from None

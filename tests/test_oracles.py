@@ -1,0 +1,261 @@
+"""Each algorithm against its equations in plain NumPy, on problems of a few weights.
+
+The oracles know nothing of the solver. They take from `trials.randomness` the numbers that name a
+run's chance (initial weights, who is selected, SAFL's masks), and from `minibatches` in one test
+who is in a batch; its own properties are tested in test_solver.py.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from helpers import dealt, rounds, settings, simulation
+from torch import Tensor
+
+from trials.algorithms.fedavg import FedAvg
+from trials.algorithms.fedprox import FedProx
+from trials.algorithms.folb import FOLB
+from trials.algorithms.safl import SAFL
+from trials.federated_data import FederatedData
+from trials.models import MODELS, Architecture
+from trials.randomness import uniform
+from trials.solver import minibatches
+
+EXECUTIONS = ("batched", "sequential")
+FEATURES, CLASSES = 2, 3
+D = CLASSES * (FEATURES + 1)
+STEPS, LR, SEED = 4, 0.5, 11
+TWO, THREE = [5, 9], [5, 9, 3]
+
+Extra = Callable[[np.ndarray], np.ndarray | float]
+
+
+def loss(w, x, y):
+    z = x @ w[: CLASSES * FEATURES].reshape(CLASSES, FEATURES).T + w[CLASSES * FEATURES :]
+    return np.mean(np.log(np.exp(z).sum(1)) - z[np.arange(len(y)), y])
+
+
+def gradient(w, x, y):
+    z = x @ w[: CLASSES * FEATURES].reshape(CLASSES, FEATURES).T + w[CLASSES * FEATURES :]
+    dz = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+    dz[np.arange(len(y)), y] -= 1
+    dz /= len(y)
+    return np.concatenate([(dz.T @ x).ravel(), dz.sum(0)])
+
+
+def local_sgd(w, batches, lr, extra: Extra = lambda v: 0.0, momentum=0.0, decay=0.0):
+    w, velocity = w.copy(), np.zeros_like(w)
+    for x, y in batches:
+        velocity = momentum * velocity + gradient(w, x, y) + decay * w + extra(w)
+        w = w - lr * velocity
+    return w
+
+
+def clients(data: FederatedData):
+    """(x, y) of each client."""
+    for k in range(data.clients):
+        ids = data.train[data.offsets[k] : data.offsets[k + 1]]
+        yield data.dataset.x[ids].astype(float), data.dataset.y[ids]
+
+
+def initial(k=-1):
+    """Client k's own initial weights, or the common ones; fan in is FEATURES everywhere."""
+    return (2 * uniform("initial", SEED, k, np.arange(D)) - 1) / np.sqrt(FEATURES)
+
+
+def selected(t, n, count):
+    return np.sort(np.argsort(uniform("select", SEED, t, np.arange(n)))[:count])
+
+
+def shares(parts, ids, aggregation="samples"):
+    m = np.array([len(parts[k][1]) if aggregation == "samples" else 1 for k in ids])
+    return m / m.sum()
+
+
+def averaged(sizes, mu=0.0, aggregation="samples", momentum=0.0, decay=0.0):
+    """FedAvg (mu = 0) and FedProx: algorithms.md 1.3, 1.4."""
+    parts, w = list(clients(dealt(sizes))), initial()
+    p = shares(parts, range(len(sizes)), aggregation)
+    while True:
+        local = [
+            local_sgd(w, [part] * STEPS, LR, lambda v, w=w: mu * (v - w), momentum, decay)
+            for part in parts
+        ]
+        w = sum(p_k * w_k for p_k, w_k in zip(p, local, strict=True))
+        yield w
+
+
+def folb(sizes, mu, psi):
+    """(13), or (18) with psi: algorithms.md 2.6, 2.7."""
+    parts, w = list(clients(dealt(sizes))), initial()
+    while True:
+        g = [gradient(w, *part) for part in parts]
+        local = [local_sgd(w, [part] * STEPS, LR, lambda v, w=w: mu * (v - w)) for part in parts]
+        mean = sum(g) / len(g)
+        importance = []
+        for k, part in enumerate(parts):
+            left = gradient(local[k], *part) + mu * (local[k] - w)
+            gamma = np.linalg.norm(left) / np.linalg.norm(g[k])
+            importance.append(g[k] @ mean - psi * gamma * (mean @ mean))
+        total = sum(abs(i) for i in importance)
+        w = w + sum(i / total * (w_k - w) for i, w_k in zip(importance, local, strict=True))
+        yield w
+
+
+def safl(sizes, epsilon, L, init, count):
+    """(3), (6), (7): algorithms.md 3.1."""
+    parts = list(clients(dealt(sizes)))
+    z = [initial(k) if init == "own" else initial() for k in range(len(sizes))]
+    t = 0
+    while True:
+        t += 1
+        ids = selected(t, len(sizes), count)
+        for k in ids:
+            v = z[k]
+            if t > 1:
+                masked = uniform("anneal", SEED, t, k, np.arange(D)) < np.exp(-t / L)
+                u = np.where(masked, epsilon, 1.0)
+                v = u * z_bar + (1 - u) * z[k]  # noqa: F821 - set at the end of round 1
+            z[k] = local_sgd(v, [parts[k]] * STEPS, LR)
+        eta = shares(parts, ids)
+        z_bar = sum(eta_k * z[k] for eta_k, k in zip(eta, ids, strict=True))
+        yield z_bar
+
+
+def agrees(algorithm, oracle, sizes, tolerance=1e-10, **given):
+    """The server's weights after each round are the oracle's, and they move."""
+    run = simulation(algorithm, dealt(sizes), settings(**given), seed=SEED)
+    before = run.state["w"].numpy().copy()
+    for found, expected in zip(rounds(run), oracle, strict=False):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
+        assert np.abs(found - before).max() > 1e-4
+        before = found
+    assert run.finished
+
+
+def test_the_oracles_gradient_is_the_slope_of_its_loss():
+    x, y = next(clients(dealt(TWO)))
+    w, h = initial(), 1e-6
+    slope = [(loss(w + h * e, x, y) - loss(w - h * e, x, y)) / (2 * h) for e in np.eye(D)]
+    np.testing.assert_allclose(gradient(w, x, y), slope, atol=1e-8)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("aggregation", ["samples", "plain"])
+def test_fedavg(aggregation, execution):
+    oracle = averaged(TWO, aggregation=aggregation)
+    agrees(FedAvg(lr=LR), oracle, TWO, aggregation=aggregation, execution=execution)
+
+
+def test_aggregation_matters_to_the_oracle():
+    a, b = averaged(TWO), averaged(TWO, aggregation="plain")
+    assert np.abs(next(a) - next(b)).max() > 1e-3
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("aggregation", ["samples", "plain"])
+def test_fedprox(aggregation, execution):
+    mu = 0.8
+    assert np.abs(next(averaged(TWO, mu)) - next(averaged(TWO))).max() > 1e-2
+    oracle = averaged(TWO, mu, aggregation)
+    agrees(FedProx(lr=LR, mu=mu), oracle, TWO, aggregation=aggregation, execution=execution)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+def test_folb_plain(execution):
+    agrees(FOLB(lr=LR, mu=0.3), folb(TWO, 0.3, psi=0.0), TWO, execution=execution)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("psi", [0.5, 10.0])
+def test_folb_heterogeneity(psi, execution):
+    algorithm = FOLB(lr=LR, mu=0.3, variant="heterogeneity", psi=psi)
+    assert np.abs(next(folb(TWO, 0.3, psi)) - next(folb(TWO, 0.3, 0.0))).max() > 1e-3
+    agrees(algorithm, folb(TWO, 0.3, psi), TWO, execution=execution)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("init", ["own", "common"])
+@pytest.mark.parametrize(("sizes", "count"), [(TWO, 2), (THREE, 2)])
+def test_safl(sizes, count, init, execution):
+    oracle = safl(sizes, 0.3, 5.0, init, count)
+    given = {"init": init, "participation": count / len(sizes), "execution": execution}
+    agrees(SAFL(lr=LR, epsilon=0.3, L=5.0), oracle, sizes, **given)
+
+
+def test_safl_always_masked_with_epsilon_0_is_local_training():
+    parts = list(clients(dealt(TWO)))
+    own = [initial(k) for k in range(2)]
+
+    def alone():
+        while True:
+            for k in range(2):
+                own[k] = local_sgd(own[k], [parts[k]] * STEPS, LR)
+            yield shares(parts, [0, 1]) @ np.array(own)
+
+    agrees(SAFL(lr=LR, epsilon=0.0, L=np.inf), alone(), TWO, init="own")
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize(("momentum", "decay"), [(0.9, 0.0), (0.0, 0.2), (0.6, 0.1)])
+def test_momentum_and_weight_decay(momentum, decay, execution):
+    common = {"momentum": momentum, "weight_decay": decay, "execution": execution}
+    oracle = averaged(TWO, momentum=momentum, decay=decay)
+    agrees(FedAvg(lr=LR), oracle, TWO, **common)
+    oracle = averaged(TWO, mu=0.5, momentum=momentum, decay=decay)
+    agrees(FedProx(lr=LR, mu=0.5), oracle, TWO, **common)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+def test_minibatches_with_a_short_last_one(execution):
+    data, ids, epochs = dealt(TWO), np.arange(2), 2
+    steps = epochs * np.array([2, 3])
+
+    def oracle():
+        w, p, t = initial(), shares(list(clients(data)), ids), 0
+        while True:
+            t += 1
+            plan = minibatches(data, ids, steps, 4, (SEED, t))
+            local = []
+            for k in ids:
+                taken = [
+                    plan.samples[k, j][plan.weight[k, j] > 0].tolist() for j in range(steps[k])
+                ]
+                assert [len(b) for b in taken] == epochs * ([4, 1] if k == 0 else [4, 4, 1])
+                x, y = data.dataset.x.astype(float), data.dataset.y
+                local.append(local_sgd(w, [(x[b], y[b]) for b in taken], LR))
+            w = p @ np.array(local)
+            yield w
+
+    common = {"batch_size": 4, "local_epochs": epochs, "local_steps": None}
+    agrees(FedAvg(lr=LR), oracle(), TWO, execution=execution, **common)
+
+
+@dataclass(frozen=True)
+class Quadratic(Architecture):
+    """F_k(w) = mean_i (w - x_i)^2 / 2: one weight."""
+
+    def parameters(self, shape, classes):
+        return [("out.weight", (1,))]
+
+    def forward(self, p, x):
+        return x.new_zeros(len(x), 2) + p["out.weight"]
+
+    def gradients(self, p, x, y, weight) -> tuple[Tensor, list[Tensor]]:
+        apart = p["out.weight"] - x.squeeze(-1)
+        return (weight * apart**2 / 2).sum(-1), [(weight * apart).sum(-1, keepdim=True)]
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize(
+    ("algorithm", "answer"), [(FedAvg(lr=0.5), -1.875), (FedProx(lr=0.5, mu=1.0), -1.25)]
+)
+def test_answers_on_paper(algorithm, answer, execution, monkeypatch):
+    """Optima 2 and -4, sizes 1:3, two steps from 0 (the numbers of fedjax's fed_prox_test.py)."""
+    monkeypatch.setitem(MODELS, "quadratic", Quadratic)
+    data = dealt([1, 3], shape=(1,), classes=2)
+    data.dataset.x[data.train] = np.array([2, -4, -4, -4])[:, None]
+    common = settings(rounds=1, local_steps=2, init="zeros", execution=execution)
+    run = simulation(algorithm, data, common, model="quadratic")
+    assert next(rounds(run)).item() == pytest.approx(answer, abs=1e-12)
