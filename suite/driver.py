@@ -248,7 +248,7 @@ def drive(
 ) -> bool:
     """Run every trial that the sweep still asks for; whether it was interrupted."""
     stop = _Stop()
-    with _ray(resources) as concurrent, _interruptible(stop):
+    with local_ray(resources) as concurrent, _interruptible(stop):
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(concurrent)
         config = _Config({c.id: c for c in cells}, scheduler, resources, concurrent)
         search = _Search(sweep, hooks, config, stop)
@@ -298,7 +298,7 @@ def _asha(cell: Cell) -> ASHAScheduler:
 
 
 @contextmanager
-def _ray(resources: Resources) -> Iterator[int]:
+def local_ray(resources: Resources) -> Iterator[int]:
     """A Ray cluster of our own on this machine; yields how many trials run at once."""
     cpus = os.cpu_count() or 1
     concurrent = resources.max_concurrent or max(1, int(cpus // resources.cpus_per_trial))

@@ -8,16 +8,21 @@ on a seed that is a hash of (study seed, cell, i). So a sweep without early stop
 whatever runs beside it. Nothing here ever sees a test metric: `end` takes validation scores.
 """
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import optuna
+from optuna.exceptions import ExperimentalWarning
 from optuna.trial import Trial, TrialState, create_trial
 
 from suite.study import Cell, Study
 from trials import randomness
 from trials.trial import TrialSpec
+
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+warnings.filterwarnings("ignore", category=ExperimentalWarning)
 
 LAG = 4
 """Trials of one cell that may be in flight at once; other cells fill the machine meanwhile."""

@@ -485,7 +485,7 @@ def test_npz_without_owners(tmp_path):
         ({"y_train": np.arange(30) % 3 - 1}, "labels must be 0, 1"),
         ({"x_train": np.full((30, 2, 3), np.nan)}, "x finite"),
         ({"x_test": np.zeros((0, 2, 3)), "y_test": np.zeros(0, int)}, "must have samples"),
-        ({"y_train": np.eye(3, dtype=int)[np.arange(30) % 3]}, "y_train|label"),
+        ({"y_train": np.eye(3)[np.arange(30) % 3], "y_test": np.eye(3)[[0] * 6]}, "y_train|label"),
         ({"y_train": np.arange(30) % 3 + 0.5}, "y_train|label"),
         ({"y_train": np.array(["cat"] * 30)}, "y_train|label"),
         ({"y_train": np.array(1)}, "y_train|label"),

@@ -1,0 +1,616 @@
+"""The command line. Results go to standard output, everything else to standard error.
+
+Exit codes: 0 done; 1 ran, but some trials crashed for good; 2 bad input, nothing was started;
+130 interrupted, state kept.
+"""
+
+import json
+import math
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from trials.errors import UserError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Federated-learning algorithms, tuned fairly, compared across papers, reused.",
+    epilog="Start here: [bold]suite sweep quickstart[/bold]",
+)
+tuned_app = typer.Typer(
+    no_args_is_help=True, help="Tuned configurations: list, show, export, import."
+)
+bench_app = typer.Typer(no_args_is_help=True, help="Measure what the suite costs on this machine.")
+app.add_typer(tuned_app, name="tuned")
+app.add_typer(bench_app, name="bench")
+
+
+class Format(StrEnum):
+    """How a leaderboard is shown."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    md = "md"
+    latex = "latex"
+
+
+class Listing(StrEnum):
+    """What can be listed."""
+
+    algorithms = "algorithms"
+    datasets = "datasets"
+    models = "models"
+    heterogeneity = "heterogeneity"
+    studies = "studies"
+    papers = "papers"
+
+
+Storage = Annotated[Path, typer.Option(help="Folder of the MLflow store and of all sweeps.")]
+Tracking = Annotated[
+    str | None, typer.Option(help="MLflow tracking server instead of the store's file.")
+]
+DataRoot = Annotated[str | None, typer.Option(help="Folder of data sets (or SUITE_DATA).")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+RUNS = Path("runs")
+
+
+@app.command(
+    epilog="Example: suite sweep quickstart --algorithms fedavg,folb --trials 8 --name small"
+)
+def sweep(
+    study: Annotated[
+        str, typer.Argument(help="A shipped study's name, or a path to a YAML file.")
+    ] = "quickstart",
+    name: Annotated[
+        str | None, typer.Option(help="The sweep's name; default: the study's.")
+    ] = None,
+    algorithms: Annotated[
+        str | None, typer.Option(help="Comma-separated; also path/to/file.py:Class.")
+    ] = None,
+    datasets: Annotated[str | None, typer.Option(help="Comma-separated.")] = None,
+    models: Annotated[str | None, typer.Option(help="Comma-separated.")] = None,
+    heterogeneity: Annotated[str | None, typer.Option(help="Comma-separated levels.")] = None,
+    trials: Annotated[int | None, typer.Option(help="Search trials per cell.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Communication rounds per trial.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Final runs per cell.")] = None,
+    sampler: Annotated[str | None, typer.Option(help="tpe or random.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="none or asha (early stopping, per cell).")
+    ] = None,
+    cpus_per_trial: Annotated[float, typer.Option(min=0.1)] = 1.0,
+    gpus_per_trial: Annotated[float, typer.Option(min=0.0, help="Fractions share one GPU.")] = 0.0,
+    max_concurrent: Annotated[int | None, typer.Option(min=1, help="Default: what fits.")] = None,
+    storage: Storage = RUNS,
+    data_root: DataRoot = None,
+    tracking_uri: Tracking = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue (or extend) a sweep of this name.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, show the plan, start nothing.")
+    ] = False,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="2 rounds, 4 clients, 3 trials, 2 seeds: seconds.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Tune every algorithm of a study fairly, run the best again with fresh seeds, rank them."""
+    from trials.names import split_top
+
+    lists = {
+        "algorithms": algorithms,
+        "datasets": datasets,
+        "models": models,
+        "heterogeneity": heterogeneity,
+    }
+    overrides: dict[str, Any] = {k: split_top(v, ",") for k, v in lists.items() if v is not None}
+    if smoke:
+        overrides |= SMOKE
+    single = {
+        "trials": trials,
+        "settings.rounds": rounds,
+        "seeds": seeds,
+        "sampler": sampler,
+        "scheduler": scheduler,
+    }
+    overrides |= {k: v for k, v in single.items() if v is not None}
+    from suite.driver import Resources
+    from suite.study import read_study
+    from suite.sweep import Place, Sweep, resumed_study
+
+    place = Place(storage, name or Path(study).stem, tracking_uri, data_root)
+    found = (resumed_study(place, overrides) if resume else None) or read_study(study, overrides)
+    study_name, content = found
+    if dry_run:
+        _plan(study_name, content, place, as_json)
+        return
+    opened = Sweep(study_name, content, place, resume)
+    result = opened.run(Resources(cpus_per_trial, gpus_per_trial, max_concurrent))
+    summary = result.summary
+    if as_json:
+        _emit(summary)
+    if result.interrupted:
+        _say(
+            f"Interrupted; everything is kept. Continue with: suite sweep {study} {_named(place, study)}--resume"
+        )
+        raise typer.Exit(130)
+    if not as_json:
+        _conclude(summary, result.board, place)
+    raise typer.Exit(1 if summary["trials_failed"] else 0)
+
+
+SMOKE: dict[str, Any] = {
+    "trials": 3,
+    "seeds": 2,
+    "settings.rounds": 2,
+    "settings.eval_every": 1,
+    "settings.clients": 4,
+    "settings.participation": 1.0,
+}
+
+
+@app.command(
+    epilog="Example: suite run --algorithm fedprox --set mu=0.1 --set lr=0.05 --heterogeneity 'dirichlet(0.3)'"
+)
+def run(
+    config: Annotated[
+        Path | None, typer.Argument(help="A configuration file, as --config.")
+    ] = None,
+    algorithm: Annotated[str | None, typer.Option(help="Default: fedavg.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Default: digits.")] = None,
+    model: Annotated[str | None, typer.Option(help="Default: logreg.")] = None,
+    heterogeneity: Annotated[str | None, typer.Option(help="Default: iid.")] = None,
+    assign: Annotated[
+        list[str] | None, typer.Option("--set", help="KEY=VALUE: a hyperparameter or a setting.")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option()] = None,
+    clients: Annotated[int | None, typer.Option()] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Run seed.")] = 0,
+    config_file: Annotated[
+        Path | None, typer.Option("--config", help="A tuned or hand-written YAML file.")
+    ] = None,
+    tuned: Annotated[
+        bool, typer.Option("--tuned", help="Start from the best known configuration of the cell.")
+    ] = False,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    record: Annotated[bool, typer.Option(help="Record the run in MLflow.")] = True,
+    storage: Storage = RUNS,
+    data_root: DataRoot = None,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Run one configuration and show its curve."""
+    from suite import runs
+    from suite import tuned as tuned_files
+    from suite.recording import Store, open_existing
+    from suite.results import list_tuned, select_tuned
+
+    path = config_file or config
+    base: dict[str, Any] = {"params": {}, "settings": {}}
+    if path is not None:
+        base = tuned_files.read(path).model_dump()
+    elif tuned:
+        found = list_tuned(open_existing(tracking_uri, storage), storage)
+        cell = (algorithm, dataset, model, heterogeneity)
+        matching = select_tuned(found, *cell)
+        if not matching:
+            raise UserError(
+                f"no tuned configuration matches {' '.join(filter(None, cell)) or 'anything'}: "
+                "see `suite tuned list`, or make one with `suite sweep`"
+            )
+        base = matching[0].model_dump()
+    if algorithm and base.get("algorithm", algorithm) != algorithm:
+        raise UserError(f"--algorithm {algorithm}: {path} configures {base['algorithm']}")
+    extra = {k: v for k, v in (("rounds", rounds), ("clients", clients)) if v is not None}
+    request = runs.Request(
+        algorithm=algorithm or base.get("algorithm", "fedavg"),
+        dataset=dataset or base.get("dataset", "digits"),
+        model=model or base.get("model", "logreg"),
+        heterogeneity=heterogeneity or base.get("heterogeneity", "iid"),
+        params=base["params"],
+        settings={**base["settings"], **extra},
+        assignments=tuple(assign or ()),
+        seed=seed,
+    )
+    spec = request.spec()
+    store = None
+    if record:
+        storage.mkdir(parents=True, exist_ok=True)
+        store = Store(tracking_uri, storage)
+    done = runs.execute(spec, data_root, device, _show_evaluation)
+    document = done.document()
+    if store is not None:
+        document["run_id"] = runs.record(store, done)
+    if as_json:
+        _emit(document)
+        return
+    metric = done.data.dataset.task.metric
+    last = done.simulation.history[-1]
+    Console().print(
+        f"{spec.algorithm} {spec.params} on {spec.dataset}, {spec.model}, {spec.heterogeneity}, seed {seed}: "
+        f"{document['status']} after {last['round']} rounds, test {metric} {last['test_' + metric]:.4f}, "
+        f"{document['seconds']} s" + (f", run {document['run_id']}" if store else ""),
+        highlight=False,
+        markup=False,
+    )
+
+
+@app.command(epilog="Example: suite replay 0f3c... (a run id from the leaderboard's MLflow runs)")
+def replay(
+    run_id: Annotated[str, typer.Argument(help="A search, final or single run in MLflow.")],
+    storage: Storage = RUNS,
+    data_root: DataRoot = None,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Run a recorded run again and compare every metric to the last bit. Exit code 1 if any differs."""
+    from suite import runs
+    from suite.recording import open_existing
+
+    store = open_existing(tracking_uri, storage)
+    done, differences = runs.replay(store, run_id, data_root, _show_evaluation)
+    if as_json:
+        _emit({**done.document(), "identical": not differences, "differences": differences})
+    elif differences:
+        _say("\n".join([f"{len(differences)} values differ:", *differences[:20]]))
+    else:
+        Console().print(
+            f"run {run_id} repeated: every recorded metric is identical to the last bit"
+        )
+    raise typer.Exit(1 if differences else 0)
+
+
+@app.command(epilog="Example: suite leaderboard --name quickstart --format latex > table.tex")
+def leaderboard(
+    name: Annotated[str | None, typer.Option(help="A sweep's name.")] = None,
+    study: Annotated[str | None, typer.Option(help="A study's name: all its sweeps.")] = None,
+    target: Annotated[float | None, typer.Option(help="Test score for rounds to target.")] = None,
+    form: Annotated[Format, typer.Option("--format")] = Format.table,
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Rank algorithms by their final runs, read from MLflow alone."""
+    from reports.render import render, table
+    from suite.recording import open_existing
+    from suite.results import read_leaderboard
+
+    board = read_leaderboard(open_existing(tracking_uri, storage), name, study, target)
+    if as_json or form is Format.json:
+        _emit(board.as_dict())
+    elif form is Format.table:
+        Console().print(table(board))
+    else:
+        sys.stdout.write(render(board, form.value))
+
+
+@tuned_app.command("list")
+def tuned_list(
+    algorithm: Annotated[str | None, typer.Option()] = None,
+    dataset: Annotated[str | None, typer.Option()] = None,
+    model: Annotated[str | None, typer.Option()] = None,
+    heterogeneity: Annotated[str | None, typer.Option()] = None,
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """List tuned configurations, best first."""
+    found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
+    if as_json:
+        _emit([item.model_dump(mode="json") for item in found])
+        return
+    shown = Table()
+    for column in ("algorithm", "dataset", "heterogeneity", "model", "test", "params", "from"):
+        shown.add_column(column)
+    for item in found:
+        scores = [
+            v for k, v in item.scores.items() if k.startswith("test_") and isinstance(v, float)
+        ]
+        shown.add_row(
+            *(item.algorithm, item.dataset, item.heterogeneity, item.model),
+            f"{scores[0]:.4f}" if scores else "",
+            " ".join(
+                f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}"
+                for k, v in item.params.items()
+            ),
+            str(item.provenance.get("sweep", "a file")),
+        )
+    Console().print(shown)
+
+
+@tuned_app.command("show")
+def tuned_show(
+    algorithm: Annotated[str | None, typer.Option()] = None,
+    dataset: Annotated[str | None, typer.Option()] = None,
+    model: Annotated[str | None, typer.Option()] = None,
+    heterogeneity: Annotated[str | None, typer.Option()] = None,
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Print the best matching configuration as YAML, ready to paste."""
+    found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
+    if not found:
+        raise UserError("no tuned configuration matches; see `suite tuned list`")
+    _emit(found[0].model_dump(mode="json")) if as_json else sys.stdout.write(found[0].text())
+
+
+@tuned_app.command("export")
+def tuned_export(
+    folder: Annotated[
+        Path, typer.Argument(help="Where to write dataset/heterogeneity/model/algorithm.yaml.")
+    ],
+    algorithm: Annotated[str | None, typer.Option()] = None,
+    dataset: Annotated[str | None, typer.Option()] = None,
+    model: Annotated[str | None, typer.Option()] = None,
+    heterogeneity: Annotated[str | None, typer.Option()] = None,
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Write tuned configurations as files; of several for one cell, the best."""
+    found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
+    written = []
+    for item in found:
+        path = folder / item.path
+        if path not in written:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(item.text())
+            written.append(path)
+    _emit([str(path) for path in written]) if as_json else Console().print(*written, sep="\n")
+
+
+@tuned_app.command("import")
+def tuned_import(
+    source: Annotated[Path, typer.Argument(help="A YAML file, or a folder of them.")],
+    storage: Storage = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Check configurations and keep them beside the store, for `suite run --tuned`."""
+    from suite import tuned
+
+    if not source.exists():
+        raise UserError(f"{source} does not exist")
+    paths = sorted(source.rglob("*.yaml")) if source.is_dir() else [source]
+    items = [tuned.read(path) for path in paths]
+    kept = []
+    for item in items:
+        path = storage / "imported" / item.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(item.text())
+        kept.append(str(path))
+    _emit(kept) if as_json else Console().print(
+        f"imported {len(kept)} configurations into {storage}"
+    )
+
+
+@app.command("list", epilog="Example: suite list algorithms --json")
+def list_things(
+    kind: Annotated[Listing, typer.Argument()],
+    as_json: Json = False,
+) -> None:
+    """List algorithms, data sets, models, heterogeneity levels, studies or papers."""
+    from suite.listing import listing
+
+    found = listing(kind.value)
+    if as_json:
+        _emit(found)
+        return
+    shown = Table()
+    columns = [key for key in found[0] if key != "published"]
+    for column in columns:
+        shown.add_column(column)
+    for item in found:
+        shown.add_row(*(escape(_cell(item[column])) for column in columns))
+    Console().print(shown)
+
+
+@app.command()
+def ui(
+    host: Annotated[str, typer.Option(help="Loopback unless you say otherwise.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 5000,
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+) -> None:
+    """Open MLflow's web UI on the recorded runs."""
+    import subprocess
+
+    from suite.recording import is_server, open_existing
+
+    store = open_existing(tracking_uri, storage)
+    if is_server(store.uri):
+        Console().print(f"The records are on a server: open {store.uri}")
+        return
+    _say(f"MLflow's UI on {store.uri}: http://{host}:{port} (Ctrl-C ends it)")
+    command = ["-m", "mlflow", "ui", "--backend-store-uri", store.uri]
+    subprocess.run([sys.executable, *command, "--host", host, "--port", str(port)], check=False)
+
+
+@app.command()
+def doctor(
+    storage: Storage = RUNS,
+    data_root: DataRoot = None,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Check that everything a sweep needs works here. Exit code 1 if something does not."""
+    from suite.doctor import examine
+
+    checks = examine(storage, tracking_uri, data_root)
+    if as_json:
+        _emit([vars(check) for check in checks])
+    else:
+        for check in checks:
+            mark = "[green]ok[/green]  " if check.ok else "[red]FAIL[/red]"
+            Console().print(
+                f"{mark} {check.name}: {escape(check.detail)}", highlight=False, soft_wrap=True
+            )
+            if not check.ok and check.remedy:
+                Console().print(f"     {check.remedy}", highlight=False)
+    raise typer.Exit(0 if all(check.ok for check in checks) else 1)
+
+
+@bench_app.command("sweep", epilog="Example: suite bench sweep --study smoke")
+def bench_sweep(
+    study: Annotated[str, typer.Option(help="The study to measure.")] = "quickstart",
+    max_concurrent: Annotated[int | None, typer.Option(min=1)] = None,
+    as_json: Json = False,
+) -> None:
+    """Trials per minute of a sweep, against the same trials as a plain Tune function trainable."""
+    from suite import bench
+    from suite.driver import Resources
+
+    found = bench.sweep(study, Resources(max_concurrent=max_concurrent))
+    if as_json:
+        _emit(found)
+    else:
+        Console().print(
+            f"{found['study']}: {found['trials_per_minute']:g} trials/min over {found['trials']} trials "
+            f"(recorded in MLflow); plain Tune function trainable: {found['plain_trials_per_minute']:g} "
+            f"over {found['plain_trials']}; ratio {found['ratio']:g}",
+            highlight=False,
+        )
+
+
+def main() -> None:
+    """Entry point of the `suite` command."""
+    try:
+        app()
+    except UserError as error:
+        _say(f"error: {error}")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        _say("interrupted")
+        sys.exit(130)
+
+
+def _tuned(storage: Path, tracking_uri: str | None, *cell: str | None) -> list[Any]:
+    from suite.recording import open_existing
+    from suite.results import list_tuned, select_tuned
+
+    has_store = tracking_uri is not None or (storage / "mlflow.db").exists()
+    store = (
+        open_existing(tracking_uri, storage)
+        if has_store or not (storage / "imported").exists()
+        else None
+    )
+    return select_tuned(list_tuned(store, storage), *cell)
+
+
+def _plan(study_name: str, study: Any, place: Any, as_json: bool) -> None:
+    """Show what a sweep would do."""
+    from suite.study import load_data, make_cells
+
+    cells = make_cells(study, f"study {study_name}")
+    load_data(cells, place.data_root, f"study {study_name}")
+    total = len(cells) * (study.trials + study.seeds)
+    plan = {
+        "study": study_name,
+        "name": place.name,
+        "cells": [
+            {"cell": c.id, "name": c.name, "anchor": c.space.anchor(), "published": len(c.known)}
+            for c in cells
+        ],
+        "trials_per_cell": study.trials,
+        "final_runs_per_cell": study.seeds,
+        "trials": total,
+    }
+    if as_json:
+        _emit(plan)
+        return
+    for cell in cells:
+        Console().print(
+            f"{cell.name}: anchor {cell.space.anchor()}, {len(cell.known)} published",
+            highlight=False,
+            markup=False,
+        )
+    Console().print(
+        f"{len(cells)} cells x ({study.trials} search trials + {study.seeds} final runs) = {total} trials"
+        f" of {study.settings.rounds} rounds. Nothing was started.",
+        highlight=False,
+    )
+
+
+def _conclude(summary: dict[str, Any], board: Any, place: Any) -> None:
+    """The last screen of a sweep: what happened, the leaderboard, what to do next."""
+    from reports.render import table
+
+    out = Console()
+    states = ("finished", "pruned", "diverged", "failed")
+    counts = ", ".join(
+        f"{summary['trials_' + s]} {s}" for s in states if summary["trials_" + s] or s == "finished"
+    )
+    out.print()
+    if board is not None:
+        out.print(table(board))
+    out.print(
+        f"{summary['cells']} cells: {counts} search trials, {summary['final_runs']} final runs"
+        f" in {summary['seconds']:.0f} s. Tuned configurations: {place.folder / 'tuned'}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    where = "" if place.storage == RUNS else f" --storage {place.storage}"
+    where += f" --tracking-uri {place.tracking_uri}" if place.tracking_uri else ""
+    best = board.rows[0] if board is not None and board.rows else None
+    out.print("Next:")
+    out.print(f"  suite leaderboard --name {place.name}{where}", highlight=False, soft_wrap=True)
+    if best is not None:
+        cell = f"--algorithm {best.algorithm} --dataset {best.dataset} --heterogeneity '{best.heterogeneity}'"
+        out.print(f"  suite run --tuned {cell} --seed 1{where}", highlight=False, soft_wrap=True)
+    out.print(f"  suite ui{where}", highlight=False, soft_wrap=True)
+
+
+def _show_evaluation(entry: dict[str, float]) -> None:
+    scores = [
+        f"{k} {v:.4f}"
+        for k, v in entry.items()
+        if k in ("train_loss", "val_accuracy", "test_accuracy")
+    ]
+    _say(f"round {entry['round']:4d}  " + "  ".join(scores))
+
+
+def _named(place: Any, study: str) -> str:
+    name = "" if place.name == Path(study).stem else f"--name {place.name} "
+    return name if place.storage == RUNS else f"{name}--storage {place.storage} "
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, dict):
+        return "\n".join(f"{key}: {_range(spec)}" for key, spec in value.items())
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+def _range(spec: dict[str, Any]) -> str:
+    where = (
+        "/".join(map(str, spec["choices"]))
+        if spec["choices"]
+        else f"{spec['low']:g}..{spec['high']:g}"
+    )
+    when = ", ".join(f"{k}={v}" for k, v in (spec["when"] or {}).items())
+    return f"{spec['default']} ({where}{', log' * spec['log']})" + (f" when {when}" if when else "")
+
+
+def _emit(document: Any) -> None:
+    """Print one JSON document; numbers that JSON cannot hold become null."""
+    sys.stdout.write(json.dumps(_finite(document), indent=2, ensure_ascii=False) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,176 @@
+"""Single runs outside a sweep: `suite run` and `suite replay`."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from suite.outcome import Outcome
+from suite.recording import Record, Store, run_tags, spec_params
+from suite.results import spec_of
+from suite.study import Faults
+from trials import algorithms, datasets, heterogeneity, models, trial
+from trials.engine import Simulation
+from trials.errors import unknown
+from trials.federated_data import FederatedData
+from trials.settings import Settings
+from trials.trial import TrialSpec
+
+OnEvaluation = Callable[[dict[str, float]], None]
+EXPERIMENT = "runs"
+"""The MLflow experiment of runs that belong to no study."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person asked for: names, `key=value` pairs of hyperparameters or settings, a seed."""
+
+    algorithm: str
+    dataset: str
+    model: str
+    heterogeneity: str
+    params: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    assignments: tuple[str, ...]
+    seed: int
+
+    def spec(self) -> TrialSpec:
+        """The trial; raises one `UserError` with every fault."""
+        faults = Faults("run")
+        cls = faults.attempt(
+            "--algorithm", self.algorithm, partial(algorithms.resolve, self.algorithm)
+        )
+        faults.attempt("--dataset", self.dataset, partial(datasets.parse, self.dataset))
+        faults.attempt("--model", self.model, partial(models.parse, self.model))
+        faults.attempt(
+            "--heterogeneity", self.heterogeneity, partial(heterogeneity.parse, self.heterogeneity)
+        )
+        ranges = cls.ranges() if cls else {}
+        params, settings = dict(self.params), dict(self.settings)
+        for assignment in self.assignments:
+            key, equals, text = assignment.partition("=")
+            if not equals:
+                faults.add("--set", assignment, "must be KEY=VALUE")
+            elif key in ranges:
+                params[key] = _value(text)
+            elif key in Settings.model_fields:
+                settings[key] = _value(text)
+            elif cls:
+                known = [*ranges, *Settings.model_fields]
+                faults.add(
+                    f"--set {key}", text, str(unknown("hyperparameter or setting", key, known))
+                )
+        faults.validate(Settings, settings)
+        if cls:
+            faults.attempt("--set", None, partial(cls.configured, params))
+        faults.check()
+        spec = trial.canonical(
+            self.algorithm,
+            params,
+            self.dataset,
+            self.model,
+            self.heterogeneity,
+            Settings(**settings),
+            self.seed,
+        )
+        spec.configured()
+        return spec
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that is over; `document` is the JSON of `suite run`."""
+
+    spec: TrialSpec
+    simulation: Simulation
+    data: FederatedData
+    seconds: float
+
+    @property
+    def outcome(self) -> Outcome:
+        """As it is recorded."""
+        status = "diverged" if self.simulation.diverged else "finished"
+        return Outcome(status, self.simulation.history, {}, self.data.fingerprint, "", self.seconds)
+
+    def document(self) -> dict[str, Any]:
+        """Plain data: what was run, and its history."""
+        spec = self.spec
+        return {
+            "algorithm": spec.algorithm,
+            "params": spec.params,
+            "dataset": spec.dataset,
+            "model": spec.model,
+            "heterogeneity": spec.heterogeneity,
+            "seed": spec.seed,
+            "rounds": spec.settings.rounds,
+            "settings": spec.settings.model_dump(mode="json"),
+            "status": self.outcome.status,
+            "partition_fingerprint": self.data.fingerprint,
+            "history": self.simulation.history,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def execute(
+    spec: TrialSpec, data_root: str | None, device: str, on_evaluation: OnEvaluation
+) -> Finished:
+    """Run a spec to its end in this process."""
+    started = time.perf_counter()
+    simulation, data = trial.run(spec, data_root, device, on_evaluation)
+    return Finished(spec, simulation, data, time.perf_counter() - started)
+
+
+def record(store: Store, run: Finished) -> str:
+    """Record a run outside any sweep; its id."""
+    spec = run.spec
+    cls = algorithms.resolve(spec.algorithm)
+    tags = {
+        **run_tags("run", spec, run.outcome),
+        "algorithm": spec.algorithm,
+        "paper": cls.paper,
+        "dataset": spec.dataset,
+        "model": spec.model,
+        "heterogeneity": spec.heterogeneity,
+    }
+    name = f"{spec.algorithm} · {spec.dataset} · {spec.heterogeneity} · seed {spec.seed}"
+    run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
+    store.log(run_id, spec_params(spec), run.simulation.history)
+    store.set_status(run_id, "FINISHED")
+    return run_id
+
+
+def replay(
+    store: Store, run_id: str, data_root: str | None, on_evaluation: OnEvaluation
+) -> tuple[Finished, list[str]]:
+    """Run a recorded run again; the metrics whose values differ in any bit (times aside).
+
+    A search trial that was stopped early is compared up to where it was.
+    """
+    recorded = store.get(run_id)
+    run = execute(spec_of(recorded), data_root, "cpu", on_evaluation)
+    return run, _differences(store, recorded, run)
+
+
+def _differences(store: Store, recorded: Record, run: Finished) -> list[str]:
+    found = []
+    if recorded.tags["partition_fingerprint"] != run.data.fingerprint:
+        found.append("partition_fingerprint: the data or their partition are not the same")
+    rounds: dict[int, dict[str, float]] = {int(e["round"]): e for e in run.simulation.history}
+    for metric in sorted(recorded.metrics):
+        if metric in ("round_seconds", "val_score", "test_score"):
+            continue
+        for at, value in store.history(recorded.run_id, metric):
+            now = rounds.get(at, {}).get(metric)
+            if now != value:
+                found.append(f"{metric} at round {at}: recorded {value!r}, now {now!r}")
+    return found
+
+
+def _value(text: str) -> Any:
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return text
