@@ -20,22 +20,28 @@ def render(board: Leaderboard, form: str) -> str:
     return {"csv": _csv, "md": _markdown, "latex": _latex}[form](board)
 
 
-FORMATS = ("table", "json", "csv", "md", "latex")
+WIDE = 130
+"""Terminals of fewer characters are spared the last `COSTS` columns."""
+COSTS = 4
 
 
-def table(board: Leaderboard) -> Group:
-    """For the terminal: one table a group; bold is the best and what is within its noise."""
+def table(board: Leaderboard, width: int) -> Group:
+    """For a terminal of `width` characters, which decides how many columns are shown: one table a
+    group; bold is the best and what is within its noise.
+    """
     parts: list[Any] = []
     for _, members in groupby(board.rows, key=lambda row: row.group):
         rows = list(members)
-        shown = Table(title=Text(_title(rows[0], board)), title_justify="left", title_style="bold")
-        columns = _columns(board)
+        shown = Table()
+        columns = _columns(board)[: None if width >= WIDE else -COSTS]
         for name, _ in columns:
-            shown.add_column(name, justify="left" if name in ("algorithm", "tuned") else "right")
+            left = name in ("algorithm", "tuned")
+            shown.add_column(name, justify="left" if left else "right", no_wrap=name != "tuned")
         for row in rows:
             style = "bold" if _among_best(row) else None
             shown.add_row(*(cell(row) for _, cell in columns), style=style)
-        parts += [shown, Text(_verdict(rows)), Text()]
+        parts += [Text(_title(rows[0]), style="bold"), shown, Text(_verdict(rows)), Text()]
+    parts.append(Text(_legend(board), style="dim"))
     return Group(*parts)
 
 
@@ -68,21 +74,25 @@ def _verdict(rows: list[Row]) -> str:
     clear = [row.algorithm for row in rows[1:] if row.within_noise is False]
     parts = []
     if clear:
-        parts.append(f"{best} is ahead of {', '.join(clear)} by more than the seeds' noise")
+        parts.append(f"{best} is ahead of {', '.join(clear)} by more than the seeds' noise.")
     if noise:
-        parts.append(f"its lead over {', '.join(noise)} is within the noise")
-    if not parts:
-        return "Too few algorithms or seeds to tell differences from noise."
-    text = "; ".join(parts)
-    return text[0].upper() + text[1:] + "." if not clear else text + "."
+        parts.append(f"The lead of {best} over {', '.join(noise)} is within the seeds' noise.")
+    return " ".join(parts) or "Too few algorithms or seeds to tell differences from noise."
 
 
 def _among_best(row: Row) -> bool:
     return row.behind == 0 or bool(row.within_noise)
 
 
-def _title(row: Row, board: Leaderboard) -> str:
-    return f"{row.dataset} · {row.model} · {row.heterogeneity}   ({row.sweep}, {board.protocol})"
+def _title(row: Row) -> str:
+    return f"{row.dataset} · {row.model} · {row.heterogeneity} ({row.sweep})"
+
+
+def _legend(board: Leaderboard) -> str:
+    return (
+        f"{board.protocol[0].upper()}{board.protocol[1:]}. ±: 95 % Student-t interval over seeds; "
+        "differences are paired by seed, Bonferroni-corrected; ≈: within the seeds' noise."
+    )
 
 
 def _mean(row: Row) -> str:
@@ -94,9 +104,8 @@ def _mean(row: Row) -> str:
 def _behind(row: Row) -> str:
     if row.behind_low is None or row.behind_high is None:
         return "" if row.behind == 0 else f"{row.behind:.4f}"
-    return f"{row.behind:.4f} [{row.behind_low:.4f}, {row.behind_high:.4f}]" + " ≈" * bool(
-        row.within_noise
-    )
+    half = (row.behind_high - row.behind_low) / 2
+    return f"{row.behind:.4f} ± {half:.4f}" + ("  ", " ≈")[bool(row.within_noise)]
 
 
 def _to_target(row: Row) -> str:
@@ -127,10 +136,10 @@ def _markdown(board: Leaderboard) -> str:
         rows, columns = list(members), _columns(board)
         lines = [[name for name, _ in columns], ["---"] * len(columns)]
         lines += [[cell(row).replace("|", "\\|") for _, cell in columns] for row in rows]
-        parts.append(f"**{_title(rows[0], board)}**\n")
+        parts.append(f"**{_title(rows[0])}**\n")
         parts += ["| " + " | ".join(line) + " |" for line in lines]
         parts.append(f"\n{_verdict(rows)}\n")
-    return "\n".join(parts)
+    return "\n".join([*parts, _legend(board), ""])
 
 
 def _latex(board: Leaderboard) -> str:

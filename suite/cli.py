@@ -288,7 +288,8 @@ def leaderboard(
     if as_json or form is Format.json:
         _emit(board.as_dict())
     elif form is Format.table:
-        Console().print(table(board))
+        out = Console()
+        out.print(table(board, out.width))
     else:
         sys.stdout.write(render(board, form.value))
 
@@ -551,7 +552,7 @@ def _conclude(summary: dict[str, Any], board: Any, place: Any) -> None:
     )
     out.print()
     if board is not None:
-        out.print(table(board))
+        out.print(table(board, out.width))
     out.print(
         f"{summary['cells']} cells: {counts} search trials, {summary['final_runs']} final runs"
         f" in {summary['seconds']:.0f} s. Tuned configurations: {place.folder / 'tuned'}",
