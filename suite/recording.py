@@ -149,6 +149,7 @@ class Store:
 
     def delete(self, run_id: str) -> None:
         """Remove a half-written run."""
+        self.client.set_terminated(run_id, "KILLED")
         self.client.delete_run(run_id)
 
 

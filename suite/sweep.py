@@ -94,7 +94,8 @@ class Sweep:
             elif event["event"] == "ask":
                 asks[event["trial_id"]] = Ask(**fields)
             elif event["event"] == "end":
-                self.ended[fields.pop("trial_id")] = _outcome(fields)
+                trial_id = fields.pop("trial_id")
+                self.ended[trial_id] = _outcome(fields)
             elif event["event"] == "recorded":
                 recorded.add(event["trial_id"])
         self.search = SweepSearch(self.cells, self.study, lag)
