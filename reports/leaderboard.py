@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from scipy import stats
+from scipy.special import stdtrit
 
 LEVEL = 0.95
 METRICS = {"accuracy": "maximize"}
@@ -107,7 +107,7 @@ def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | Non
     """Student-t interval of the mean: m -+ t_{n-1, (1+level)/2} s / sqrt(n); None below 2 values."""
     if len(values) < 2:
         return None, None
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * stdev(values) / len(values) ** 0.5
+    half = stdtrit(len(values) - 1, (1 + level) / 2) * stdev(values) / len(values) ** 0.5
     mean = fmean(values)
     return float(mean - half), float(mean + half)
 

@@ -123,7 +123,6 @@ def sweep(
         "scheduler": scheduler,
     }
     overrides |= {k: v for k, v in single.items() if v is not None}
-    from suite.driver import Resources
     from suite.study import read_study
     from suite.sweep import Place, Sweep, resumed_study
 
@@ -134,6 +133,8 @@ def sweep(
         _plan(study_name, content, place, as_json)
         return
     opened = Sweep(study_name, content, place, resume)
+    from suite.driver import Resources
+
     result = opened.run(Resources(cpus_per_trial, gpus_per_trial, max_concurrent))
     summary = result.summary
     if as_json:
@@ -224,7 +225,6 @@ def run(
     spec = request.spec()
     store = None
     if record:
-        storage.mkdir(parents=True, exist_ok=True)
         store = Store(tracking_uri, storage)
     done = runs.execute(spec, data_root, device, _show_evaluation)
     document = done.document()

@@ -38,7 +38,7 @@ def examine(storage: Path, tracking_uri: str | None, data: str | None) -> list[C
         ("ray", _ray, "see the message; a stale cluster is ended by `ray stop`"),
         (
             "mlflow store",
-            lambda: Store(tracking_uri, _made(storage)).uri,
+            lambda: Store(tracking_uri, storage).uri,
             "choose another --storage",
         ),
         ("disk", lambda: _disk(storage), "free some space or choose another --storage"),
@@ -89,13 +89,8 @@ def _ray() -> str:
         return f"a local cluster starts; {concurrent} trials at once by default"
 
 
-def _made(storage: Path) -> Path:
-    storage.mkdir(parents=True, exist_ok=True)
-    return storage
-
-
 def _disk(storage: Path) -> str:
-    free = shutil.disk_usage(_made(storage)).free / 1e9
+    free = shutil.disk_usage(storage).free / 1e9
     if free < 1:
         raise RuntimeError(f"only {free:.1f} GB free at {storage}")
     return f"{free:.0f} GB free at {storage}"

@@ -55,6 +55,9 @@ class Store:
     """
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
+        if tracking_uri is None:
+            with writable(storage):
+                storage.mkdir(parents=True, exist_ok=True)
         self.uri = tracking_uri or sqlite_uri(storage)
         self._artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         with _patience(1, 5):
@@ -267,6 +270,15 @@ def _file_system(path: Path) -> str:
         inside = [(len(m[1]), m[2]) for m in mounts if path.is_relative_to(m[1])]
         return max(inside, default=(0, ""))[1]
     return ""
+
+
+@contextlib.contextmanager
+def writable(path: Path) -> Iterator[None]:
+    """Turn the operating system's refusal to write into a message."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"storage {path} cannot be written: {error.strerror or error}") from None
 
 
 @contextlib.contextmanager

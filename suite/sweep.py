@@ -3,8 +3,7 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from reports.leaderboard import Leaderboard, Row
 from suite.journal import Event, Journal, peek
 from suite.outcome import Outcome
 from suite.progress import Progress
-from suite.recording import Recorder, Store, dumps, run_tags, spec_params, versions
+from suite.recording import Recorder, Store, dumps, run_tags, spec_params, versions, writable
 from suite.results import read_leaderboard, tuned_of
 from suite.search import LAG, Ask, SweepSearch
 from suite.study import Cell, Faults, Study, check_names, load_data, make_cells, override
@@ -71,10 +70,8 @@ class Sweep:
             )
         self.cells = make_cells(study, f"study {study_name}")
         self.data = load_data(self.cells, place.data_root, f"study {study_name}")
-        with _writable(place.storage):
-            place.storage.mkdir(parents=True, exist_ok=True)
         self.store = Store(place.tracking_uri, place.storage)
-        with _writable(place.folder):
+        with writable(place.folder):
             self.journal = Journal(place.journal)
         self._rebuild(self.journal.events)
         study_fields = study.model_dump(mode="json")
@@ -344,13 +341,3 @@ def _scores(ask: Ask, outcome: Outcome, cell: Cell) -> list[dict[str, float]]:
             outcome.history[0][metric] if diverged else score(outcome.history, metric)
         )
     return [last]
-
-
-@contextmanager
-def _writable(path: Path) -> Iterator[None]:
-    """Turn the operating system's refusal to write into a message."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or error
-        raise UserError(f"storage {path} cannot be written: {reason}") from None

@@ -115,6 +115,24 @@ def test_divergence_ends_a_run_without_an_exception(name, dtype):
 
 
 @every
+def test_divergence_between_evaluations_ends_a_run(name):
+    common = settings(rounds=9, eval_every=9, dtype="float32")
+    diverged = finish(simulation(ALGORITHMS[name](lr=1e30), dealt([9, 6, 8]), common, "mlp(8,8)"))
+    assert diverged.diverged
+    assert diverged.fed.round < 9
+    assert len(diverged.history) == 2
+
+
+@every
+def test_divergence_of_the_last_step_counts(name):
+    """The training loss was still that of the initial weights."""
+    common = settings(rounds=1, local_steps=1, dtype="float32")
+    diverged = finish(simulation(ALGORITHMS[name](lr=1e30), dealt([9, 6, 8]), common, "mlp(8,8)"))
+    assert math.isfinite(diverged.history[-1]["train_loss"])
+    assert diverged.diverged
+
+
+@every
 def test_a_usual_run_does_not_diverge(name, here):
     finished, _ = run(spec(name))
     assert finished.finished

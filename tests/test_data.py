@@ -2,6 +2,7 @@
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -152,6 +153,17 @@ def test_what_seeds_and_the_fingerprint_tell_apart(digits):
     np.testing.assert_array_equal(dealt(partition_seed=1).val, base.val)
     np.testing.assert_array_equal(np.sort(dealt(partition_seed=1).train), np.sort(base.train))
     assert dealt("iid+system(steps=1..3)").fingerprint == base.fingerprint
+
+
+@pytest.mark.parametrize("name", ["x", "y", "train", "offsets", "val", "test"])
+def test_the_fingerprint_sees_every_array(digits, name):
+    data = deal(digits, heterogeneity.parse("iid"), Settings())
+    owner = data.dataset if name in ("x", "y") else data
+    changed = getattr(owner, name).copy()
+    changed[len(changed) // 2] += 1
+    owner = replace(owner, **{name: changed})
+    other = replace(data, dataset=owner) if name in ("x", "y") else owner
+    assert other.fingerprint != data.fingerprint
 
 
 SCRIPT = """

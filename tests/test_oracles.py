@@ -86,16 +86,19 @@ def averaged(sizes, mu=0.0, aggregation="samples", momentum=0.0, decay=0.0):
         yield w
 
 
-def folb(sizes, mu, psi):
-    """(13), or (18) with psi: algorithms.md 2.6, 2.7."""
+def folb(sizes, mu, psi, decay=0.0):
+    """(13), or (18) with psi: algorithms.md 2.6, 2.7. Weight decay belongs to F_k."""
     parts, w = list(clients(dealt(sizes))), initial()
     while True:
-        g = [gradient(w, *part) for part in parts]
-        local = [local_sgd(w, [part] * STEPS, LR, lambda v, w=w: mu * (v - w)) for part in parts]
+        g = [gradient(w, *part) + decay * w for part in parts]
+        local = [
+            local_sgd(w, [part] * STEPS, LR, lambda v, w=w: mu * (v - w), decay=decay)
+            for part in parts
+        ]
         mean = sum(g) / len(g)
         importance = []
         for k, part in enumerate(parts):
-            left = gradient(local[k], *part) + mu * (local[k] - w)
+            left = gradient(local[k], *part) + decay * local[k] + mu * (local[k] - w)
             gamma = np.linalg.norm(left) / np.linalg.norm(g[k])
             importance.append(g[k] @ mean - psi * gamma * (mean @ mean))
         total = sum(abs(i) for i in importance)
@@ -173,6 +176,13 @@ def test_folb_heterogeneity(psi, execution):
     algorithm = FOLB(lr=LR, mu=0.3, variant="heterogeneity", psi=psi)
     assert np.abs(next(folb(TWO, 0.3, psi)) - next(folb(TWO, 0.3, 0.0))).max() > 1e-3
     agrees(algorithm, folb(TWO, 0.3, psi), TWO, execution=execution)
+
+
+@pytest.mark.parametrize("variant", ["plain", "heterogeneity"])
+def test_folb_with_weight_decay(variant):
+    psi = 1.0 if variant == "heterogeneity" else 0.0
+    algorithm = FOLB(lr=LR, mu=0.3, variant=variant)
+    agrees(algorithm, folb(TWO, 0.3, psi, decay=0.2), TWO, weight_decay=0.2)
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)

@@ -1,0 +1,35 @@
+# Two commands set everything up: `make sweep` and `make test`. Both need Python 3.11+ with venv.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: sweep test lint format clean
+
+sweep: $(VENV)/.installed  ## run the quickstart study and end with its leaderboard
+	$(BIN)/suite sweep quickstart --resume
+
+test: $(VENV)/.installed-dev  ## run the tests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-dev  ## lint, check the format, check the types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.installed-dev  ## mend what lint can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## remove the environment and caches, not the results in runs/
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $@ $(VENV)/.installed
