@@ -81,7 +81,7 @@ class Progress:
     def _table(self) -> Group:
         table = Table()
         for name in ("cell", "done", "running", "pruned", "diverged", "failed", "best val"):
-            table.add_column(name, justify="left" if name == "cell" else "right")
+            table.add_column(name, justify="left" if name == "cell" else "right", no_wrap=True)
         running = Counter(ask.cell for ask in list(self.running.values()))
         shown = self.cells
         room = max(5, self._console.height - 8)

@@ -8,6 +8,7 @@ of `DATASETS`.
 import os
 import tempfile
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 from zipfile import BadZipFile
@@ -106,7 +107,7 @@ class Synthetic:
     beta: float
 
     def __post_init__(self) -> None:
-        if self.alpha < 0 or self.beta < 0:
+        if not (0 <= self.alpha < np.inf and 0 <= self.beta < np.inf):
             raise UserError(
                 f"synthetic: alpha >= 0 and beta >= 0 must hold, got {self.alpha:g}, {self.beta:g}"
             )
@@ -211,9 +212,10 @@ def _torchvision(archive: str, train: bool, root: str | None) -> Any:
                     (target / f).symlink_to((raw / f).resolve())
                 return cls(scratch, train=train, download=True)
         return cls(folder, train=train, download=True)
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, HTTPException) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
-            f"{archive} is not in {folder} and could not be downloaded ({str(error).splitlines()[0]}).\n"
+            f"{archive} is not in {folder} and could not be downloaded ({reason}).\n"
             f"Put {', '.join(map(str, files))} into {raw}/,\n"
             f"or name the folder that holds {archive}/raw with --data-root or SUITE_DATA."
         ) from None
@@ -232,42 +234,64 @@ class Npz:
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         """See the class. Raises `UserError` naming the array that is missing or does not fit."""
-        try:
-            with np.load(self.path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-        except (OSError, ValueError, BadZipFile) as error:
-            raise UserError(f"cannot read data set npz:{self.path}: {error}") from None
+        arrays = self._read()
         missing = {"x_train", "y_train", "x_test", "y_test"} - set(arrays)
         if missing:
             raise UserError(
-                f"npz:{self.path} lacks {', '.join(sorted(missing))}; "
-                f"it has {', '.join(arrays) or 'nothing'}"
+                f"npz:{self.path} lacks {', '.join(sorted(missing))}; it has {', '.join(arrays) or 'nothing'}"
             )
-        x_train, y_train, x_test, y_test = (
-            arrays[k] for k in ("x_train", "y_train", "x_test", "y_test")
-        )
+        for name, array in arrays.items():
+            self._check(name, array)
         owners = arrays.get("client_train")
         for a, b in (("x_train", "y_train"), ("x_test", "y_test"), ("x_train", "client_train")):
             if b in arrays and len(arrays[a]) != len(arrays[b]):
                 raise UserError(
                     f"npz:{self.path}: {a} has {len(arrays[a])} rows, but {b} has {len(arrays[b])}"
                 )
-        if x_train.shape[1:] != x_test.shape[1:]:
+        if arrays["x_train"].shape[1:] != arrays["x_test"].shape[1:]:
             raise UserError(
-                f"npz:{self.path}: a sample of x_train has shape {x_train.shape[1:]}, "
-                f"one of x_test {x_test.shape[1:]}"
+                f"npz:{self.path}: a sample of x_train has shape {arrays['x_train'].shape[1:]}, "
+                f"one of x_test {arrays['x_test'].shape[1:]}"
             )
-        x = np.concatenate([x_train, x_test]).astype(np.float32)
-        y = np.concatenate([y_train, y_test]).astype(np.int64).ravel()
-        if not len(y_train) or not len(y_test) or y.min() < 0 or not np.isfinite(x).all():
-            raise UserError(
-                f"npz:{self.path}: both parts must have samples, labels must be 0, 1, ..., and x finite"
-            )
+        x = np.concatenate([arrays["x_train"], arrays["x_test"]]).astype(np.float32)
+        y = np.concatenate([arrays["y_train"], arrays["y_test"]]).astype(np.int64)
+        test = np.arange(len(y)) >= len(arrays["y_train"])
         client = None
         if owners is not None:
             _, index = np.unique(owners, return_inverse=True)
-            client = np.concatenate([index, np.full(len(y_test), -1)])
-        return Dataset(x, y, np.arange(len(y)) >= len(y_train), int(y.max()) + 1, client)
+            client = np.concatenate([index, np.full(int(test.sum()), -1)])
+        return Dataset(x, y, test, int(y.max()) + 1, client)
+
+    def _read(self) -> dict[str, Array]:
+        try:
+            file = np.load(self.path, allow_pickle=False)
+            if isinstance(file, np.ndarray):
+                raise ValueError("it holds one array without a name (.npy), not an .npz archive")
+            with file:
+                arrays = {name: file[name] for name in file.files}
+        except (OSError, ValueError, BadZipFile) as error:
+            raise UserError(f"cannot read data set npz:{self.path}: {error}") from None
+        columns = [
+            k for k, v in arrays.items() if k[:2] != "x_" and v.ndim == 2 and v.shape[1] == 1
+        ]
+        return arrays | {name: arrays[name][:, 0] for name in columns}
+
+    def _check(self, name: str, array: Array) -> None:
+        """Samples are finite numbers (n, ...), labels 0, 1, ... (n,), owners whole numbers (n,)."""
+        samples = name.startswith("x_")
+        fits = array.dtype.kind in "iufb" and (array.ndim > 1 if samples else array.ndim == 1)
+        if not fits or not len(array) or not np.isfinite(array).all():
+            form = "(samples, ...)" if samples else "(samples,)"
+            raise UserError(
+                f"npz:{self.path}: {name} must be finite numbers of shape {form}, "
+                f"but is {array.dtype} of shape {array.shape}"
+            )
+        if not samples and (
+            (array != np.floor(array)).any() or (name[0] == "y" and array.min() < 0)
+        ):
+            raise UserError(
+                f"npz:{self.path}: {name} must be whole numbers; labels count 0, 1, ..."
+            )
 
 
 DATASETS: dict[str, type[DatasetFamily]] = {

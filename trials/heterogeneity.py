@@ -6,6 +6,7 @@ one a client, none empty, or raises `UserError` saying why it cannot. A new one 
 entry of `PARTITIONS` (or `MODIFIERS`).
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -59,8 +60,8 @@ class Dirichlet:
     a: float
 
     def __post_init__(self) -> None:
-        if not self.a > 0:
-            raise UserError(f"heterogeneity dirichlet(a): a > 0 must hold, got {self.a:g}")
+        if not 0 < self.a < math.inf:
+            raise UserError(f"heterogeneity dirichlet(a): 0 < a < inf must hold, got {self.a:g}")
 
     def deal(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
@@ -80,7 +81,7 @@ class Dirichlet:
             mass = np.cumsum(prior[k] * (stock > 0))
             if not mass[-1] > 0:
                 mass = np.cumsum(stock.astype(float))
-            label = int(np.searchsorted(mass, coin * mass[-1], side="right"))
+            label = int(np.searchsorted(mass / mass[-1], coin, side="right"))
             dealt[k].append(left[label].pop())
             stock[label] -= 1
             if len(dealt[k]) == size:

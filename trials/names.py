@@ -37,10 +37,13 @@ def parse(kind: str, text: str, registry: Mapping[str, type]) -> Any:
     if match is None or match[1] not in registry:
         raise unknown(kind, text, registry)
     cls = registry[match[1]]
-    positional, named = [], {}
+    positional: list[str] = []
+    named: dict[str, str] = {}
+    twice = False
     for part in split_top(match[2], ",") if match[2] and match[2].strip() else []:
         key, equals, value = part.partition("=")
         if equals:
+            twice |= key.strip() in named
             named[key.strip()] = value.strip()
         else:
             positional.append(part)
@@ -48,7 +51,8 @@ def parse(kind: str, text: str, registry: Mapping[str, type]) -> Any:
     wanted = {f.name for f in fields(cls)}
     required = {f.name for f in fields(cls) if f.default is MISSING}
     given = {**dict(zip(slots, positional, strict=False)), **named}
-    if len(positional) > len(slots) or not required <= set(given) <= wanted:
+    twice |= len(given) < len(positional) + len(named)
+    if twice or not required <= set(given) <= wanted:
         raise UserError(f"{kind} {text!r}: the form is {usage(match[1], cls)}")
     hints = get_type_hints(cls)
     return cls(**{k: _convert(kind, text, k, v, hints[k]) for k, v in given.items()})

@@ -13,6 +13,7 @@ from trials.engine import Federation, Simulation
 from trials.errors import UserError
 from trials.federated_data import FederatedData, deal
 from trials.models import Model
+from trials.names import split_top
 from trials.settings import Settings
 
 
@@ -43,7 +44,7 @@ class TrialSpec(BaseModel):
     @property
     def data_key(self) -> str:
         """What identifies the data set dealt to clients."""
-        level = self.heterogeneity.split("+")[0]
+        level = split_top(self.heterogeneity, "+")[0]
         s = self.settings
         return f"{self.dataset_key}|{level}|{s.val_fraction}|{s.partition_seed}"
 

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from trials.algorithm import State, real
@@ -39,7 +38,8 @@ class SAFL(FedAvg):
         if fed.round == 1:
             return own
         p = math.exp(-fed.round / self.L)
-        u = torch.where(fed.uniform("anneal", ids, fed.d) < p, self.epsilon, 1.0).to(own)
+        annealed = (fed.uniform("anneal", ids, fed.d) < p).to(own)
+        u = 1 - (1 - self.epsilon) * annealed
         return u * fed.broadcast(ids, state["w"]) + (1 - u) * own
 
     def aggregate(
