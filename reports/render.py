@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import Any
 
-from rich.console import Group
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
@@ -16,8 +16,8 @@ Columns = list[tuple[str, Callable[[Row], str]]]
 
 
 def render(board: Leaderboard, form: str) -> str:
-    """`csv`, `md` or `latex`."""
-    return {"csv": _csv, "md": _markdown, "latex": _latex}[form](board)
+    """`csv`, `md`, `latex` or `svg` (a picture of the wide table)."""
+    return {"csv": _csv, "md": _markdown, "latex": _latex, "svg": _svg}[form](board)
 
 
 WIDE = 130
@@ -164,6 +164,12 @@ def _latex(board: Leaderboard) -> str:
     if lines[-1] == "\\midrule":
         lines.pop()
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+
+
+def _svg(board: Leaderboard) -> str:
+    console = Console(record=True, width=WIDE, file=io.StringIO(), force_terminal=True)
+    console.print(table(board, WIDE))
+    return console.export_svg(title=f"suite leaderboard --name {board.rows[0].sweep}")
 
 
 def _escape(text: str) -> str:

@@ -41,6 +41,7 @@ class Format(StrEnum):
     csv = "csv"
     md = "md"
     latex = "latex"
+    svg = "svg"
 
 
 class Listing(StrEnum):
