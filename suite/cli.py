@@ -429,10 +429,12 @@ def ui(
     from suite.recording import is_server, open_existing
 
     store = open_existing(tracking_uri, storage)
-    if is_server(store.uri):
-        Console().print(f"The records are on a server: open {store.uri}")
+    remote = is_server(store.uri)
+    for name, address in store.pages(store.uri if remote else f"http://{host}:{port}"):
+        _say(f"{name}: {address}")
+    if remote:
         return
-    _say(f"MLflow's UI on {store.uri}: http://{host}:{port} (Ctrl-C ends it)")
+    _say(f"Starting MLflow's pages on {store.uri}; Ctrl-C ends them.")
     command = ["-m", "mlflow", "ui", "--backend-store-uri", store.uri]
     subprocess.run([sys.executable, *command, "--host", host, "--port", str(port)], check=False)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
+from urllib.parse import quote, urlparse
 
 from suite.outcome import Outcome
 from trials.errors import UserError
@@ -74,7 +74,14 @@ class Store:
         found = self.client.get_experiment_by_name(study)
         if found is not None:
             return str(found.experiment_id)
-        return str(self.client.create_experiment(study, artifact_location=self._artifacts))
+        return str(self.client.create_experiment(study, self._artifacts))
+
+    def pages(self, server: str) -> list[tuple[str, str]]:
+        """(name, address) of the leaderboard rows of each experiment on MLflow's pages."""
+        rows = quote(f"tags.`{PREFIX}kind` = 'leaderboard'")
+        query = f"runs?workflowType=machine_learning&searchFilter={rows}"
+        found = [e for e in self.client.search_experiments() if e.name != "Default"]
+        return [(e.name, f"{server}/#/experiments/{e.experiment_id}/{query}") for e in found]
 
     def create(
         self,
