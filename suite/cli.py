@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 ran, but some trials crashed for good; 2 bad input, nothin
 
 import json
 import math
+import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -141,9 +142,11 @@ def sweep(
     if as_json:
         _emit(summary)
     if result.interrupted:
-        _say(
-            f"Interrupted; everything is kept. Continue with: suite sweep {study} {_named(place, study)}--resume"
-        )
+        options = [] if place.name == Path(study).stem else ["--name", place.name]
+        options += [] if storage == RUNS else ["--storage", str(storage)]
+        options += ["--tracking-uri", tracking_uri] if tracking_uri else []
+        again = shlex.join(["suite", "sweep", study, *options, "--resume"])
+        _say(f"Interrupted; everything is kept. Continue with: {again}")
         raise typer.Exit(130)
     if not as_json:
         _conclude(summary, result.board, place)
@@ -562,15 +565,22 @@ def _conclude(summary: dict[str, Any], board: Any, place: Any) -> None:
         highlight=False,
         soft_wrap=True,
     )
-    where = "" if place.storage == RUNS else f" --storage {place.storage}"
-    where += f" --tracking-uri {place.tracking_uri}" if place.tracking_uri else ""
-    best = board.rows[0] if board is not None and board.rows else None
+    where = []
+    if place.storage != RUNS:
+        where += ["--storage", str(place.storage)]
+    if place.tracking_uri:
+        where += ["--tracking-uri", place.tracking_uri]
+    commands = [["suite", "leaderboard", "--name", place.name], ["suite", "ui"]]
+    if board is not None and board.rows:
+        best = board.rows[0]
+        cell = ["--algorithm", best.algorithm, "--dataset", best.dataset, "--model", best.model]
+        cell += ["--heterogeneity", best.heterogeneity, "--seed", "1"]
+        commands.insert(1, ["suite", "run", "--tuned", *cell])
     out.print("Next:")
-    out.print(f"  suite leaderboard --name {place.name}{where}", highlight=False, soft_wrap=True)
-    if best is not None:
-        cell = f"--algorithm {best.algorithm} --dataset {best.dataset} --heterogeneity '{best.heterogeneity}'"
-        out.print(f"  suite run --tuned {cell} --seed 1{where}", highlight=False, soft_wrap=True)
-    out.print(f"  suite ui{where}", highlight=False, soft_wrap=True)
+    for command in commands:
+        out.print(
+            f"  {shlex.join([*command, *where])}", highlight=False, soft_wrap=True, markup=False
+        )
 
 
 def _show_evaluation(entry: dict[str, float]) -> None:
@@ -580,11 +590,6 @@ def _show_evaluation(entry: dict[str, float]) -> None:
         if k in ("train_loss", "val_accuracy", "test_accuracy")
     ]
     _say(f"round {entry['round']:4d}  " + "  ".join(scores))
-
-
-def _named(place: Any, study: str) -> str:
-    name = "" if place.name == Path(study).stem else f"--name {place.name} "
-    return name if place.storage == RUNS else f"{name}--storage {place.storage} "
 
 
 def _cell(value: Any) -> str:
