@@ -21,7 +21,7 @@ class Progress:
     """Counts per cell; `asked`, `reported` and `ended` are called by the driver as things happen."""
 
     def __init__(self, cells: list[Cell], per_cell: int, name: str) -> None:
-        self.cells, self.name = cells, name
+        self.cells, self.name = {cell.id: cell for cell in cells}, name
         self.expected = per_cell * len(cells)
         self.running: dict[str, Ask] = {}
         self.counts: dict[str, Counter[str]] = {cell.id: Counter() for cell in cells}
@@ -61,7 +61,8 @@ class Progress:
         self.counts[ask.cell][status] += 1
         self._new += not before
         if ask.kind == "search" and status == "finished" and value is not None:
-            self.best[ask.cell] = max(value, self.best.get(ask.cell, value))
+            better = max if self.cells[ask.cell].task.direction == "maximize" else min
+            self.best[ask.cell] = better(value, self.best.get(ask.cell, value))
 
     def _total(self) -> Counter[str]:
         return sum(self.counts.values(), Counter())
@@ -83,7 +84,7 @@ class Progress:
         for name in ("cell", "done", "running", "pruned", "diverged", "failed", "best val"):
             table.add_column(name, justify="left" if name == "cell" else "right", no_wrap=True)
         running = Counter(ask.cell for ask in list(self.running.values()))
-        shown = self.cells
+        shown = list(self.cells.values())
         room = max(5, self._console.height - 8)
         if len(shown) > room:
             shown = sorted(shown, key=lambda cell: -running[cell.id])[:room]

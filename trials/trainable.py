@@ -17,6 +17,9 @@ from trials.trial import TrialSpec, deal_data, simulate
 REPORT_SECONDS = 1.0
 """A step ends at the first evaluation after this long: a Tune report costs more than many rounds."""
 
+KEPT = 16
+"""Deals that an actor keeps, oldest out first. A deal is indices; its samples are shared."""
+
 
 class FederatedTrial(tune.Trainable):
     """Runs the trial that its config holds under `trial` (a `TrialSpec` as a dict).
@@ -85,8 +88,10 @@ class FederatedTrial(tune.Trainable):
     def _dealt(self) -> FederatedData:
         key = self._spec.data_key
         if key not in self._data:
+            if len(self._data) == KEPT:
+                self._data.pop(next(iter(self._data)))
             dataset = ray.get(self._datasets[self._spec.dataset_key])
-            self._data = {key: deal_data(self._spec, dataset)}
+            self._data[key] = deal_data(self._spec, dataset)
         return self._data[key]
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:

@@ -1,0 +1,103 @@
+"""The Tune trainable, driven by hand: stops, reuse, checkpoints, failures; no cluster."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trials import trainable
+from trials.settings import Settings
+from trials.trainable import FederatedTrial
+from trials.trial import TrialSpec, load_dataset, run
+
+
+def spec(algorithm: str = "safl", level: str = "iid", **params: Any) -> TrialSpec:
+    settings = Settings(rounds=9, clients=4, eval_every=1)
+    return TrialSpec(
+        algorithm=algorithm,
+        params=params,
+        dataset="digits",
+        model="logreg",
+        heterogeneity=level,
+        settings=settings,
+        seed=1,
+    )
+
+
+def config(trial: TrialSpec, stops: tuple[int, ...] = ()) -> dict[str, Any]:
+    return {"trial": trial.model_dump(), "stops": list(stops), "device": "cpu", "threads": 1}
+
+
+@pytest.fixture(autouse=True)
+def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data sets are handed over as they are instead of through Ray's object store."""
+    monkeypatch.setattr(trainable.ray, "get", lambda reference: reference)
+    monkeypatch.setattr(trainable, "REPORT_SECONDS", 1e9)
+
+
+def actor(trial: TrialSpec, stops: tuple[int, ...] = ()) -> FederatedTrial:
+    made = FederatedTrial.__new__(FederatedTrial)
+    made.setup(config(trial, stops), datasets={trial.dataset_key: load_dataset(trial, None)})
+    return made
+
+
+def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:
+    return [{k: v for k, v in entry.items() if k != "round_seconds"} for entry in history]
+
+
+def finish(made: FederatedTrial) -> list[dict[str, Any]]:
+    results = [made.step()]
+    while not results[-1]["done"]:
+        results.append(made.step())
+    return results
+
+
+def test_steps_end_at_the_scheduler_s_stops_and_tell_the_history_once() -> None:
+    results = finish(actor(spec(), (1, 3)))
+    assert [result["round"] for result in results] == [1, 3, 9]
+    assert [result["status"] for result in results] == ["running", "running", "finished"]
+    told = [entry["round"] for result in results for entry in result["history"]]
+    assert told == list(range(10))
+    last_three = [entry["val_accuracy"] for entry in results[-1]["history"][-3:]]
+    assert results[-1]["val_score"] == sum(last_three) / 3
+
+
+def test_stops_change_no_number() -> None:
+    (whole,), parts = finish(actor(spec())), finish(actor(spec(), (1, 2, 5)))
+    assert timeless([e for part in parts for e in part["history"]]) == timeless(whole["history"])
+    simulation, _ = run(spec())
+    assert timeless(simulation.history) == timeless(whole["history"])
+
+
+def test_a_reused_actor_knows_nothing_of_the_trial_before() -> None:
+    other = spec("folb", "labels(2)", variant="heterogeneity", psi=2.0)
+    made = actor(spec(), (1,))
+    made.step()
+    assert made.reset_config(config(other))
+    (reused,), (fresh,) = finish(made), finish(actor(other))
+    assert timeless(reused["history"]) == timeless(fresh["history"])
+    assert reused["fingerprint"] == fresh["fingerprint"]
+    made.reset_config(config(spec()))
+    assert timeless(finish(made)[0]["history"]) == timeless(finish(actor(spec()))[0]["history"])
+
+
+def test_a_checkpoint_continues_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    (whole,) = finish(actor(spec()))
+    first = actor(spec(), (3,))
+    before = first.step()
+    first.save_checkpoint(str(tmp_path))
+    second = actor(spec())
+    second.load_checkpoint(str(tmp_path))
+    (after,) = finish(second)
+    assert timeless(before["history"] + after["history"]) == timeless(whole["history"])
+    assert after["val_score"] == whole["val_score"]
+
+
+def test_divergence_and_failure_are_results() -> None:
+    (diverged,) = finish(actor(spec("fedavg", lr=1e38)))
+    assert diverged["status"] == "diverged"
+    assert diverged["round"] < 9
+    (failed,) = finish(actor(spec("fedavg", nonsense=1.0)))
+    assert failed["status"] == "failed"
+    assert "nonsense" in failed["error"]
+    assert "Traceback" in failed["error"]
