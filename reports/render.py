@@ -36,10 +36,12 @@ def table(board: Leaderboard, width: int) -> Group:
         columns = _columns(board)[: None if width >= WIDE else -COSTS]
         for name, _ in columns:
             left = name in ("algorithm", "tuned")
-            shown.add_column(name, justify="left" if left else "right", no_wrap=name != "tuned")
+            shown.add_column(
+                name, justify="left" if left else "right", no_wrap=name != "tuned", overflow="fold"
+            )
         for row in rows:
             style = "bold" if _among_best(row) else None
-            shown.add_row(*(cell(row) for _, cell in columns), style=style)
+            shown.add_row(*(Text(cell(row)) for _, cell in columns), style=style)
         parts += [Text(_title(rows[0]), style="bold"), shown, Text(_verdict(rows)), Text()]
     parts.append(Text(_legend(board), style="dim"))
     return Group(*parts)
@@ -48,13 +50,10 @@ def table(board: Leaderboard, width: int) -> Group:
 def _columns(board: Leaderboard) -> Columns:
     columns: Columns = [
         ("#", lambda row: "-" if row.rank is None else str(row.rank)),
-        ("algorithm", lambda row: row.algorithm),
+        ("algorithm", _label),
         (board.metric.replace("_", " "), _mean),
         ("behind the best", _behind),
-        (
-            "seeds",
-            lambda row: f"{row.seeds}" + f" ({row.failed_seeds} diverged)" * bool(row.failed_seeds),
-        ),
+        ("seeds", lambda row: str(row.seeds)),
     ]
     if board.target is not None:
         columns.append((f"rounds to {board.target:g}", _to_target))
@@ -69,15 +68,24 @@ def _columns(board: Leaderboard) -> Columns:
 
 def _verdict(rows: list[Row]) -> str:
     """Which differences are larger than the seeds' noise and which are not."""
-    best = rows[0].algorithm
-    noise = [row.algorithm for row in rows[1:] if row.within_noise]
-    clear = [row.algorithm for row in rows[1:] if row.within_noise is False]
+    best = _label(rows[0])
+    noise = [_label(row) for row in rows[1:] if row.within_noise]
+    clear = [_label(row) for row in rows[1:] if row.within_noise is False]
     parts = []
     if clear:
         parts.append(f"{best} is ahead of {', '.join(clear)} by more than the seeds' noise.")
     if noise:
         parts.append(f"The lead of {best} over {', '.join(noise)} is within the seeds' noise.")
-    return " ".join(parts) or "Too few algorithms or seeds to tell differences from noise."
+    if not parts:
+        parts.append("Too few algorithms or seeds to tell differences from noise.")
+    lost = [f"{_label(row)}: {row.failed_seeds} diverged" for row in rows if row.failed_seeds]
+    note = f"\nSeeds counted with the untrained model's score: {', '.join(lost)}." if lost else ""
+    return " ".join(parts) + note
+
+
+def _label(row: Row) -> str:
+    """The algorithm's short name; a third party's class name."""
+    return row.algorithm.rpartition(":")[2]
 
 
 def _among_best(row: Row) -> bool:
@@ -111,7 +119,7 @@ def _behind(row: Row) -> str:
 def _to_target(row: Row) -> str:
     if row.rounds_to_target is None:
         return "never"
-    share = "" if row.reached_share == 1 else f" ({row.reached_share:.0%} of seeds)"
+    share = "" if row.reached_share == 1 else f" ({row.reached_share:.0%})"
     return f"{row.rounds_to_target:.0f}{share}"
 
 
@@ -144,22 +152,23 @@ def _markdown(board: Leaderboard) -> str:
 
 def _latex(board: Leaderboard) -> str:
     """A tabular with booktabs rules; best bold, second best underlined, per group."""
-    lines = [
-        "% needs \\usepackage{booktabs}",
-        "\\begin{tabular}{llllr}",
-        "\\toprule",
-        "Data set & Heterogeneity & Algorithm & "
-        + _escape(board.metric.replace("_", " "))
-        + " & Rank \\\\",
-        "\\midrule",
-    ]
+    several = len({row.sweep for row in board.rows}) > 1
+    names = ["Data set", "Model", "Heterogeneity", "Algorithm", board.metric.replace("_", " ")]
+    head = [*(["Sweep"] * several), *map(_escape, names), "Rank"]
+    lines = ["% needs \\usepackage{booktabs}", f"\\begin{{tabular}}{{{'l' * (len(head) - 1)}r}}"]
+    lines += ["\\toprule", " & ".join(head) + " \\\\", "\\midrule"]
     for _, members in groupby(board.rows, key=lambda row: row.group):
         for row in members:
-            value = _mean(row).replace("±", "$\\pm$")
             marks = {1: "\\textbf{%s}", 2: "\\underline{%s}"}
-            value = marks.get(row.rank or 0, "%s") % value
-            cells = [_escape(row.dataset), _escape(row.heterogeneity), _escape(row.algorithm)]
-            lines.append(" & ".join([*cells, value, str(row.rank or "--")]) + " \\\\")
+            value = marks.get(row.rank or 0, "%s") % _mean(row).replace("±", "$\\pm$")
+            place = [
+                *([row.sweep] * several),
+                row.dataset,
+                row.model,
+                row.heterogeneity,
+                _label(row),
+            ]
+            lines.append(" & ".join([*map(_escape, place), value, str(row.rank or "--")]) + " \\\\")
         lines.append("\\midrule")
     if lines[-1] == "\\midrule":
         lines.pop()

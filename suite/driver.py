@@ -114,7 +114,9 @@ class _Scheduler(_Unpicklable, FIFOScheduler):
     def replay(self, ended: Mapping[str, Outcome]) -> None:
         """Rebuild the rungs from what trials reported before a restart."""
         for trial_id, outcome in ended.items():
-            for round_index, value in outcome.intermediates.items():
+            # The last report of a trial that ended by itself was never shown to the scheduler.
+            shown = None if outcome.status == "pruned" else -1
+            for round_index, value in list(outcome.intermediates.items())[:shown]:
                 self._decide(trial_id, {"round": round_index, "val_score": value})
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:

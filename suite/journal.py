@@ -28,13 +28,14 @@ class Journal:
         except OSError:
             self._file.close()
             raise UserError(f"another process is running this sweep ({path} is locked)") from None
-        self.events = _read(path)
-        self._file.truncate(sum(len(_line(event)) for event in self.events))
+        self.events, whole = _read(path)
+        self._file.truncate(whole)
 
     def write(self, event: str, **fields: Any) -> None:
         """Append an event; when this returns it has reached the disk."""
         with self._lock:
-            self._file.write(_line({"event": event, **fields}))
+            line = json.dumps({"event": event, **fields}, separators=(",", ":"))
+            self._file.write(line.encode() + b"\n")
             self._file.flush()
             os.fsync(self._file.fileno())
 
@@ -45,17 +46,11 @@ class Journal:
 
 def peek(path: Path) -> list[Event]:
     """The events of a journal that another process may be writing."""
-    return _read(path) if path.exists() else []
+    return _read(path)[0] if path.exists() else []
 
 
-def _line(event: Event) -> bytes:
-    return json.dumps(event, separators=(",", ":")).encode() + b"\n"
-
-
-def _read(path: Path) -> list[Event]:
-    events = []
-    for line in path.read_bytes().splitlines(keepends=True):
-        if not line.endswith(b"\n"):
-            break
-        events.append(json.loads(line))
-    return events
+def _read(path: Path) -> tuple[list[Event], int]:
+    """The events, and how many bytes they take; a torn last line is not among them."""
+    whole = path.read_bytes()
+    whole = whole[: whole.rfind(b"\n") + 1]
+    return [json.loads(line) for line in whole.splitlines()], len(whole)

@@ -131,7 +131,8 @@ class Store:
     def find(self, **tags: str) -> list[Record]:
         """Runs with these tags in all experiments, oldest first."""
         wanted = [str(e.experiment_id) for e in self.client.search_experiments()]
-        where = " and ".join(f"tags.`{PREFIX}{k}` = '{_quoted(v)}'" for k, v in tags.items())
+        plain = {k: v for k, v in tags.items() if not set(v) & set("'\"\\")}  # has no escape
+        where = " and ".join(f"tags.`{PREFIX}{k}` = '{v}'" for k, v in plain.items())
         found: list[Run] = []
         token: str | None = None
         while True:
@@ -145,7 +146,8 @@ class Store:
             found += page
             token = page.token
             if not token:
-                return [_record(run) for run in found]
+                records = [_record(run) for run in found]
+                return [r for r in records if all(r.tags.get(k) == v for k, v in tags.items())]
 
     def get(self, run_id: str) -> Record:
         """One run; raises `UserError` when there is none."""
@@ -267,16 +269,15 @@ def _record(run: Run) -> Record:
     return Record(run.info.run_id, tags, dict(run.data.params), dict(run.data.metrics))
 
 
-def _quoted(value: str) -> str:
-    return value.replace("'", "\\'")
-
-
 def _file_system(path: Path) -> str:
     """The type of the file system a path is on, as the kernel names it; "" where it cannot tell."""
     with contextlib.suppress(OSError):
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
-        inside = [(len(m[1]), m[2]) for m in mounts if path.is_relative_to(m[1])]
-        return max(inside, default=(0, ""))[1]
+        places = [(m[1].replace("\\040", " "), m[2]) for m in mounts]
+        inside = [
+            (len(at), i, kind) for i, (at, kind) in enumerate(places) if path.is_relative_to(at)
+        ]
+        return max(inside, default=(0, 0, ""))[2]
     return ""
 
 

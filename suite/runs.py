@@ -3,16 +3,15 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from suite.outcome import Outcome
 from suite.recording import Record, Store, run_tags, spec_params
 from suite.results import spec_of
-from suite.study import Faults
-from trials import algorithms, datasets, heterogeneity, models, trial
+from suite.study import Faults, check_run
+from trials import algorithms, trial
 from trials.engine import Simulation
-from trials.errors import unknown
+from trials.errors import UserError, unknown
 from trials.federated_data import FederatedData
 from trials.settings import Settings
 from trials.trial import TrialSpec
@@ -38,32 +37,26 @@ class Request:
     def spec(self) -> TrialSpec:
         """The trial; raises one `UserError` with every fault."""
         faults = Faults("run")
-        cls = faults.attempt(
-            "--algorithm", self.algorithm, partial(algorithms.resolve, self.algorithm)
-        )
-        faults.attempt("--dataset", self.dataset, partial(datasets.parse, self.dataset))
-        faults.attempt("--model", self.model, partial(models.parse, self.model))
-        faults.attempt(
-            "--heterogeneity", self.heterogeneity, partial(heterogeneity.parse, self.heterogeneity)
-        )
-        ranges = cls.ranges() if cls else {}
         params, settings = dict(self.params), dict(self.settings)
+        try:
+            ranges = algorithms.resolve(self.algorithm).ranges()
+        except UserError:
+            ranges = {}  # check_run says so
         for assignment in self.assignments:
             key, equals, text = assignment.partition("=")
             if not equals:
                 faults.add("--set", assignment, "must be KEY=VALUE")
-            elif key in ranges:
-                params[key] = _value(text)
             elif key in Settings.model_fields:
                 settings[key] = _value(text)
-            elif cls:
+            elif key in ranges:
+                params[key] = _value(text)
+            elif ranges:
                 known = [*ranges, *Settings.model_fields]
                 faults.add(
                     f"--set {key}", text, str(unknown("hyperparameter or setting", key, known))
                 )
-        faults.validate(Settings, settings)
-        if cls:
-            faults.attempt("--set", None, partial(cls.configured, params))
+        check_run(faults, {**self.__dict__, "params": params})
+        faults.validate(Settings, settings, "settings.")
         faults.check()
         spec = trial.canonical(
             self.algorithm,

@@ -6,18 +6,30 @@ from importlib.resources import files
 from typing import Any
 
 import optuna
-import yaml
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
     FloatDistribution,
     IntDistribution,
 )
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from suite.files import parse_mapping
 from trials.algorithm import Algorithm, Range
 from trials.errors import UserError, unknown
 from trials.settings import Settings
+
+COMPARED = {
+    "rounds",
+    "clients",
+    "val_fraction",
+    "dtype",
+    "execution",
+    "eval_every",
+    "data_seed",
+    "partition_seed",
+}
+"""Settings that cannot be searched: trials would no longer answer the same question."""
 
 
 class RangeSpec(BaseModel):
@@ -73,7 +85,7 @@ def published(algorithm: str) -> list[Published]:
     path = files("search_spaces").joinpath(f"{algorithm}.yaml")
     if "/" in algorithm or not path.is_file():
         return []
-    return SpaceFile.model_validate(yaml.safe_load(path.read_text()) or {}).published
+    return SpaceFile.model_validate(parse_mapping(path.read_text(), path.name)).published
 
 
 @dataclass(frozen=True)
@@ -101,23 +113,25 @@ class Space:
         """
         ranges = dict(algorithm.ranges())
         anchor = dict(algorithm.configured({}).__dict__)
-        fixed = settings.model_dump()
         for key, spec in search.items():
             owner, dot, field = key.rpartition(".")
             if dot and owner != name:
                 continue
-            if field in ranges:
-                base = ranges[field]
-            elif field in fixed and not dot:
-                base = _setting_range(key, fixed[field], spec)
-                anchor[field] = fixed[field]
-            elif dot:
-                raise unknown("hyperparameter", key, [f"{owner}.{r}" for r in ranges])
-            else:
-                continue
-            ranges[field] = spec.over(base)
-            anchor[field] = anchor[field] if spec.default is None else spec.default
-            ranges[field].check(key, anchor[field])
+            try:
+                if field in ranges:
+                    ranges[field], anchor[field] = _hyperparameter(
+                        ranges[field], anchor[field], spec
+                    )
+                elif not dot and field in Settings.model_fields:
+                    ranges[field], anchor[field] = _setting(field, settings, spec)
+                elif dot:
+                    raise unknown("hyperparameter", field, ranges)
+                for value in spec.choices or ():
+                    if f"{field}={value}" in algorithm.refuses:
+                        reason = algorithm.refuses[f"{field}={value}"]
+                        raise UserError(f"{name} cannot run with {field}={value}: {reason}")
+            except UserError as error:
+                raise UserError(f"{key}: {error}") from None
         return cls(ranges, anchor)
 
     def active(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,12 +171,33 @@ class Space:
         }
 
 
-def _setting_range(key: str, value: Any, spec: RangeSpec) -> Range:
+def _hyperparameter(base: Range, default: Any, spec: RangeSpec) -> tuple[Range, Any]:
+    """An algorithm's own range with what a study changes of it, and its anchor value."""
+    for value in spec.choices or ():
+        base.check("a choice", value)
+    return spec.over(base), default if spec.default is None else base.check("default", spec.default)
+
+
+def _setting(field: str, settings: Settings, spec: RangeSpec) -> tuple[Range, Any]:
+    """The range of a shared setting that a study moves into the search, and its anchor value."""
+    if field in COMPARED:
+        raise UserError("has to be the same for all trials, or they could not be compared")
+    fixed = settings.model_dump()
     if spec.choices is not None:
-        return Range("choice", choices=spec.choices)
-    if spec.low is None or spec.high is None:
-        raise UserError(f"{key}: a setting that is searched needs low and high, or choices")
-    return Range("int" if isinstance(value, int) else "float", spec.low, spec.high)
+        found = Range("choice", choices=spec.choices)
+    elif spec.low is None or spec.high is None:
+        raise UserError("a setting that is searched needs low and high, or choices")
+    else:
+        real = Settings.model_fields[field].annotation is float
+        found = Range("float" if real else "int", spec.low, spec.high, bool(spec.log))
+    anchor = fixed[field] if spec.default is None else spec.default
+    for value in (anchor, *(spec.choices or (spec.low, spec.high))):
+        try:
+            Settings(**{**fixed, field: value})
+        except ValidationError as error:
+            rule = error.errors()[0]["msg"].replace("Input should", "must")
+            raise UserError(f"{value!r} is no {field}: {rule}") from None
+    return found, anchor
 
 
 def _suggest(trial: optuna.Trial, name: str, spec: Range) -> Any:

@@ -4,15 +4,16 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from suite.files import parse_mapping, read_text
 from suite.spaces import Published, RangeSpec, Space, published
 from trials import algorithms, datasets, heterogeneity, models
 from trials.datasets import Dataset, Task
@@ -160,7 +161,7 @@ def study_names() -> dict[str, str]:
     found = {}
     for path in files("search_spaces").joinpath("studies").iterdir():
         if path.name.endswith(".yaml"):
-            content = yaml.safe_load(path.read_text())
+            content = parse_mapping(path.read_text(), path.name)
             found[path.name.removesuffix(".yaml")] = content.get("description", "")
     return dict(sorted(found.items()))
 
@@ -172,21 +173,14 @@ def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, St
     """
     path = Path(name_or_path).expanduser()
     if path.suffix in (".yaml", ".yml"):
-        if not path.is_file():
-            raise UserError(f"study file {path} does not exist")
-        name, text = path.stem, path.read_text()
+        name, text = path.stem, read_text(path, "study")
     else:
         if name_or_path not in study_names():
             raise unknown("study", name_or_path, study_names())
         name = name_or_path
         text = files("search_spaces").joinpath("studies", f"{name}.yaml").read_text()
     faults = Faults(str(path) if path.suffix else f"study {name}")
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UserError(f"{faults.source} is not YAML: {error}") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{faults.source}: a study is a mapping of keys to values")
+    content = parse_mapping(text, faults.source)
     content = override(content, overrides)
     faults.validate(Study, content)
     check_names(faults, content)
@@ -199,7 +193,10 @@ def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
     changed = dict(content)
     for key, value in overrides.items():
         outer, dot, inner = key.partition(".")
-        changed[outer] = {**(changed.get(outer) or {}), inner: value} if dot else value
+        if not dot:
+            changed[outer] = value
+        elif isinstance(changed.get(outer) or {}, dict):
+            changed[outer] = {**(changed.get(outer) or {}), inner: value}
     return changed
 
 
@@ -219,15 +216,36 @@ def check_names(faults: Faults, content: Mapping[str, Any]) -> None:
     search, listed = content.get("search"), content.get("algorithms")
     classes = {}
     for name in listed if isinstance(listed, list) else []:
-        try:
-            classes[name] = algorithms.resolve(name)
-        except (UserError, AttributeError):
-            continue
-    known = set(Settings.model_fields) | {h for cls in classes.values() for h in cls.ranges()}
-    known |= {f"{name}.{h}" for name, cls in classes.items() for h in cls.ranges()}
-    for key in search if isinstance(search, dict) and len(classes) == len(listed or []) else []:
-        if key not in known:
+        if isinstance(name, str):
+            with suppress(UserError):
+                classes[name] = algorithms.resolve(name)
+    # Where an algorithm is unknown itself, a key may be any algorithm's.
+    whole = isinstance(listed, list) and all(name in classes for name in map(str, listed))
+    owners = classes if whole else {**algorithms.known(), **classes}
+    known = set(Settings.model_fields) | {h for cls in owners.values() for h in cls.ranges()}
+    known |= {f"{name}.{h}" for name, cls in owners.items() for h in cls.ranges()}
+    for key in search if isinstance(search, dict) else []:
+        if isinstance(key, str) and key not in known:
             faults.add(f"search.{key}", None, str(unknown("hyperparameter or setting", key, known)))
+
+
+def check_run(faults: Faults, run: Mapping[str, Any]) -> None:
+    """Note what is wrong with one configuration: `algorithm`, `dataset`, `model`, `heterogeneity`
+    and `params`.
+    """
+    cls = faults.attempt(
+        "algorithm", run["algorithm"], partial(algorithms.resolve, run["algorithm"])
+    )
+    faults.attempt("dataset", run["dataset"], partial(datasets.parse, run["dataset"]))
+    faults.attempt("model", run["model"], partial(models.parse, run["model"]))
+    level = run["heterogeneity"]
+    faults.attempt("heterogeneity", level, partial(heterogeneity.parse, level))
+    if cls is not None:
+        before = len(faults.found)
+        for name, value in run["params"].items():
+            faults.attempt(f"params.{name}", value, partial(cls.checked, name, value))
+        if len(faults.found) == before:
+            faults.attempt("params", None, partial(cls.configured, run["params"]))
 
 
 def make_cells(study: Study, source: str) -> list[Cell]:

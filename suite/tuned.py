@@ -1,5 +1,7 @@
 """Tuned configurations: the YAML files that are a sweep's harvest."""
 
+import re
+import zlib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -7,9 +9,9 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict
 
-from suite.study import Faults
+from suite.files import parse_mapping, read_text
+from suite.study import Faults, check_run
 from trials import trial
-from trials.errors import UserError
 from trials.settings import Settings
 from trials.trial import TrialSpec
 
@@ -44,9 +46,9 @@ class Tuned(BaseModel):
     @property
     def path(self) -> Path:
         """Where it lies below a folder of tuned files: dataset/heterogeneity/model/algorithm.yaml."""
-        parts = [self.dataset, self.heterogeneity, self.model, self.algorithm.rpartition(":")[2]]
-        safe = [part.replace("/", "_").lstrip("._") for part in parts]
-        return Path(*safe[:-1]) / f"{safe[-1]}.yaml"
+        parts = [self.dataset, self.heterogeneity, self.model, self.algorithm]
+        *folders, name = map(_safe, parts)
+        return Path(*folders) / f"{name}.yaml"
 
     def text(self) -> str:
         """As YAML, with the command that runs it."""
@@ -56,31 +58,29 @@ class Tuned(BaseModel):
         return f"# suite run --config THIS_FILE --seed 1\n{body}"
 
 
+def _safe(name: str) -> str:
+    """A name as one part of a path; one that holds a path keeps its end and a hash of the whole."""
+    if "/" not in name:
+        return name.lstrip(".") or "_"
+    return (
+        f"{re.sub(r'[^A-Za-z0-9_-]', '_', name.rpartition('/')[2])}-{zlib.crc32(name.encode()):08x}"
+    )
+
+
 def parse(text: str, source: str) -> Tuned:
     """Read a tuned file or a hand-written configuration; raises `UserError` with every fault."""
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UserError(f"{source} is not YAML: {error}") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{source}: a configuration is a mapping of keys to values")
+    content = {"params": {}, "settings": {}, **parse_mapping(text, source)}
     faults = Faults(source)
-    faults.validate(Tuned, {"params": {}, "settings": {}, **content})
+    faults.validate(Tuned, content)
+    if not faults.found:
+        check_run(faults, content)
     faults.check()
-    tuned = Tuned.model_validate({"params": {}, "settings": {}, **content})
-    try:
-        tuned.spec(0)
-    except UserError as error:
-        raise UserError(f"{source}: {error}") from None
-    return tuned
+    return Tuned.model_validate(content)
 
 
 def read(path: Path) -> Tuned:
     """A tuned file."""
-    try:
-        return parse(path.read_text(), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read configuration {path}: {error}") from None
+    return parse(read_text(path, "configuration"), str(path))
 
 
 def today() -> str:

@@ -7,17 +7,19 @@ from collections import Counter
 import optuna
 import pytest
 import suite_helpers as sh
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from optuna.trial import TrialState
 from suite_helpers import Player, by_cell, cells_of, finished, replay, surprising
 
 from suite.outcome import Outcome
 from suite.search import Ask, CellSearch, End, SweepSearch
-from suite.study import Cell, Study
+from suite.study import Cell
 from trials import randomness
 from trials.datasets import Task
 
+QUICKLY = [Phase.explicit, Phase.generate]
+"""No search for a simpler counterexample: with whole sweeps it takes minutes."""
 WIDE = {"lr": {"default": 0.1, "low": 0.001, "high": 1.0}}
 
 
@@ -52,9 +54,7 @@ def test_anchor_then_published_then_sampled():
 
 def test_anchor_takes_the_study_default_and_published_ones_the_anchor_for_the_rest():
     search = {"lr": {"default": 0.2}, "batch_size": {"default": 8, "choices": [8, 32]}}
-    asks = (
-        Player(sweep_of(datasets=["mnist"], trials=3, search=search)).play().asks("search")
-    )
+    asks = Player(sweep_of(datasets=["mnist"], trials=3, search=search)).play().asks("search")
     assert asks[0].params == {"lr": 0.2, "batch_size": 8}
     assert asks[1].params == {"lr": 0.03, "batch_size": 8}
 
@@ -158,7 +158,7 @@ def reference(sampler: str) -> tuple[dict, dict]:
 def test_timing_cannot_change_what_is_asked(sampler):
     given_, expected = reference(sampler)
 
-    @settings(max_examples=20)
+    @settings(max_examples=20, phases=QUICKLY)
     @given(st.randoms(use_true_random=False), st.integers(1, 10))
     def check(draw, concurrent):
         player = Player(sweep_of(**given_)).play(draw, concurrent)
@@ -172,7 +172,7 @@ def test_kills_cannot_change_what_is_asked(sampler):
     """Killed after any number of events, again and again, and rebuilt from the log each time."""
     given_, expected = reference(sampler)
 
-    @settings(max_examples=15)
+    @settings(max_examples=15, phases=QUICKLY)
     @given(st.randoms(use_true_random=False), st.integers(1, 6), st.integers(1, 40))
     def check(draw, concurrent, session):
         log, sessions = [], 0
@@ -364,6 +364,16 @@ def test_best_prefers_any_finished_trial_to_a_diverged_one():
     assert play_one(ends, trials=3)[1].best.index == 1
 
 
+def test_best_is_never_a_pruned_trial():
+    pruned = End("pruned", 0.9, {3: 0.9})
+    player, search = play_one(dict.fromkeys(range(3), pruned), trials=3)
+    assert search.best is None
+    assert search.done
+    assert player.asks("final") == []
+    ends = {0: pruned, 1: End("diverged", 0.1, {3: 0.1}), 2: pruned}
+    assert play_one(ends, trials=3)[1].best.index == 1
+
+
 def test_best_is_a_diverged_trial_when_all_are():
     ends = {i: End("diverged", i / 10, {3: i / 10}) for i in range(3)}
     player, search = play_one(ends, trials=3)
@@ -469,7 +479,7 @@ def test_no_test_metric_is_ever_told_to_optuna(monkeypatch, sampler):
     assert len(numbers) > live > 20
     legitimate = {0.0}
     for ask in player.asks("search"):
-        legitimate |= {end for end in surprising(ask).intermediates.values()}
+        legitimate |= set(surprising(ask).intermediates.values())
     assert set(numbers) <= legitimate
     for cell in player.sweep.cells.values():
         for trial in told(cell):
@@ -500,5 +510,3 @@ def test_cells_of_a_study_do_not_depend_on_each_other():
     both = by_cell(Player(sweep_of(algorithms=["safl", "folb"], trials=10)).play().asks())
     ((cell, asks),) = alone.items()
     assert both[cell] == asks
-
-

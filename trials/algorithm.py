@@ -14,6 +14,7 @@ it runs.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -50,6 +51,8 @@ class Range:
             return
         if self.low is None or self.high is None:
             raise UserError("a range needs low and high, or choices")
+        if not (math.isfinite(self.low) and math.isfinite(self.high)):
+            raise UserError(f"low and high must be finite, but got {self.low:g}, {self.high:g}")
         if self.low > self.high:
             raise UserError(f"low <= high must hold, but got low={self.low:g}, high={self.high:g}")
         if self.log and self.low <= 0:
@@ -68,8 +71,11 @@ class Range:
             return value
         whole = self.type == "int"
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or (whole and value != int(value)):
-            raise UserError(f"{name} is {value!r}, but must be a {'whole ' * whole}number")
+        if not number or not math.isfinite(value) or (whole and value != int(value)):
+            kind = (
+                "finite number" if number and not whole else "whole number" if whole else "number"
+            )
+            raise UserError(f"{name} is {value!r}, but must be a {kind}")
         return int(value) if whole else float(value)
 
 
@@ -125,15 +131,20 @@ class Algorithm:
         does not exist under the others.
         """
         ranges = cls.ranges()
-        for name in params:
-            if name not in ranges:
-                raise unknown("hyperparameter", name, ranges)
-        made = cls(**{name: ranges[name].check(name, value) for name, value in params.items()})
+        made = cls(**{name: cls.checked(name, value) for name, value in params.items()})
         for name in params:
             if name not in made.params():
                 needs = ", ".join(f"{k}={v}" for k, v in (ranges[name].when or {}).items())
                 raise UserError(f"{name} exists only when {needs}")
         return made
+
+    @classmethod
+    def checked(cls, name: str, value: Any) -> Any:
+        """A hyperparameter's value as its type; raises `UserError` when it has no such one."""
+        ranges = cls.ranges()
+        if name not in ranges:
+            raise unknown("hyperparameter", name, ranges)
+        return ranges[name].check(name, value)
 
     def params(self) -> dict[str, Any]:
         """The hyperparameters that exist under each other's values."""

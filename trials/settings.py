@@ -27,7 +27,7 @@ class Settings(BaseModel):
     local_epochs: Positive = 1
     local_steps: Positive | None = None
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     init: Literal["common", "own", "zeros"] = "common"
     aggregation: Literal["samples", "plain"] = "samples"
     val_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.1

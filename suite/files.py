@@ -1,0 +1,41 @@
+"""YAML as people write it, read safely."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trials.errors import UserError
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, which reads `1e-3` as text (YAML 1.1); here it is a number (YAML 1.2)."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"),
+    list("-+.0123456789"),
+)
+
+
+def read_text(path: Path, kind: str) -> str:
+    """A text file; raises `UserError` when it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"cannot read {kind} {path}: it does not exist") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {kind} {path}: {error}") from None
+
+
+def parse_mapping(text: str, source: str) -> dict[str, Any]:
+    """A YAML mapping; raises `UserError` for anything else."""
+    try:
+        content = yaml.load(text, _Loader)
+    except yaml.YAMLError as error:
+        raise UserError(f"{source} is not YAML: {error}") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{source} must be a mapping of keys to values")
+    return content

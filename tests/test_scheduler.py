@@ -1,0 +1,351 @@
+"""Early stopping: one ASHA per cell, fed by hand; Ray is imported but never started."""
+
+import random
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+import ray
+from ray.tune.schedulers import ASHAScheduler
+from suite_helpers import a_study, cells_of
+
+from suite import driver
+from suite.outcome import Outcome
+from suite.search import Ask, SweepSearch
+from suite.study import Cell
+
+STOP, CONTINUE = "STOP", "CONTINUE"
+LEVELS = ["iid", "labels(2)"]
+SETTINGS = {"rounds": 50}
+
+
+@pytest.fixture(autouse=True)
+def ray_is_not_started():
+    yield
+    assert not ray.is_initialized()
+
+
+def ask(cell: Cell, index: int, kind: str = "search") -> Ask:
+    trial_id = f"{cell.id}-{kind[0]}{index:04d}"
+    return Ask(trial_id, cell.id, kind, index, "sampled", {"lr": 0.1}, 0, 0)
+
+
+@dataclass
+class Bench:
+    """A scheduler and the driver's callback, fed with what trials would report."""
+
+    cells: list[Cell]
+    scheduler: str = "asha"
+    asks: dict[str, Ask] = field(default_factory=dict)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.decide = driver._Scheduler(self.cells, self.asks, self.scheduler)
+        hooks = driver.Hooks(lambda a, new: None, self._ended)
+        search = SimpleNamespace(live=set())
+        sweep = SimpleNamespace(asks=self.asks)
+        self.callback = driver._Callback(sweep, search, hooks, driver._Stop())
+
+    def _ended(self, ask_: Ask, outcome: Outcome) -> None:
+        self.outcomes[ask_.trial_id] = outcome
+
+    def add(self, cell: Cell, index: int, kind: str = "search") -> SimpleNamespace:
+        made = ask(cell, index, kind)
+        self.asks[made.trial_id] = made
+        return SimpleNamespace(trial_id=made.trial_id)
+
+    def report(self, trial, round_index: int, value: float, status: str = "running") -> str:
+        """One result, as `FederatedTrial` gives it and Tune hands it around."""
+        result = {
+            "round": round_index,
+            "val_score": value,
+            "status": status,
+            "done": status != "running",
+            "history": [{"round": round_index, "val_accuracy": value, "test_accuracy": 777.0}],
+            "fingerprint": "abc",
+            "training_iteration": 1,
+        }
+        decision = self.decide.on_trial_result(None, trial, result)
+        self.callback.on_trial_result(0, [], trial, result)
+        if decision == STOP or status != "running":
+            self.callback.on_trial_complete(0, [], trial)
+        return decision
+
+    def run(self, trial, cell: Cell, value: float) -> int:
+        """A trial that always scores `value`; the round at which it ended."""
+        for stop in cell.stops:
+            if self.report(trial, stop, value) == STOP:
+                return stop
+        self.report(trial, cell.settings.rounds, value, "finished")
+        return cell.settings.rounds
+
+    def rungs(self) -> dict[str, list]:
+        """What each cell's ASHA remembers: (round, score of each trial)."""
+        return rungs(self.decide)
+
+
+def rungs(scheduler) -> dict[str, list]:
+    return {
+        cell: [(milestone, dict(scores)) for b in asha._brackets for milestone, scores in b._rungs]
+        for cell, asha in scheduler.asha.items()
+    }
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """An easy cell and a hard one, stops at rounds 5, 15 and 45 of 50."""
+    made = Bench(cells_of(heterogeneity=LEVELS, settings=SETTINGS))
+    assert [c.stops for c in made.cells] == [(5, 15, 45)] * 2
+    return made
+
+
+def test_a_clearly_worse_trial_is_stopped_at_a_stop_round(bench):
+    easy = bench.cells[0]
+    assert [bench.run(bench.add(easy, i), easy, 0.9 + i / 1000) for i in range(3)] == [50] * 3
+    worse = bench.add(easy, 3)
+    assert bench.run(worse, easy, 0.1) == 5
+    assert bench.outcomes[worse.trial_id].status == "pruned"
+    assert bench.outcomes[worse.trial_id].intermediates == {5: 0.1}
+    assert bench.run(bench.add(easy, 4), easy, 0.95) == 50, "a better one goes on"
+
+
+def test_a_trial_that_falls_behind_later_is_stopped_later(bench):
+    easy = bench.cells[0]
+    for i in range(4):
+        bench.run(bench.add(easy, i), easy, 0.9)
+    late = bench.add(easy, 4)
+    assert bench.report(late, 5, 0.95) == CONTINUE
+    assert bench.report(late, 10, 0.1) == CONTINUE, "10 is no stop"
+    assert bench.report(late, 15, 0.1) == STOP
+
+
+def test_a_hard_cell_is_not_measured_by_an_easy_one(bench):
+    easy, hard = bench.cells
+    for i in range(6):
+        bench.run(bench.add(easy, i), easy, 0.9)
+    ended = [bench.run(bench.add(hard, i), hard, 0.1 + i / 1000) for i in range(6)]
+    assert ended == [50] * 6
+    assert set(bench.rungs()[hard.id][-1][1].values()) == {0.1 + i / 1000 for i in range(6)}
+
+
+def test_less_is_better_where_the_task_says_so():
+    import dataclasses
+
+    from trials.datasets import Task
+
+    (cell,) = cells_of(settings=SETTINGS)
+    cell = dataclasses.replace(cell, task=Task("mse", "minimize", 1e6))
+    bench = Bench([cell])
+    for i in range(3):
+        bench.run(bench.add(cell, i), cell, 0.5)
+    assert bench.run(bench.add(cell, 3), cell, 9.0) == 5
+    assert bench.run(bench.add(cell, 4), cell, 0.1) == 50
+
+
+def test_final_runs_are_never_stopped_and_leave_no_trace(bench):
+    easy = bench.cells[0]
+    for i in range(6):
+        bench.run(bench.add(easy, i), easy, 0.9)
+    before = bench.rungs()
+    assert bench.run(bench.add(easy, 0, "final"), easy, 0.0) == 50
+    assert bench.rungs() == before
+
+
+@pytest.mark.parametrize("status", ["finished", "diverged", "failed"])
+def test_a_trial_that_is_over_is_not_stopped(bench, status):
+    easy = bench.cells[0]
+    for i in range(6):
+        bench.run(bench.add(easy, i), easy, 0.9)
+    trial = bench.add(easy, 6)
+    assert bench.report(trial, 15, 0.0, status) == CONTINUE
+    assert bench.outcomes[trial.trial_id].status == status
+
+
+def test_no_scheduler_stops_nothing():
+    bench = Bench(cells_of(settings=SETTINGS), scheduler="none")
+    (cell,) = bench.cells
+    assert bench.decide.asha == {}
+    ended = [bench.run(bench.add(cell, i), cell, 0.9 * (i < 5)) for i in range(8)]
+    assert ended == [50] * 8
+
+
+def test_a_cell_without_stops_stops_nothing():
+    bench = Bench(cells_of(settings={"rounds": 1}))
+    (cell,) = bench.cells
+    assert bench.decide.asha == {}
+    trial = bench.add(cell, 0)
+    assert bench.report(trial, 1, 0.0) == CONTINUE
+
+
+def test_asha_sees_the_round_and_the_validation_score_only(bench, monkeypatch):
+    seen = []
+    original = ASHAScheduler.on_trial_result
+
+    def spy(self, controller, trial, result):
+        seen.append((trial, dict(result)))
+        return original(self, controller, trial, result)
+
+    monkeypatch.setattr(ASHAScheduler, "on_trial_result", spy)
+    for cell in bench.cells:
+        for i in range(4):
+            bench.run(bench.add(cell, i), cell, i / 10)
+    assert len(seen) >= 8
+    for trial, result in seen:
+        assert set(result) == {"round", "val_score"}
+        assert 777.0 not in result.values()
+        assert vars(trial).keys() == {"trial_id"}
+
+
+def test_a_score_that_is_no_number_is_no_reason_to_stop_and_raises_nothing(bench):
+    easy = bench.cells[0]
+    nan = float("nan")
+    first = bench.add(easy, 0)
+    assert [bench.report(first, stop, nan) for stop in easy.stops] == [CONTINUE] * 3
+    for i in range(1, 4):
+        bench.run(bench.add(easy, i), easy, 0.9)
+    trial = bench.add(easy, 4)
+    assert bench.report(trial, 5, nan) == CONTINUE
+    assert bench.report(trial, 15, -float("inf")) == CONTINUE
+    assert bench.run(bench.add(easy, 5), easy, 0.1) == 5, "the rungs still work"
+    assert bench.callback.outcomes[trial.trial_id].intermediates == {}
+
+
+def reports(bench: Bench, draw: random.Random, trials: int, diverging: bool) -> None:
+    """Trials of both cells report in turns; some are stopped, some diverge at an evaluation."""
+    live = []
+    for cell in bench.cells:
+        for i in range(trials):
+            steps = [5, 10, 15, 30, 45, 50]
+            dies = draw.choice(steps) if diverging and draw.random() < 0.3 else None
+            live.append((bench.add(cell, i), steps, dies))
+    while live:
+        entry = draw.choice(live)
+        trial, steps, dies = entry
+        at = steps.pop(0)
+        status = "diverged" if at == dies else "finished" if at == 50 else "running"
+        decision = bench.report(trial, at, draw.random(), status)
+        if decision == STOP or status != "running":
+            live.remove(entry)
+
+
+def deciding(found: dict[str, list], rounds: int) -> dict[str, list]:
+    """The rungs below the last round: those at which a trial can be stopped."""
+    return {
+        cell: [(at, scores) for at, scores in rungs_ if at < rounds]
+        for cell, rungs_ in found.items()
+    }
+
+
+def replayed(bench: Bench):
+    fresh = driver._Scheduler(bench.cells, bench.asks, bench.scheduler)
+    fresh.replay(bench.outcomes)
+    return fresh
+
+
+def test_replay_rebuilds_the_rungs(bench):
+    reports(bench, random.Random(1), trials=12, diverging=False)
+    statuses = [o.status for o in bench.outcomes.values()]
+    assert {"finished", "pruned"} == set(statuses)
+    expected = deciding(bench.rungs(), 50)
+    assert all(len(scores) > 1 for found in expected.values() for _, scores in found)
+    assert deciding(rungs(replayed(bench)), 50) == expected
+
+
+def test_replay_rebuilds_the_rungs_when_trials_diverged(bench):
+    """The last report of a diverged trial is not shown to ASHA live, so neither on replay."""
+    reports(bench, random.Random(2), trials=12, diverging=True)
+    assert "diverged" in {o.status for o in bench.outcomes.values()}
+    assert deciding(rungs(replayed(bench)), 50) == deciding(bench.rungs(), 50)
+
+
+def test_replay_leaves_final_runs_out(bench):
+    easy = bench.cells[0]
+    for i in range(3):
+        bench.run(bench.add(easy, i), easy, 0.5)
+    bench.run(bench.add(easy, 0, "final"), easy, 0.9)
+    (milestone, scores) = rungs(replayed(bench))[easy.id][-1]
+    assert milestone == 5
+    assert set(scores.values()) == {0.5}
+    assert len(scores) == 3
+
+
+def test_a_resumed_scheduler_decides_as_the_live_one(bench):
+    easy = bench.cells[0]
+    for i in range(5):
+        bench.run(bench.add(easy, i), easy, 0.5 + i / 100)
+    resumed = replayed(bench)
+    for value in (0.1, 0.52, 0.9):
+        trial = bench.add(easy, int(value * 100))
+        result = {"round": 5, "val_score": value, "status": "running"}
+        live = bench.decide.on_trial_result(None, trial, dict(result))
+        assert resumed.on_trial_result(None, trial, dict(result)) == live
+    assert (
+        bench.decide.on_trial_result(None, bench.add(easy, 99), {**result, "val_score": 0}) == STOP
+    )
+
+
+def test_only_search_trials_under_a_scheduler_report_at_stops():
+    """Others need not stop on the way: reports cost more than rounds."""
+    (cell,) = cells_of(settings=SETTINGS)
+    sweep = SweepSearch([cell], a_study(settings=SETTINGS))
+    for scheduler, kind, stops in (
+        ("asha", "search", [5, 15, 45]),
+        ("asha", "final", []),
+        ("none", "search", []),
+    ):
+        config = driver._Config({cell.id: cell}, scheduler, driver.Resources())
+        made = config.of(ask(cell, 0, kind), sweep)
+        assert made["stops"] == stops
+        assert made["trial"]["params"] == {"lr": 0.1}
+        assert (made["device"], made["threads"]) == ("cpu", 1)
+
+
+def test_the_callback_keeps_the_whole_history_and_takes_it_from_tune(bench):
+    easy = bench.cells[0]
+    trial = bench.add(easy, 0)
+    result = {"round": 5, "val_score": 0.5, "status": "running", "fingerprint": "abc"}
+    history = [{"round": 0.0, "test_accuracy": 0.1}, {"round": 5.0, "test_accuracy": 0.5}]
+    first = {**result, "history": history}
+    bench.callback.on_trial_result(0, [], trial, first)
+    assert "history" not in first
+    last = {
+        **result,
+        "round": 50,
+        "val_score": 0.7,
+        "status": "finished",
+        "history": [{"round": 50}],
+    }
+    bench.callback.on_trial_result(1, [], trial, last)
+    bench.callback.on_trial_complete(2, [], trial)
+    outcome = bench.outcomes[trial.trial_id]
+    assert [entry["round"] for entry in outcome.history] == [0.0, 5.0, 50]
+    assert outcome.intermediates == {5: 0.5, 50: 0.7}
+    assert (outcome.status, outcome.value, outcome.fingerprint) == ("finished", 0.7, "abc")
+
+
+def test_a_failed_trial_keeps_its_error(bench):
+    trial = bench.add(bench.cells[0], 0)
+    result = {"status": "failed", "error": "ZeroDivisionError", "done": True, "history": []}
+    bench.callback.on_trial_result(0, [], trial, result)
+    bench.callback.on_trial_complete(0, [], trial)
+    outcome = bench.outcomes[trial.trial_id]
+    assert (outcome.status, outcome.error, outcome.value) == ("failed", "ZeroDivisionError", None)
+
+
+def test_a_trial_whose_process_died_has_failed(bench):
+    trial = bench.add(bench.cells[0], 0)
+    bench.report(trial, 5, 0.5)
+    trial.get_error = lambda: "oom"
+    bench.callback.on_trial_error(0, [], trial)
+    outcome = bench.outcomes[trial.trial_id]
+    assert outcome.status == "failed"
+    assert "oom" in outcome.error
+
+
+def test_an_interrupted_trial_has_not_ended(bench):
+    """It is handed out again when the sweep is resumed; it was not pruned."""
+    trial = bench.add(bench.cells[0], 0)
+    bench.report(trial, 5, 0.5)
+    bench.callback.stop.requested = True
+    bench.callback.on_trial_complete(0, [], trial)
+    assert bench.outcomes == {}
