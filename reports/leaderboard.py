@@ -151,7 +151,7 @@ def _rank(
         low, high = interval([run.score for run in cell])
         ahead = {run.seed: run.score for run in best}
         gaps = [sign * (ahead[run.seed] - run.score) for run in cell if run.seed in ahead]
-        behind = sign * (means[best[0].cell] - mean)
+        behind = fmean(gaps) if gaps else sign * (means[best[0].cell] - mean)
         level = 1 - (1 - LEVEL) / max(1, len(cells) - 1)
         gap_low, gap_high = (None, None) if cell is best else interval(gaps, level)
         noise = None if gap_low is None or gap_high is None else gap_low <= 0 <= gap_high

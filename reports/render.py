@@ -178,7 +178,7 @@ def _latex(board: Leaderboard) -> str:
 def _svg(board: Leaderboard) -> str:
     console = Console(record=True, width=WIDE + 20, file=io.StringIO(), force_terminal=True)
     console.print(table(board, WIDE))
-    return console.export_svg(title=f"suite leaderboard --name {board.rows[0].sweep}")
+    return console.export_svg(title=f"suite leaderboard --study {board.study}")
 
 
 def _escape(text: str) -> str:

@@ -115,9 +115,11 @@ class _Scheduler(_Unpicklable, FIFOScheduler):
         """Rebuild the rungs from what trials reported before a restart."""
         for trial_id, outcome in ended.items():
             # The last report of a trial that ended by itself was never shown to the scheduler.
-            shown = None if outcome.status == "pruned" else -1
-            for round_index, value in list(outcome.intermediates.items())[:shown]:
-                self._decide(trial_id, {"round": round_index, "val_score": value})
+            by_itself = outcome.status in ("finished", "diverged")
+            last = outcome.history[-1]["round"] if by_itself and outcome.history else None
+            for round_index, value in outcome.intermediates.items():
+                if round_index != last:
+                    self._decide(trial_id, {"round": round_index, "val_score": value})
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Stop a search trial that is behind its own cell's."""

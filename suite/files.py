@@ -13,11 +13,16 @@ class _Loader(yaml.SafeLoader):
     """PyYAML's safe loader, which reads `1e-3` as text (YAML 1.1); here it is a number (YAML 1.2)."""
 
 
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"),
-    list("-+.0123456789"),
-)
+class _Dumper(yaml.SafeDumper):
+    """Its counterpart, which quotes text that the loader would take for a number."""
+
+
+for _side in (_Loader, _Dumper):
+    _side.add_implicit_resolver(
+        "tag:yaml.org,2002:float",
+        re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"),
+        list("-+.0123456789"),
+    )
 
 
 def read_text(path: Path, kind: str) -> str:
@@ -39,3 +44,8 @@ def parse_mapping(text: str, source: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise UserError(f"{source} must be a mapping of keys to values")
     return content
+
+
+def dump(content: dict[str, Any]) -> str:
+    """YAML that `parse_mapping` reads back as it was, keys in their order."""
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)

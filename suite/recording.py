@@ -56,10 +56,10 @@ class Store:
     """
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
+        self.uri = tracking_uri or sqlite_uri(storage)
         if tracking_uri is None:
             with writable(storage):
                 storage.mkdir(parents=True, exist_ok=True)
-        self.uri = tracking_uri or sqlite_uri(storage)
         self._artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         with _patience(1, 5):
             try:
@@ -178,6 +178,10 @@ def open_existing(tracking_uri: str | None, storage: Path) -> Store:
 
 def sqlite_uri(storage: Path) -> str:
     """The default store: `mlflow.db` under the storage root, on a local disk."""
+    if set(str(storage.resolve())) & set("?#%"):
+        raise UserError(
+            f"storage {storage.resolve()}: ?, # and % have a meaning in a store's address"
+        )
     kind = _file_system(storage.resolve())
     if kind in _NETWORK_FILE_SYSTEMS:
         raise UserError(

@@ -54,6 +54,10 @@ class RangeSpec(BaseModel):
         given = {k: v for k in ("low", "high", "log") if (v := getattr(self, k)) is not None}
         if self.choices is not None:
             return Range("choice", choices=self.choices, when=base.when)
+        if given and base.choices is not None:
+            raise UserError(
+                f"is one of {', '.join(map(str, base.choices))}: give choices, not low or high"
+            )
         return replace(base, **given)
 
 
@@ -215,7 +219,7 @@ def _inside(spec: Range, value: Any) -> bool:
         return value in spec.choices
     assert spec.low is not None
     assert spec.high is not None
-    return spec.low <= value <= spec.high
+    return isinstance(value, int | float) and spec.low <= value <= spec.high
 
 
 def _distribution(spec: Range) -> BaseDistribution:

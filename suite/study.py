@@ -138,7 +138,7 @@ class Faults:
             model.model_validate(data)
         except ValidationError as error:
             for e in error.errors():
-                key = prefix + _path(e["loc"])
+                key = prefix + _path(tuple(p for p in e["loc"] if not set(str(p)) & set("-[")))
                 if e["type"] == "extra_forbidden":
                     known = _fields_at(model, e["loc"])
                     self.add(key, e["input"], str(unknown("key", str(e["loc"][-1]), known)))

@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict
 
-from suite.files import parse_mapping, read_text
+from suite.files import dump, parse_mapping, read_text
 from suite.study import Faults, check_run
 from trials import trial
 from trials.settings import Settings
@@ -54,8 +53,7 @@ class Tuned(BaseModel):
         """As YAML, with the command that runs it."""
         content = self.model_dump(exclude_defaults=False)
         content["settings"] = {k: v for k, v in content["settings"].items() if v is not None}
-        body = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
-        return f"# suite run --config THIS_FILE --seed 1\n{body}"
+        return f"# suite run --config THIS_FILE --seed 1\n{dump(content)}"
 
 
 def _safe(name: str) -> str:

@@ -14,7 +14,7 @@ from suite.outcome import Outcome
 from suite.search import Ask, SweepSearch
 from suite.study import Cell
 
-STOP, CONTINUE = "STOP", "CONTINUE"
+STOP, CONTINUE, NAN = "STOP", "CONTINUE", float("nan")
 LEVELS = ["iid", "labels(2)"]
 SETTINGS = {"rounds": 50}
 
@@ -56,15 +56,13 @@ class Bench:
 
     def report(self, trial, round_index: int, value: float, status: str = "running") -> str:
         """One result, as `FederatedTrial` gives it and Tune hands it around."""
-        result = {
-            "round": round_index,
-            "val_score": value,
-            "status": status,
-            "done": status != "running",
-            "history": [{"round": round_index, "val_accuracy": value, "test_accuracy": 777.0}],
-            "fingerprint": "abc",
-            "training_iteration": 1,
-        }
+        entry = {"round": round_index, "val_accuracy": value, "test_accuracy": 777.0}
+        result = {"status": status, "done": status != "running", "training_iteration": 1}
+        if status == "failed":
+            result |= {"error": "ZeroDivisionError", "history": []}
+        else:
+            result |= {"round": round_index, "val_score": value, "fingerprint": "abc"}
+            result |= {"history": [entry]}
         decision = self.decide.on_trial_result(None, trial, result)
         self.callback.on_trial_result(0, [], trial, result)
         if decision == STOP or status != "running":
@@ -198,32 +196,35 @@ def test_asha_sees_the_round_and_the_validation_score_only(bench, monkeypatch):
 
 def test_a_score_that_is_no_number_is_no_reason_to_stop_and_raises_nothing(bench):
     easy = bench.cells[0]
-    nan = float("nan")
     first = bench.add(easy, 0)
-    assert [bench.report(first, stop, nan) for stop in easy.stops] == [CONTINUE] * 3
+    assert [bench.report(first, stop, NAN) for stop in easy.stops] == [CONTINUE] * 3
     for i in range(1, 4):
         bench.run(bench.add(easy, i), easy, 0.9)
     trial = bench.add(easy, 4)
-    assert bench.report(trial, 5, nan) == CONTINUE
+    assert bench.report(trial, 5, NAN) == CONTINUE
     assert bench.report(trial, 15, -float("inf")) == CONTINUE
     assert bench.run(bench.add(easy, 5), easy, 0.1) == 5, "the rungs still work"
     assert bench.callback.outcomes[trial.trial_id].intermediates == {}
 
 
-def reports(bench: Bench, draw: random.Random, trials: int, diverging: bool) -> None:
-    """Trials of both cells report in turns; some are stopped, some diverge at an evaluation."""
+def reports(bench: Bench, draw: random.Random, trials: int, dying: str = "") -> None:
+    """Trials of both cells report in turns; some are stopped, some end as `dying` on the way.
+
+    A diverged trial's last score may be a number or not; a failed one reports none.
+    """
     live = []
     for cell in bench.cells:
         for i in range(trials):
             steps = [5, 10, 15, 30, 45, 50]
-            dies = draw.choice(steps) if diverging and draw.random() < 0.3 else None
+            dies = draw.choice(steps) if dying and draw.random() < 0.4 else None
             live.append((bench.add(cell, i), steps, dies))
     while live:
         entry = draw.choice(live)
         trial, steps, dies = entry
         at = steps.pop(0)
-        status = "diverged" if at == dies else "finished" if at == 50 else "running"
-        decision = bench.report(trial, at, draw.random(), status)
+        status = dying if at == dies else "finished" if at == 50 else "running"
+        value = draw.choice([draw.random(), NAN]) if status == "diverged" else draw.random()
+        decision = bench.report(trial, at, value, status)
         if decision == STOP or status != "running":
             live.remove(entry)
 
@@ -243,7 +244,7 @@ def replayed(bench: Bench):
 
 
 def test_replay_rebuilds_the_rungs(bench):
-    reports(bench, random.Random(1), trials=12, diverging=False)
+    reports(bench, random.Random(1), trials=12)
     statuses = [o.status for o in bench.outcomes.values()]
     assert {"finished", "pruned"} == set(statuses)
     expected = deciding(bench.rungs(), 50)
@@ -251,10 +252,12 @@ def test_replay_rebuilds_the_rungs(bench):
     assert deciding(rungs(replayed(bench)), 50) == expected
 
 
-def test_replay_rebuilds_the_rungs_when_trials_diverged(bench):
-    """The last report of a diverged trial is not shown to ASHA live, so neither on replay."""
-    reports(bench, random.Random(2), trials=12, diverging=True)
-    assert "diverged" in {o.status for o in bench.outcomes.values()}
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("dying", ["diverged", "failed"])
+def test_replay_rebuilds_the_rungs_when_trials_die(bench, dying, seed):
+    """ASHA is not shown what a trial reports when it is over; what it reported before, it is."""
+    reports(bench, random.Random(seed), 12, dying)
+    assert dying in {o.status for o in bench.outcomes.values()}
     assert deciding(rungs(replayed(bench)), 50) == deciding(bench.rungs(), 50)
 
 

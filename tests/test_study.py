@@ -475,6 +475,23 @@ def test_a_searched_setting_that_is_unset_takes_whole_numbers_where_only_those_a
     assert cell.space.ranges["local_steps"].type == "int"
 
 
+@pytest.mark.parametrize(
+    "given_",
+    [
+        {"search": {"local_steps": {"low": 1, "high": 9}}},
+        {"search": {"batch_size": {"low": 8, "high": 64}}, "settings": {"batch_size": "full"}},
+        {"search": {"batch_size": {"default": "full", "low": 8, "high": 64}}},
+    ],
+)
+def test_an_anchor_that_is_no_number_of_its_range_is_refused_or_run(given_):
+    """The unset setting, and `full`: either a fault of the study, or a value that is not told."""
+    with contextlib.suppress(UserError):
+        (cell,) = cells_of(**given_)
+        anchor = cell.space.anchor()
+        assert cell.space.distributions(anchor) is None
+        cell.spec(anchor, 0, 0).configured()
+
+
 def test_scientific_notation_means_a_number(study_file):
     """YAML 1.1 reads 1e-3, without a dot, as text; a person means the number."""
     text = yaml.safe_dump(BASE) + "search: {lr: {default: 2e-3, low: 1e-3, high: 1e-1}}\n"
