@@ -4,8 +4,6 @@ Exit codes: 0 done; 1 ran, but some trials crashed for good; 2 bad input, nothin
 130 interrupted, state kept.
 """
 
-import json
-import math
 import shlex
 import sys
 from enum import StrEnum
@@ -17,6 +15,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from suite import cli_tuned
+from suite.console import RUNS, DataRoot, Json, Storage, Tracking, emit, say
 from trials.errors import UserError
 
 app = typer.Typer(
@@ -26,11 +26,8 @@ app = typer.Typer(
     help="Federated-learning algorithms, tuned fairly, compared across papers, reused.",
     epilog="Start here: [bold]suite sweep quickstart[/bold]",
 )
-tuned_app = typer.Typer(
-    no_args_is_help=True, help="Tuned configurations: list, show, export, import."
-)
 bench_app = typer.Typer(no_args_is_help=True, help="Measure what the suite costs on this machine.")
-app.add_typer(tuned_app, name="tuned")
+app.add_typer(cli_tuned.app, name="tuned")
 app.add_typer(bench_app, name="bench")
 
 
@@ -54,15 +51,6 @@ class Listing(StrEnum):
     heterogeneity = "heterogeneity"
     studies = "studies"
     papers = "papers"
-
-
-Storage = Annotated[Path, typer.Option(help="Folder of the MLflow store and of all sweeps.")]
-Tracking = Annotated[
-    str | None, typer.Option(help="MLflow tracking server instead of the store's file.")
-]
-DataRoot = Annotated[str | None, typer.Option(help="Folder of data sets (or SUITE_DATA).")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-RUNS = Path("runs")
 
 
 @app.command(
@@ -140,13 +128,13 @@ def sweep(
     result = opened.run(Resources(cpus_per_trial, gpus_per_trial, max_concurrent))
     summary = result.summary
     if as_json:
-        _emit(summary)
+        emit(summary)
     if result.interrupted:
         options = [] if place.name == Path(study).stem else ["--name", place.name]
         options += [] if storage == RUNS else ["--storage", str(storage)]
         options += ["--tracking-uri", tracking_uri] if tracking_uri else []
         again = shlex.join(["suite", "sweep", study, *options, "--resume"])
-        _say(f"Interrupted; everything is kept. Continue with: {again}")
+        say(f"Interrupted; everything is kept. Continue with: {again}")
         raise typer.Exit(130)
     if not as_json:
         _conclude(summary, result.board, place)
@@ -235,7 +223,7 @@ def run(
     if store is not None:
         document["run_id"] = runs.record(store, done)
     if as_json:
-        _emit(document)
+        emit(document)
         return
     metric = done.data.dataset.task.metric
     last = done.simulation.history[-1]
@@ -263,9 +251,9 @@ def replay(
     store = open_existing(tracking_uri, storage)
     done, differences = runs.replay(store, run_id, data_root, _show_evaluation)
     if as_json:
-        _emit({**done.document(), "identical": not differences, "differences": differences})
+        emit({**done.document(), "identical": not differences, "differences": differences})
     elif differences:
-        _say("\n".join([f"{len(differences)} values differ:", *differences[:20]]))
+        say("\n".join([f"{len(differences)} values differ:", *differences[:20]]))
     else:
         Console().print(
             f"run {run_id} repeated: every recorded metric is identical to the last bit"
@@ -290,112 +278,12 @@ def leaderboard(
 
     board = read_leaderboard(open_existing(tracking_uri, storage), name, study, target)
     if as_json or form is Format.json:
-        _emit(board.as_dict())
+        emit(board.as_dict())
     elif form is Format.table:
         out = Console()
         out.print(table(board, out.width))
     else:
         sys.stdout.write(render(board, form.value))
-
-
-@tuned_app.command("list")
-def tuned_list(
-    algorithm: Annotated[str | None, typer.Option()] = None,
-    dataset: Annotated[str | None, typer.Option()] = None,
-    model: Annotated[str | None, typer.Option()] = None,
-    heterogeneity: Annotated[str | None, typer.Option()] = None,
-    storage: Storage = RUNS,
-    tracking_uri: Tracking = None,
-    as_json: Json = False,
-) -> None:
-    """List tuned configurations, best first."""
-    found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
-    if as_json:
-        _emit([item.model_dump(mode="json") for item in found])
-        return
-    shown = Table()
-    for column in ("algorithm", "dataset", "heterogeneity", "model", "test", "params", "from"):
-        shown.add_column(column)
-    for item in found:
-        scores = [
-            v for k, v in item.scores.items() if k.startswith("test_") and isinstance(v, float)
-        ]
-        shown.add_row(
-            *(item.algorithm, item.dataset, item.heterogeneity, item.model),
-            f"{scores[0]:.4f}" if scores else "",
-            " ".join(
-                f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}"
-                for k, v in item.params.items()
-            ),
-            str(item.provenance.get("sweep", "a file")),
-        )
-    Console().print(shown)
-
-
-@tuned_app.command("show")
-def tuned_show(
-    algorithm: Annotated[str | None, typer.Option()] = None,
-    dataset: Annotated[str | None, typer.Option()] = None,
-    model: Annotated[str | None, typer.Option()] = None,
-    heterogeneity: Annotated[str | None, typer.Option()] = None,
-    storage: Storage = RUNS,
-    tracking_uri: Tracking = None,
-    as_json: Json = False,
-) -> None:
-    """Print the best matching configuration as YAML, ready to paste."""
-    found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
-    if not found:
-        raise UserError("no tuned configuration matches; see `suite tuned list`")
-    _emit(found[0].model_dump(mode="json")) if as_json else sys.stdout.write(found[0].text())
-
-
-@tuned_app.command("export")
-def tuned_export(
-    folder: Annotated[
-        Path, typer.Argument(help="Where to write dataset/heterogeneity/model/algorithm.yaml.")
-    ],
-    algorithm: Annotated[str | None, typer.Option()] = None,
-    dataset: Annotated[str | None, typer.Option()] = None,
-    model: Annotated[str | None, typer.Option()] = None,
-    heterogeneity: Annotated[str | None, typer.Option()] = None,
-    storage: Storage = RUNS,
-    tracking_uri: Tracking = None,
-    as_json: Json = False,
-) -> None:
-    """Write tuned configurations as files; of several for one cell, the best."""
-    found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
-    written = []
-    for item in found:
-        path = folder / item.path
-        if path not in written:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(item.text())
-            written.append(path)
-    _emit([str(path) for path in written]) if as_json else Console().print(*written, sep="\n")
-
-
-@tuned_app.command("import")
-def tuned_import(
-    source: Annotated[Path, typer.Argument(help="A YAML file, or a folder of them.")],
-    storage: Storage = RUNS,
-    as_json: Json = False,
-) -> None:
-    """Check configurations and keep them beside the store, for `suite run --tuned`."""
-    from suite import tuned
-
-    if not source.exists():
-        raise UserError(f"{source} does not exist")
-    paths = sorted(source.rglob("*.yaml")) if source.is_dir() else [source]
-    items = [tuned.read(path) for path in paths]
-    kept = []
-    for item in items:
-        path = storage / "imported" / item.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(item.text())
-        kept.append(str(path))
-    _emit(kept) if as_json else Console().print(
-        f"imported {len(kept)} configurations into {storage}"
-    )
 
 
 @app.command("list", epilog="Example: suite list algorithms --json")
@@ -408,7 +296,7 @@ def list_things(
 
     found = listing(kind.value)
     if as_json:
-        _emit(found)
+        emit(found)
         return
     shown = Table()
     columns = [key for key in found[0] if key != "published"]
@@ -434,10 +322,10 @@ def ui(
     store = open_existing(tracking_uri, storage)
     remote = is_server(store.uri)
     for name, address in store.pages(store.uri if remote else f"http://{host}:{port}"):
-        _say(f"{name}: {address}")
+        say(f"{name}: {address}")
     if remote:
         return
-    _say(f"Starting MLflow's pages on {store.uri}; Ctrl-C ends them.")
+    say(f"Starting MLflow's pages on {store.uri}; Ctrl-C ends them.")
     command = ["-m", "mlflow", "ui", "--backend-store-uri", store.uri]
     subprocess.run([sys.executable, *command, "--host", host, "--port", str(port)], check=False)
 
@@ -454,7 +342,7 @@ def doctor(
 
     checks = examine(storage, tracking_uri, data_root)
     if as_json:
-        _emit([vars(check) for check in checks])
+        emit([vars(check) for check in checks])
     else:
         for check in checks:
             mark = "[green]ok[/green]  " if check.ok else "[red]FAIL[/red]"
@@ -478,7 +366,7 @@ def bench_sweep(
 
     found = bench.sweep(study, Resources(max_concurrent=max_concurrent))
     if as_json:
-        _emit(found)
+        emit(found)
     else:
         Console().print(
             f"{found['study']}: {found['trials_per_minute']:g} trials/min over {found['trials']} trials "
@@ -493,24 +381,11 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        _say(f"error: {error}")
+        say(f"error: {error}")
         sys.exit(2)
     except KeyboardInterrupt:
-        _say("interrupted")
+        say("interrupted")
         sys.exit(130)
-
-
-def _tuned(storage: Path, tracking_uri: str | None, *cell: str | None) -> list[Any]:
-    from suite.recording import open_existing
-    from suite.results import list_tuned, select_tuned
-
-    has_store = tracking_uri is not None or (storage / "mlflow.db").exists()
-    store = (
-        open_existing(tracking_uri, storage)
-        if has_store or not (storage / "imported").exists()
-        else None
-    )
-    return select_tuned(list_tuned(store, storage), *cell)
 
 
 def _plan(study_name: str, study: Any, place: Any, as_json: bool) -> None:
@@ -532,7 +407,7 @@ def _plan(study_name: str, study: Any, place: Any, as_json: bool) -> None:
         "trials": total,
     }
     if as_json:
-        _emit(plan)
+        emit(plan)
         return
     for cell in cells:
         Console().print(
@@ -589,7 +464,7 @@ def _show_evaluation(entry: dict[str, float]) -> None:
         for k, v in entry.items()
         if k in ("train_loss", "val_accuracy", "test_accuracy")
     ]
-    _say(f"round {entry['round']:4d}  " + "  ".join(scores))
+    say(f"round {entry['round']:4d}  " + "  ".join(scores))
 
 
 def _cell(value: Any) -> str:
@@ -606,20 +481,3 @@ def _range(spec: dict[str, Any]) -> str:
     )
     when = ", ".join(f"{k}={v}" for k, v in (spec["when"] or {}).items())
     return f"{spec['default']} ({where}{', log' * spec['log']})" + (f" when {when}" if when else "")
-
-
-def _emit(document: Any) -> None:
-    """Print one JSON document; numbers that JSON cannot hold become null."""
-    sys.stdout.write(json.dumps(_finite(document), indent=2, ensure_ascii=False) + "\n")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -30,18 +30,18 @@ for _name, _value in {
 }.items():
     os.environ.setdefault(_name, _value)
 
-import ray  # noqa: E402
-from ray import tune  # noqa: E402
-from ray.tune.experiment import Trial  # noqa: E402
-from ray.tune.experiment.config_parser import _create_trial_from_spec, _make_parser  # noqa: E402
-from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler  # noqa: E402
-from ray.tune.search.search_algorithm import SearchAlgorithm  # noqa: E402
+import ray
+from ray import tune
+from ray.tune.experiment import Trial
+from ray.tune.experiment.config_parser import _create_trial_from_spec, _make_parser
+from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
+from ray.tune.search.search_algorithm import SearchAlgorithm
 
-from suite.outcome import Outcome  # noqa: E402
-from suite.search import Ask, SweepSearch  # noqa: E402
-from suite.study import Cell  # noqa: E402
-from trials.datasets import Dataset  # noqa: E402
-from trials.trainable import FederatedTrial  # noqa: E402
+from suite.outcome import Outcome
+from suite.search import Ask, SweepSearch
+from suite.study import Cell
+from trials.datasets import Dataset
+from trials.trainable import FederatedTrial
 
 REDUCTION = 3
 """ASHA keeps the best third of the trials that reach a stop."""

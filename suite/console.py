@@ -1,0 +1,35 @@
+"""What all commands share: options, one JSON document on stdout, messages on stderr."""
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Storage = Annotated[Path, typer.Option(help="Folder of the MLflow store and of all sweeps.")]
+Tracking = Annotated[
+    str | None, typer.Option(help="MLflow tracking server instead of the store's file.")
+]
+DataRoot = Annotated[str | None, typer.Option(help="Folder of data sets (or SUITE_DATA).")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+RUNS = Path("runs")
+
+
+def emit(document: Any) -> None:
+    """Print one JSON document; numbers that JSON cannot hold become null."""
+    sys.stdout.write(json.dumps(_finite(document), indent=2, ensure_ascii=False) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def say(text: str) -> None:
+    """Print a message for the person on standard error."""
+    print(text, file=sys.stderr, flush=True)
