@@ -80,9 +80,10 @@ class Progress:
         return text + (f" - {self.waiting}" if self.waiting else "")
 
     def _table(self) -> Group:
-        table = Table()
-        for name in ("cell", "done", "running", "pruned", "diverged", "failed", "best val"):
-            table.add_column(name, justify="left" if name == "cell" else "right", no_wrap=True)
+        table = Table(expand=True)
+        table.add_column("cell", no_wrap=True, ratio=1)
+        for name in ("done", "running", "pruned", "diverged", "failed", "best val"):
+            table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
         running = Counter(ask.cell for ask in list(self.running.values()))
         shown = list(self.cells.values())
         room = max(5, self._console.height - 8)
@@ -99,10 +100,12 @@ class Progress:
             )
         done = sum(self._total().values())
         hidden = len(self.cells) - len(shown)
-        more = [Text(f"... and {hidden} more cells")] if hidden else []
-        return Group(
-            table, *more, ProgressBar(total=self.expected, completed=done), Text(self._line())
-        )
+        below = Table.grid(expand=True)
+        if hidden:
+            below.add_row(f"... and {hidden} more cells")
+        below.add_row(ProgressBar(total=self.expected, completed=done))
+        below.add_row(Text(self._line(), overflow="fold"))
+        return Group(table, below)
 
     def _lines(self) -> None:
         while not self._done.wait(LINE_SECONDS):
