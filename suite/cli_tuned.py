@@ -14,12 +14,15 @@ from trials.errors import UserError
 app = typer.Typer(no_args_is_help=True, help="Tuned configurations: list, show, export, import.")
 
 
+Name = Annotated[str | None, typer.Option(help="Only this one.")]
+
+
 @app.command("list")
 def tuned_list(
-    algorithm: Annotated[str | None, typer.Option()] = None,
-    dataset: Annotated[str | None, typer.Option()] = None,
-    model: Annotated[str | None, typer.Option()] = None,
-    heterogeneity: Annotated[str | None, typer.Option()] = None,
+    algorithm: Name = None,
+    dataset: Name = None,
+    model: Name = None,
+    heterogeneity: Name = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
@@ -50,10 +53,10 @@ def tuned_list(
 
 @app.command("show")
 def tuned_show(
-    algorithm: Annotated[str | None, typer.Option()] = None,
-    dataset: Annotated[str | None, typer.Option()] = None,
-    model: Annotated[str | None, typer.Option()] = None,
-    heterogeneity: Annotated[str | None, typer.Option()] = None,
+    algorithm: Name = None,
+    dataset: Name = None,
+    model: Name = None,
+    heterogeneity: Name = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
@@ -70,10 +73,10 @@ def tuned_export(
     folder: Annotated[
         Path, typer.Argument(help="Where to write dataset/heterogeneity/model/algorithm.yaml.")
     ],
-    algorithm: Annotated[str | None, typer.Option()] = None,
-    dataset: Annotated[str | None, typer.Option()] = None,
-    model: Annotated[str | None, typer.Option()] = None,
-    heterogeneity: Annotated[str | None, typer.Option()] = None,
+    algorithm: Name = None,
+    dataset: Name = None,
+    model: Name = None,
+    heterogeneity: Name = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,

@@ -5,14 +5,14 @@ compiled library did not load. Only its data sets and models are used here, so i
 operators get a schema (and no implementation), which is all that import asks for.
 """
 
-import torch
+from torch.library import Library
 
 try:
     import torchvision
 except RuntimeError as error:
     if "torchvision::" not in str(error):
         raise
-    _library = torch.library.Library("torchvision", "FRAGMENT")
+    _library = Library("torchvision", "FRAGMENT")
     _library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     _library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     import torchvision
