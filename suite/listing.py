@@ -1,5 +1,6 @@
 """What there is: algorithms, data sets, models, heterogeneity levels, studies, papers."""
 
+import sys
 from collections import defaultdict
 from typing import Any
 
@@ -84,8 +85,6 @@ def _papers() -> list[dict[str, Any]]:
 
 def _summary(cls: type) -> str:
     """The first sentence of the module's docstring, or of the class's where the module has none."""
-    import sys
-
     text = sys.modules[cls.__module__].__doc__ or cls.__doc__ or ""
     return text.strip().split("\n\n")[0].replace("\n", " ")
 

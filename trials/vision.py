@@ -5,16 +5,16 @@ compiled library did not load. Only its data sets and models are used here, so i
 operators get a schema (and no implementation), which is all that import asks for.
 """
 
-from torch.library import Library
+from torch import library
 
 try:
     import torchvision
 except RuntimeError as error:
     if "torchvision::" not in str(error):
         raise
-    _library = Library("torchvision", "FRAGMENT")
-    _library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    _library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    _operators = library.Library("torchvision", "FRAGMENT")
+    _operators.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    _operators.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     import torchvision
 
 __all__ = ["torchvision"]

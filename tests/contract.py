@@ -1,0 +1,22 @@
+"""What scripts may rely on, as the README and the design promise it."""
+
+FIELDS = {
+    "algorithm",
+    "paper",
+    "dataset",
+    "model",
+    "heterogeneity",
+    "rank",
+    "mean",
+    "ci_low",
+    "ci_high",
+    "seeds",
+    "failed_seeds",
+    "trials",
+    "rounds_to_target",
+    "reached_share",
+    "client_steps",
+    "uploaded_bytes",
+    "params",
+}
+"""Fields of a row of `suite leaderboard --json`."""
