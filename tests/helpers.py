@@ -14,9 +14,11 @@ import torch
 
 from trials import heterogeneity, models
 from trials.algorithm import Algorithm
+from trials.algorithms import ALGORITHMS
 from trials.datasets import Dataset
-from trials.engine import ClientRows, Federation, Simulation
+from trials.engine import Simulation
 from trials.federated_data import FederatedData
+from trials.federation import ClientRows, Federation
 from trials.models import Model
 from trials.settings import Settings
 
@@ -49,6 +51,20 @@ def settings(**given: Any) -> Settings:
         "eval_every": 1,
     }
     return Settings(**{**base, **given})
+
+
+def honoured(name: str, given: dict[str, Any], level: str) -> tuple[dict[str, Any], str]:
+    """The settings and the level, less what the algorithm refuses."""
+    refused = ALGORITHMS[name].refuses
+    kept = {k: v for k, v in given.items() if not {k, f"{k}={v}"} & set(refused)}
+    return kept, level.partition("+")[0] if "system" in refused else level
+
+
+def local_work(name: str, steps: int = 4) -> dict[str, Any]:
+    """Full-batch steps, written as epochs where an algorithm refuses steps."""
+    if "local_steps" in ALGORITHMS[name].refuses:
+        return {"local_steps": None, "local_epochs": steps}
+    return {"local_steps": steps}
 
 
 def simulation(

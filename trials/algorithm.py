@@ -2,39 +2,52 @@
 
     class FedProx(FedAvg):
         mu: float = real(0.01, low=1e-4, high=1, log=True)
-        def direction(self, w, g, start):
+        def direction(self, w, g, start, **rows):
             return g + self.mu * (w - start)
 
 is all that FedProx is. An algorithm is a frozen dataclass; its fields are its hyperparameters, the
 keys of its search space and the params that are recorded. Its state is a dict of tensors and
 `ClientRows`, and is everything that survives a round. What a round does is ordinary code in `round`,
-written with the services of `trials.engine.Federation`: select clients, broadcast, train, take a
+written with the services of `trials.federation.Federation`: select clients, broadcast, train, take a
 gradient, upload. The engine counts work and bytes in those services and never asks which algorithm
 it runs.
 """
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
 from trials.errors import UserError, unknown
 
 if TYPE_CHECKING:
-    from trials.engine import Federation
+    from trials.federation import Federation
+    from trials.models import Model
 
 State = dict[str, Any]
 """Tensors and `ClientRows` by name."""
+
+
+class Devices(NamedTuple):
+    """Models of several devices, `models` (k, d), scored by the weighted mean of their scores."""
+
+    models: Tensor
+    weights: Tensor
+
+
+Scored = dict[str, Tensor | Devices]
 
 
 @dataclass(frozen=True)
 class Range:
     """Where a hyperparameter is searched: an interval, or `choices`; `when` it exists at all.
 
-    `when` maps another hyperparameter to the value under which this one exists.
+    `when` maps another hyperparameter to the value under which this one exists. One that is not
+    `searched` stays at its default unless a study gives it a range. `other` checks a value that is
+    no choice and raises `UserError`; without it there are no others.
     """
 
     type: str
@@ -43,6 +56,8 @@ class Range:
     log: bool = False
     choices: tuple[Any, ...] | None = None
     when: Mapping[str, Any] | None = None
+    searched: bool = True
+    other: Callable[[Any], Any] | None = None
 
     def __post_init__(self) -> None:
         if self.choices is not None:
@@ -64,7 +79,9 @@ class Range:
         The interval bounds the search, not what a person may ask for.
         """
         if self.choices is not None:
-            if value not in self.choices:
+            if value not in self.choices and self.other is not None:
+                self.other(value)
+            elif value not in self.choices:
                 raise UserError(
                     f"{name} is {value!r}, but must be one of {', '.join(map(str, self.choices))}"
                 )
@@ -79,17 +96,24 @@ class Range:
         return int(value) if whole else float(value)
 
 
-def real(default: float, low: float, high: float, log: bool = False, when: Any = None) -> Any:
-    """A real hyperparameter searched in [low, high]."""
+def real(default: float, low: float, high: float, log: bool = False, **more: Any) -> Any:
+    """A real hyperparameter searched in [low, high]; `more` are other fields of `Range`."""
     return dataclasses.field(
-        default=default, metadata={"range": Range("float", low, high, log, when=when)}
+        default=default, metadata={"range": Range("float", low, high, log, **more)}
     )
 
 
-def choice(default: Any, choices: tuple[Any, ...], when: Any = None) -> Any:
+def whole(default: int, low: int, high: int, log: bool = False, **more: Any) -> Any:
+    """A whole-numbered hyperparameter searched in [low, high]."""
+    return dataclasses.field(
+        default=default, metadata={"range": Range("int", low, high, log, **more)}
+    )
+
+
+def choice(default: Any, choices: tuple[Any, ...], **more: Any) -> Any:
     """A hyperparameter that is one of `choices`."""
     return dataclasses.field(
-        default=default, metadata={"range": Range("choice", choices=choices, when=when)}
+        default=default, metadata={"range": Range("choice", choices=choices, **more)}
     )
 
 
@@ -97,12 +121,18 @@ def choice(default: Any, choices: tuple[Any, ...], when: Any = None) -> Any:
 class Algorithm:
     """Base of all algorithms: the learning rate, which every algorithm searches over the same range.
 
-    `paper` names the source; the first line of a class's docstring is its summary.
+    `paper` names the source. In a round `lr` is that round's rate: the study's decay is in it. The
+    module's docstring is the summary; lines of the class's that begin with `Equations:`, `Keeps:`,
+    `Down:`, `Up:` and `Reading:` are the table in docs/algorithms.md.
     """
 
     paper: ClassVar[str] = ""
+    reference: ClassVar[bool] = False
+    """Shown beside the others but not ranked: it has what they have not (all data, all devices)."""
     refuses: ClassVar[Mapping[str, str]] = {}
-    """Common settings it cannot honour: `setting=value` -> why, e.g. `{"init=own": "..."}`."""
+    """Common settings it cannot honour -> why: `setting=value`, `setting` (any value but the
+    default), or `system` (a heterogeneity level with `+system(...)`).
+    """
 
     lr: float = real(0.1, low=1e-3, high=1.0, log=True)
 
@@ -114,9 +144,16 @@ class Algorithm:
         """One round: the state after it."""
         raise NotImplementedError
 
-    def scored(self, state: State) -> dict[str, Tensor]:
-        """The models (d,) that are evaluated, by name; the first one is ranked."""
+    def scored(self, state: State, fed: "Federation") -> Scored:
+        """What is evaluated, by name: models (d,) or `Devices`; the first one is ranked."""
         raise NotImplementedError
+
+    def measured(self, state: State, fed: "Federation") -> dict[str, float]:
+        """Other numbers recorded at each evaluation, by name."""
+        return {}
+
+    def check(self, clients: int, model: "Model") -> None:
+        """Raise `UserError` when it cannot run with so many clients or with this model."""
 
     @classmethod
     def ranges(cls) -> dict[str, Range]:

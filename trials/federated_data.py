@@ -2,7 +2,7 @@
 
 import warnings
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -44,6 +44,11 @@ class FederatedData:
     def sizes(self) -> Array:
         """Training samples m_k of each client, (n,)."""
         return np.diff(self.offsets)
+
+    @cached_property
+    def pooled(self) -> "FederatedData":
+        """The same samples, all with one client."""
+        return replace(self, offsets=self.offsets[[0, -1]])
 
     @lru_cache(maxsize=1)  # noqa: B019 - one data set and device at a time
     def tensors(self, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from trials import names, randomness
 from trials.errors import UserError
+from trials.losses import Loss, cross_entropy
 
 Array = npt.NDArray[Any]
 
@@ -52,16 +53,14 @@ class Architecture(ABC):
         """Logits (b, C) of x (b, *shape), or (k, b, C) of x (k, b, *shape) with (k, ...) weights."""
 
     def gradients(
-        self, p: Mapping[str, Tensor], x: Tensor, y: Tensor, weight: Tensor
+        self, p: Mapping[str, Tensor], x: Tensor, y: Tensor, weight: Tensor, loss: Loss
     ) -> tuple[Tensor, list[Tensor]]:
-        """Weighted cross-entropy F_i = sum_b weight_ib ce(x_ib, y_ib) of each client, (k,) or (),
-        and its gradients in the order of `p`; weights (k, b) or (b) are 0 for padding.
+        """Weighted loss F_i = sum_b weight_ib loss(x_ib, y_ib) of each client, (k,) or (), and its
+        gradients in the order of `p`; weights (k, b) or (b) are 0 for padding.
         """
         leaves = {name: value.detach().requires_grad_() for name, value in p.items()}
         with torch.enable_grad():
-            logits = self.forward(leaves, x)
-            ce = F.cross_entropy(logits.flatten(0, -2), y.flatten(), reduction="none")
-            losses = (ce.view(y.shape) * weight).sum(-1)
+            losses = (loss(self.forward(leaves, x), y) * weight).sum(-1)
             gradients = torch.autograd.grad(losses.sum(), list(leaves.values()))
         return losses.detach(), list(gradients)
 
@@ -110,13 +109,13 @@ class LogisticRegression(Architecture):
         return linear(vectors(x, p["out.weight"]), p["out.weight"], p["out.bias"])
 
     def gradients(
-        self, p: Mapping[str, Tensor], x: Tensor, y: Tensor, weight: Tensor
+        self, p: Mapping[str, Tensor], x: Tensor, y: Tensor, weight: Tensor, loss: Loss
     ) -> tuple[Tensor, list[Tensor]]:
-        """dF/dz = weight (softmax(z) - onehot(y)); dF/dW = dz' x, dF/db = sum_b dz. For k clients;
-        one client takes the general way, and so checks this one.
+        """dF/dz = weight (softmax(z) - onehot(y)); dF/dW = dz' x, dF/db = sum_b dz. For the
+        cross-entropy of k clients; one client takes the general way, and so checks this one.
         """
-        if y.dim() == 1:
-            return super().gradients(p, x, y, weight)
+        if y.dim() == 1 or loss is not cross_entropy:
+            return super().gradients(p, x, y, weight, loss)
         x = vectors(x, p["out.weight"])
         logp = torch.log_softmax(linear(x, p["out.weight"], p["out.bias"]), -1)
         label = y.unsqueeze(-1)
@@ -219,8 +218,14 @@ class Model:
     `d` is the number of weights, `layout` says where each parameter lies in the flat vector.
     """
 
-    def __init__(self, architecture: Architecture, shape: tuple[int, ...], classes: int) -> None:
-        self.architecture = architecture
+    def __init__(
+        self,
+        architecture: Architecture,
+        shape: tuple[int, ...],
+        classes: int,
+        loss: Loss = cross_entropy,
+    ) -> None:
+        self.architecture, self.loss = architecture, loss
         self.layout: list[Slot] = []
         layers: list[str] = []
         self.d = 0
@@ -259,5 +264,5 @@ class Model:
 
         See `Architecture.gradients`.
         """
-        losses, parts = self.architecture.gradients(self.views(w), x, y, weight)
+        losses, parts = self.architecture.gradients(self.views(w), x, y, weight, self.loss)
         return losses, torch.cat([part.flatten(w.dim() - 1) for part in parts], -1)

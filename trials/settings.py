@@ -23,11 +23,21 @@ class Settings(BaseModel):
         None, description="default: 20, or as many as the data set has"
     )
     participation: Annotated[float, Field(gt=0, le=1)] = 0.5
+    selection: Literal["without_replacement", "with_replacement", "independent"] = (
+        "without_replacement"
+    )
     batch_size: Positive | Literal["full"] = 32
     local_epochs: Positive = 1
     local_steps: Positive | None = None
+    lr_decay: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0, description="round t uses lr * lr_decay^(t-1)"
+    )
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
     weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    clip_norm: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description="longest local step direction, weight decay included, before momentum"
+    )
+    loss: Literal["cross_entropy", "two_sided"] = "cross_entropy"
     init: Literal["common", "own", "zeros"] = "common"
     aggregation: Literal["samples", "plain"] = "samples"
     val_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.1

@@ -15,7 +15,9 @@ from trials.models import Model
 
 Array = npt.NDArray[Any]
 Direction = Callable[..., Tensor]
-"""`direction(w, g, **aligned) -> (k, d)`: what a step follows, from weights and gradients (k, d)."""
+"""`direction(w, g, **rows) -> (k, d)`: what a step follows, from weights and gradients (k, d)."""
+Watch = Callable[[Tensor, int, Tensor], None]
+"""`watch(rows, step, w)`: rows (a,) have weights w (a, d) after a step, counted from 0."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,26 @@ def full_pass(data: FederatedData, ids: Array, width: int = 256) -> Plan:
     return Plan(samples, weight, steps)
 
 
+@dataclass(frozen=True)
+class SGD:
+    """How a step is taken: v <- momentum v + clipped(direction(w, g + weight_decay w)), w <- w - lr v.
+
+    `lr` is one number, or (k, J): of each row and step. A direction longer than `clip_norm` is cut
+    to that length. v starts at 0.
+    """
+
+    lr: float | Tensor
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    clip_norm: float | None = None
+
+    def clipped(self, g: Tensor) -> Tensor:
+        """Rows g (k, d), none longer than `clip_norm`."""
+        if self.clip_norm is None:
+            return g
+        return g * (self.clip_norm / g.norm(dim=1, keepdim=True)).clamp(max=1.0)
+
+
 class Solver:
     """Runs plans on a model and samples x (N, *shape), y (N,), in either execution mode.
 
@@ -93,32 +115,38 @@ class Solver:
         self,
         start: Tensor,
         plan: Plan,
-        lr: float,
+        rule: SGD,
         direction: Direction,
         aligned: dict[str, Tensor],
-        momentum: float,
-        weight_decay: float,
+        watch: Watch | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """v <- momentum v + direction(w, g + weight_decay w), w <- w - lr v, from `start` (k, d).
+        """The plan's steps by `rule` from `start` (k, d).
 
-        `aligned` tensors (k, ...) reach `direction` with the rows they belong to. v starts at 0.
-        Returns the end points (k, d) and the mean over all steps of the minibatch loss, ().
+        `aligned` tensors (k, ...) reach `direction` with the rows they belong to. Returns the end
+        points (k, d) and the mean over all steps of the minibatch loss, ().
         """
         order, back = self._order(plan.steps)
         w = start[order]
         aligned = {name: value[order] for name, value in aligned.items()}
-        v = torch.zeros_like(w) if momentum else None
+        lr = rule.lr[order] if isinstance(rule.lr, Tensor) else rule.lr
+        v = torch.zeros_like(w) if rule.momentum else None
         total = w.new_zeros(())
-        for rows, x, y, weight in self._batches(plan, order):
+        for rows, j, x, y, weight in self._batches(plan, order):
             at = w[rows]
             losses, g = self._gradients(at, x, y, weight)
             total += losses.sum()
-            if weight_decay:
-                g = g.add_(at, alpha=weight_decay)
+            if rule.weight_decay:
+                g = g.add_(at, alpha=rule.weight_decay)
             step = direction(at, g, **{name: value[rows] for name, value in aligned.items()})
+            step = rule.clipped(step)
             if v is not None:
-                step = v[rows].mul_(momentum).add_(step)
-            at.sub_(step, alpha=lr)
+                step = v[rows].mul_(rule.momentum).add_(step)
+            if isinstance(lr, Tensor):
+                at.sub_(step * lr[rows, j, None])
+            else:
+                at.sub_(step, alpha=lr)
+            if watch is not None:
+                watch(order[rows], j, at)
         return w[back], total / int(plan.steps.sum())
 
     def gradient(self, w: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
@@ -129,19 +157,32 @@ class Solver:
         order, back = self._order(plan.steps)
         w = w[order]
         g, total = torch.zeros_like(w), w.new_zeros(())
-        for rows, x, y, weight in self._batches(plan, order):
+        for rows, _, x, y, weight in self._batches(plan, order):
             losses, part = self._gradients(w[rows], x, y, weight)
             g[rows] += part
             total += losses.sum()
         return g[back], total / len(w)
+
+    def accuracy(self, w: Tensor, plan: Plan) -> Tensor:
+        """Weighted share of samples that w (k, d) classifies correctly, (k,)."""
+        order, back = self._order(plan.steps)
+        w = w[order]
+        found = w.new_zeros(len(w))
+        for rows, _, x, y, weight in self._batches(plan, order):
+            one = rows.start if self.sequential else rows
+            right = self.model.logits(w[one], x).argmax(-1) == y
+            found[one] += (right * weight).sum(-1)
+        return found[back]
 
     def _order(self, steps: Array) -> tuple[Tensor, Tensor]:
         order = np.argsort(-steps, kind="stable")
         tensor = torch.from_numpy(order).to(self.x.device)
         return tensor, torch.argsort(tensor)
 
-    def _batches(self, plan: Plan, order: Tensor) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
-        """(rows, x, y, weight) of each step; rows count from the one with the most steps."""
+    def _batches(
+        self, plan: Plan, order: Tensor
+    ) -> Iterator[tuple[slice, int, Tensor, Tensor, Tensor]]:
+        """(rows, step, x, y, weight) of each step; rows count from the one with the most steps."""
         by_steps = order.cpu().numpy()
         steps = plan.steps[by_steps]
         samples = torch.from_numpy(plan.samples[by_steps]).to(self.x.device)
@@ -151,12 +192,13 @@ class Solver:
             for i in range(len(steps)):
                 for j in range(steps[i]):
                     real = samples[i, j, : widths[i, j]]
-                    yield slice(i, i + 1), self.x[real], self.y[real], weight[i, j, : widths[i, j]]
+                    share = weight[i, j, : widths[i, j]]
+                    yield slice(i, i + 1), j, self.x[real], self.y[real], share
         else:
             for j in range(int(steps[0])):
                 active = int(np.searchsorted(-steps, -j))
                 batch = samples[:active, j]
-                yield slice(0, active), self.x[batch], self.y[batch], weight[:active, j]
+                yield slice(0, active), j, self.x[batch], self.y[batch], weight[:active, j]
 
     def _gradients(self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         if not self.sequential:

@@ -9,9 +9,11 @@ from pydantic import BaseModel, ConfigDict
 from trials import algorithms, datasets, heterogeneity, models
 from trials.algorithm import Algorithm
 from trials.datasets import Dataset
-from trials.engine import Federation, Simulation
+from trials.engine import Simulation
 from trials.errors import UserError
 from trials.federated_data import FederatedData, deal
+from trials.federation import Federation
+from trials.losses import LOSSES
 from trials.models import Model
 from trials.names import split_top
 from trials.settings import Settings
@@ -33,7 +35,7 @@ class TrialSpec(BaseModel):
     def configured(self) -> Algorithm:
         """The algorithm with its hyperparameters; raises `UserError` when it refuses a setting."""
         cls = algorithms.resolve(self.algorithm)
-        refuse(self.algorithm, cls, self.settings)
+        refuse(self.algorithm, cls, self.settings, self.heterogeneity)
         return cls.configured(self.params)
 
     @property
@@ -74,11 +76,17 @@ def canonical(
     )
 
 
-def refuse(name: str, cls: type[Algorithm], settings: Settings) -> None:
-    """Raise `UserError` when an algorithm cannot honour one of the settings."""
-    given = {f"{key}={value}" for key, value in settings.model_dump().items()}
-    for setting in sorted(given & set(cls.refuses)):
-        raise UserError(f"{name} cannot run with {setting}: {cls.refuses[setting]}")
+def refuse(name: str, cls: type[Algorithm], settings: Settings, level: str = "iid") -> None:
+    """Raise `UserError` when an algorithm cannot honour one of the settings, or the level."""
+    system = heterogeneity.parse(level).system
+    given = {"system": f"{level}, because of +system"} if system is not None else {}
+    for key, value in settings.model_dump().items():
+        given[f"{key}={value}"] = f"{key}={value}"
+        if value != Settings.model_fields[key].default:
+            given[key] = f"{key}={value}"
+    for setting, reason in cls.refuses.items():
+        if setting in given:
+            raise UserError(f"{name} cannot run with {given[setting]}: {reason}")
 
 
 def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
@@ -93,7 +101,8 @@ def deal_data(spec: TrialSpec, dataset: Dataset) -> FederatedData:
 
 def fit_model(spec: TrialSpec, dataset: Dataset) -> Model:
     """The model of a spec, for the data set's shape; raises `UserError` when it does not fit."""
-    return Model(models.parse(spec.model), dataset.shape, dataset.classes)
+    loss = LOSSES[spec.settings.loss]
+    return Model(models.parse(spec.model), dataset.shape, dataset.classes, loss)
 
 
 def simulate(

@@ -1,42 +1,60 @@
 """Federated averaging."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
-from trials.algorithm import Algorithm, State
-from trials.engine import Federation
+from trials.algorithm import Algorithm, Scored, State
+from trials.federation import Federation
 
 
 @dataclass(frozen=True)
 class FedAvg(Algorithm):
-    """w <- sum_S p_k w_k, w_k = LocalSGD(w).
+    """w <- sum_S p_k w_k, w_k = LocalSGD(w); p_k = m_k / sum_S m, or 1 / K if `aggregation` is plain.
 
-    McMahan et al. 2017, Algorithm 1. p_k = m_k / sum_S m (or 1 / K with `aggregation=plain`, as in
-    FOLB (2) and FedUmf 3.1). With `init=own` clients start round 1 from their own initial weights
-    (SAFL (2)-(4)). State: `w` (d,). Floats: K d down, K d up.
+    Equations: McMahan et al. 2017, Algorithm 1; FedAgg (2)-(3); FedUmf 3.1; SAFL (2)-(4).
+    Keeps: nothing.
+    Down: K d (none in round 1 with `init=own`).
+    Up: K d.
+    Reading: with `init=own` clients start round 1 from their own initial weights (SAFL). FOLB (2)
+        and FedUmf average plainly: `aggregation=plain`.
     """
 
     paper = "McMahan et al. 2017"
+    sent: ClassVar[tuple[str, ...]] = ("w",)
+    """What of the state the server sends down each round; clients start from the first."""
 
     def init(self, fed: Federation) -> State:
-        """The server's weights."""
+        """The server's weights `w` (d,)."""
         return {"w": fed.initial_server()}
 
     def round(self, state: State, fed: Federation) -> State:
         """Select, start, train, aggregate."""
         ids = fed.select()
         start = self.start(state, ids, fed)
-        local = fed.train(ids, start, self.lr, self.direction, start=start)
+        local = self.train(state, ids, start, fed)
         return self.aggregate(state, ids, start, local, fed)
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
         """Where clients `ids` (k,) begin: rows (k, d)."""
         if fed.round == 1 and fed.settings.init == "own":
             return fed.initial(ids)
-        return fed.broadcast(ids, state["w"])
+        w, *_ = [fed.broadcast(ids, state[name]) for name in self.sent]
+        return w
 
-    def direction(self, w: Tensor, g: Tensor, start: Tensor) -> Tensor:
+    def train(
+        self, state: State, ids: Tensor, start: Tensor, fed: Federation, at_round: int | None = None
+    ) -> Tensor:
+        """Local SGD along `direction`, (k, d)."""
+        rows = self.rows(state, ids, fed)
+        return fed.train(ids, start, self.lr, self.direction, at_round, start=start, **rows)
+
+    def rows(self, state: State, ids: Tensor, fed: Federation) -> dict[str, Tensor]:
+        """What `direction` needs besides, a row a client: tensors (k, ...)."""
+        return {}
+
+    def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
         """What a local step follows, from weights, gradients and start points, all (a, d)."""
         return g
 
@@ -46,6 +64,6 @@ class FedAvg(Algorithm):
         """The state after clients `ids` went from `start` to `local`, both (k, d)."""
         return {**state, "w": fed.weights(ids) @ fed.upload(ids, local)}
 
-    def scored(self, state: State) -> dict[str, Tensor]:
+    def scored(self, state: State, fed: Federation) -> Scored:
         """The server's model."""
         return {"server": state["w"]}

@@ -12,13 +12,18 @@ from trials.algorithms.fedavg import FedAvg
 class FedProx(FedAvg):
     """h_k(v; w) = F_k(v) + (mu / 2) |v - w|^2: a step follows g + mu (v - w). mu = 0 is FedAvg.
 
-    Li et al. 2020, Algorithm 2; FOLB (3). Partial work is kept. State and floats as FedAvg.
+    Equations: Li et al. 2020, Algorithm 2; FOLB (3).
+    Keeps: nothing.
+    Down: K d.
+    Up: K d.
+    Reading: partial work is kept. FOLB's FedNu is this with `selection=with_replacement` and
+        `aggregation=plain`.
     """
 
     paper = "Li et al. 2020"
 
     mu: float = real(0.01, low=1e-4, high=1.0, log=True)
 
-    def direction(self, w: Tensor, g: Tensor, start: Tensor) -> Tensor:
+    def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
         """Gradient of h_k on the minibatch."""
         return g + self.mu * (w - start)

@@ -6,24 +6,28 @@ from torch import Tensor
 
 from trials.algorithm import State, choice, real
 from trials.algorithms.fedprox import FedProx
-from trials.engine import Federation
+from trials.federation import Federation
 
 
 @dataclass(frozen=True)
 class FOLB(FedProx):
     """w <- w + sum_S (I_k / sum_S |I_j|) delta_k on FedProx, delta_k = w_k - w.
 
-    FOLB with one set of devices. With g_k = grad F_k(w) on the full local data, G = mean_S g_k:
+    With g_k = grad F_k(w) on the full local data and G = mean_S g_k:
 
     - variant `plain` (13): I_k = <g_k, G>;
     - variant `heterogeneity` (18): I_k = <g_k, G> - psi gamma_k |G|^2, where
       gamma_k = |grad h_k(w_k; w)| / |grad F_k(w)| tells how inexactly the device solved its problem
       (0 where grad F_k(w) = 0, since such a device has nothing to solve). psi = 0 is `plain`.
 
-    Readings: g_k is the full local gradient, one extra pass (settings.md 3, item 7). Devices are
-    selected as in every other algorithm of the study. If all I_k = 0 the server keeps w. Weights do
-    not depend on sample counts. Large psi can turn all I_k negative and so reverse the update, as
-    printed; no guard is added. State: `w` (d,). Floats: K d down, 2 K d (+ K under (18)) up.
+    Equations: FOLB (13), (18).
+    Keeps: nothing.
+    Down: K d.
+    Up: 2 K d (gradient and model); under (18) also K.
+    Reading: one set of devices, selected as in every other algorithm of the study. g_k is the full
+        local gradient, one extra pass. If all I_k = 0 the server keeps w. Weights do not depend on
+        sample counts. Large psi can turn all I_k negative and so reverse the update, as printed; no
+        guard is added.
     """
 
     paper = "FOLB"

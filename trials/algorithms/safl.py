@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from trials.algorithm import State, real
+from trials.algorithm import Scored, State, real
 from trials.algorithms.fedavg import FedAvg
-from trials.engine import Federation
+from trials.federation import Federation
 
 
 @dataclass(frozen=True)
@@ -15,12 +15,17 @@ class SAFL(FedAvg):
     """Client k starts from v = u z_bar + (1 - u) z_k; per weight u = epsilon with probability
     p_t = exp(-t / L), else 1; then z_bar <- sum_S eta_k z_k.
 
-    SAFL Algorithm 1, (3), (6), (7). z_k are the client's own last trained weights, at first its
-    initial ones: the paper gives every device its own (`init=own`); with `init=common` round 1 is
-    FedAvg's. Round 1 has no server model yet, so all start from z_k and nothing is sent down.
-    epsilon = 1 with a common start is FedAvg. Readings: t counts rounds (settings.md 1, item 7) and
-    mixing happens once a round, per weight (item 8). State: `w` = z_bar (d,), `z` (n, d).
-    Floats: K d down (none in round 1), K d up.
+    z_k are the client's own last trained weights, at first its initial ones. epsilon = 1 with a
+    common start is FedAvg.
+
+    Equations: SAFL Algorithm 1, (2)-(7); Theorem III.1 for the second model that is scored.
+    Keeps: d (its own weights).
+    Down: K d (none in round 1).
+    Up: K d.
+    Reading: t counts rounds and mixing happens once a round, with one coin a weight. Round 1 has no
+        server model yet, so all start from z_k: own initial weights as in the paper (`init=own`), or
+        common ones, and then round 1 is FedAvg's. z_bar is ranked; `devices`, sum_k eta_k z_k over
+        all devices, is scored beside it.
     """
 
     paper = "SAFL"
@@ -29,7 +34,7 @@ class SAFL(FedAvg):
     L: float = real(80.0, low=1.0, high=200.0, log=True)
 
     def init(self, fed: Federation) -> State:
-        """The server's weights, and each client's own."""
+        """The server's weights `w`, and each client's own `z` (n, d)."""
         return {**super().init(fed), "z": fed.client_rows(fed.initial)}
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
@@ -40,7 +45,7 @@ class SAFL(FedAvg):
         p = math.exp(-fed.round / self.L)
         annealed = (fed.uniform("anneal", ids, fed.d) < p).to(own)
         u = 1 - (1 - self.epsilon) * annealed
-        return u * fed.broadcast(ids, state["w"]) + (1 - u) * own
+        return u * super().start(state, ids, fed) + (1 - u) * own
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
@@ -48,3 +53,8 @@ class SAFL(FedAvg):
         """(3), and the clients remember where they ended."""
         state["z"].write(ids, local)
         return super().aggregate(state, ids, start, local, fed)
+
+    def scored(self, state: State, fed: Federation) -> Scored:
+        """z_bar, and the weighted mean of all devices' weights."""
+        devices = state["z"].mean(fed.weights(fed.everyone))
+        return {**super().scored(state, fed), "devices": devices}

@@ -1,0 +1,79 @@
+"""ASTW: newer uploads weigh more, and deep layers travel only in some rounds."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from trials.algorithm import State, real, whole
+from trials.algorithms.fedavg import FedAvg
+from trials.federation import Federation
+
+
+@dataclass(frozen=True)
+class ASTW(FedAvg):
+    """w_P <- sum_k q_k w_k,P / sum_k q_k with q_k = m_k A^-(t - tau_k(P)) for each part P of the
+    layers that is exchanged, over all clients that ever uploaded it.
+
+    The server keeps every client's newest upload and the round tau_k of it. Rounds form loops of
+    `loop`; shallow layers are exchanged in every round, deep ones only in the last `deep_share` of a
+    loop. What is not exchanged a client continues from its own last weights.
+
+    Equations: Chen, Sun and Jin 2020, Algorithms 1-3.
+    Keeps: d (its own weights); the server N d and stamps.
+    Down: K d in rounds that exchange deep layers, else K d_shallow.
+    Up: the same.
+    Reading: divided by the sum of weights (printed without). The first half of the layers is
+        shallow, at least one, which is convolutions against dense layers in LeNet-5; a model of one
+        layer has no deep ones. A = e/2 and 5 of 15 rounds as published there; SAFL states nothing.
+    """
+
+    paper = "Chen et al. 2020"
+
+    A: float = real(math.e / 2, low=1.0, high=math.e)
+    loop: int = whole(15, low=1, high=30, searched=False)
+    deep_share: float = real(1 / 3, low=0.0, high=1.0, searched=False)
+
+    def init(self, fed: Federation) -> State:
+        """`w`, own weights `z` (n, d), uploads (n, d) and the rounds of them, `stamp` (2, n)."""
+        return {
+            **super().init(fed),
+            "z": fed.client_rows(fed.initial),
+            "uploads": fed.client_rows(),
+            "stamp": torch.zeros(2, fed.n, dtype=fed.dtype, device=fed.device),
+        }
+
+    def parts(self, fed: Federation) -> list[slice]:
+        """The weights that are exchanged in this round: shallow, and deep ones when due."""
+        layers = fed.model.layout[-1].layer + 1
+        middle = next((s.start for s in fed.model.layout if s.layer >= max(1, layers // 2)), fed.d)
+        position = (fed.round - 1) % self.loop
+        due = position >= self.loop - max(1, round(self.deep_share * self.loop))
+        return [slice(0, middle), slice(middle, fed.d)][: 1 + (due and middle < fed.d)]
+
+    def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
+        """Own weights, with the server's in the parts that are exchanged."""
+        start = state["z"][ids].clone()
+        if fed.round == 1 and fed.settings.init == "own":
+            return start
+        for part in self.parts(fed):
+            start[:, part] = fed.broadcast(ids, state["w"][part])
+        return start
+
+    def aggregate(
+        self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
+    ) -> State:
+        """Weigh all newest uploads by size and age."""
+        state["z"].write(ids, local)
+        uploads, stamp, w = state["uploads"], state["stamp"].clone(), state["w"].clone()
+        newest = uploads[ids].clone()
+        for i, part in enumerate(self.parts(fed)):
+            newest[:, part] = fed.upload(ids, local[:, part])
+            stamp[i, ids] = fed.round
+        uploads.write(ids, newest)
+        for i, part in enumerate(self.parts(fed)):
+            known = stamp[i].nonzero()[:, 0].cpu()
+            q = fed.weights(known) * self.A ** (stamp[i, known] - fed.round)
+            w[part] = q / q.sum() @ uploads[known][:, part]
+        return {**state, "w": w, "stamp": stamp}

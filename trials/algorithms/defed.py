@@ -1,0 +1,81 @@
+"""DeFed: no server; clients average with their neighbours and take their own steps."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from trials import topology
+from trials.algorithm import Algorithm, Devices, Scored, State, choice
+from trials.federation import Federation
+from trials.models import Model
+
+
+@dataclass(frozen=True)
+class DeFed(Algorithm):
+    """w_k <- sum_j W_kj w_j - lr s_k grad_batch F_k(w_k), the gradient at the client's own old model.
+
+    `topology` gives the mixing matrix W: ring(2), ring(4), ..., complete, star, erdos_renyi(p), or
+    file:PATH of a symmetric, doubly stochastic, connected matrix. s_k is 1 (`grad_scale=one`) or
+    m_k / m (`samples`).
+
+    Equations: DeFed (5)-(6), Algorithm 2.
+    Keeps: d (its own model); there is no server.
+    Down: 0.
+    Up: 0 (peer to peer: d for each neighbour, K l d in a ring of degree l).
+    Reading: s_k = m_k / m is printed, but makes the mean model N times slower than FedAvg at the same
+        rate; the figures suggest s_k = 1, the default. The paper takes one step an exchange
+        (`local_steps=1`) with all clients (`participation=1`); where the study asks for more local
+        work, LocalSGD's displacement takes the step's place, and where only some clients are awake,
+        an edge counts when both its ends are, the missing weight staying with the client, so that
+        W remains doubly stochastic. The mean of the clients' scores is ranked, since nobody has the
+        average model; that one is scored beside it, and consensus_error is
+        sqrt(mean_k |w_k - mean w|^2).
+    """
+
+    paper = "DeFed"
+
+    topology: str = choice(
+        "ring(2)",
+        ("ring(2)", "ring(4)", "ring(6)", "ring(8)", "complete"),
+        other=topology.parse,
+    )
+    grad_scale: str = choice("one", ("one", "samples"))
+
+    def check(self, clients: int, model: Model) -> None:
+        """The mixing matrix must fit."""
+        topology.parse(self.topology).matrix(clients, 0)
+
+    def init(self, fed: Federation) -> State:
+        """All clients' models `W` (n, d), and the mixing matrix (n, n)."""
+        mixing = topology.parse(self.topology).matrix(fed.n, fed.seed)
+        return {"W": fed.initial(fed.everyone), "mixing": fed.tensor(mixing)}
+
+    def round(self, state: State, fed: Federation) -> State:
+        """The awake clients mix their old models and add their own steps."""
+        w, ids = state["W"], fed.select().unique()
+        scale = torch.ones(len(ids)).to(w)
+        if self.grad_scale == "samples":
+            scale = fed.tensor(fed.data.sizes[ids.numpy()] / fed.data.sizes.sum())
+        moved = fed.train(ids, w[ids], self.lr * scale, lambda w, g: g) - w[ids]
+        mixed = fed.exchange(w, among(state["mixing"], ids))
+        return {**state, "W": mixed.index_add(0, ids.to(w.device), moved)}
+
+    def scored(self, state: State, fed: Federation) -> Scored:
+        """Every client's model, and their average."""
+        w = state["W"]
+        return {"clients": Devices(w, torch.ones(len(w)).to(w) / len(w)), "average": w.mean(0)}
+
+    def measured(self, state: State, fed: Federation) -> dict[str, float]:
+        """How far clients are from their average."""
+        apart = state["W"] - state["W"].mean(0)
+        return {"consensus_error": float(apart.norm(dim=1).pow(2).mean().sqrt())}
+
+
+def among(mixing: Tensor, ids: Tensor) -> Tensor:
+    """The mixing matrix when only `ids` are awake: other edges' weight goes to the diagonal."""
+    awake = torch.zeros(len(mixing)).to(mixing)
+    awake[ids] = 1
+    edges = mixing * awake * awake.unsqueeze(1)
+    edges.fill_diagonal_(0)
+    return edges + torch.diag(1 - edges.sum(1))

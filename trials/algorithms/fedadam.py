@@ -1,0 +1,28 @@
+"""FedAdam: Adam on the server, with the clients' mean update as its gradient."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from trials.algorithm import real
+from trials.algorithms.fedadagrad import FedAdagrad
+
+
+@dataclass(frozen=True)
+class FedAdam(FedAdagrad):
+    """As FedAdagrad with V <- beta2 V + (1 - beta2) Delta^2.
+
+    Equations: Reddi et al. 2021, Algorithm 2.
+    Keeps: nothing; the server M and V (2 d).
+    Down: K d.
+    Up: K d.
+    Reading: M = 0 and V = tau^2 at the start, no bias correction. beta1, beta2 and tau as in FedAgg;
+        the server rate is not given there.
+    """
+
+    beta1: float = real(0.9, low=0.0, high=0.99, searched=False)
+    beta2: float = real(0.99, low=0.9, high=0.999, searched=False)
+
+    def second_moment(self, V: Tensor, delta: Tensor) -> Tensor:
+        """A running mean."""
+        return self.beta2 * V + (1 - self.beta2) * delta**2

@@ -1,0 +1,84 @@
+"""FedAgg as printed: step sizes from a fixed point, which is zero."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from trials.algorithm import State, real, whole
+from trials.algorithms.fedagg import mean_fields
+from trials.algorithms.fedavg import FedAvg
+from trials.federation import Federation
+
+
+@dataclass(frozen=True)
+class FedAggLiteral(FedAvg):
+    """Repeat: each client solves eta_{i,l} = c <phi1_l, sum_{k > l} (w_{i,k} - phi2_k)> along
+    w_{i,l+1} = w_{i,l} - eta_{i,l} phi1_l, c = (1 - alpha) / alpha; then phi1_l = mean_i grad F_i(w_{i,l})
+    and phi2_l = mean_i w_{i,l}; until both change by less than `tolerance`, at most `max_sweeps`
+    times. Then w_{i,l+1} = w_{i,l} - eta_{i,l} grad F_i(w_{i,l}) and w <- sum_S p_i w_{i,L}.
+
+    The fixed point is zero. All clients start at w and follow the same phi1, so for given phi they
+    solve the same strictly convex problem and their w_{i,k} agree. At a fixed point phi2_k is their
+    mean, w_{i,k} = phi2_k, every bracket vanishes, and eta_{i,l} = 0 for all i and l, whatever the
+    data. Rates that are not zero come from stopping early, so they depend on tolerance, cap and
+    starting values, and may be negative on the way. Compare `fedagg`.
+
+    Equations: FedAgg (11), (12), Theorem 1, Algorithms 1 and 2.
+    Keeps: nothing.
+    Down: (1 + 2 L (sweeps + 1)) K d.
+    Up: (1 + 2 L (sweeps + 1)) K d.
+    Reading: phi are computed for the round's own model from the selected clients, with norms in the
+        stopping rule and both changes below it; l runs from 0. The starting values, "any", are those
+        of full-gradient descent at rate lr. Full gradients in training, one a local epoch.
+    """
+
+    paper = "FedAgg"
+    refuses = {
+        "init=own": "the mean fields belong to one common model w",
+        "local_steps": "step sizes belong to whole local epochs",
+        "system": "step sizes belong to whole local epochs, and a device may stop within one",
+        "momentum": "Algorithm 2 takes plain steps along full gradients",
+    }
+
+    alpha: float = real(0.1, low=0.01, high=1.0, log=True)
+    tolerance: float = real(1e-3, low=1e-6, high=0.1, log=True, searched=False)
+    max_sweeps: int = whole(50, low=1, high=10000, log=True, searched=False)
+
+    def round(self, state: State, fed: Federation) -> State:
+        """Algorithm 1 for this round's model, then Algorithm 2."""
+        ids = fed.select()
+        start = self.start(state, ids, fed)
+        rates = start.new_full((fed.settings.local_epochs,), self.lr)
+        _, phi1, phi2 = mean_fields(ids, self.descend(ids, start, rates, fed), fed)
+        for _ in range(self.max_sweeps):
+            rates = self.rates(state["w"], phi1, phi2)
+            moves = (rates.unsqueeze(1) * phi1).cumsum(0)
+            path = torch.cat([state["w"].unsqueeze(0), state["w"] - moves])
+            before1, before2 = phi1, phi2
+            _, phi1, phi2 = mean_fields(ids, path.expand(len(ids), -1, -1), fed)
+            change = max((phi1 - before1).norm(), (phi2 - before2).norm())
+            if not change >= self.tolerance:
+                break
+        rates = self.rates(state["w"], phi1, phi2)
+        local = self.descend(ids, start, rates, fed)[:, -1]
+        return self.aggregate(state, ids, start, local, fed)
+
+    def rates(self, w: Tensor, phi1: Tensor, phi2: Tensor) -> Tensor:
+        """Theorem 1 as a linear system, the same for every client: (I + c A) eta = c b, (L,).
+
+        A_lr = (L - max(l, r)) <phi1_l, phi1_r>, b_l = sum_{k > l} <phi1_l, w - phi2_k>.
+        """
+        c, L = (1 - self.alpha) / self.alpha, len(phi1)
+        index = torch.arange(L, device=w.device)
+        A = (L - torch.maximum(index[:, None], index)) * (phi1 @ phi1.T)
+        b = (phi1 * (w - phi2[1:]).flip(0).cumsum(0).flip(0)).sum(1)
+        identity = torch.eye(L, dtype=w.dtype, device=w.device)
+        return torch.linalg.solve_ex(identity + c * A, c * b).result
+
+    def descend(self, ids: Tensor, start: Tensor, rates: Tensor, fed: Federation) -> Tensor:
+        """Full-gradient steps with `rates` (L,): all points, (k, L + 1, d)."""
+        path = [start]
+        for eta in rates:
+            path.append(path[-1] - eta * fed.clipped(fed.gradient(ids, path[-1])))
+        return torch.stack(path, 1)

@@ -1,0 +1,60 @@
+"""FedDC: local drift is learned and corrected, gradients too."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from trials.algorithm import State
+from trials.algorithms.feddyn import FedDyn
+from trials.federation import Federation
+
+
+@dataclass(frozen=True)
+class FedDC(FedDyn):
+    """w_k ~ argmin_v F_k(v) + (a_k / 2) |v - (w - h_k)|^2 + <v, g / om_k - g_k>; delta_k = w_k - w;
+    h_k <- h_k + delta_k; g_k' = g_k - g / om_k - delta_k / (J_k lr);
+    g <- g + (1 / N) sum_S om_k (g_k' - g_k); w <- mean_S w_k + (1 / N) sum_k h_k.
+
+    FedDyn's penalty with SCAFFOLD-like corrections; om_k and a_k as in FedDyn.
+
+    Equations: Gao et al. 2022, Algorithm 1.
+    Keeps: 2 d (h_k, g_k); the server the mean drift and g (2 d).
+    Down: 2 K d.
+    Up: 2 K d.
+    Reading: the current learning rate divides where it decays (the authors' code: the undecayed
+        one). Clipping is the study's setting (the code: 10).
+    """
+
+    paper = "Gao et al. 2022"
+    sent: ClassVar[tuple[str, ...]] = ("w", "g")
+    refuses = {
+        **FedDyn.refuses,
+        "momentum": "the mean gradient is read off w_k - w, which momentum distorts",
+    }
+
+    def init(self, fed: Federation) -> State:
+        """FedDyn's, the server's `g` (d,) and the clients' `g_k` (n, d)."""
+        state = super().init(fed)
+        return {**state, "g": torch.zeros_like(state["w"]), "g_k": fed.client_rows()}
+
+    def rows(self, state: State, ids: Tensor, fed: Federation) -> dict[str, Tensor]:
+        """FedDyn's, and g / om_k - g_k."""
+        share = state["g"] / fed.relative_size(ids).unsqueeze(1)
+        return {**super().rows(state, ids, fed), "correction": share - state["g_k"][ids]}
+
+    def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
+        """Gradient of the local objective on the minibatch."""
+        return super().direction(w, g, start, **rows) + rows["correction"]
+
+    def aggregate(
+        self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
+    ) -> State:
+        """FedDyn's, and the gradient states."""
+        om, steps = fed.relative_size(ids).unsqueeze(1), fed.steps(ids).unsqueeze(1)
+        moved = self.displacement(state, start, local) / (self.lr * steps)
+        change = fed.upload(ids, -state["g"] / om - moved)
+        state["g_k"].write(ids, state["g_k"][ids] + change)
+        g = state["g"] + (om * change).sum(0) / fed.n
+        return {**super().aggregate(state, ids, start, local, fed), "g": g}

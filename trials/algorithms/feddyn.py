@@ -1,0 +1,70 @@
+"""FedDyn: a linear term per client makes local optima agree with the global one."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from trials.algorithm import Scored, State, real
+from trials.algorithms.fedavg import FedAvg
+from trials.federation import Federation
+
+
+@dataclass(frozen=True)
+class FedDyn(FedAvg):
+    """w_k ~ argmin_v F_k(v) - <g_k, v> + (a_k / 2) |v - w|^2; g_k <- g_k - a_k (w_k - w);
+    w <- mean_S w_k - h / a, h <- h - a (1 / N) sum_S (w_k - w).
+
+    Written with the drift h_k = -g_k / a_k: a step follows g + a_k (v - (w - h_k)), then
+    h_k <- h_k + w_k - w and w <- mean_S w_k + (1 / N) sum_k h_k. a_k = alpha / om_k, om_k = N p_k,
+    p_k the aggregation weight among all clients; om_k = 1 where `aggregation` is plain.
+
+    Equations: Acar et al. 2021, Algorithm 1.
+    Keeps: d (h_k); the server the mean drift (d).
+    Down: K d.
+    Up: K d.
+    Reading: the mean over S is plain and a_k carries the weights, as in the authors' code. The
+        server's w is ranked; `selected`, mean_S w_k, is scored beside it, since the code reports
+        both. The clients approximate the argmin by the study's local SGD.
+    """
+
+    paper = "Acar et al. 2021"
+    refuses = {
+        "init=own": "drift is measured from one common model w",
+        "selection=with_replacement": "the server's h is the mean of states that change once a round",
+    }
+
+    alpha: float = real(0.01, low=1e-4, high=1.0, log=True)
+
+    def init(self, fed: Federation) -> State:
+        """`w`, `mean_h` and mean_S w_k `selected`, all (d,); the clients' `h` (n, d)."""
+        state = super().init(fed)
+        zeros = torch.zeros_like(state["w"])
+        return {**state, "mean_h": zeros, "selected": state["w"], "h": fed.client_rows()}
+
+    def rows(self, state: State, ids: Tensor, fed: Federation) -> dict[str, Tensor]:
+        """The point w - h_k that the penalty pulls to, and a_k (k, 1)."""
+        a = self.alpha / fed.relative_size(ids)
+        return {"target": state["w"] - state["h"][ids], "a": a.unsqueeze(1)}
+
+    def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
+        """g - g_k + a_k (v - w)."""
+        return g + rows["a"] * (w - rows["target"])
+
+    def aggregate(
+        self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
+    ) -> State:
+        """Drifts grow by this round's displacement, the server adds their mean."""
+        delta = self.displacement(state, start, local)
+        state["h"].write(ids, state["h"][ids] + delta)
+        mean_h = state["mean_h"] + delta.sum(0) / fed.n
+        selected = fed.upload(ids, local).mean(0)
+        return {**state, "w": selected + mean_h, "mean_h": mean_h, "selected": selected}
+
+    def displacement(self, state: State, start: Tensor, local: Tensor) -> Tensor:
+        """w_k - w, (k, d)."""
+        return local - state["w"]
+
+    def scored(self, state: State, fed: Federation) -> Scored:
+        """The server's model, and the mean of those last selected."""
+        return {**super().scored(state, fed), "selected": state["selected"]}

@@ -1,0 +1,35 @@
+"""FedNova: updates are divided by the steps they took, so that busy clients do not bias the mean."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from trials.algorithm import State
+from trials.algorithms.fedavg import FedAvg
+from trials.federation import Federation
+
+
+@dataclass(frozen=True)
+class FedNova(FedAvg):
+    """w <- w + tau sum_S p_k (w_k - w) / J_k, tau = sum_S p_k J_k, J_k local steps. Equal J_k is FedAvg.
+
+    Equations: Wang et al. 2020 (FedNova), (4)-(6).
+    Keeps: nothing.
+    Down: K d.
+    Up: K d + K (J_k).
+    Reading: with local momentum rho J_k becomes the sum of the coefficients that a gradient gets,
+        (J - rho (1 - rho^J) / (1 - rho)) / (1 - rho), as section 4 there.
+    """
+
+    paper = "Wang et al. 2020 (FedNova)"
+    refuses = {"init=own": "updates are relative to one common model w"}
+
+    def aggregate(
+        self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
+    ) -> State:
+        """The normalised mean."""
+        p, rho = fed.weights(ids), fed.settings.momentum
+        J = fed.upload(ids, fed.steps(ids))
+        J = (J - rho * (1 - rho**J) / (1 - rho)) / (1 - rho)
+        delta = fed.upload(ids, local) - start
+        return {**state, "w": state["w"] + (p @ J) * ((p / J) @ delta)}

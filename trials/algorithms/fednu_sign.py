@@ -1,0 +1,33 @@
+"""FedNu with the sign rule: a device that disagrees with the global gradient is turned around."""
+
+from dataclasses import dataclass
+
+from trials.algorithm import State
+from trials.algorithms.fedprox import FedProx
+from trials.federation import Federation
+
+
+@dataclass(frozen=True)
+class FedNuSign(FedProx):
+    """w <- w + (1 / K) sum_S sign(<grad f(w), g_k>) delta_k on FedProx, delta_k = w_k - w.
+
+    Equations: FOLB (5), Proposition 1.
+    Keeps: nothing.
+    Down: N d.
+    Up: (N + K) d: gradients of all devices, models of the selected.
+    Reading: grad f = sum_k p_k g_k over all devices with the study's aggregation weights, as (5)
+        needs it; so it is a reference and not ranked. sign(0) = 0.
+    """
+
+    paper = "FOLB"
+    reference = True
+    refuses = {"init=own": "gradients are compared at one common model w"}
+
+    def round(self, state: State, fed: Federation) -> State:
+        """All devices give their gradients, the selected ones train."""
+        w = fed.broadcast(fed.everyone, state["w"])
+        g = fed.upload(fed.everyone, fed.gradient(fed.everyone, w))
+        sign = (g @ (fed.weights(fed.everyone) @ g)).sign()
+        ids = fed.select()
+        delta = fed.upload(ids, self.train(state, ids, w[ids], fed)) - w[ids]
+        return {**state, "w": state["w"] + (sign[ids].unsqueeze(1) * delta).mean(0)}

@@ -1,0 +1,30 @@
+"""FedSGD: one server step along the mean of the clients' full gradients."""
+
+from dataclasses import dataclass
+
+from trials.algorithm import State
+from trials.algorithms.fedavg import FedAvg
+from trials.federation import Federation
+
+
+@dataclass(frozen=True)
+class FedSGD(FedAvg):
+    """w <- w - lr sum_S p_k g_k, g_k = grad F_k(w) on the client's full data.
+
+    Equations: McMahan et al. 2017 (C, E = 1, B = infinity); SAFL cites Chen et al. 2016.
+    Keeps: nothing.
+    Down: K d.
+    Up: K d.
+    Reading: full local gradients, one pass a round, whatever local epochs, steps and batch size the
+        study gives the others. Momentum acts on local steps and starts anew each round, so with one
+        step it does nothing.
+    """
+
+    refuses = {"init=own": "gradients are taken at one common model w"}
+
+    def round(self, state: State, fed: Federation) -> State:
+        """Gradients up, one step."""
+        ids = fed.select()
+        g = fed.gradient(ids, fed.broadcast(ids, state["w"]))
+        step = fed.weights(ids) @ fed.upload(ids, fed.clipped(g))
+        return {**state, "w": state["w"] - self.lr * step}

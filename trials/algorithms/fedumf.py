@@ -1,0 +1,79 @@
+"""FedUmf: clients that were not selected train too, and fuse that update when their turn comes."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from trials.algorithm import State, real
+from trials.algorithms.fedavg import FedAvg
+from trials.federation import Federation
+
+
+@dataclass(frozen=True)
+class FedUmf(FedAvg):
+    """Every client receives theta and trains: g_i = LocalSGD(theta) - theta. One selected now but not
+    in the round before starts from v = theta + alpha (eta_t / eta_{t-1}) g_i, its g_i of the round
+    before; theta <- mean_S w_i. alpha = 0, or participation 1, is FedAvg.
+
+    g_i of an unselected client is needed only if it is selected in the next round. So it is computed
+    then, by replaying the round before from theta_{t-1} with the client's own random numbers, which
+    gives the same g_i; the work of all clients is counted in the round in which they do it.
+
+    Equations: FedUmf Algorithm 1, section 3.2.
+    Keeps: d (g_i).
+    Down: N d.
+    Up: K d.
+    Reading: g_1 = 0 and eta_0 = eta_1, so round 1 is FedAvg's. Only the last displacement is fused,
+        never a sum. Momentum starts anew each round. The paper averages plainly
+        (`aggregation=plain`).
+    """
+
+    paper = "FedUmf"
+    refuses = {"init=own": "unselected clients train from one common model theta"}
+
+    alpha: float = real(1.0, low=0.05, high=1.0)
+
+    def init(self, fed: Federation) -> State:
+        """The base's, and of the round before: what was sent, the rate, who was selected (n,)."""
+        state = super().init(fed)
+        return {
+            **state,
+            **{f"past_{name}": state[name] for name in self.sent},
+            "past_lr": torch.tensor(self.lr, dtype=torch.float64),
+            "past_selected": torch.ones(fed.n, dtype=torch.bool),
+        }
+
+    def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
+        """theta, with the last update of those who were not selected before."""
+        theta, *_ = [fed.broadcast(fed.everyone, state[name]) for name in self.sent]
+        idle = torch.ones(fed.n, dtype=torch.bool)
+        idle[ids] = False
+        fed.deferred(idle.nonzero()[:, 0])
+        start = theta[ids]
+        fused = ~state["past_selected"][ids]
+        if fused.any():
+            lr = float(state["past_lr"])
+            past = {**state, **{name: state[f"past_{name}"] for name in self.sent}}
+            before = past["w"].expand(int(fused.sum()), -1)
+            then = replace(self, lr=lr).train(past, ids[fused], before, fed, fed.round - 1)
+            start[fused] += self.fusion_rate * (self.lr / lr) * (then - before)
+        return start
+
+    @property
+    def fusion_rate(self) -> float:
+        """alpha."""
+        return self.alpha
+
+    def aggregate(
+        self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
+    ) -> State:
+        """The base's; this round becomes the one before."""
+        selected = torch.zeros(fed.n, dtype=torch.bool)
+        selected[ids] = True
+        return {
+            **super().aggregate(state, ids, start, local, fed),
+            **{f"past_{name}": state[name] for name in self.sent},
+            "past_lr": torch.tensor(self.lr, dtype=torch.float64),
+            "past_selected": selected,
+        }

@@ -1,0 +1,37 @@
+"""FedUmf combined with FedDC, as in FedUmf's Appendix A."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from trials.algorithm import State, choice, real
+from trials.algorithms.feddc import FedDC
+from trials.algorithms.fedumf import FedUmf
+
+
+@dataclass(frozen=True)
+class FedUmfFedDC(FedUmf, FedDC):
+    """FedUmf with FedDC's local problem, anchored at theta, in the place of LocalSGD; FedDC's states
+    and server. `fusion` is FedUmf's alpha, `alpha` FedDC's. fusion = 0 is FedDC.
+
+    Equations: FedUmf Appendix A, Algorithm 1; Gao et al. 2022, Algorithm 1.
+    Keeps: 3 d (g_i of FedUmf, h_k and g_k of FedDC); the server the mean drift and g (2 d).
+    Down: 2 N d.
+    Up: 2 K d.
+    Reading: the paper does not say how the two combine. Training while unselected uses the client's
+        h_k and g_k and does not change them. delta_i = w_i - theta, fusion included
+        (`displacement_from=theta`), or w_i - v, the start after fusion (`start`).
+    """
+
+    alpha: float = real(0.01, low=1e-4, high=1.0, log=True)
+    fusion: float = real(1.0, low=0.05, high=1.0)
+    displacement_from: str = choice("theta", ("theta", "start"))
+
+    @property
+    def fusion_rate(self) -> float:
+        """FedUmf's alpha."""
+        return self.fusion
+
+    def displacement(self, state: State, start: Tensor, local: Tensor) -> Tensor:
+        """delta_i, (k, d)."""
+        return local - (start if self.displacement_from == "start" else state["w"])

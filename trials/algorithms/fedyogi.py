@@ -1,0 +1,23 @@
+"""FedYogi: Adam on the server whose second moment moves towards Delta^2 at a bounded speed."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from trials.algorithms.fedadam import FedAdam
+
+
+@dataclass(frozen=True)
+class FedYogi(FedAdam):
+    """As FedAdam with V <- V - (1 - beta2) Delta^2 sign(V - Delta^2).
+
+    Equations: Reddi et al. 2021, Algorithm 2.
+    Keeps: nothing; the server M and V (2 d).
+    Down: K d.
+    Up: K d.
+    Reading: as `fedadam`; FedAgg does not state FedYogi's betas, FedAdam's are taken.
+    """
+
+    def second_moment(self, V: Tensor, delta: Tensor) -> Tensor:
+        """A step of (1 - beta2) Delta^2 towards Delta^2."""
+        return V - (1 - self.beta2) * delta**2 * (V - delta**2).sign()

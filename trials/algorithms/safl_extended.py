@@ -1,0 +1,50 @@
+"""Extended SAFL: a device uploads with a probability that falls with how far it is from the server."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from trials.algorithm import State, real
+from trials.algorithms.safl import SAFL
+from trials.federation import Federation
+
+
+@dataclass(frozen=True)
+class SAFLExtended(SAFL):
+    """q_k = exp(-gap_k / nu), gap_k = |h(z_bar) - h(z_k)| / (h(z_bar) + h(z_k) + 1e-6); a device
+    uploads with probability q_k, and the server averages what it received.
+
+    h is the accuracy on the device's data. nu -> infinity is SAFL. If nobody uploads the server
+    keeps its model.
+
+    Equations: SAFL Algorithm 2, (24)-(26).
+    Keeps: d (its own weights).
+    Down: K d (none in round 1).
+    Up: (number of uploads) d.
+    Reading: h is measured on the device's training data, of z_bar as it came and z_k after training
+        (two evaluation passes). In round 1 there is no z_bar and everyone uploads. nu is not given in
+        the paper, and accuracy alone would drive it to "always upload", so a study searches it only
+        if it says so.
+    """
+
+    nu: float = real(0.25, low=0.01, high=10.0, log=True, searched=False)
+
+    def aggregate(
+        self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
+    ) -> State:
+        """SAFL's, of those whose coin says so."""
+        state["z"].write(ids, local)
+        sends = self.sends(state, ids, local, fed)
+        if not sends.any():
+            return state
+        return super().aggregate(state, ids[sends], start[sends], local[sends], fed)
+
+    def sends(self, state: State, ids: Tensor, local: Tensor, fed: Federation) -> Tensor:
+        """(24), (25): whether each client uploads, (k,) on the CPU."""
+        if fed.round == 1:
+            return torch.ones(len(ids), dtype=torch.bool)
+        server = fed.accuracy(ids, state["w"].expand_as(local))
+        own = fed.accuracy(ids, local)
+        gap = (server - own).abs() / (server + own + 1e-6)
+        return (fed.uniform("coin", ids, 1)[:, 0] < (-gap / self.nu).exp()).cpu()

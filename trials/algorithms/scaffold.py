@@ -1,0 +1,66 @@
+"""SCAFFOLD: control variates take the clients' drift out of local steps."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from trials.algorithm import State, real
+from trials.algorithms.fedavg import FedAvg
+from trials.federation import Federation
+
+
+@dataclass(frozen=True)
+class SCAFFOLD(FedAvg):
+    """A step follows g - c_k + c; c_k' = c_k - c + (w - w_k) / (J_k lr);
+    w <- w + server_lr sum_S p_k (w_k - w); c <- c + (1 / N) sum_S om_k (c_k' - c_k).
+
+    om_k = N p_k, p_k the aggregation weight among all clients; 1 where `aggregation` is plain, which
+    is the paper's. All states start at 0, so round 1 is FedAvg's.
+
+    Equations: Karimireddy et al. 2020, Algorithm 1, (3)-(5), option II.
+    Keeps: d (c_k); the server c (d).
+    Down: 2 K d.
+    Up: 2 K d.
+    Reading: the current learning rate divides where it decays. om_k weighs as in the FedDyn and
+        FedDC authors' code, so that unequal clients agree at the optimum of the weighted objective.
+        With `clip_norm` the clipped steps enter c_k.
+    """
+
+    paper = "Karimireddy et al. 2020"
+    sent: ClassVar[tuple[str, ...]] = ("w", "c")
+    refuses = {
+        "init=own": "drift is measured from one common model w",
+        "momentum": "option II reads the mean gradient off w - w_k, which momentum distorts",
+        "selection=with_replacement": "the server's c is the mean of states that change once a round",
+    }
+
+    server_lr: float = real(1.0, low=0.1, high=1.0, log=True, searched=False)
+
+    def init(self, fed: Federation) -> State:
+        """`w` and `c`, both (d,), and the clients' `c_k` (n, d)."""
+        state = super().init(fed)
+        return {**state, "c": torch.zeros_like(state["w"]), "c_k": fed.client_rows()}
+
+    def rows(self, state: State, ids: Tensor, fed: Federation) -> dict[str, Tensor]:
+        """c - c_k."""
+        return {"correction": state["c"] - state["c_k"][ids]}
+
+    def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
+        """g - c_k + c."""
+        return g + rows["correction"]
+
+    def aggregate(
+        self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
+    ) -> State:
+        """(4), (5), and the clients' new control variates."""
+        moved = (start - local) / (self.lr * fed.steps(ids).unsqueeze(1))
+        change = fed.upload(ids, moved - state["c"])
+        state["c_k"].write(ids, state["c_k"][ids] + change)
+        delta = fed.upload(ids, local - start)
+        return {
+            **state,
+            "w": state["w"] + self.server_lr * (fed.weights(ids) @ delta),
+            "c": state["c"] + fed.relative_size(ids) @ change / fed.n,
+        }

@@ -1,0 +1,404 @@
+"""The federation: what an algorithm sees of the world in a round, and the services it works with."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from trials import randomness
+from trials.federated_data import FederatedData
+from trials.heterogeneity import Heterogeneity
+from trials.models import Model
+from trials.settings import Settings
+from trials.solver import (
+    SGD,
+    Direction,
+    Plan,
+    Solver,
+    Watch,
+    full_pass,
+    minibatches,
+    steps_per_epoch,
+)
+
+Array = npt.NDArray[Any]
+COUNTERS = (
+    "uploaded_bytes",
+    "downloaded_bytes",
+    "peer_bytes",
+    "clients_uploaded",
+    "client_steps",
+    "gradient_passes",
+    "evaluation_passes",
+)
+"""What is counted, all cumulative since round 1."""
+SERVER = -1
+"""The "client id" whose initial weights are everyone's common ones."""
+
+
+class ClientRows:
+    """A (n, d) table of per-client state that stores only the rows ever written.
+
+    `rows[ids]` (k, d) gives a client that was never written its `default(ids)` row.
+    """
+
+    def __init__(self, clients: int, default: Callable[[Tensor], Tensor]) -> None:
+        self.default = default
+        self.slot = torch.full((clients,), -1)
+        self.values: Tensor | None = None
+
+    def __getitem__(self, ids: Tensor) -> Tensor:
+        slot = self.slot[ids]
+        new = slot < 0
+        if self.values is None or bool(new.all()):
+            return self.default(ids)
+        rows = self.values[slot.clamp(min=0).to(self.values.device)]
+        if bool(new.any()):
+            rows[new.to(rows.device)] = self.default(ids[new])
+        return rows
+
+    def write(self, ids: Tensor, rows: Tensor) -> None:
+        """Set the rows of clients `ids` (k,) to `rows` (k, d), in place."""
+        new = torch.unique(ids[self.slot[ids] < 0])
+        used = 0 if self.values is None else len(self.values)
+        self.slot[new] = torch.arange(used, used + len(new))
+        if len(new):
+            fresh = rows.new_empty(len(new), rows.shape[1])
+            self.values = fresh if self.values is None else torch.cat([self.values, fresh])
+        assert self.values is not None
+        self.values[self.slot[ids].to(rows.device)] = rows
+
+    def mean(self, weights: Tensor) -> Tensor:
+        """sum_k weights_k rows_k (d,) over all clients, `weights` (n,)."""
+        blocks = torch.arange(len(self.slot)).split(64)
+        return sum(weights[ids[0] : ids[-1] + 1] @ self[ids] for ids in blocks)  # type: ignore[return-value]
+
+
+class Federation:
+    """What an algorithm sees of the world in a round, and all it can do in it.
+
+    Clients are ids (k,), int64 on the CPU, and may repeat where clients are selected with
+    replacement; weights are rows (k, d) on the device. Each service counts what it does: bytes when
+    something is sent, steps and passes when something is computed; a repeated client works and
+    sends once.
+    """
+
+    def __init__(
+        self,
+        data: FederatedData,
+        model: Model,
+        heterogeneity: Heterogeneity,
+        settings: Settings,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        self.data, self.model, self.settings, self.seed = data, model, settings, seed
+        self._system = heterogeneity.system
+        self.device, self.dtype = device, getattr(torch, settings.dtype)
+        self.x, self.y = data.tensors(device, self.dtype)
+        batched = device.type != "cpu" or model.architecture.batched_on_cpu
+        self.sequential = (
+            settings.execution or ("batched" if batched else "sequential")
+        ) == "sequential"
+        self._solver = Solver(model, self.x, self.y, self.sequential)
+        self.round = 0
+        self.counters = dict.fromkeys(COUNTERS, 0)
+        self.train_loss = math.nan
+        self._uploaded: set[int] = set()
+
+    @property
+    def n(self) -> int:
+        """Number of clients."""
+        return self.data.clients
+
+    @property
+    def d(self) -> int:
+        """Number of weights."""
+        return self.model.d
+
+    @property
+    def everyone(self) -> Tensor:
+        """Ids of all clients, (n,)."""
+        return torch.arange(self.n)
+
+    def begin(self, round_index: int) -> None:
+        """Start a round (counted from 1); called by the loop, not by algorithms."""
+        self.round = round_index
+        self.train_loss = math.nan
+        self._uploaded = set()
+
+    # Who
+
+    def select(self, stream: str = "select") -> Tensor:
+        """Ids (K,) of this round's clients, ascending, the same for every algorithm.
+
+        Of n uniform numbers, one a client: the K = participation n smallest (without replacement),
+        or those below `participation`, at least one (independent). With replacement: K draws, ids
+        may repeat. Another `stream` gives another set.
+        """
+        s = self.settings
+        if s.selection == "with_replacement":
+            return self.draw(torch.ones(self.n, dtype=torch.float64), stream)
+        u = randomness.uniform(stream, self.seed, self.round, np.arange(self.n))
+        k = self._count if s.selection == "without_replacement" else (u < s.participation).sum()
+        return torch.from_numpy(np.sort(np.argsort(u, kind="stable")[: max(1, k)]))
+
+    def draw(self, p: Tensor, stream: str = "select") -> Tensor:
+        """K draws with replacement with probabilities proportional to p (n,); ascending ids (K,).
+
+        The round's uniform numbers are mapped through the cumulative p; p = 0 everywhere is uniform.
+        """
+        share = p.double().cpu().numpy()
+        cumulative = np.cumsum(share if share.any() else np.ones_like(share))
+        u = randomness.uniform(stream, self.seed, self.round, np.arange(self._count))
+        ids = np.searchsorted(cumulative / cumulative[-1], u, side="right")
+        return torch.from_numpy(np.sort(np.minimum(ids, self.n - 1)))
+
+    @property
+    def _count(self) -> int:
+        """K = participation n, at least 1."""
+        return max(1, round(self.settings.participation * self.n))
+
+    def weights(self, ids: Tensor) -> Tensor:
+        """Aggregation weights (k,) that sum to 1: m_k / sum m, or 1 / k if `aggregation` is plain."""
+        m = (
+            self.data.sizes[ids.numpy()]
+            if self.settings.aggregation == "samples"
+            else np.ones(len(ids))
+        )
+        return self.tensor(m / m.sum())
+
+    def relative_size(self, ids: Tensor) -> Tensor:
+        """om_k = n p_k (k,), p_k the aggregation weight among all: n m_k / m, or 1 if plain."""
+        return self.n * self.weights(self.everyone)[ids]
+
+    # What is known
+
+    def initial(self, ids: Tensor) -> Tensor:
+        """Initial weights (k, d): zeros, the same row for all, or each client's own (`init`)."""
+        if self.settings.init == "zeros":
+            return torch.zeros(len(ids), self.d, dtype=self.dtype, device=self.device)
+        own = ids.numpy() if self.settings.init == "own" else np.array([SERVER])
+        rows = self.tensor(self.model.initial(own, self.seed))
+        return rows.expand(len(ids), -1).clone() if len(own) == 1 else rows
+
+    def initial_server(self) -> Tensor:
+        """The server's initial weights (d,); zeros, or those that all clients have if common."""
+        return self.initial(torch.tensor([SERVER]))[0]
+
+    def client_rows(self, default: Callable[[Tensor], Tensor] | None = None) -> ClientRows:
+        """Per-client state (n, d), zero (or `default(ids)`) until written."""
+        return ClientRows(self.n, default or self._zeros)
+
+    def uniform(self, name: str, ids: Tensor, size: int) -> Tensor:
+        """Uniform numbers in [0, 1), (k, size): a function of name, seed, round and client."""
+        words = (self.seed, self.round, ids.numpy()[:, None], np.arange(size))
+        return self.tensor(randomness.uniform(name, *words))
+
+    def tensor(self, array: Array) -> Tensor:
+        """A NumPy array in the run's dtype, on its device."""
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, self.dtype)
+
+    # What is sent
+
+    def broadcast(self, ids: Tensor, message: Tensor) -> Tensor:
+        """Send one message (d,) to clients `ids`: what they received, (k, d)."""
+        receivers = len(np.unique(ids))
+        self.counters["downloaded_bytes"] += receivers * message.numel() * message.element_size()
+        return message.expand(len(ids), *message.shape)
+
+    def upload(self, ids: Tensor, message: Tensor) -> Tensor:
+        """Send each client's message, (k,) or (k, ...), to the server: what it received, the same."""
+        if len(ids):
+            senders = set(ids.tolist())
+            floats = len(senders) * (message.numel() // len(ids))
+            self.counters["uploaded_bytes"] += floats * message.element_size()
+            self.counters["clients_uploaded"] += len(senders - self._uploaded)
+            self._uploaded |= senders
+        return message
+
+    def exchange(self, w: Tensor, mixing: Tensor) -> Tensor:
+        """mixing @ w: client i (row of w (n, d)) sends its weights to every j with mixing_ji != 0."""
+        edges = int((mixing != 0).sum() - (mixing.diagonal() != 0).sum())
+        self.counters["peer_bytes"] += edges * w.shape[1] * w.element_size()
+        return mixing @ w
+
+    # What is computed
+
+    def steps(self, ids: Tensor) -> Tensor:
+        """Local steps J_k of this round, (k,)."""
+        return self.tensor(self._steps(ids.numpy(), self.round))
+
+    def train(
+        self,
+        ids: Tensor,
+        start: Tensor,
+        lr: float | Tensor,
+        direction: Direction,
+        /,
+        at_round: int | None = None,
+        **rows: Tensor,
+    ) -> Tensor:
+        """Local SGD of clients `ids` from `start` (k, d): their weights after it, (k, d).
+
+        Each step is w <- w - lr direction(w, g, **rows) with the minibatch gradient g, all (a, d)
+        for the clients still at work; `rows` tensors (k, ...) are cut to the same clients. `lr` is a
+        number, or (k,), or (k, epochs). Momentum, weight decay, clipping, batches and the amount of
+        work are the study's settings. `at_round` computes what the clients did in an earlier round,
+        which was counted then (`deferred`).
+        """
+        return self._train(ids, start, lr, direction, rows, at_round)
+
+    def trajectory(
+        self,
+        ids: Tensor,
+        start: Tensor,
+        lr: float | Tensor,
+        direction: Direction,
+        /,
+        **rows: Tensor,
+    ) -> Tensor:
+        """As `train`: the weights at the start and after each epoch, (k, local_epochs + 1, d)."""
+        once, first, back = _distinct(ids)
+        path = start[first].unsqueeze(1).repeat(1, self.settings.local_epochs + 1, 1)
+        per_epoch = torch.from_numpy(self._per_epoch(once)).to(self.device)
+
+        def watch(row: Tensor, step: int, w: Tensor) -> None:
+            ends = (step + 1) % per_epoch[row] == 0
+            path[row[ends], (step + 1) // per_epoch[row[ends]]] = w[ends]
+
+        self._train(ids, start, lr, direction, rows, watch=watch)
+        return path[back]
+
+    def train_pooled(self, start: Tensor, lr: float, steps: int) -> Tensor:
+        """`steps` minibatches of SGD on all clients' data together, from `start` (d,): (d,).
+
+        With full batches a minibatch has the mean client's number of samples.
+        """
+        data, size = self.data.pooled, self.settings.batch_size
+        size = round(len(data.train) / self.n) if size == "full" else size
+        words = (self.seed, self.round)
+        plan = minibatches(data, np.array([0]), np.array([steps]), size, words)
+        (w,) = self._run(plan, start.unsqueeze(0), lr, lambda w, g: g, {})
+        self.counters["client_steps"] += steps
+        return w
+
+    def deferred(self, ids: Tensor) -> None:
+        """Clients train now; what they get is computed by a later `train(at_round=...)`, if at all."""
+        self.counters["client_steps"] += int(self._steps(np.unique(ids), self.round).sum())
+
+    def gradient(self, ids: Tensor, w: Tensor) -> Tensor:
+        """Gradients of F_k on each client's full data at w (k, d): (k, d)."""
+        once, first, back = _distinct(ids)
+        w = w[first]
+        g, loss = self._solver.gradient(w, full_pass(self.data, once))
+        if self.settings.weight_decay:
+            g = g.add_(w, alpha=self.settings.weight_decay)
+        self.counters["gradient_passes"] += len(once)
+        if math.isnan(self.train_loss):
+            self.train_loss = float(loss)
+        return g[back]
+
+    def accuracy(self, ids: Tensor, w: Tensor) -> Tensor:
+        """Accuracy of w (k, d) on each client's own training data, (k,)."""
+        once, first, back = _distinct(ids)
+        self.counters["evaluation_passes"] += len(once)
+        return self._solver.accuracy(w[first], full_pass(self.data, once))[back]
+
+    def clipped(self, g: Tensor) -> Tensor:
+        """Rows g (k, d), none longer than the study's `clip_norm`."""
+        return self._rule(0.0).clipped(g)
+
+    def evaluate(self, w: Tensor, ids: Array) -> dict[str, Tensor]:
+        """Accuracy, mean loss and (above 5 classes) top-5 accuracy on samples: () for w (d,), (k,)
+        for w (k, d).
+        """
+        if w.dim() == 2 and self.sequential:
+            each = [self.evaluate(row, ids) for row in w]
+            return {metric: torch.stack([one[metric] for one in each]) for metric in each[0]}
+        total = torch.zeros(3, *w.shape[:-1], dtype=torch.float64, device=self.device)
+        size = max(1, 2048 // max(1, w.shape[:-1].numel() // 16))
+        for block in torch.from_numpy(ids).to(self.device).split(size):
+            x, y = self.x[block], self.y[block].expand(*w.shape[:-1], -1)
+            logits = self.model.logits(w, x.expand(*w.shape[:-1], *x.shape))
+            best = logits.topk(min(5, logits.shape[-1]), dim=-1).indices == y[..., None]
+            total[0] += best[..., 0].sum(-1)
+            total[1] += self.model.loss(logits, y).sum(-1)
+            total[2] += best.any(-1).sum(-1)
+        accuracy, loss, top5 = total / len(ids)
+        scores = {"accuracy": accuracy, "loss": loss}
+        return {**scores, "top5_accuracy": top5} if self.data.dataset.classes > 5 else scores
+
+    def _train(
+        self,
+        ids: Tensor,
+        start: Tensor,
+        lr: float | Tensor,
+        direction: Direction,
+        rows: dict[str, Tensor],
+        at_round: int | None = None,
+        watch: Watch | None = None,
+    ) -> Tensor:
+        once, first, back = _distinct(ids)
+        round_index = self.round if at_round is None else at_round
+        steps, size = self._steps(once, round_index), self.settings.batch_size
+        plan = minibatches(self.data, once, steps, size, (self.seed, round_index))
+        if isinstance(lr, Tensor):
+            lr = self._of_steps(lr[first], once, int(steps.max()))
+        loss = self.train_loss
+        rows = {name: value[first] for name, value in rows.items()}
+        w = self._run(plan, start[first], lr, direction, rows, watch)
+        if at_round is None:
+            self.counters["client_steps"] += int(steps.sum())
+        else:
+            self.train_loss = loss
+        return w[back]
+
+    def _run(
+        self,
+        plan: Plan,
+        start: Tensor,
+        lr: float | Tensor,
+        direction: Direction,
+        rows: dict[str, Tensor],
+        watch: Watch | None = None,
+    ) -> Tensor:
+        w, loss = self._solver.sgd(start, plan, self._rule(lr), direction, rows, watch)
+        self.train_loss = float(loss)
+        return w
+
+    def _rule(self, lr: float | Tensor) -> SGD:
+        s = self.settings
+        return SGD(lr, s.momentum, s.weight_decay, s.clip_norm)
+
+    def _per_epoch(self, ids: Array) -> Array:
+        return steps_per_epoch(self.data.sizes[ids], self.settings.batch_size)
+
+    def _steps(self, ids: Array, round_index: int) -> Array:
+        if self._system is not None:
+            return self._system.draw(ids, round_index, self.seed)
+        if self.settings.local_steps is not None:
+            return np.full(len(ids), self.settings.local_steps)
+        return self.settings.local_epochs * self._per_epoch(ids)
+
+    def _of_steps(self, lr: Tensor, ids: Array, steps: int) -> Tensor:
+        """Rates of clients (k,), or of their epochs (k, epochs), for each step: (k, steps)."""
+        if lr.dim() == 1:
+            return lr.unsqueeze(1).expand(-1, steps)
+        epoch = np.minimum(np.arange(steps) // self._per_epoch(ids)[:, None], lr.shape[1] - 1)
+        return lr.gather(1, torch.from_numpy(epoch).to(lr.device))
+
+    def _zeros(self, ids: Tensor) -> Tensor:
+        return torch.zeros(len(ids), self.d, dtype=self.dtype, device=self.device)
+
+
+def _distinct(ids: Tensor) -> tuple[Array, Tensor | slice, Tensor | slice]:
+    """Each id once, where it first stands, and how to come back to all of `ids`."""
+    once, first, back = np.unique(ids.numpy(), return_index=True, return_inverse=True)
+    if len(once) == len(ids):
+        return ids.numpy(), slice(None), slice(None)
+    return once, torch.from_numpy(first), torch.from_numpy(back)

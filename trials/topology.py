@@ -1,0 +1,168 @@
+"""Who talks to whom in decentralised learning: names of graphs, and mixing matrices.
+
+Edges weigh 1 / (1 + max(degree_i, degree_j)) and a node keeps the rest (Metropolis and Hastings), so
+that a mixing matrix is symmetric and doubly stochastic; in a regular graph of degree l all weights
+are 1 / (l + 1). A new topology is one class and one entry of `TOPOLOGIES`.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+
+from trials import names, randomness
+from trials.errors import UserError
+
+Array = npt.NDArray[Any]
+
+
+class Topology(Protocol):
+    """What an entry of `TOPOLOGIES` is."""
+
+    summary: ClassVar[str]
+
+    def matrix(self, n: int, seed: int) -> Array:
+        """Mixing matrix (n, n) of n clients."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Each client and its `degree` / 2 neighbours on either side of a circle (DeFed Fig. 2).
+
+    Where the circle has fewer others than `degree` it is the complete graph.
+    """
+
+    summary: ClassVar[str] = "a circle where each client has `degree` neighbours"
+    degree: int = 2
+
+    def __post_init__(self) -> None:
+        if self.degree < 2 or self.degree % 2:
+            raise UserError(f"topology ring: degree must be even and at least 2, got {self.degree}")
+
+    def matrix(self, n: int, seed: int) -> Array:
+        """See `Topology`."""
+        return metropolis(nx.circulant_graph(n, range(1, min(self.degree, n) // 2 + 1)))
+
+
+@dataclass(frozen=True)
+class Complete:
+    """Everybody with everybody: exact averaging."""
+
+    summary: ClassVar[str] = "everybody with everybody"
+
+    def matrix(self, n: int, seed: int) -> Array:
+        """See `Topology`."""
+        return metropolis(nx.complete_graph(n))
+
+
+@dataclass(frozen=True)
+class Star:
+    """Everybody with client 0."""
+
+    summary: ClassVar[str] = "everybody with client 0"
+
+    def matrix(self, n: int, seed: int) -> Array:
+        """See `Topology`."""
+        return metropolis(nx.star_graph(n - 1))
+
+
+@dataclass(frozen=True)
+class ErdosRenyi:
+    """Each pair with probability p, drawn from the run's seed again until the graph is connected."""
+
+    summary: ClassVar[str] = "each pair with probability p"
+    p: float
+    draws: ClassVar[int] = 1000
+
+    def __post_init__(self) -> None:
+        if not 0 < self.p <= 1:
+            raise UserError(f"topology erdos_renyi(p): 0 < p <= 1 must hold, got {self.p:g}")
+
+    def matrix(self, n: int, seed: int) -> Array:
+        """See `Topology`."""
+        for draw in range(self.draws):
+            number = int(randomness.bits("topology", seed, draw)[0])
+            graph = nx.gnp_random_graph(n, self.p, seed=number % 2**32)
+            if nx.is_connected(graph):
+                return metropolis(graph)
+        raise UserError(
+            f"topology erdos_renyi({self.p:g}): {self.draws} draws with {n} clients were not "
+            "connected; use a larger p"
+        )
+
+
+@dataclass(frozen=True)
+class FromFile:
+    """A mixing matrix of the user's, `.npy` or `.csv`."""
+
+    path: str
+
+    def matrix(self, n: int, seed: int) -> Array:
+        """See `Topology`; raises `UserError` when the matrix does not mix n clients."""
+        where = f"topology file:{self.path}"
+        path = Path(self.path).expanduser()
+        try:
+            found = np.load(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",")
+            mixing = np.asarray(found, dtype=np.float64)
+        except (OSError, ValueError, EOFError) as error:
+            raise UserError(f"{where} cannot be read as a matrix of numbers: {error}") from None
+        return checked(mixing, n, where)
+
+
+TOPOLOGIES: dict[str, type[Topology]] = {
+    "ring": Ring,
+    "complete": Complete,
+    "star": Star,
+    "erdos_renyi": ErdosRenyi,
+}
+
+
+def parse(text: str) -> Topology | FromFile:
+    """The topology a name stands for, or `file:PATH`; raises `UserError` for anything else."""
+    if not isinstance(text, str):
+        raise UserError(f"topology {text!r} must be a name, such as ring(2)")
+    kind, _, path = text.partition(":")
+    if kind == "file":
+        return FromFile(path)
+    topology: Topology = names.parse("topology", text, TOPOLOGIES)
+    return topology
+
+
+def metropolis(graph: nx.Graph) -> Array:
+    """Metropolis-Hastings weights of a graph, (n, n)."""
+    n = graph.number_of_nodes()
+    mixing = np.zeros((n, n))
+    for i, j in graph.edges:
+        mixing[i, j] = mixing[j, i] = 1 / (1 + max(graph.degree[i], graph.degree[j]))
+    np.fill_diagonal(mixing, 1 - mixing.sum(1))
+    return mixing
+
+
+def checked(mixing: Array, n: int, where: str) -> Array:
+    """The matrix, if it is (n, n), finite, not negative, symmetric, doubly stochastic and connected;
+    raises `UserError` saying what it is not.
+    """
+    if mixing.shape != (n, n):
+        raise UserError(f"{where} must be {n} x {n} for {n} clients, but is {mixing.shape}")
+    if not np.isfinite(mixing).all():
+        raise UserError(f"{where} must hold finite numbers only")
+    if (mixing < 0).any():
+        i, j = np.argwhere(mixing < 0)[0]
+        raise UserError(f"{where} must not be negative, but entry ({i}, {j}) is {mixing[i, j]:g}")
+    if not np.allclose(mixing, mixing.T, rtol=0, atol=1e-8):
+        i, j = np.argwhere(~np.isclose(mixing, mixing.T, rtol=0, atol=1e-8))[0]
+        raise UserError(
+            f"{where} must be symmetric, but entries ({i}, {j}) and ({j}, {i}) are "
+            f"{mixing[i, j]:g} and {mixing[j, i]:g}"
+        )
+    sums = mixing.sum(1)
+    if not np.allclose(sums, 1, rtol=0, atol=1e-6):
+        row = int(np.abs(sums - 1).argmax())
+        raise UserError(f"{where} must be doubly stochastic, but row {row} sums to {sums[row]:g}")
+    if not nx.is_connected(nx.from_numpy_array(mixing)):
+        raise UserError(f"{where} must be connected, but some clients never hear of the others")
+    return mixing
