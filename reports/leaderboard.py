@@ -3,12 +3,16 @@
 Runs are compared within a group: same sweep, data set, model and heterogeneity level. Seeds are few,
 so intervals are Student's t over final seeds. Differences are paired by seed against the best mean of
 the group, with Bonferroni's correction over the group's other algorithms; one whose interval holds 0
-is within the seeds' noise.
+is within the seeds' noise. References stand below, without a rank.
+
+At equal rounds a score is that of the whole run. At equal steps or bytes the group's budget is the
+least that any of its runs spent, and a score is that of the last evaluation within it: a mean of
+several would reach back to where a costly method had hardly begun.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
@@ -17,12 +21,31 @@ from scipy.special import stdtrit
 LEVEL = 0.95
 METRICS = {"accuracy": "maximize"}
 """Ranked test metrics, by the name a data set's task gives them."""
+COUNTED = (
+    "client_steps",
+    "gradient_passes",
+    "sample_gradients",
+    "uploaded_bytes",
+    "downloaded_bytes",
+    "peer_bytes",
+)
+"""What runs count and rows show."""
+COSTS: dict[str, tuple[str, ...]] = {
+    "rounds": (),
+    "steps": ("sample_gradients",),
+    "bytes": ("uploaded_bytes", "downloaded_bytes", "peer_bytes"),
+}
+"""What runs are compared at equal amounts of. Steps are counted in samples whose gradient was taken,
+so that minibatches and full-gradient passes weigh alike; bytes in both directions and between peers.
+"""
 
 
 @dataclass(frozen=True)
 class FinalRun:
     """One final run as it was recorded. `score` is the mean of the last three evaluations, or the
-    untrained model's when the run diverged; `reached` the first round at or past the target.
+    untrained model's when the run diverged; `reached` the first round at or past the target;
+    `spent` its `COUNTED` totals; `curve` (cost so far, score) of each evaluation, round 0 first,
+    where runs are compared at equal cost.
     """
 
     sweep: str
@@ -36,10 +59,11 @@ class FinalRun:
     seed: int
     diverged: bool
     score: float
-    client_steps: float
-    uploaded_bytes: float
+    spent: Mapping[str, float]
     params: Mapping[str, Any]
     reached: int | None = None
+    reference: bool = False
+    curve: tuple[tuple[float, float], ...] = ()
 
     @property
     def group(self) -> tuple[str, str, str, str]:
@@ -53,7 +77,8 @@ class Row:
 
     `behind` is how far its mean is behind the best of its group, `behind_low` and `behind_high` the
     paired interval of that difference (None for the best, or with fewer than two common seeds);
-    `within_noise` whether that interval holds 0.
+    `within_noise` whether that interval holds 0. `rank` is None for references. `budget` is the cost
+    at which the group is compared, if any.
     """
 
     algorithm: str
@@ -71,12 +96,17 @@ class Row:
     rounds_to_target: float | None
     reached_share: float | None
     client_steps: float
+    gradient_passes: float
+    sample_gradients: float
     uploaded_bytes: float
+    downloaded_bytes: float
+    peer_bytes: float
     params: Mapping[str, Any]
     behind: float
     behind_low: float | None
     behind_high: float | None
     within_noise: bool | None
+    budget: float | None
     sweep: str
     study: str
     cell: str
@@ -95,6 +125,7 @@ class Leaderboard:
     metric: str
     direction: str
     protocol: str
+    at: str
     target: float | None
     rows: tuple[Row, ...]
 
@@ -117,8 +148,11 @@ def leaderboard(
     trials: Mapping[tuple[str, str], int],
     metric: str,
     target: float | None,
+    at: str = "rounds",
 ) -> Leaderboard:
-    """Rank final runs. `trials` counts the search trials of each (sweep, cell)."""
+    """Rank final runs at equal rounds, steps or bytes. `trials` counts the search trials of each
+    (sweep, cell).
+    """
     direction = METRICS[metric.removeprefix("test_")]
     groups: dict[tuple[str, ...], dict[str, list[FinalRun]]] = defaultdict(
         lambda: defaultdict(list)
@@ -132,7 +166,26 @@ def leaderboard(
     ]
     names = sorted({run.study for run in runs})
     protocol = "tuned on validation, ranked by final runs with fresh seeds on test"
-    return Leaderboard(", ".join(names), metric, direction, protocol, target, tuple(rows))
+    protocol += "" if at == "rounds" else f", at equal {at}"
+    return Leaderboard(", ".join(names), metric, direction, protocol, at, target, tuple(rows))
+
+
+def _at_budget(cells: list[list[FinalRun]]) -> tuple[list[list[FinalRun]], float | None]:
+    """The runs with their scores at the least cost that any of them spent, and that cost.
+
+    Runs that cost nothing (they never send, say) set no budget; those that diverged keep their score.
+    """
+    ends = [run.curve[-1][0] for cell in cells for run in cell if run.curve]
+    budget = min((end for end in ends if end > 0), default=None)
+    if budget is None:
+        return cells, None
+
+    def score(run: FinalRun) -> float:
+        return (
+            [value for cost, value in run.curve if cost <= budget][-1] if run.curve else run.score
+        )
+
+    return [[replace(run, score=score(run)) for run in cell] for cell in cells], budget
 
 
 def _rank(
@@ -142,9 +195,14 @@ def _rank(
     target: float | None,
 ) -> list[Row]:
     sign = 1 if more_is_better else -1
+    cells, budget = _at_budget(cells)
     means = {cell[0].cell: fmean(run.score for run in cell) for cell in cells}
-    cells = sorted(cells, key=lambda cell: (-sign * means[cell[0].cell], cell[0].algorithm))
+    cells = sorted(
+        cells,
+        key=lambda cell: (cell[0].reference, -sign * means[cell[0].cell], cell[0].algorithm),
+    )
     best = cells[0]
+    rivals = {cell[0].cell: means[cell[0].cell] for cell in cells if not cell[0].reference}
     rows = []
     for cell in cells:
         first, mean = cell[0], means[cell[0].cell]
@@ -152,7 +210,7 @@ def _rank(
         ahead = {run.seed: run.score for run in best}
         gaps = [sign * (ahead[run.seed] - run.score) for run in cell if run.seed in ahead]
         behind = fmean(gaps) if gaps else sign * (means[best[0].cell] - mean)
-        level = 1 - (1 - LEVEL) / max(1, len(cells) - 1)
+        level = 1 - (1 - LEVEL) / max(1, len(rivals) - 1)
         gap_low, gap_high = (None, None) if cell is best else interval(gaps, level)
         noise = None if gap_low is None or gap_high is None else gap_low <= 0 <= gap_high
         reached = [run.reached for run in cell if run.reached is not None]
@@ -163,7 +221,9 @@ def _rank(
                 dataset=first.dataset,
                 model=first.model,
                 heterogeneity=first.heterogeneity,
-                rank=1 + sum(sign * (other - mean) > 0 for other in means.values()),
+                rank=None
+                if first.reference
+                else 1 + sum(sign * (other - mean) > 0 for other in rivals.values()),
                 mean=mean,
                 ci_low=low,
                 ci_high=high,
@@ -172,13 +232,13 @@ def _rank(
                 trials=trials.get((first.sweep, first.cell), 0),
                 rounds_to_target=fmean(reached) if reached else None,
                 reached_share=None if target is None else len(reached) / len(cell),
-                client_steps=fmean(run.client_steps for run in cell),
-                uploaded_bytes=fmean(run.uploaded_bytes for run in cell),
+                **{name: fmean(run.spent[name] for run in cell) for name in COUNTED},
                 params=dict(first.params),
                 behind=behind,
                 behind_low=gap_low,
                 behind_high=gap_high,
                 within_noise=noise,
+                budget=budget,
                 sweep=first.sweep,
                 study=first.study,
                 cell=first.cell,

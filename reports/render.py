@@ -42,7 +42,8 @@ def table(board: Leaderboard, width: int) -> Group:
         for row in rows:
             style = "bold" if _among_best(row) else None
             shown.add_row(*(Text(cell(row)) for _, cell in columns), style=style)
-        parts += [Text(_title(rows[0]), style="bold"), shown, Text(_verdict(rows)), Text()]
+        title = _title(rows[0]) + _budget(board, rows[0])
+        parts += [Text(title, style="bold"), shown, Text(_verdict(rows)), Text()]
     parts.append(Text(_legend(board), style="dim"))
     return Group(*parts)
 
@@ -59,15 +60,22 @@ def _columns(board: Leaderboard) -> Columns:
         columns.append((f"rounds to {board.target:g}", _to_target))
     return [
         *columns,
-        ("client steps", lambda row: f"{row.client_steps:,.0f}"),
-        ("MB up", lambda row: f"{row.uploaded_bytes / 1e6:.2f}"),
+        ("k samples", lambda row: f"{row.sample_gradients / 1e3:,.0f}"),
+        ("MB", lambda row: f"{_bytes(row) / 1e6:.2f}"),
         ("trials", lambda row: str(row.trials)),
         ("tuned", lambda row: _params(row.params)),
     ]
 
 
+def _bytes(row: Row) -> float:
+    return row.uploaded_bytes + row.downloaded_bytes + row.peer_bytes
+
+
 def _verdict(rows: list[Row]) -> str:
     """Which differences are larger than the seeds' noise and which are not."""
+    rows = [row for row in rows if row.rank is not None]
+    if not rows:
+        return "References only: nothing is ranked."
     best = _label(rows[0])
     noise = [_label(row) for row in rows[1:] if row.within_noise]
     clear = [_label(row) for row in rows[1:] if row.within_noise is False]
@@ -89,17 +97,31 @@ def _label(row: Row) -> str:
 
 
 def _among_best(row: Row) -> bool:
-    return row.behind == 0 or bool(row.within_noise)
+    return row.rank is not None and (row.behind == 0 or bool(row.within_noise))
 
 
 def _title(row: Row) -> str:
     return f"{row.dataset} · {row.model} · {row.heterogeneity} ({row.sweep})"
 
 
+def _budget(board: Leaderboard, row: Row) -> str:
+    """What a group is compared at, where it is not the whole runs."""
+    if row.budget is None:
+        return ""
+    amount = (
+        f"{row.budget / 1e6:.2f} MB"
+        if board.at == "bytes"
+        else f"{row.budget / 1e3:,.0f} k samples"
+    )
+    return f", at {amount} of each run"
+
+
 def _legend(board: Leaderboard) -> str:
     return (
         f"{board.protocol[0].upper()}{board.protocol[1:]}. ±: 95 % Student-t interval over seeds; "
-        "differences are paired by seed, Bonferroni-corrected; ≈: within the seeds' noise."
+        "differences are paired by seed, Bonferroni-corrected; ≈: within the seeds' noise; -: a "
+        "reference, not ranked. k samples: gradients of samples that clients computed, in thousands; "
+        "MB: sent up, down and between peers."
     )
 
 
@@ -144,7 +166,7 @@ def _markdown(board: Leaderboard) -> str:
         rows, columns = list(members), _columns(board)
         lines = [[name for name, _ in columns], ["---"] * len(columns)]
         lines += [[cell(row).replace("|", "\\|") for _, cell in columns] for row in rows]
-        parts.append(f"**{_title(rows[0])}**\n")
+        parts.append(f"**{_title(rows[0])}{_budget(board, rows[0])}**\n")
         parts += ["| " + " | ".join(line) + " |" for line in lines]
         parts.append(f"\n{_verdict(rows)}\n")
     return "\n".join([*parts, _legend(board), ""])

@@ -42,6 +42,14 @@ class Format(StrEnum):
     svg = "svg"
 
 
+class At(StrEnum):
+    """What runs are compared at equal amounts of."""
+
+    rounds = "rounds"
+    steps = "steps"
+    bytes = "bytes"
+
+
 class Listing(StrEnum):
     """What can be listed."""
 
@@ -266,6 +274,9 @@ def leaderboard(
     name: Annotated[str | None, typer.Option(help="A sweep's name.")] = None,
     study: Annotated[str | None, typer.Option(help="A study's name: all its sweeps.")] = None,
     target: Annotated[float | None, typer.Option(help="Test score for rounds to target.")] = None,
+    at: Annotated[
+        At, typer.Option(help="Compare at equal rounds, client work or bytes.")
+    ] = At.rounds,
     form: Annotated[Format, typer.Option("--format")] = Format.table,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
@@ -276,7 +287,8 @@ def leaderboard(
     from suite.recording import open_existing
     from suite.results import read_leaderboard
 
-    board = read_leaderboard(open_existing(tracking_uri, storage), name, study, target)
+    store = open_existing(tracking_uri, storage)
+    board = read_leaderboard(store, name, study, target, at.value)
     if as_json or form is Format.json:
         emit(board.as_dict())
     elif form is Format.table:
@@ -289,11 +301,19 @@ def leaderboard(
 @app.command("list", epilog="Example: suite list algorithms --json")
 def list_things(
     kind: Annotated[Listing, typer.Argument()],
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Algorithms as the page docs/algorithms.md.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """List algorithms, data sets, models, heterogeneity levels, studies or papers."""
-    from suite.listing import listing
+    from suite.listing import algorithms_page, listing
 
+    if markdown:
+        if kind is not Listing.algorithms:
+            raise UserError(f"--markdown is for algorithms, not for {kind.value}")
+        sys.stdout.write(algorithms_page())
+        return
     found = listing(kind.value)
     if as_json:
         emit(found)

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from reports.leaderboard import FinalRun, Leaderboard, Row, leaderboard
+from reports.leaderboard import COSTS, COUNTED, FinalRun, Leaderboard, Row, leaderboard
 from suite import tuned
 from suite.recording import Record, Store
 from suite.tuned import Tuned
@@ -14,9 +14,14 @@ from trials.trial import TrialSpec
 
 
 def read_leaderboard(
-    store: Store, sweep: str | None = None, study: str | None = None, target: float | None = None
+    store: Store,
+    sweep: str | None = None,
+    study: str | None = None,
+    target: float | None = None,
+    at: str = "rounds",
 ) -> Leaderboard:
-    """The leaderboard of a sweep, a study, or all that the store holds.
+    """The leaderboard of a sweep, a study, or all that the store holds, `at` equal rounds, steps or
+    bytes.
 
     `target` defaults to the one that the sweep's study gave. Raises `UserError` when there are no
     final runs.
@@ -42,8 +47,8 @@ def read_leaderboard(
     metric = finals[0].tags["metric"]
     order = {run.tags["cell"]: i for i, run in enumerate(store.find(kind="cell", **where))}
     finals.sort(key=lambda run: (order.get(run.tags["cell"], len(order)), int(run.tags["seed"])))
-    runs = [_final_run(store, run, metric, target) for run in finals]
-    return leaderboard(runs, trials, f"test_{metric}", target)
+    runs = [_final_run(store, run, metric, target, at) for run in finals]
+    return leaderboard(runs, trials, f"test_{metric}", target, at)
 
 
 def tuned_of(store: Store, row: Row) -> Tuned:
@@ -129,12 +134,16 @@ def _test_score(found: Tuned) -> float:
     return scores[0] if scores else float("-inf")
 
 
-def _final_run(store: Store, run: Record, metric: str, target: float | None) -> FinalRun:
+def _final_run(store: Store, run: Record, metric: str, target: float | None, at: str) -> FinalRun:
     tags = run.tags
     reached = None
-    if target is not None and tags["status"] == "finished":
-        history = store.history(run.run_id, f"test_{metric}")
-        reached = next((r for r, value in history if r > 0 and value >= target), None)
+    scores: list[tuple[int, float]] = []
+    if (target is not None or at != "rounds") and tags["status"] == "finished":
+        scores = store.history(run.run_id, f"test_{metric}")
+    if target is not None:
+        reached = next((r for r, value in scores if r > 0 and value >= target), None)
+    spent = [dict(store.history(run.run_id, name)) for name in COSTS[at]] if scores else []
+    curve = tuple((sum(cost.get(r, 0.0) for cost in spent), value) for r, value in scores)
     return FinalRun(
         sweep=tags["sweep"],
         study=tags["study"],
@@ -147,8 +156,9 @@ def _final_run(store: Store, run: Record, metric: str, target: float | None) -> 
         seed=int(tags["seed"]),
         diverged=tags["status"] == "diverged",
         score=run.metrics["test_score"],
-        client_steps=run.metrics["client_steps"],
-        uploaded_bytes=run.metrics["uploaded_bytes"],
+        spent={name: run.metrics.get(name, 0.0) for name in COUNTED},
         params=json.loads(tags["params"]),
         reached=reached,
+        reference=tags.get("reference") == "true",
+        curve=curve,
     )

@@ -1,6 +1,6 @@
 """Search spaces: an algorithm's fields, what a study overrides, and published configurations."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
@@ -18,6 +18,7 @@ from suite.files import parse_mapping
 from trials.algorithm import Algorithm, Range
 from trials.errors import UserError, unknown
 from trials.settings import Settings
+from trials.trial import refuse
 
 COMPARED = {
     "rounds",
@@ -58,7 +59,7 @@ class RangeSpec(BaseModel):
             raise UserError(
                 f"is one of {', '.join(map(str, base.choices))}: give choices, not low or high"
             )
-        return replace(base, **given)
+        return replace(base, searched=True, **given) if given else base
 
 
 class Published(BaseModel):
@@ -115,8 +116,8 @@ class Space:
 
         Raises `UserError` on an unknown name, low > high, or an anchor of the wrong type.
         """
-        ranges = dict(algorithm.ranges())
         anchor = dict(algorithm.configured({}).__dict__)
+        ranges = algorithm.ranges()
         for key, spec in search.items():
             owner, dot, field = key.rpartition(".")
             if dot and owner != name:
@@ -130,13 +131,14 @@ class Space:
                     ranges[field], anchor[field] = _setting(field, settings, spec)
                 elif dot:
                     raise unknown("hyperparameter", field, ranges)
-                for value in spec.choices or ():
-                    if f"{field}={value}" in algorithm.refuses:
-                        reason = algorithm.refuses[f"{field}={value}"]
-                        raise UserError(f"{name} cannot run with {field}={value}: {reason}")
+                if field in Settings.model_fields:
+                    for value in spec.choices or (spec.low, spec.high):
+                        changed = Settings(**{**settings.model_dump(), field: value})
+                        refuse(name, algorithm, changed)
             except UserError as error:
                 raise UserError(f"{key}: {error}") from None
-        return cls(ranges, anchor)
+        fixed = {k: _fixed(v, anchor[k]) for k, v in ranges.items() if not v.searched}
+        return cls({**ranges, **fixed}, anchor)
 
     def active(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values of the names that exist under each other."""
@@ -149,6 +151,13 @@ class Space:
     def anchor(self, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The common starting point, or a published configuration on top of it."""
         return self.active({**self.anchor_values, **(overrides or {})})
+
+    def corners(self) -> Iterator[dict[str, Any]]:
+        """The anchor, and it with every other choice of one name."""
+        yield self.anchor()
+        for name, spec in self.ranges.items():
+            for value in spec.choices or ():
+                yield self.anchor({name: value})
 
     def suggest(self, trial: optuna.Trial) -> dict[str, Any]:
         """Ask a sampler for a configuration; conditional names are asked only where they exist."""
@@ -169,10 +178,21 @@ class Space:
     def describe(self) -> dict[str, Any]:
         """Plain data that identifies the space (part of a cell's content)."""
         return {
-            name: {k: v for k, v in spec.__dict__.items() if v not in (None, False)}
+            name: {
+                k: v
+                for k, v in spec.__dict__.items()
+                if v not in (None, False) and k not in ("searched", "other")
+            }
             | {"default": self.anchor_values[name]}
             for name, spec in self.ranges.items()
         }
+
+
+def _fixed(spec: Range, value: Any) -> Range:
+    """The range that holds only this value."""
+    if spec.choices is not None:
+        return replace(spec, choices=(value,))
+    return replace(spec, low=value, high=value)
 
 
 def _hyperparameter(base: Range, default: Any, spec: RangeSpec) -> tuple[Range, Any]:

@@ -65,12 +65,22 @@ class Cell:
     space: Space
     known: tuple[Published, ...]
     task: Task
-    paper: str
+
+    @property
+    def paper(self) -> str:
+        """The algorithm's source."""
+        return algorithms.resolve(self.algorithm).paper
+
+    @property
+    def reference(self) -> bool:
+        """Whether it is shown without a rank."""
+        return algorithms.resolve(self.algorithm).reference
 
     @cached_property
     def id(self) -> str:
         """A hash of all that decides what is asked: not of budgets, seeds and how it is executed."""
-        fixed = self.settings.model_dump(exclude={"data_seed", "partition_seed", "execution"})
+        apart = {"data_seed", "partition_seed", "execution"}
+        fixed = self.settings.model_dump(exclude=apart, exclude_defaults=True)
         content = [
             self.algorithm,
             self.dataset,
@@ -263,7 +273,9 @@ def make_cells(study: Study, source: str) -> list[Cell]:
     ):
         cls = algorithms.resolve(algorithm)
         name = algorithms.canonical(algorithm)
-        faults.attempt("algorithms", algorithm, partial(refuse, algorithm, cls, study.settings))
+        faults.attempt(
+            "algorithms", algorithm, partial(refuse, algorithm, cls, study.settings, level)
+        )
         space = faults.attempt(
             "search", None, partial(Space.build, algorithm, cls, study.settings, study.search)
         )
@@ -282,7 +294,6 @@ def make_cells(study: Study, source: str) -> list[Cell]:
                 space,
                 known,
                 task,
-                cls.paper,
             )
         )
     faults.check()
@@ -291,7 +302,8 @@ def make_cells(study: Study, source: str) -> list[Cell]:
 
 def load_data(cells: list[Cell], root: str | None, source: str) -> dict[str, Dataset]:
     """The data sets of all cells by `TrialSpec.dataset_key`, each dealt and fitted once to see that
-    it can be. Raises `UserError` with every fault.
+    it can be, and every algorithm asked whether it can run there. Raises `UserError` with every
+    fault.
     """
     faults = Faults(source)
     loaded: dict[str, Dataset] = {}
@@ -312,6 +324,11 @@ def load_data(cells: list[Cell], root: str | None, source: str) -> dict[str, Dat
                 if (key, value) not in seen:
                     seen.add((key, value))
                     faults.attempt(name, value, partial(check, spec, loaded[key]))
+            if not faults.found:
+                clients, model = deal_data(spec, loaded[key]).clients, fit_model(spec, loaded[key])
+                for params in cell.space.corners():
+                    made = cell.spec(params, 0, 0).configured()
+                    faults.attempt("algorithms", cell.label, partial(made.check, clients, model))
     faults.check()
     return loaded
 

@@ -247,8 +247,9 @@ class Sweep:
         path.write_text(tuned.text())
         tags = {**identity(cell), "kind": "leaderboard", "study": self.study_name, "sweep": name}
         tags |= {"tuned": tuned.text(), "status": "finished", **versions()}
+        place = "unranked" if row.rank is None else f"rank {row.rank}"
         run_id = store.create(
-            self.experiment, f"{cell.name} · rank {row.rank}", tags, self.cell_runs[cell.id]
+            self.experiment, f"{cell.name} · {place}", tags, self.cell_runs[cell.id]
         )
         numbers = {
             key: value for key, value in asdict(row).items() if isinstance(value, int | float)
@@ -294,6 +295,7 @@ def resumed_study(place: Place, overrides: Mapping[str, Any]) -> tuple[str, Stud
     check_names(faults, after)
     faults.check()
     study = Study.model_validate(after)
+    before = Study.model_validate(before).model_dump(mode="json")  # with settings of later versions
     for key, new in study.model_dump(mode="json").items():
         old = before[key]
         if (key in ("trials", "seeds") and new < old) or (
@@ -313,6 +315,7 @@ def identity(cell: Cell) -> dict[str, str]:
         "cell_name": cell.name,
         "algorithm": cell.algorithm,
         "paper": cell.paper,
+        "reference": str(cell.reference).lower(),
         "dataset": cell.dataset,
         "model": cell.model,
         "heterogeneity": cell.heterogeneity,

@@ -31,10 +31,15 @@ settings: {rounds: 6, clients: 4, participation: 1.0}
 """
 
 
-def suite(*args: Any, cwd: Path, code: int | None = 0) -> subprocess.CompletedProcess[str]:
-    """Run the command; checks its exit code unless `code` is None."""
+def suite(
+    *args: Any, cwd: Path, code: int | None = 0, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command, with `env` on top of this process's; checks its exit code unless `code` is
+    None.
+    """
+    whole = {**os.environ, **(env or {})}
     done = subprocess.run(
-        [SUITE, *map(str, args)], cwd=cwd, capture_output=True, text=True, timeout=280
+        [SUITE, *map(str, args)], cwd=cwd, env=whole, capture_output=True, text=True, timeout=280
     )
     if code is not None:
         assert done.returncode == code, done.stderr[-3000:]

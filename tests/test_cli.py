@@ -82,7 +82,9 @@ def test_algorithm_listing_carries_the_contract(tmp_path: Path) -> None:
     }
     assert {"fedavg", "fedprox", "folb", "safl"} <= set(found)
     psi = found["folb"]["hyperparameters"]["psi"]
-    assert set(psi) == {"type", "default", "low", "high", "log", "choices", "when"}
+    assert {"type", "default", "low", "high", "log", "choices", "when"} <= set(psi)
+    assert psi["searched"]
+    assert not found["safl_extended"]["hyperparameters"]["nu"]["searched"]
     assert psi["when"] == {"variant": "heterogeneity"}
     assert all({"params", "source"} <= set(p) for a in found.values() for p in a["published"])
     assert found["fedprox"]["published"]
@@ -171,7 +173,7 @@ def test_tuned_import_makes_a_configuration_known(tmp_path: Path) -> None:
 
 def test_dry_run_starts_nothing(tmp_path: Path) -> None:
     plan = document(suite_here("sweep", "quickstart", "--dry-run", "--json", cwd=tmp_path))
-    assert len(plan["cells"]) == 8
+    assert len(plan["cells"]) == 14
     assert list(tmp_path.iterdir()) == []
 
 

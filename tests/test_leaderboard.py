@@ -6,6 +6,7 @@ import json
 import math
 import random
 import re
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from scipy import stats
 
-from reports.leaderboard import FinalRun, Leaderboard, interval, leaderboard
+from reports.leaderboard import COUNTED, FinalRun, Leaderboard, interval, leaderboard
 from reports.render import render, table
 
 A = [0.91, 0.92, 0.90, 0.93, 0.89]
@@ -35,11 +36,12 @@ def run(algorithm: str, seed: int, score: float, **given: Any) -> FinalRun:
         "model": "logreg",
         "heterogeneity": "iid",
         "diverged": False,
-        "client_steps": 1000.0,
-        "uploaded_bytes": 2e6,
+        "spent": {},
         "params": {"lr": 0.1},
     }
     fields = {**base, **given}
+    totals = {"client_steps": 1000.0, "sample_gradients": 9000.0, "uploaded_bytes": 2e6}
+    fields["spent"] = {**dict.fromkeys(COUNTED, 0.0), **totals, **fields["spent"]}
     cell = "|".join([algorithm, *(fields[k] for k in ("dataset", "model", "heterogeneity"))])
     return FinalRun(algorithm=algorithm, seed=seed, score=score, cell=cell, **fields)
 
@@ -197,7 +199,8 @@ def test_without_a_target_nothing_is_said_about_it():
 
 def test_work_is_the_mean_over_seeds_and_trials_are_counted_per_cell():
     found = [
-        run("a", i, s, client_steps=100.0 * i, uploaded_bytes=1e6 * i) for i, s in enumerate(A)
+        run("a", i, s, spent={"client_steps": 100.0 * i, "uploaded_bytes": 1e6 * i})
+        for i, s in enumerate(A)
     ]
     trials = {("night", found[0].cell): 16, ("day", found[0].cell): 99}
     (row,) = board_of(found, trials=trials).rows
@@ -394,3 +397,42 @@ def test_the_table_shows_numbers_with_their_intervals():
 def test_a_name_in_brackets_is_not_markup():
     lines = shown(board_of(runs("[red]x[/red]", A)), 100)
     assert any("[red]x[/red]" in line for line in lines)
+
+
+def test_references_have_no_rank_and_stand_below():
+    upper = [s + 0.05 for s in A]
+    board = board_of(runs("all", upper, reference=True), runs("b", B), runs("a", A))
+    assert [(row.algorithm, row.rank) for row in board.rows] == [("a", 1), ("b", 2), ("all", None)]
+    reference = board.rows[-1]
+    assert reference.behind == pytest.approx(-0.05)
+    alone = board_of(runs("a", A), runs("b", B))
+    assert (board.rows[1].behind_low, board.rows[1].behind_high) == (
+        alone.rows[1].behind_low,
+        alone.rows[1].behind_high,
+    )
+    shown = render(board, "md")
+    assert "| - | all |" in shown
+    assert "ahead of all" not in shown
+    assert "References only" in render(board_of(runs("all", A, reference=True)), "md")
+
+
+def test_equal_cost_compares_what_the_cheapest_run_spent():
+    cheap = ((0.0, 0.1), (10.0, 0.5), (20.0, 0.6))
+    dear = ((0.0, 0.1), (15.0, 0.4), (30.0, 0.55), (45.0, 0.9))
+    silent = ((0.0, 0.1), (0.0, 0.2), (0.0, 0.3))
+    found = [
+        *(run("cheap", seed, 0.6, curve=cheap) for seed in (1, 2)),
+        *(run("dear", seed, 0.9, curve=dear) for seed in (1, 2)),
+        run("dear", 3, 0.1, diverged=True),
+        *(run("alone", seed, 0.3, curve=silent, reference=True) for seed in (1, 2)),
+    ]
+    board = leaderboard(found, {}, "test_accuracy", None, "bytes")
+    means = {row.algorithm: row.mean for row in board.rows}
+    assert means == pytest.approx({"cheap": 0.6, "dear": (0.4 + 0.4 + 0.1) / 3, "alone": 0.3})
+    assert [row.rank for row in board.rows] == [1, 2, None]
+    assert {row.budget for row in board.rows} == {20.0}
+    assert board.at == "bytes"
+    assert "at equal bytes" in board.protocol
+    whole = leaderboard([replace(r, curve=()) for r in found], {}, "test_accuracy", None)
+    assert [row.algorithm for row in whole.rows] == ["dear", "cheap", "alone"]
+    assert {row.budget for row in whole.rows} == {None}

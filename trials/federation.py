@@ -34,8 +34,10 @@ COUNTERS = (
     "client_steps",
     "gradient_passes",
     "evaluation_passes",
+    "sample_gradients",
 )
-"""What is counted, all cumulative since round 1."""
+"""What is counted, all cumulative since round 1. `sample_gradients` is the work of steps and passes in
+one unit: samples whose gradient was taken."""
 SERVER = -1
 """The "client id" whose initial weights are everyone's common ones."""
 
@@ -284,12 +286,14 @@ class Federation:
         words = (self.seed, self.round)
         plan = minibatches(data, np.array([0]), np.array([steps]), size, words)
         (w,) = self._run(plan, start.unsqueeze(0), lr, lambda w, g: g, {})
-        self.counters["client_steps"] += steps
+        self._worked(data, np.array([0]), np.array([steps]), size)
         return w
 
     def deferred(self, ids: Tensor) -> None:
         """Clients train now; what they get is computed by a later `train(at_round=...)`, if at all."""
-        self.counters["client_steps"] += int(self._steps(np.unique(ids), self.round).sum())
+        once = np.unique(ids)
+        steps = self._steps(once, self.round)
+        self._worked(self.data, once, steps, self.settings.batch_size)
 
     def gradient(self, ids: Tensor, w: Tensor) -> Tensor:
         """Gradients of F_k on each client's full data at w (k, d): (k, d)."""
@@ -299,6 +303,7 @@ class Federation:
         if self.settings.weight_decay:
             g = g.add_(w, alpha=self.settings.weight_decay)
         self.counters["gradient_passes"] += len(once)
+        self.counters["sample_gradients"] += int(self.data.sizes[once].sum())
         if math.isnan(self.train_loss):
             self.train_loss = float(loss)
         return g[back]
@@ -353,7 +358,7 @@ class Federation:
         rows = {name: value[first] for name, value in rows.items()}
         w = self._run(plan, start[first], lr, direction, rows, watch)
         if at_round is None:
-            self.counters["client_steps"] += int(steps.sum())
+            self._worked(self.data, once, steps, size)
         else:
             self.train_loss = loss
         return w[back]
@@ -370,6 +375,14 @@ class Federation:
         w, loss = self._solver.sgd(start, plan, self._rule(lr), direction, rows, watch)
         self.train_loss = float(loss)
         return w
+
+    def _worked(self, data: FederatedData, ids: Array, steps: Array, batch_size: int | str) -> None:
+        """Count local steps, and the samples in them: whole passes, then full minibatches."""
+        sizes, per_epoch = data.sizes[ids], steps_per_epoch(data.sizes[ids], batch_size)
+        width = sizes if batch_size == "full" else int(batch_size)
+        samples = steps // per_epoch * sizes + steps % per_epoch * width
+        self.counters["client_steps"] += int(steps.sum())
+        self.counters["sample_gradients"] += int(samples.sum())
 
     def _rule(self, lr: float | Tensor) -> SGD:
         s = self.settings

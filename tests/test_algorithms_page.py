@@ -1,0 +1,51 @@
+"""What is said of each algorithm: docstrings, published configurations, and the page made of them."""
+
+from importlib.resources import files
+
+import pytest
+from helpers import ROOT
+
+from suite.listing import FACTS, algorithms_page, facts
+from suite.spaces import published
+from trials.algorithms import ALGORITHMS
+
+every = pytest.mark.parametrize("name", ALGORITHMS)
+
+
+@every
+def test_a_docstring_gives_every_fact(name):
+    assert all(facts(ALGORITHMS[name])[key] for key in FACTS)
+
+
+@every
+def test_facts_are_the_classs_own(name):
+    assert "Equations:" in (ALGORITHMS[name].__dict__.get("__doc__") or "")
+
+
+@every
+def test_published_configurations_can_be_run(name):
+    assert files("search_spaces").joinpath(f"{name}.yaml").is_file()
+    for found in published(name):
+        assert found.source
+        assert ALGORITHMS[name].configured(found.params).params().items() >= found.params.items()
+
+
+def test_the_page_is_what_the_command_prints():
+    """`suite list algorithms --markdown > docs/algorithms.md` makes it anew."""
+    assert (ROOT / "docs" / "algorithms.md").read_text() == algorithms_page()
+
+
+def test_the_page_has_a_row_for_each_algorithm():
+    rows = [line for line in algorithms_page().splitlines() if line.startswith("| `")]
+    assert [row.split("`")[1] for row in rows] == list(ALGORITHMS)
+    assert {row.count("|") - row.count("\\|") for row in rows} == {10}
+
+
+def test_references_are_those_that_have_what_others_have_not():
+    assert {name for name, cls in ALGORITHMS.items() if cls.reference} == {
+        "centralized",
+        "local_only",
+        "lb_optimal",
+        "lb_norm",
+        "fednu_sign",
+    }

@@ -1,0 +1,67 @@
+"""A third party's algorithm takes part in a sweep with no edit of the project: by path, and installed."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from commands import suite, suite_here
+from helpers import ROOT, dealt, settings, simulation
+from oracle import LR, SEED, STEPS, clients, initial, local_sgd
+
+from trials import algorithms
+
+EXAMPLE = ROOT / "examples" / "fedmedian.py"
+SIZES = [5, 9, 3, 7]
+
+
+def test_the_example_is_the_median():
+    cls = algorithms.resolve(f"{EXAMPLE}:FedMedian")
+    run = simulation(cls(lr=LR), dealt(SIZES), settings(), seed=SEED)
+    w = initial()
+    while not run.finished:
+        run.advance()
+        local = [local_sgd(w, [part] * STEPS, LR) for part in clients(dealt(SIZES))]
+        w = np.median(local, axis=0)
+        np.testing.assert_allclose(run.state["w"].numpy(), w, rtol=0, atol=1e-10)
+
+
+def ranked(folder, algorithm, env):
+    names = f"fedavg,{algorithm}"
+    suite("sweep", "smoke", "--algorithms", names, "--trials", "2", cwd=folder, env=env)
+    board = suite_here("leaderboard", "--json", cwd=folder)
+    return {row["algorithm"]: row for row in json.loads(board.stdout)["rows"]}
+
+
+def test_a_file_takes_part_in_a_sweep(tmp_path):
+    rows = ranked(tmp_path, f"{EXAMPLE}:FedMedian", {})
+    mine = rows[f"{EXAMPLE}:FedMedian"]
+    assert mine["rank"] in (1, 2)
+    assert mine["paper"] == "Yin et al. 2018"
+    assert "server_lr" in mine["params"]
+
+
+def test_an_installed_package_takes_part_in_a_sweep(tmp_path):
+    site = tmp_path / "site"
+    info = site / "median_fl-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "median_fl.py").write_text(EXAMPLE.read_text())
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: median-fl\nVersion: 1.0\n")
+    entry = "[suite.algorithms]\nfedmedian = median_fl:FedMedian\n"
+    (info / "entry_points.txt").write_text(entry)
+    env = {"PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
+    listed = json.loads(suite("list", "algorithms", "--json", cwd=tmp_path, env=env).stdout)
+    assert {"fedmedian", "fedavg"} <= {item["name"] for item in listed}
+    assert ranked(tmp_path, "fedmedian", env)["fedmedian"]["rank"] in (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("examples/none.py:FedMedian", "does not exist"),
+        (f"{EXAMPLE}:FedMedean", "has no class 'FedMedean'"),
+    ],
+)
+def test_a_file_that_is_none_is_refused(name, message, tmp_path):
+    done = suite_here("sweep", "smoke", "--algorithms", name, "--dry-run", cwd=tmp_path, code=2)
+    assert message in done.stderr
