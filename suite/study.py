@@ -306,31 +306,33 @@ def load_data(cells: list[Cell], root: str | None, source: str) -> dict[str, Dat
     fault.
     """
     faults = Faults(source)
-    loaded: dict[str, Dataset] = {}
-    seen: set[Any] = set()
+    found: dict[tuple[str, str, str], Any] = {}
+
+    def once(name: str, key: str, value: str, make: Callable[[], Any]) -> Any:
+        if (name, key, value) not in found:
+            found[name, key, value] = faults.attempt(name, value, make)
+        return found[name, key, value]
+
     for cell in cells:
         spec = cell.spec(cell.space.anchor(), 0, cell.settings.partition_seed)
         key = spec.dataset_key
-        if key not in seen:
-            seen.add(key)
-            data = faults.attempt("datasets", cell.dataset, partial(load_dataset, spec, root))
-            if data is not None:
-                loaded[key] = data
-        if key in loaded:
-            for name, value, check in (
-                ("models", cell.model, fit_model),
-                ("heterogeneity", cell.heterogeneity, deal_data),
-            ):
-                if (key, value) not in seen:
-                    seen.add((key, value))
-                    faults.attempt(name, value, partial(check, spec, loaded[key]))
-            if not faults.found:
-                clients, model = deal_data(spec, loaded[key]).clients, fit_model(spec, loaded[key])
-                for params in cell.space.corners():
-                    made = cell.spec(params, 0, 0).configured()
-                    faults.attempt("algorithms", cell.label, partial(made.check, clients, model))
+        data = once("datasets", key, cell.dataset, partial(load_dataset, spec, root))
+        if data is None:
+            continue
+        model = once("models", key, cell.model, partial(fit_model, spec, data))
+        clients = once("heterogeneity", key, cell.heterogeneity, partial(_clients, spec, data))
+        if model is None or clients is None:
+            continue
+        for params in cell.space.corners():
+            check = cell.spec(params, 0, 0).configured().check
+            faults.attempt("algorithms", cell.label, partial(check, clients, model))
     faults.check()
-    return loaded
+    return {key: data for (name, key, _), data in found.items() if name == "datasets"}
+
+
+def _clients(spec: TrialSpec, data: Dataset) -> int:
+    """How many clients there are once the data are dealt."""
+    return deal_data(spec, data).clients
 
 
 def _path(loc: tuple[int | str, ...]) -> str:
