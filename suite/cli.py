@@ -488,16 +488,10 @@ def _show_evaluation(entry: dict[str, float]) -> None:
 
 
 def _cell(value: Any) -> str:
+    from suite.listing import hyperparameter
+
     if isinstance(value, dict):
-        return "\n".join(f"{key}: {_range(spec)}" for key, spec in value.items())
+        return "\n".join(hyperparameter(name, given) for name, given in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else ""
     return ", ".join(value) if isinstance(value, list) else str(value)
-
-
-def _range(spec: dict[str, Any]) -> str:
-    where = (
-        "/".join(map(str, spec["choices"]))
-        if spec["choices"]
-        else f"{spec['low']:g}..{spec['high']:g}"
-    )
-    when = ", ".join(f"{k}={v}" for k, v in (spec["when"] or {}).items())
-    return f"{spec['default']} ({where}{', log' * spec['log']})" + (f" when {when}" if when else "")
