@@ -54,7 +54,8 @@ class RangeSpec(BaseModel):
         """`base` with what this spec gives; raises `UserError` when the result is no range."""
         given = {k: v for k in ("low", "high", "log") if (v := getattr(self, k)) is not None}
         if self.choices is not None:
-            return Range("choice", choices=self.choices, when=base.when)
+            choices = tuple(base.check("a choice", value) for value in self.choices)
+            return Range("choice", choices=choices, when=base.when)
         if given and base.choices is not None:
             raise UserError(
                 f"is one of {', '.join(map(str, base.choices))}: give choices, not low or high"
@@ -197,8 +198,6 @@ def _fixed(spec: Range, value: Any) -> Range:
 
 def _hyperparameter(base: Range, default: Any, spec: RangeSpec) -> tuple[Range, Any]:
     """An algorithm's own range with what a study changes of it, and its anchor value."""
-    for value in spec.choices or ():
-        base.check("a choice", value)
     return spec.over(base), default if spec.default is None else base.check("default", spec.default)
 
 

@@ -324,8 +324,9 @@ def load_data(cells: list[Cell], root: str | None, source: str) -> dict[str, Dat
         if model is None or clients is None:
             continue
         for params in cell.space.corners():
-            check = cell.spec(params, 0, 0).configured().check
-            faults.attempt("algorithms", cell.label, partial(check, clients, model))
+            one = cell.spec(params, 0, cell.settings.partition_seed)
+            check = partial(one.configured().check, clients, model, one.settings)
+            faults.attempt("algorithms", cell.label, check)
     faults.check()
     return {key: data for (name, key, _), data in found.items() if name == "datasets"}
 

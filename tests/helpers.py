@@ -19,6 +19,7 @@ from trials.datasets import Dataset
 from trials.engine import Simulation
 from trials.federated_data import FederatedData
 from trials.federation import ClientRows, Federation
+from trials.losses import LOSSES
 from trials.models import Model
 from trials.settings import Settings
 
@@ -77,7 +78,8 @@ def simulation(
     federation: type[Federation] = Federation,
 ) -> Simulation:
     """A simulation at round 0; of `level` only the system part matters, data are dealt already."""
-    fitted = Model(models.parse(model), data.dataset.shape, data.dataset.classes)
+    loss = LOSSES[common.loss]
+    fitted = Model(models.parse(model), data.dataset.shape, data.dataset.classes, loss)
     level_ = heterogeneity.parse(level)
     fed = federation(data, fitted, level_, common, seed, torch.device("cpu"))
     return Simulation(algorithm, fed)

@@ -26,6 +26,7 @@ from trials.errors import UserError, unknown
 if TYPE_CHECKING:
     from trials.federation import Federation
     from trials.models import Model
+    from trials.settings import Settings
 
 State = dict[str, Any]
 """Tensors and `ClientRows` by name."""
@@ -46,8 +47,8 @@ class Range:
     """Where a hyperparameter is searched: an interval, or `choices`; `when` it exists at all.
 
     `when` maps another hyperparameter to the value under which this one exists. One that is not
-    `searched` stays at its default unless a study gives it a range. `other` checks a value that is
-    no choice and raises `UserError`; without it there are no others.
+    `searched` stays at its default unless a study gives it a range. `other` turns a value that is no
+    choice into its canonical form, or raises `UserError`; without it there are no others.
     """
 
     type: str
@@ -80,8 +81,8 @@ class Range:
         """
         if self.choices is not None:
             if value not in self.choices and self.other is not None:
-                self.other(value)
-            elif value not in self.choices:
+                return self.other(value)
+            if value not in self.choices:
                 raise UserError(
                     f"{name} is {value!r}, but must be one of {', '.join(map(str, self.choices))}"
                 )
@@ -152,8 +153,8 @@ class Algorithm:
         """Other numbers recorded at each evaluation, by name."""
         return {}
 
-    def check(self, clients: int, model: "Model") -> None:
-        """Raise `UserError` when it cannot run with so many clients or with this model."""
+    def check(self, clients: int, model: "Model", settings: "Settings") -> None:
+        """Raise `UserError` when it cannot run with so many clients, or with this model."""
 
     @classmethod
     def ranges(cls) -> dict[str, Range]:

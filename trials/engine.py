@@ -20,7 +20,7 @@ class Simulation:
     """
 
     def __init__(self, algorithm: Algorithm, fed: Federation) -> None:
-        algorithm.check(fed.n, fed.model)
+        algorithm.check(fed.n, fed.model, fed.settings)
         self.algorithm, self.fed = algorithm, fed
         self.state = algorithm.init(fed)
         self.diverged = False

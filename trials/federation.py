@@ -276,17 +276,20 @@ class Federation:
         self._train(ids, start, lr, direction, rows, watch=watch)
         return path[back]
 
-    def train_pooled(self, start: Tensor, lr: float, steps: int) -> Tensor:
-        """`steps` minibatches of SGD on all clients' data together, from `start` (d,): (d,).
+    def train_pooled(self, ids: Tensor, start: Tensor, lr: float) -> Tensor:
+        """SGD on all clients' data together, from `start` (d,): (d,).
 
-        With full batches a minibatch has the mean client's number of samples.
+        As many minibatches of the study's size (with full batches: of the mean client's) as hold the
+        samples that clients `ids` would go through in this round, to the nearest, at least one.
         """
-        data, size = self.data.pooled, self.settings.batch_size
-        size = round(len(data.train) / self.n) if size == "full" else size
-        words = (self.seed, self.round)
-        plan = minibatches(data, np.array([0]), np.array([steps]), size, words)
+        once, pool, one = np.unique(ids), self.data.pooled, np.array([0])
+        size, m = self.settings.batch_size, len(pool.train)
+        width = max(1, round(m / self.n)) if size == "full" else min(int(size), m)
+        work = self._samples(self.data, once, self._steps(once, self.round), size)
+        steps = np.array([max(1, round(work / width))])
+        plan = minibatches(pool, one, steps, width, (self.seed, self.round))
         (w,) = self._run(plan, start.unsqueeze(0), lr, lambda w, g: g, {})
-        self._worked(data, np.array([0]), np.array([steps]), size)
+        self._worked(pool, one, steps, width)
         return w
 
     def deferred(self, ids: Tensor) -> None:
@@ -377,12 +380,15 @@ class Federation:
         return w
 
     def _worked(self, data: FederatedData, ids: Array, steps: Array, batch_size: int | str) -> None:
-        """Count local steps, and the samples in them: whole passes, then full minibatches."""
+        """Count local steps and the samples in them."""
+        self.counters["client_steps"] += int(steps.sum())
+        self.counters["sample_gradients"] += self._samples(data, ids, steps, batch_size)
+
+    def _samples(self, data: FederatedData, ids: Array, steps: Array, batch_size: int | str) -> int:
+        """Samples in the minibatches of `steps` (k,): whole passes, then full minibatches."""
         sizes, per_epoch = data.sizes[ids], steps_per_epoch(data.sizes[ids], batch_size)
         width = sizes if batch_size == "full" else int(batch_size)
-        samples = steps // per_epoch * sizes + steps % per_epoch * width
-        self.counters["client_steps"] += int(steps.sum())
-        self.counters["sample_gradients"] += int(samples.sum())
+        return int((steps // per_epoch * sizes + steps % per_epoch * width).sum())
 
     def _rule(self, lr: float | Tensor) -> SGD:
         s = self.settings

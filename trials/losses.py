@@ -19,12 +19,14 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
 def two_sided(logits: Tensor, y: Tensor) -> Tensor:
     """-ln p_y - sum_{c != y} ln(1 - p_c), p = softmax(logits): SAFL (27).
 
-    1 - p_c is the sum of the other classes' probabilities, so that it never rounds to 0.
+    For the likeliest class 1 - p_c is the sum of the others' probabilities, so that it does not round
+    to 0; no other p_c exceeds 1/2.
     """
     classes = logits.shape[-1]
-    itself = torch.eye(classes, dtype=torch.bool, device=logits.device)
-    others = logits.unsqueeze(-2).masked_fill(itself, -torch.inf).logsumexp(-1)
-    log_rest = others - logits.logsumexp(-1, keepdim=True)
+    top = F.one_hot(logits.argmax(-1), classes).bool()
+    below = logits.masked_fill(top, -torch.inf).logsumexp(-1, keepdim=True)
+    p = torch.softmax(logits, -1).masked_fill(top, 0.0)
+    log_rest = torch.where(top, below - logits.logsumexp(-1, keepdim=True), torch.log1p(-p))
     label = F.one_hot(y, classes).bool()
     return cross_entropy(logits, y) - log_rest.masked_fill(label, 0.0).sum(-1)
 

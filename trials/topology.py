@@ -5,6 +5,7 @@ that a mixing matrix is symmetric and doubly stochastic; in a regular graph of d
 are 1 / (l + 1). A new topology is one class and one entry of `TOPOLOGIES`.
 """
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -72,11 +73,11 @@ class Star:
 
 @dataclass(frozen=True)
 class ErdosRenyi:
-    """Each pair with probability p, drawn from the run's seed again until the graph is connected."""
+    """Each pair with probability p, drawn from the seed, again until the graph is connected."""
 
     summary: ClassVar[str] = "each pair with probability p"
     p: float
-    draws: ClassVar[int] = 1000
+    draws: ClassVar[int] = 100
 
     def __post_init__(self) -> None:
         if not 0 < self.p <= 1:
@@ -106,11 +107,14 @@ class FromFile:
         where = f"topology file:{self.path}"
         path = Path(self.path).expanduser()
         try:
-            found = np.load(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",")
-            mixing = np.asarray(found, dtype=np.float64)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # an empty file; its shape tells
+                found = np.load(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",")
         except (OSError, ValueError, EOFError) as error:
             raise UserError(f"{where} cannot be read as a matrix of numbers: {error}") from None
-        return checked(mixing, n, where)
+        if found.dtype.kind not in "iuf":
+            raise UserError(f"{where} must hold real numbers, not {found.dtype}")
+        return checked(found.astype(np.float64), n, where)
 
 
 TOPOLOGIES: dict[str, type[Topology]] = {
@@ -130,6 +134,16 @@ def parse(text: str) -> Topology | FromFile:
         return FromFile(path)
     topology: Topology = names.parse("topology", text, TOPOLOGIES)
     return topology
+
+
+def canonical(text: str) -> str:
+    """The canonical spelling of a topology's name; a file's path is made absolute, since workers run
+    elsewhere.
+    """
+    found = parse(text)
+    if isinstance(found, FromFile):
+        return f"file:{Path(found.path).expanduser().resolve()}"
+    return names.spell(text.split("(")[0].strip(), found)
 
 
 def metropolis(graph: nx.Graph) -> Array:

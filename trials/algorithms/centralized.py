@@ -9,15 +9,15 @@ from trials.federation import Federation
 
 @dataclass(frozen=True)
 class Centralized(FedAvg):
-    """w <- SGD(w) on the pooled training data, as many minibatches a round as the selected clients
-    would have taken together.
+    """w <- SGD(w) on the pooled training data, as many samples a round as the selected clients would
+    have gone through together.
 
     Equations: none; the baseline rows of SAFL, and of all five papers in spirit.
     Keeps: everything is in one place.
     Down: 0.
     Up: 0.
     Reading: minibatches have the study's batch size; under `batch_size=full` the mean client's
-        number of samples. Momentum starts anew each round, as it does on clients. A reference, not
+        number of samples. Clients' short last minibatches make fewer, full ones here. Momentum starts anew each round, as it does on clients. A reference, not
         ranked.
     """
 
@@ -25,6 +25,5 @@ class Centralized(FedAvg):
     reference = True
 
     def round(self, state: State, fed: Federation) -> State:
-        """The federated round's steps, in one place."""
-        steps = int(fed.steps(fed.select().unique()).sum())
-        return {**state, "w": fed.train_pooled(state["w"], self.lr, steps)}
+        """The federated round's work, in one place."""
+        return {**state, "w": fed.train_pooled(fed.select(), state["w"], self.lr)}

@@ -9,6 +9,7 @@ from trials import topology
 from trials.algorithm import Algorithm, Devices, Scored, State, choice
 from trials.federation import Federation
 from trials.models import Model
+from trials.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,9 @@ class DeFed(Algorithm):
     Reading: s_k = m_k / m is printed, but makes the mean model N times slower than FedAvg at the same
         rate; the figures suggest s_k = 1, the default. The paper takes one step an exchange
         (`local_steps=1`) with all clients (`participation=1`); where the study asks for more local
-        work, LocalSGD's displacement takes the step's place, and where only some clients are awake,
+        work, the displacement of LocalSGD at rate lr s_k takes the step's place, and where only some clients are awake,
         an edge counts when both its ends are, the missing weight staying with the client, so that
-        W remains doubly stochastic. The mean of the clients' scores is ranked, since nobody has the
+        W remains doubly stochastic. A random graph belongs to the partition seed. The mean of the clients' scores is ranked, since nobody has the
         average model; that one is scored beside it, and consensus_error is
         sqrt(mean_k |w_k - mean w|^2).
     """
@@ -37,18 +38,18 @@ class DeFed(Algorithm):
 
     topology: str = choice(
         "ring(2)",
-        ("ring(2)", "ring(4)", "ring(6)", "ring(8)", "complete"),
-        other=topology.parse,
+        ("ring(2)", "ring(4)", "ring(6)", "ring(8)", "complete", "star"),
+        other=topology.canonical,
     )
     grad_scale: str = choice("one", ("one", "samples"))
 
-    def check(self, clients: int, model: Model) -> None:
+    def check(self, clients: int, model: Model, settings: Settings) -> None:
         """The mixing matrix must fit."""
-        topology.parse(self.topology).matrix(clients, 0)
+        topology.parse(self.topology).matrix(clients, settings.partition_seed)
 
     def init(self, fed: Federation) -> State:
         """All clients' models `W` (n, d), and the mixing matrix (n, n)."""
-        mixing = topology.parse(self.topology).matrix(fed.n, fed.seed)
+        mixing = topology.parse(self.topology).matrix(fed.n, fed.settings.partition_seed)
         return {"W": fed.initial(fed.everyone), "mixing": fed.tensor(mixing)}
 
     def round(self, state: State, fed: Federation) -> State:

@@ -12,6 +12,7 @@ from trials.algorithms.fedavg import FedAvg
 from trials.errors import UserError
 from trials.federation import Federation
 from trials.models import Model
+from trials.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class FedMAFixedWidth(FedAvg):
 
     paper = "Wang et al. 2020 (FedMA)"
 
-    def check(self, clients: int, model: Model) -> None:
+    def check(self, clients: int, model: Model, settings: Settings) -> None:
         """Each layer's inputs must be the units of the layer before (times pixels)."""
         weights = [slot for slot in model.layout if slot.name.endswith(".weight")]
         for before, after in pairwise(weights):

@@ -51,7 +51,7 @@ class FedUmf(FedAvg):
         idle[ids] = False
         fed.deferred(idle.nonzero()[:, 0])
         start = theta[ids]
-        fused = ~state["past_selected"][ids]
+        fused = ~state["past_selected"].cpu()[ids]
         if fused.any():
             lr = float(state["past_lr"])
             past = {**state, **{name: state[f"past_{name}"] for name in self.sent}}

@@ -23,6 +23,8 @@ class FedUmfFedDC(FedUmf, FedDC):
         (`displacement_from=theta`), or w_i - v, the start after fusion (`start`).
     """
 
+    refuses = {**FedUmf.refuses, **FedDC.refuses}
+
     alpha: float = real(0.01, low=1e-4, high=1.0, log=True)
     fusion: float = real(1.0, low=0.05, high=1.0)
     displacement_from: str = choice("theta", ("theta", "start"))
