@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: sweep test lint format clean
+.PHONY: sweep test lint format docs clean
 
 sweep: $(VENV)/.installed  ## run the quickstart study and end with its leaderboard
 	$(BIN)/suite sweep quickstart --resume
@@ -19,6 +19,9 @@ lint: $(VENV)/.installed-dev  ## lint, check the format, check the types
 format: $(VENV)/.installed-dev  ## mend what lint can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/.installed  ## write docs/algorithms.md anew from docstrings and search spaces
+	$(BIN)/suite list algorithms --markdown > docs/algorithms.md
 
 clean:  ## remove the environment and caches, not the results in runs/
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info
