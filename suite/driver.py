@@ -4,6 +4,7 @@ Ray is set up by environment variables that must be there before its first impor
 sets them and imports Ray afterwards; import it late.
 """
 
+import gc
 import logging
 import math
 import os
@@ -319,7 +320,14 @@ def local_ray(resources: Resources) -> Iterator[int]:
     try:
         yield concurrent
     finally:
-        ray.shutdown()
+        # An object reference that another thread's garbage collection frees while Ray shuts down
+        # ends the process.
+        gc.collect()
+        gc.disable()
+        try:
+            ray.shutdown()
+        finally:
+            gc.enable()
 
 
 @contextmanager

@@ -9,10 +9,13 @@ from suite.progress import Progress
 from suite.search import Ask
 from suite.study import make_cells, read_study
 
+CELLS, PER_CELL = 14, 17
+TRIALS = CELLS * PER_CELL
+
 
 def progress() -> Progress:
     name, study = read_study("quickstart", {})
-    return Progress(make_cells(study, name), study.trials + study.seeds, name)
+    return Progress(make_cells(study, name)[:CELLS], PER_CELL, name)
 
 
 def ask(shown: Progress, cell: int, index: int) -> Ask:
@@ -35,7 +38,7 @@ def test_the_live_table_fits_and_counts(width: int) -> None:
     assert [part for part in first.split() if part[0].isdigit()] == ["4", "1", "1", "0.8000"]
     assert all(name in lines[1] for name in ("done", "running", "pruned", "diverged", "best val"))
     text = " ".join(lines[-3:])
-    assert "4/208 trials" in text
+    assert f"4/{TRIALS} trials" in text
     assert "1 running" in text
     assert "left" in text
 
@@ -45,12 +48,12 @@ def test_many_cells_are_cut_to_the_screen() -> None:
     shown._console = Console(width=100, height=13, file=io.StringIO())
     console = Console(width=100, height=13, file=io.StringIO())
     console.print(shown._table())
-    assert "... and 3 more cells" in console.file.getvalue()
+    assert f"... and {CELLS - 5} more cells" in console.file.getvalue()
 
 
 def test_trials_of_an_earlier_session_do_not_count_as_speed() -> None:
     shown = progress()
     for index in range(5):
         shown.ended(ask(shown, 0, index), "finished", 0.5, before=True)
-    assert "5/208 trials" in shown._line()
+    assert f"5/{TRIALS} trials" in shown._line()
     assert "0 trials/min" in shown._line()

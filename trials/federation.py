@@ -199,7 +199,8 @@ class Federation:
     def uniform(self, name: str, ids: Tensor, size: int) -> Tensor:
         """Uniform numbers in [0, 1), (k, size): a function of name, seed, round and client."""
         words = (self.seed, self.round, ids.numpy()[:, None], np.arange(size))
-        return self.tensor(randomness.uniform(name, *words))
+        below_one = 1 - torch.finfo(self.dtype).eps / 2  # where single precision would round to 1
+        return self.tensor(randomness.uniform(name, *words)).clamp(max=below_one)
 
     def tensor(self, array: Array) -> Tensor:
         """A NumPy array in the run's dtype, on its device."""

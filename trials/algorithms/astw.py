@@ -26,7 +26,7 @@ class ASTW(FedAvg):
     Up: the same.
     Reading: divided by the sum of weights (printed without). The first half of the layers is
         shallow, at least one, which is convolutions against dense layers in LeNet-5; a model of one
-        layer has no deep ones. A = e/2 and 5 of 15 rounds as published there; SAFL states nothing.
+        layer has no deep ones. With `init=own` a part is not sent before somebody uploaded it. A = e/2 and 5 of 15 rounds as published there; SAFL states nothing.
     """
 
     paper = "Chen et al. 2020"
@@ -55,10 +55,9 @@ class ASTW(FedAvg):
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
         """Own weights, with the server's in the parts that are exchanged."""
         start = state["z"][ids].clone()
-        if fed.round == 1 and fed.settings.init == "own":
-            return start
-        for part in self.parts(fed):
-            start[:, part] = fed.broadcast(ids, state["w"][part])
+        for known, part in zip(state["stamp"].any(1), self.parts(fed), strict=False):
+            if known or fed.settings.init != "own":
+                start[:, part] = fed.broadcast(ids, state["w"][part])
         return start
 
     def aggregate(

@@ -28,7 +28,8 @@ class FedAgg(FedAvg):
     Reading: the printed fixed point is eta = 0 for every client (see `fedagg_literal`), so deviation
         is penalised from the base rate eta_0 instead of from 0, which is why the paper lists a
         rate. `raw` is not small, mostly it saturates the clip; it is kept to show that. The cosine
-        is 0 where a vector is rounding noise. `local_direction=own` follows the client's gradient
+        is 0 where a vector is rounding noise (shorter than 16 eps of the dtype, at least 1e-12, times
+        what it is a difference of). `local_direction=own` follows the client's gradient
         (Algorithm 2), `mean` follows phi1_l, eq. (11): an epoch of J minibatches then moves by
         -J eta_{i,l} phi1_l, and takes no gradient. phi are plain means over the selected clients;
         `sweeps` repeats phi, eta and training. The paper counts K d each way; what is sent is
@@ -54,7 +55,8 @@ class FedAgg(FedAvg):
         start = self.start(state, ids, fed)
         path = fed.trajectory(ids, start, self.lr, self.direction, start=start)
         for _ in range(self.sweeps):
-            g, phi1, phi2 = mean_fields(ids, path, fed)
+            g = torch.stack([fed.gradient(ids, w) for w in path[:, :-1].unbind(1)], 1)
+            phi1, phi2 = mean_fields(ids, path, g, fed)
             eta = self.rates(path, g, phi1, phi2)
             if self.local_direction == "own":
                 path = fed.trajectory(ids, start, eta, self.direction, start=start)
@@ -79,15 +81,12 @@ class FedAgg(FedAvg):
         return eta.clamp(0.0, self.eta_max * self.lr)
 
 
-def mean_fields(ids: Tensor, path: Tensor, fed: Federation) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients at epoch starts (k, L, d), phi1 (L, d) and phi2 (L + 1, d) from epoch ends.
-
-    Clients send their L gradients and epoch ends, and receive the means.
+def mean_fields(ids: Tensor, path: Tensor, g: Tensor, fed: Federation) -> tuple[Tensor, Tensor]:
+    """phi1 (L, d) and phi2 (L + 1, d) from epoch ends (k, L + 1, d) and the gradients at epoch starts
+    (k, L, d). Clients send these (the start is known) and receive the means.
     """
-    g = torch.stack([fed.gradient(ids, w) for w in path[:, :-1].unbind(1)], 1)
-    g = fed.upload(ids, g)
+    phi1, phi2 = fed.upload(ids, g).mean(0), path.mean(0)
     fed.upload(ids, path[:, 1:])
-    phi1, phi2 = g.mean(0), path.mean(0)
     fed.broadcast(ids, phi1)
     fed.broadcast(ids, phi2[1:])
-    return g, phi1, phi2
+    return phi1, phi2

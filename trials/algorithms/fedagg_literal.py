@@ -30,7 +30,7 @@ class FedAggLiteral(FedAvg):
     Up: (1 + 2 L (sweeps + 1)) K d.
     Reading: phi are computed for the round's own model from the selected clients, with norms in the
         stopping rule and both changes below it; l runs from 0. The starting values, "any", are those
-        of full-gradient descent at rate lr. Full gradients in training, one a local epoch.
+        of full-gradient descent at rate lr; the rates to train with are solved from the last phi. Full gradients in training, one a local epoch.
     """
 
     paper = "FedAgg"
@@ -50,19 +50,21 @@ class FedAggLiteral(FedAvg):
         ids = fed.select()
         start = self.start(state, ids, fed)
         rates = start.new_full((fed.settings.local_epochs,), self.lr)
-        _, phi1, phi2 = mean_fields(ids, self.descend(ids, start, rates, fed), fed)
+        phi1, phi2 = mean_fields(ids, *self.descend(ids, start, rates, fed), fed)
         for _ in range(self.max_sweeps):
             rates = self.rates(state["w"], phi1, phi2)
             moves = (rates.unsqueeze(1) * phi1).cumsum(0)
             path = torch.cat([state["w"].unsqueeze(0), state["w"] - moves])
             before1, before2 = phi1, phi2
-            _, phi1, phi2 = mean_fields(ids, path.expand(len(ids), -1, -1), fed)
+            rows = path.expand(len(ids), -1, -1)
+            g = torch.stack([fed.gradient(ids, w) for w in rows[:, :-1].unbind(1)], 1)
+            phi1, phi2 = mean_fields(ids, rows, g, fed)
             change = max((phi1 - before1).norm(), (phi2 - before2).norm())
             if not change >= self.tolerance:
                 break
         rates = self.rates(state["w"], phi1, phi2)
-        local = self.descend(ids, start, rates, fed)[:, -1]
-        return self.aggregate(state, ids, start, local, fed)
+        path, _ = self.descend(ids, start, rates, fed)
+        return self.aggregate(state, ids, start, path[:, -1], fed)
 
     def rates(self, w: Tensor, phi1: Tensor, phi2: Tensor) -> Tensor:
         """Theorem 1 as a linear system, the same for every client: (I + c A) eta = c b, (L,).
@@ -76,9 +78,12 @@ class FedAggLiteral(FedAvg):
         identity = torch.eye(L, dtype=w.dtype, device=w.device)
         return torch.linalg.solve_ex(identity + c * A, c * b).result
 
-    def descend(self, ids: Tensor, start: Tensor, rates: Tensor, fed: Federation) -> Tensor:
-        """Full-gradient steps with `rates` (L,): all points, (k, L + 1, d)."""
-        path = [start]
+    def descend(
+        self, ids: Tensor, start: Tensor, rates: Tensor, fed: Federation
+    ) -> tuple[Tensor, Tensor]:
+        """Full-gradient steps with `rates` (L,): points (k, L + 1, d) and gradients (k, L, d)."""
+        path, gradients = [start], []
         for eta in rates:
-            path.append(path[-1] - eta * fed.clipped(fed.gradient(ids, path[-1])))
-        return torch.stack(path, 1)
+            gradients.append(fed.gradient(ids, path[-1]))
+            path.append(path[-1] - eta * fed.clipped(gradients[-1]))
+        return torch.stack(path, 1), torch.stack(gradients, 1)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from trials.algorithm import State
@@ -9,7 +10,7 @@ from trials.algorithms.fedprox import FedProx
 from trials.federation import Federation
 
 FLOOR = 1e-12
-"""Least denominator: a vanishing G2 must not divide."""
+"""Least denominator: a vanishing G2 must not divide, so the server stays where it is."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class FOLBTwoSet(FedProx):
     Down: 2 K d.
     Up: 3 K d (S1: gradient and model; S2: gradient).
     Reading: both sets are selected as the study says (the paper: `selection=with_replacement`), from
-        two independent series of uniform numbers. The denominator K |G2|^2 is at least 1e-12.
+        two independent series of uniform numbers. Where the denominator K |G2|^2 is below 1e-12 the
+        server keeps w.
     """
 
     paper = "FOLB"
@@ -37,6 +39,7 @@ class FOLBTwoSet(FedProx):
         second = fed.gradient(others, fed.broadcast(others, state["w"]))
         second = fed.upload(others, second)
         first = fed.upload(ids, fed.gradient(ids, start))
-        normal = (second @ second.mean(0)).sum().clamp(min=FLOOR)
-        p = first @ first.mean(0) / normal
-        return {**state, "w": state["w"] + p @ (fed.upload(ids, local) - start)}
+        normal = (second @ second.mean(0)).sum()
+        delta = fed.upload(ids, local) - start
+        p = first @ first.mean(0) / normal if normal > FLOOR else torch.zeros_like(first[:, 0])
+        return {**state, "w": state["w"] + p @ delta}
