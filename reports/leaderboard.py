@@ -19,8 +19,8 @@ from typing import Any
 from scipy.special import stdtrit
 
 LEVEL = 0.95
-METRICS = {"accuracy": "maximize"}
-"""Ranked test metrics, by the name a data set's task gives them."""
+METRICS = {"accuracy": "maximize", "mse": "minimize"}
+"""Ranked metrics, by the name a data set's task gives them."""
 COUNTED = (
     "client_steps",
     "gradient_passes",
@@ -56,6 +56,7 @@ class FinalRun:
     dataset: str
     model: str
     heterogeneity: str
+    metric: str
     seed: int
     diverged: bool
     score: float
@@ -86,6 +87,7 @@ class Row:
     dataset: str
     model: str
     heterogeneity: str
+    metric: str
     rank: int | None
     mean: float
     ci_low: float | None
@@ -119,7 +121,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """Rows, group after group in order of first appearance, best first."""
+    """Rows, group after group in order of first appearance, best first.
+
+    `metric` and `direction` are the rows', or a list of them where data sets are ranked by several.
+    """
 
     study: str
     metric: str
@@ -146,24 +151,21 @@ def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | Non
 def leaderboard(
     runs: Sequence[FinalRun],
     trials: Mapping[tuple[str, str], int],
-    metric: str,
     target: float | None,
     at: str = "rounds",
 ) -> Leaderboard:
     """Rank final runs at equal rounds, steps or bytes. `trials` counts the search trials of each
     (sweep, cell).
     """
-    direction = METRICS[metric.removeprefix("test_")]
     groups: dict[tuple[str, ...], dict[str, list[FinalRun]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for run in runs:
         groups[run.group][run.cell].append(run)
-    rows = [
-        row
-        for group in groups.values()
-        for row in _rank(list(group.values()), trials, direction == "maximize", target)
-    ]
+    rows = [row for group in groups.values() for row in _rank(list(group.values()), trials, target)]
+    metrics = list(dict.fromkeys(run.metric for run in runs))
+    metric = ", ".join(f"test_{name}" for name in metrics)
+    direction = ", ".join(METRICS[name] for name in metrics)
     names = sorted({run.study for run in runs})
     protocol = "tuned on validation, ranked by final runs with fresh seeds on test"
     protocol += "" if at == "rounds" else f", at equal {at}"
@@ -191,10 +193,9 @@ def _at_budget(cells: list[list[FinalRun]]) -> tuple[list[list[FinalRun]], float
 def _rank(
     cells: list[list[FinalRun]],
     trials: Mapping[tuple[str, str], int],
-    more_is_better: bool,
     target: float | None,
 ) -> list[Row]:
-    sign = 1 if more_is_better else -1
+    sign = 1 if METRICS[cells[0][0].metric] == "maximize" else -1
     cells, budget = _at_budget(cells)
     means = {cell[0].cell: fmean(run.score for run in cell) for cell in cells}
     cells = sorted(
@@ -221,6 +222,7 @@ def _rank(
                 dataset=first.dataset,
                 model=first.model,
                 heterogeneity=first.heterogeneity,
+                metric=f"test_{first.metric}",
                 rank=None
                 if first.reference
                 else 1 + sum(sign * (other - mean) > 0 for other in rivals.values()),

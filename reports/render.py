@@ -33,7 +33,7 @@ def table(board: Leaderboard, width: int) -> Group:
     for _, members in groupby(board.rows, key=lambda row: row.group):
         rows = list(members)
         shown = Table()
-        columns = _columns(board)[: None if width >= WIDE else -COSTS]
+        columns = _columns(board, rows[0].metric)[: None if width >= WIDE else -COSTS]
         for name, _ in columns:
             left = name in ("algorithm", "tuned")
             shown.add_column(
@@ -48,11 +48,11 @@ def table(board: Leaderboard, width: int) -> Group:
     return Group(*parts)
 
 
-def _columns(board: Leaderboard) -> Columns:
+def _columns(board: Leaderboard, metric: str) -> Columns:
     columns: Columns = [
         ("#", lambda row: "-" if row.rank is None else str(row.rank)),
         ("algorithm", _label),
-        (board.metric.replace("_", " "), _mean),
+        (metric.replace("_", " "), _mean),
         ("behind the best", _behind),
         ("seeds", lambda row: str(row.seeds)),
     ]
@@ -163,7 +163,8 @@ def _csv(board: Leaderboard) -> str:
 def _markdown(board: Leaderboard) -> str:
     parts = []
     for _, members in groupby(board.rows, key=lambda row: row.group):
-        rows, columns = list(members), _columns(board)
+        rows = list(members)
+        columns = _columns(board, rows[0].metric)
         lines = [[name for name, _ in columns], ["---"] * len(columns)]
         lines += [[cell(row).replace("|", "\\|") for _, cell in columns] for row in rows]
         parts.append(f"**{_title(rows[0])}{_budget(board, rows[0])}**\n")

@@ -482,7 +482,7 @@ def _show_evaluation(entry: dict[str, float]) -> None:
     scores = [
         f"{k} {v:.4f}"
         for k, v in entry.items()
-        if k in ("train_loss", "val_accuracy", "test_accuracy")
+        if k in ("train_loss", "val_accuracy", "test_accuracy", "val_mse", "test_mse")
     ]
     say(f"round {entry['round']:4d}  " + "  ".join(scores))
 

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from reports.leaderboard import COSTS, COUNTED, FinalRun, Leaderboard, Row, leaderboard
+from reports.leaderboard import COSTS, COUNTED, METRICS, FinalRun, Leaderboard, Row, leaderboard
 from suite import tuned
 from suite.recording import Record, Store
 from suite.tuned import Tuned
@@ -44,11 +44,9 @@ def read_leaderboard(
     targets = {run.tags["target"] for run in finals if "target" in run.tags}
     if target is None and len(targets) == 1:
         target = float(targets.pop())
-    metric = finals[0].tags["metric"]
     order = {run.tags["cell"]: i for i, run in enumerate(store.find(kind="cell", **where))}
     finals.sort(key=lambda run: (order.get(run.tags["cell"], len(order)), int(run.tags["seed"])))
-    runs = [_final_run(store, run, metric, target, at) for run in finals]
-    return leaderboard(runs, trials, f"test_{metric}", target, at)
+    return leaderboard([_final_run(store, run, target, at) for run in finals], trials, target, at)
 
 
 def tuned_of(store: Store, row: Row) -> Tuned:
@@ -116,7 +114,7 @@ def select_tuned(
         "heterogeneity": level and heterogeneity.parse(level).name,
     }
     matching = [t for t in found if all(v is None or getattr(t, k) == v for k, v in wanted.items())]
-    return sorted(matching, key=_test_score, reverse=True)
+    return sorted(matching, key=_test_score)
 
 
 def spec_of(record: Record) -> TrialSpec:
@@ -130,18 +128,25 @@ def spec_of(record: Record) -> TrialSpec:
 
 
 def _test_score(found: Tuned) -> float:
-    scores = [v for k, v in found.scores.items() if k.startswith("test_") and isinstance(v, float)]
-    return scores[0] if scores else float("-inf")
+    """Less is better."""
+    for metric, direction in METRICS.items():
+        score = found.scores.get(f"test_{metric}")
+        if isinstance(score, float):
+            return -score if direction == "maximize" else score
+    return float("inf")
 
 
-def _final_run(store: Store, run: Record, metric: str, target: float | None, at: str) -> FinalRun:
+def _final_run(store: Store, run: Record, target: float | None, at: str) -> FinalRun:
     tags = run.tags
+    metric = tags["metric"]
     reached = None
     scores: list[tuple[int, float]] = []
     if (target is not None or at != "rounds") and tags["status"] == "finished":
         scores = store.history(run.run_id, f"test_{metric}")
     if target is not None:
-        reached = next((r for r, value in scores if r > 0 and value >= target), None)
+        sign = 1 if METRICS[metric] == "maximize" else -1
+        hit = (r for r, value in scores if r > 0 and sign * value >= sign * target)
+        reached = next(hit, None)
     spent = [dict(store.history(run.run_id, name)) for name in COSTS[at]] if scores else []
     curve = tuple((sum(cost.get(r, 0.0) for cost in spent), value) for r, value in scores)
     return FinalRun(
@@ -153,6 +158,7 @@ def _final_run(store: Store, run: Record, metric: str, target: float | None, at:
         dataset=tags["dataset"],
         model=tags["model"],
         heterogeneity=tags["heterogeneity"],
+        metric=metric,
         seed=int(tags["seed"]),
         diverged=tags["status"] == "diverged",
         score=run.metrics["test_score"],

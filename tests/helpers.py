@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from trials import heterogeneity, models
+from trials import heterogeneity, losses, models
 from trials.algorithm import Algorithm
 from trials.algorithms import ALGORITHMS
 from trials.datasets import Dataset
 from trials.engine import Simulation
 from trials.federated_data import FederatedData
 from trials.federation import ClientRows, Federation
-from trials.losses import LOSSES
 from trials.models import Model
 from trials.settings import Settings
 
@@ -78,7 +77,7 @@ def simulation(
     federation: type[Federation] = Federation,
 ) -> Simulation:
     """A simulation at round 0; of `level` only the system part matters, data are dealt already."""
-    loss = LOSSES[common.loss]
+    loss = losses.resolve(common.loss, data.dataset.task.metric)
     fitted = Model(models.parse(model), data.dataset.shape, data.dataset.classes, loss)
     level_ = heterogeneity.parse(level)
     fed = federation(data, fitted, level_, common, seed, torch.device("cpu"))

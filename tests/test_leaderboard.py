@@ -35,6 +35,7 @@ def run(algorithm: str, seed: int, score: float, **given: Any) -> FinalRun:
         "dataset": "digits",
         "model": "logreg",
         "heterogeneity": "iid",
+        "metric": "accuracy",
         "diverged": False,
         "spent": {},
         "params": {"lr": 0.1},
@@ -55,7 +56,7 @@ def board_of(
     target: float | None = None,
     trials: dict[tuple[str, str], int] | None = None,
 ) -> Leaderboard:
-    return leaderboard([r for part in found for r in part], trials or {}, "test_accuracy", target)
+    return leaderboard([r for part in found for r in part], trials or {}, target)
 
 
 def test_means_and_order():
@@ -426,13 +427,34 @@ def test_equal_cost_compares_what_the_cheapest_run_spent():
         run("dear", 3, 0.1, diverged=True),
         *(run("alone", seed, 0.3, curve=silent, reference=True) for seed in (1, 2)),
     ]
-    board = leaderboard(found, {}, "test_accuracy", None, "bytes")
+    board = leaderboard(found, {}, None, "bytes")
     means = {row.algorithm: row.mean for row in board.rows}
     assert means == pytest.approx({"cheap": 0.6, "dear": (0.4 + 0.4 + 0.1) / 3, "alone": 0.3})
     assert [row.rank for row in board.rows] == [1, 2, None]
     assert {row.budget for row in board.rows} == {20.0}
     assert board.at == "bytes"
     assert "at equal bytes" in board.protocol
-    whole = leaderboard([replace(r, curve=()) for r in found], {}, "test_accuracy", None)
+    whole = leaderboard([replace(r, curve=()) for r in found], {}, None)
     assert [row.algorithm for row in whole.rows] == ["dear", "cheap", "alone"]
     assert {row.budget for row in whole.rows} == {None}
+
+
+def test_less_is_better_where_the_metric_says_so():
+    errors = [0.5, 0.6, 0.4, 0.5, 0.5]
+    worse = [e + 0.1 for e in errors]
+    board = board_of(
+        runs("far", worse, metric="mse", dataset="sine"),
+        runs("near", errors, metric="mse", dataset="sine"),
+        runs("a", A),
+    )
+    assert [(row.algorithm, row.rank, row.metric) for row in board.rows] == [
+        ("near", 1, "test_mse"),
+        ("far", 2, "test_mse"),
+        ("a", 1, "test_accuracy"),
+    ]
+    assert board.rows[1].behind == pytest.approx(0.1)
+    assert board.metric == "test_mse, test_accuracy"
+    assert board.direction == "minimize, maximize"
+    shown = render(board, "md")
+    assert "| test mse |" in shown
+    assert "| test accuracy |" in shown

@@ -173,8 +173,8 @@ def gaps(global_, own, coin=None, **given):
     """A run in which clients measure these accuracies, and toss this coin if one is given."""
 
     class Measured(Federation):
-        def accuracy(self, ids, w):
-            super().accuracy(ids, w)
+        def score(self, ids, w):
+            super().score(ids, w)
             of = {True: global_, False: own}
             if not torch.equal(w, w[:1].expand_as(w)):
                 return self.tensor(np.array(own, float)[ids])

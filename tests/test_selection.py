@@ -158,7 +158,7 @@ def test_a_repeated_client_works_and_sends_once(execution):
     assert fed.counters["client_steps"] == 3 * STEPS
     g = fed.gradient(twice, w)
     assert fed.counters["gradient_passes"] == 3
-    accuracy = fed.accuracy(twice, w)
+    accuracy = fed.score(twice, w)
     assert fed.counters["evaluation_passes"] == 3
     assert torch.equal(fed.upload(twice, w), w)
     assert fed.counters["uploaded_bytes"] == 3 * D * 8

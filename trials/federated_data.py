@@ -57,7 +57,7 @@ class FederatedData:
             # Arrays that processes share are read-only, and so is what is done with these tensors.
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             x, y = torch.from_numpy(self.dataset.x), torch.from_numpy(self.dataset.y)
-        return x.to(device, dtype), y.to(device)
+        return x.to(device, dtype), y.to(device, dtype if y.is_floating_point() else y.dtype)
 
     @cached_property
     def fingerprint(self) -> str:

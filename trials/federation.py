@@ -13,6 +13,7 @@ from trials import randomness
 from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
 from trials.models import Model
+from trials.scores import SCORES
 from trials.settings import Settings
 from trials.solver import (
     SGD,
@@ -107,6 +108,7 @@ class Federation:
             settings.execution or ("batched" if batched else "sequential")
         ) == "sequential"
         self._solver = Solver(model, self.x, self.y, self.sequential)
+        self._scores = SCORES[data.dataset.task.metric]
         self.round = 0
         self.counters = dict.fromkeys(COUNTERS, 0)
         self.train_loss = math.nan
@@ -312,35 +314,32 @@ class Federation:
             self.train_loss = float(loss)
         return g[back]
 
-    def accuracy(self, ids: Tensor, w: Tensor) -> Tensor:
-        """Accuracy of w (k, d) on each client's own training data, (k,)."""
+    def score(self, ids: Tensor, w: Tensor) -> Tensor:
+        """The task's metric (accuracy, say) of w (k, d) on each client's own training data, (k,)."""
         once, first, back = _distinct(ids)
         self.counters["evaluation_passes"] += len(once)
-        return self._solver.accuracy(w[first], full_pass(self.data, once))[back]
+        return self._solver.score(w[first], full_pass(self.data, once), self._scores)[back]
 
     def clipped(self, g: Tensor) -> Tensor:
         """Rows g (k, d), none longer than the study's `clip_norm`."""
         return self._rule(0.0).clipped(g)
 
     def evaluate(self, w: Tensor, ids: Array) -> dict[str, Tensor]:
-        """Accuracy, mean loss and (above 5 classes) top-5 accuracy on samples: () for w (d,), (k,)
-        for w (k, d).
-        """
+        """Mean scores of the task and mean loss on samples: () for w (d,), (k,) for w (k, d)."""
         if w.dim() == 2 and self.sequential:
             each = [self.evaluate(row, ids) for row in w]
             return {metric: torch.stack([one[metric] for one in each]) for metric in each[0]}
-        total = torch.zeros(3, *w.shape[:-1], dtype=torch.float64, device=self.device)
-        size = max(1, 2048 // max(1, w.shape[:-1].numel() // 16))
-        for block in torch.from_numpy(ids).to(self.device).split(size):
-            x, y = self.x[block], self.y[block].expand(*w.shape[:-1], -1)
-            logits = self.model.logits(w, x.expand(*w.shape[:-1], *x.shape))
-            best = logits.topk(min(5, logits.shape[-1]), dim=-1).indices == y[..., None]
-            total[0] += best[..., 0].sum(-1)
-            total[1] += self.model.loss(logits, y).sum(-1)
-            total[2] += best.any(-1).sum(-1)
-        accuracy, loss, top5 = total / len(ids)
-        scores = {"accuracy": accuracy, "loss": loss}
-        return {**scores, "top5_accuracy": top5} if self.data.dataset.classes > 5 else scores
+        rows = w.shape[:-1]
+        total: dict[str, Tensor] = {}
+        for block in (
+            torch.from_numpy(ids).to(self.device).split(max(1, 32768 // (rows.numel() + 15)))
+        ):
+            x, y = self.x[block], self.y[block].expand(*rows, -1)
+            outputs = self.model.logits(w, x.expand(*rows, *x.shape))
+            values = {**self._scores(outputs, y), "loss": self.model.loss(outputs, y)}
+            for metric, value in values.items():
+                total[metric] = total.get(metric, 0) + value.sum(-1, dtype=torch.float64)
+        return {metric: value / len(ids) for metric, value in total.items()}
 
     def _train(
         self,

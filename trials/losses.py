@@ -1,10 +1,14 @@
-"""Losses of logits, one value a sample. A new one is a function and an entry of `LOSSES`."""
+"""Losses of a model's outputs, one value a sample. A new one is a function, an entry of `LOSSES`, and
+its name among those of a task.
+"""
 
 from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
+
+from trials.errors import UserError
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """Logits (..., C) and labels (...) -> losses (...)."""
@@ -31,4 +35,34 @@ def two_sided(logits: Tensor, y: Tensor) -> Tensor:
     return cross_entropy(logits, y) - log_rest.masked_fill(label, 0.0).sum(-1)
 
 
-LOSSES: dict[str, Loss] = {"cross_entropy": cross_entropy, "two_sided": two_sided}
+def squared_error(outputs: Tensor, y: Tensor) -> Tensor:
+    """(z - y)^2 of the one output z."""
+    return (outputs[..., 0] - y) ** 2
+
+
+def half_squared_error(outputs: Tensor, y: Tensor) -> Tensor:
+    """(z - y)^2 / 2, whose gradient in z is z - y."""
+    return squared_error(outputs, y) / 2
+
+
+LOSSES: dict[str, Loss] = {
+    "cross_entropy": cross_entropy,
+    "two_sided": two_sided,
+    "squared_error": squared_error,
+    "half_squared_error": half_squared_error,
+}
+OF_METRIC = {
+    "accuracy": ("cross_entropy", "two_sided"),
+    "mse": ("squared_error", "half_squared_error"),
+}
+"""The losses of a task, by the metric it is ranked by; the default first."""
+
+
+def resolve(name: str | None, metric: str) -> Loss:
+    """The loss of a task ranked by `metric`; raises `UserError` when it is not one of that task's."""
+    known = OF_METRIC[metric]
+    if name is not None and name not in known:
+        raise UserError(
+            f"loss {name} does not fit data that are ranked by {metric}; use {' or '.join(known)}"
+        )
+    return LOSSES[name or known[0]]

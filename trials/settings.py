@@ -37,7 +37,9 @@ class Settings(BaseModel):
     clip_norm: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         None, description="longest local step direction, weight decay included, before momentum"
     )
-    loss: Literal["cross_entropy", "two_sided"] = "cross_entropy"
+    loss: Literal["cross_entropy", "two_sided", "squared_error", "half_squared_error"] | None = (
+        Field(None, description="default: cross_entropy, or squared_error of a regression")
+    )
     init: Literal["common", "own", "zeros"] = "common"
     aggregation: Literal["samples", "plain"] = "samples"
     val_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.1

@@ -12,6 +12,7 @@ from torch import Tensor
 from trials import randomness
 from trials.federated_data import FederatedData
 from trials.models import Model
+from trials.scores import Scores
 
 Array = npt.NDArray[Any]
 Direction = Callable[..., Tensor]
@@ -163,15 +164,15 @@ class Solver:
             total += losses.sum()
         return g[back], total / len(w)
 
-    def accuracy(self, w: Tensor, plan: Plan) -> Tensor:
-        """Weighted share of samples that w (k, d) classifies correctly, (k,)."""
+    def score(self, w: Tensor, plan: Plan, scores: Scores) -> Tensor:
+        """Weighted mean over a plan of the first of `scores` at w (k, d), (k,)."""
         order, back = self._order(plan.steps)
         w = w[order]
         found = w.new_zeros(len(w))
         for rows, _, x, y, weight in self._batches(plan, order):
             one = rows.start if self.sequential else rows
-            right = self.model.logits(w[one], x).argmax(-1) == y
-            found[one] += (right * weight).sum(-1)
+            ranked, *_ = scores(self.model.logits(w[one], x), y).values()
+            found[one] += (ranked * weight).sum(-1)
         return found[back]
 
     def _order(self, steps: Array) -> tuple[Tensor, Tensor]:

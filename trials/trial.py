@@ -6,14 +6,13 @@ from typing import Any
 import torch
 from pydantic import BaseModel, ConfigDict
 
-from trials import algorithms, datasets, heterogeneity, models
+from trials import algorithms, datasets, heterogeneity, losses, models
 from trials.algorithm import Algorithm
 from trials.datasets import Dataset
 from trials.engine import Simulation
 from trials.errors import UserError
 from trials.federated_data import FederatedData, deal
 from trials.federation import Federation
-from trials.losses import LOSSES
 from trials.models import Model
 from trials.names import split_top
 from trials.settings import Settings
@@ -101,7 +100,7 @@ def deal_data(spec: TrialSpec, dataset: Dataset) -> FederatedData:
 
 def fit_model(spec: TrialSpec, dataset: Dataset) -> Model:
     """The model of a spec, for the data set's shape; raises `UserError` when it does not fit."""
-    loss = LOSSES[spec.settings.loss]
+    loss = losses.resolve(spec.settings.loss, dataset.task.metric)
     return Model(models.parse(spec.model), dataset.shape, dataset.classes, loss)
 
 

@@ -15,7 +15,7 @@ class SAFLExtended(SAFL):
     """q_k = exp(-gap_k / nu), gap_k = |h(z_bar) - h(z_k)| / (h(z_bar) + h(z_k) + 1e-6); a device
     uploads with probability q_k, and the server averages what it received.
 
-    h is the accuracy on the device's data. nu -> infinity is SAFL. If nobody uploads the server
+    h is the accuracy on the device's data (of a regression, its mean squared error). nu -> infinity is SAFL. If nobody uploads the server
     keeps its model.
 
     Equations: SAFL Algorithm 2, (24)-(26).
@@ -44,7 +44,7 @@ class SAFLExtended(SAFL):
         """(24), (25): whether each client uploads, (k,) on the CPU."""
         if fed.round == 1:
             return torch.ones(len(ids), dtype=torch.bool)
-        server = fed.accuracy(ids, state["w"].expand_as(local))
-        own = fed.accuracy(ids, local)
+        server = fed.score(ids, state["w"].expand_as(local))
+        own = fed.score(ids, local)
         gap = (server - own).abs() / (server + own + 1e-6)
         return (fed.uniform("coin", ids, 1)[:, 0] < (-gap / self.nu).exp()).cpu()
