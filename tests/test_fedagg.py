@@ -1,169 +1,39 @@
-"""FedAgg, computable and as printed: equations in NumPy, limits, the zero fixed point, costs.
-
-algorithms.md 4.1, 4.2; settings.md 2, 2.1. L is the number of local epochs, l = 0..L-1 an epoch and
-k = 1..L its end.
-"""
-
-from functools import cache
-from itertools import pairwise
+"""FedAgg in the computable reading: equations in NumPy, limits, costs."""
 
 import numpy as np
 import pytest
 import torch
-from helpers import dealt, finish, rounds, same, settings, simulation, state
+from fedagg_oracle import (
+    PARTS,
+    PER_EPOCH,
+    L,
+    N,
+    apart,
+    directed,
+    executed,
+    fedagg,
+    first,
+    follows,
+    multiset,
+    rates_of,
+    run_of,
+    scaled,
+    spent,
+    three,
+)
+from helpers import dealt, finish, rounds, same, state
 from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from oracle import EXECUTIONS, LR, SEED, D, clients, gradient, initial, selected, shares
+from oracle import LR, D, gradient, initial, shares
 
 from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
 from trials.federated_data import FederatedData
 from trials.federation import Federation
-from trials.randomness import uniform
 from trials.settings import Settings
-from trials.solver import minibatches
 from trials.trial import refuse
-
-SIZES, L, BATCH = [5, 9, 3, 7, 6], 3, 4
-N = len(SIZES)
-DATA = dealt(SIZES)
-PARTS = list(clients(DATA))
-PER_EPOCH = np.array([2, 3, 1, 2, 2])
-"""Minibatches of at most 4 in a pass."""
-executed = pytest.mark.parametrize("execution", EXECUTIONS)
-scaled = pytest.mark.parametrize("scaling", ["cosine", "raw"])
-directed = pytest.mark.parametrize("local_direction", ["own", "mean"])
-
-
-def three(t):
-    return selected(t, N, 3)
-
-
-def multiset(t):
-    return np.sort((N * uniform("select", SEED, t, np.arange(3))).astype(int))
-
-
-@cache
-def epochs_of(t, k):
-    """Client k's minibatches in round t, by epoch."""
-    steps = L * PER_EPOCH[k]
-    plan = minibatches(DATA, np.array([k]), np.array([steps]), BATCH, (SEED, t))
-    taken = [plan.samples[0, j][plan.weight[0, j] > 0] for j in range(steps)]
-    batches = [(DATA.dataset.x[b].astype(float), DATA.dataset.y[b]) for b in taken]
-    return [batches[l * PER_EPOCH[k] : (l + 1) * PER_EPOCH[k]] for l in range(L)]
-
-
-def path_of(w, epochs, rates, momentum=0.0, decay=0.0):
-    """w_{i,0}, ..., w_{i,L} of SGD with a rate for each epoch."""
-    path, v = [w], 0.0
-    for batches, rate in zip(epochs, rates, strict=True):
-        for batch in batches:
-            v = momentum * v + gradient(w, *batch) + decay * w
-            w = w - rate * v
-        path.append(w)
-    return path
-
-
-def rates_of(paths, phi1, phi2, alpha, scaling, lr, eta_max):
-    """eta_{i,l} of each client before and after the clip, by loops over l and k > l."""
-    c = (1 - alpha) / alpha
-    free = np.zeros((len(paths), len(phi1)))
-    for i, path in enumerate(paths):
-        for l in range(len(phi1)):
-            v = sum(path[k] - phi2[k] for k in range(l + 1, len(phi1) + 1))
-            product = phi1[l] @ v
-            if scaling == "raw":
-                free[i, l] = lr + c * product
-            else:
-                size1, size2 = np.linalg.norm(phi1[l]), np.linalg.norm(v)
-                noise = size1 < 1e-12 or size2 < 1e-12
-                free[i, l] = lr * (1 + c * (0 if noise else product / size1 / size2))
-    return free, np.minimum(np.maximum(free, 0), eta_max * lr)
-
-
-def fedagg(
-    choose=three,
-    alpha=0.1,
-    scaling="cosine",
-    local_direction="own",
-    sweeps=1,
-    eta_max=10.0,
-    aggregation="samples",
-    lr_decay=1.0,
-    momentum=0.0,
-    decay=0.0,
-    met=None,
-):
-    """Algorithms.md 4.2; `met` collects the rates before and after the clip."""
-    w, t = initial(), 0
-    while True:
-        t += 1
-        lr, ids = LR * lr_decay ** (t - 1), choose(t)
-        work = [epochs_of(t, k) for k in ids]
-        paths = [path_of(w, epochs, [lr] * L, momentum, decay) for epochs in work]
-        for _ in range(sweeps):
-            phi1 = [
-                np.mean(
-                    [
-                        gradient(p[l], *PARTS[k]) + decay * p[l]
-                        for p, k in zip(paths, ids, strict=True)
-                    ],
-                    0,
-                )
-                for l in range(L)
-            ]
-            phi2 = np.mean(paths, 0)
-            free, eta = rates_of(paths, phi1, phi2, alpha, scaling, lr, eta_max)
-            if met is not None:
-                met.append((free, eta))
-            if local_direction == "own":
-                paths = [
-                    path_of(w, epochs, rates, momentum, decay)
-                    for epochs, rates in zip(work, eta, strict=True)
-                ]
-            else:
-                for i, k in enumerate(ids):
-                    paths[i] = [w]
-                    for l in range(L):
-                        paths[i].append(paths[i][l] - PER_EPOCH[k] * eta[i, l] * phi1[l])
-        w = sum(p * path[L] for p, path in zip(shares(PARTS, ids, aggregation), paths, strict=True))
-        yield w
-
-
-def first(oracle, count=5):
-    return [next(oracle) for _ in range(count)]
-
-
-def apart(a, b):
-    return np.abs(np.array(a) - np.array(b)).max()
-
-
-def run_of(name="fedagg", data=DATA, count=3, federation=Federation, **given):
-    """A simulation with `given` hyperparameters and settings, at round 0."""
-    own = set(given) & set(ALGORITHMS[name].__dataclass_fields__)
-    params = {"lr": LR, **{field: given.pop(field) for field in own}}
-    base = {"batch_size": BATCH, "local_epochs": L, "local_steps": None}
-    common = settings(participation=count / data.clients, **{**base, **given})
-    return simulation(ALGORITHMS[name](**params), data, common, seed=SEED, federation=federation)
-
-
-def follows(run, oracle, least=1e-4):
-    """Assert that the server's weights are the oracle's after each round, and move."""
-    before = run.state["w"].numpy().copy()
-    for found, expected in zip(rounds(run), oracle, strict=False):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
-        assert np.abs(found - before).max() > least
-        before = found
-    assert run.finished
-
-
-def spent(run, key):
-    return np.diff([entry[key] for entry in run.history]).tolist()
-
-
-# The computable reading
 
 
 @executed
@@ -438,222 +308,3 @@ def test_what_it_refuses(name):
     ]:
         with pytest.raises(UserError):
             refuse(name, cls, Settings(**common), level)
-
-
-# The printed procedure
-
-
-def by_matrix(w, phi1, phi2, alpha):
-    """(I + c A) eta = c b with sums written out over k > max(l, r)."""
-    c, n = (1 - alpha) / alpha, len(phi1)
-    A, b = np.zeros((n, n)), np.zeros(n)
-    for l in range(n):
-        for k in range(l + 1, n + 1):
-            b[l] += phi1[l] @ (w - phi2[k])
-            for r in range(k):
-                A[l, r] += phi1[l] @ phi1[r]
-    return np.linalg.solve(np.eye(n) + c * A, c * b)
-
-
-def backward(w, phi1, phi2, alpha):
-    """The same for l = L-1..0: each eta_r, r >= l, as a_r + B_r . w_l, in terms of where l begins."""
-    c, n = (1 - alpha) / alpha, len(phi1)
-    a, B = np.zeros(n), np.zeros((n, len(w)))
-    for l in reversed(range(n)):
-        later = range(l + 1, n)
-        weight = {r: (n - r) * (phi1[l] @ phi1[r]) for r in later}
-        own = 1 + c * (n - l) * (phi1[l] @ phi1[l])
-        own -= c * sum(weight[r] * (B[r] @ phi1[l]) for r in later)
-        constant = -sum(weight[r] * a[r] for r in later)
-        constant -= sum(phi1[l] @ phi2[k] for k in range(l + 1, n + 1))
-        slope = (n - l) * phi1[l] - sum(weight[r] * B[r] for r in later)
-        a[l], B[l] = c * constant / own, c * slope / own
-        for r in later:
-            a[r] -= B[r] @ phi1[l] * a[l]
-            B[r] -= B[r] @ phi1[l] * B[l]
-    return a + B @ w
-
-
-def objective(eta, w, phi1, phi2, alpha):
-    """Alpha |eta|^2 + (1 - alpha) sum_k |w_k - phi2_k|^2 along w_{l+1} = w_l - eta_l phi1_l."""
-    path = w - np.cumsum(eta[:, None] * phi1, 0)
-    return alpha * eta @ eta + (1 - alpha) * ((path - phi2[1:]) ** 2).sum()
-
-
-FIELDS = st.tuples(st.integers(1, 4), st.integers(1, 4)).flatmap(
-    lambda s: st.tuples(
-        arrays(float, (s[1],), elements=st.integers(-9, 9).map(lambda v: v / 3)),
-        arrays(float, s, elements=st.integers(-9, 9).map(lambda v: v / 3)),
-        arrays(float, (s[0] + 1, s[1]), elements=st.integers(-9, 9).map(lambda v: v / 3)),
-    )
-)
-
-
-@given(FIELDS, st.sampled_from([0.05, 0.1, 0.5, 0.9, 1.0]))
-def test_both_solutions_minimise_what_theorem_1_minimises(fields, alpha):
-    eta = by_matrix(*fields, alpha)
-    np.testing.assert_allclose(backward(*fields, alpha), eta, rtol=1e-6, atol=1e-8)
-    w, phi1, phi2 = fields
-    path = np.concatenate([w[None], w - np.cumsum(eta[:, None] * phi1, 0)])
-    c = (1 - alpha) / alpha
-    for l in range(len(eta)):
-        assert eta[l] == pytest.approx(c * phi1[l] @ (path - phi2)[l + 1 :].sum(0), abs=1e-8)
-    least = objective(eta, *fields, alpha)
-    for step in 1e-3 * np.concatenate([np.eye(len(eta)), -np.eye(len(eta))]):
-        assert objective(eta + step, *fields, alpha) > least
-
-
-def literal(choose=three, alpha=0.1, tolerance=0.0, max_sweeps=3, epochs=L, decay=0.0, met=None):
-    """4.1; `met` collects the rates of each round and the number of sweeps."""
-
-    def slope(k, v):
-        return gradient(v, *PARTS[k]) + decay * v
-
-    def descend(k, rates):
-        path = [w]
-        for eta in rates:
-            path.append(path[-1] - eta * slope(k, path[-1]))
-        return path
-
-    def fields(ids, paths):
-        phi1 = [
-            np.mean([slope(k, p[l]) for k, p in zip(ids, paths, strict=True)], 0)
-            for l in range(epochs)
-        ]
-        return np.array(phi1), np.mean(paths, 0)
-
-    w, t = initial(), 0
-    while True:
-        t += 1
-        ids, sweeps = choose(t), 0
-        phi1, phi2 = fields(ids, [descend(k, [LR] * epochs) for k in ids])
-        while sweeps < max_sweeps:
-            sweeps += 1
-            eta = backward(w, phi1, phi2, alpha)
-            common = np.concatenate([w[None], w - np.cumsum(eta[:, None] * phi1, 0)])
-            new1, new2 = fields(ids, [common] * len(ids))
-            change1, change2 = np.linalg.norm(new1 - phi1), np.linalg.norm(new2 - phi2)
-            phi1, phi2 = new1, new2
-            if change1 < tolerance and change2 < tolerance:
-                break
-        eta = by_matrix(w, phi1, phi2, alpha)
-        if met is not None:
-            met.append((eta, sweeps))
-        p = shares(PARTS, ids)
-        w = sum(p_k * descend(k, eta)[-1] for p_k, k in zip(p, ids, strict=True))
-        yield w
-
-
-@executed
-@pytest.mark.parametrize("epochs", [1, 3, 4])
-@pytest.mark.parametrize("max_sweeps", [1, 4])
-def test_literal(max_sweeps, epochs, execution):
-    rule = {"max_sweeps": max_sweeps, "tolerance": 0.0}
-    run = run_of("fedagg_literal", execution=execution, local_epochs=epochs, **rule)
-    follows(run, literal(epochs=epochs, **rule), least=1e-6)
-
-
-@pytest.mark.parametrize("alpha", [0.05, 0.5])
-def test_literal_with_weight_decay_and_another_alpha(alpha):
-    rule = {"alpha": alpha, "max_sweeps": 2, "tolerance": 0.0}
-    run = run_of("fedagg_literal", weight_decay=0.1, **rule)
-    follows(run, literal(decay=0.1, **rule))
-
-
-def test_literal_counts_repeated_clients():
-    rule = {"max_sweeps": 2, "tolerance": 0.0}
-    run = run_of("fedagg_literal", selection="with_replacement", **rule)
-    follows(run, literal(multiset, **rule))
-
-
-def sweeps_of(run, count=3, epochs=L):
-    """From 1 + 2 L (sweeps + 1) models a client and round."""
-    models = np.array(spent(run, "uploaded_bytes")) / (8 * count * D)
-    return ((models - 1) / (2 * epochs) - 1).tolist()
-
-
-def test_the_tolerance_stops_the_sweeps():
-    met, rule = [], {"tolerance": 0.05, "max_sweeps": 200}
-    first(literal(met=met, **rule))
-    assert all(1 < sweeps < 200 for _, sweeps in met)
-    assert all(np.abs(eta).max() > 1e-3 for eta, _ in met)
-    run = run_of("fedagg_literal", **rule)
-    follows(run, literal(**rule))
-    assert sweeps_of(run) == [sweeps for _, sweeps in met]
-
-
-def test_both_changes_must_be_small():
-    """Of gradients and models the later to settle decides, as it does in the oracle."""
-    runs = {}
-    for tolerance in (0.3, 0.1, 0.03, 0.01):
-        met = []
-        first(literal(met=met, tolerance=tolerance, max_sweeps=200))
-        run = finish(run_of("fedagg_literal", tolerance=tolerance, max_sweeps=200))
-        runs[tolerance] = sweeps_of(run)
-        assert runs[tolerance] == [sweeps for _, sweeps in met]
-    assert all(a[0] <= b[0] for a, b in pairwise(runs.values()))
-    assert runs[0.3][0] < runs[0.01][0]
-
-
-def test_the_fixed_point_is_rate_zero():
-    """After many sweeps nothing moves; after few the server does."""
-    met = {}
-    for max_sweeps in (2, 20, 250):
-        met[max_sweeps] = []
-        first(literal(met=met[max_sweeps], max_sweeps=max_sweeps), 1)
-    largest = [np.abs(eta).max() for ((eta, _),) in met.values()]
-    assert largest[0] > 0.05
-    assert largest[0] > largest[1] > 1e3 * largest[2]
-    assert largest[2] < 1e-6
-    moved = {}
-    for max_sweeps in (2, 250):
-        run = run_of("fedagg_literal", tolerance=0.0, max_sweeps=max_sweeps, rounds=1)
-        before = run.state["w"].numpy().copy()
-        moved[max_sweeps] = np.abs(next(rounds(run)) - before).max()
-        assert sweeps_of(run) == [max_sweeps]
-    assert moved[2] > 1e-2
-    assert moved[250] < 1e-6
-
-
-def test_the_rate_of_one_epoch_shrinks_with_each_sweep():
-    """L = 1: w - phi2_1 = eta phi1, so that each sweep multiplies eta by c|phi1|^2 / (1 + c|phi1|^2)
-    and phi1 = mean g stays; it starts with phi2_1 = w - lr phi1.
-    """
-    w, c = initial(), 9.0
-    g = np.mean([gradient(w, *part) for part in PARTS], 0)
-    ratio = c * (g @ g) / (1 + c * (g @ g))
-    p = shares(PARTS, range(N))
-    mean = sum(p_k * gradient(w, *part) for p_k, part in zip(p, PARTS, strict=True))
-    for max_sweeps in (1, 2, 7):
-        rule = {"alpha": 0.1, "tolerance": 0.0, "max_sweeps": max_sweeps, "local_epochs": 1}
-        found = next(rounds(run_of("fedagg_literal", count=N, **rule)))
-        eta = LR * ratio ** (max_sweeps + 1)
-        np.testing.assert_allclose(found, w - eta * mean, rtol=0, atol=1e-12)
-
-
-def test_alpha_1_forbids_any_step():
-    """c = 0: the rates are 0 at once."""
-    run = run_of("fedagg_literal", alpha=1.0, max_sweeps=1)
-    before = run.state["w"].numpy().copy()
-    for w in rounds(run):
-        np.testing.assert_allclose(w, before, rtol=0, atol=1e-15)
-
-
-@pytest.mark.parametrize(("dtype", "size"), [("float64", 8), ("float32", 4)])
-@pytest.mark.parametrize("sweeps", [1, 3])
-def test_what_the_printed_procedure_costs(sweeps, dtype, size):
-    """The starting values and each sweep: L gradients and L points up, their means down.
-
-    Full gradients only: L for the starting values, L a sweep, L in training, and no minibatch; the
-    gradients of the starting values may be taken once more where their means are formed.
-    """
-    given = {"tolerance": 0.0, "max_sweeps": sweeps, "dtype": dtype}
-    run = finish(run_of("fedagg_literal", **given))
-    assert spent(run, "uploaded_bytes") == [size * 3 * (1 + 2 * L * (sweeps + 1)) * D] * 5
-    assert spent(run, "downloaded_bytes") == [size * 3 * (1 + 2 * L * (sweeps + 1)) * D] * 5
-    passes = spent(run, "gradient_passes")
-    assert len(set(passes)) == 1
-    assert 3 * L * (sweeps + 2) <= passes[0] <= 3 * L * (sweeps + 3)
-    assert spent(run, "client_steps") == [0] * 5
-    assert spent(run, "evaluation_passes") == [0] * 5
-    assert spent(run, "clients_uploaded") == [3] * 5
