@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from suite import cli_tuned
+from suite import cli_data, cli_tuned
 from suite.console import RUNS, DataRoot, Json, Storage, Tracking, emit, say
 from trials.errors import UserError
 
@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 bench_app = typer.Typer(no_args_is_help=True, help="Measure what the suite costs on this machine.")
 app.add_typer(cli_tuned.app, name="tuned")
+app.add_typer(cli_data.app, name="data")
 app.add_typer(bench_app, name="bench")
 
 

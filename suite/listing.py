@@ -10,6 +10,7 @@ from suite.spaces import published
 from suite.study import study_names
 from trials import algorithms, names
 from trials.datasets import DATASETS, PATHS
+from trials.datasets.own import Function
 from trials.errors import unknown
 from trials.heterogeneity import MODIFIERS, PARTITIONS
 from trials.models import MODELS
@@ -61,7 +62,8 @@ def _algorithms() -> list[dict[str, Any]]:
 
 def _datasets() -> list[dict[str, Any]]:
     found = [{"name": names.usage(n, cls), "summary": cls.summary} for n, cls in DATASETS.items()]
-    return found + [{"name": f"{n}:PATH", "summary": cls.summary} for n, cls in PATHS.items()]
+    found += [{"name": f"{n}:PATH", "summary": cls.summary} for n, cls in PATHS.items()]
+    return [*found, {"name": "module:function", "summary": Function.summary}]
 
 
 def _models() -> list[dict[str, Any]]:

@@ -283,7 +283,7 @@ def make_cells(study: Study, source: str) -> list[Cell]:
             continue
         dataset, model = datasets.canonical(dataset), models.canonical(model)
         known = tuple(p for p in published(name) if p.matches(dataset, model))
-        task = Dataset.task
+        task = datasets.parse(dataset).task
         cells.append(
             Cell(
                 name,

@@ -132,7 +132,7 @@ class Algorithm:
     """Shown beside the others but not ranked: it has what they have not (all data, all devices)."""
     refuses: ClassVar[Mapping[str, str]] = {}
     """Common settings it cannot honour -> why: `setting=value`, `setting` (any value but the
-    default), or `system` (a heterogeneity level with `+system(...)`).
+    default), or `system` (a heterogeneity level with `+system(...)` or `+delay(...)`).
     """
 
     lr: float = real(0.1, low=1e-3, high=1.0, log=True)

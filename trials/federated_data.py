@@ -26,7 +26,8 @@ class FederatedData:
     """A data set and who holds what. All ids index `dataset.x`.
 
     `train` lists the training ids client after client; client k's are
-    `train[offsets[k]:offsets[k + 1]]`. `val` and `test` are pooled.
+    `train[offsets[k]:offsets[k + 1]]`. An id may be there more than once where clients share
+    samples. `val` and `test` are pooled. No id is in two of the three.
     """
 
     dataset: Dataset
@@ -86,10 +87,11 @@ def deal(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings) -> 
     rng = randomness.generator("validation", settings.data_seed)
     order = rng.permutation(ids)
     owner = np.zeros(len(ids), int) if dataset.client is None else dataset.client[order]
-    validation = np.zeros(len(order), bool)
-    for k in np.unique(owner):
-        mine = np.flatnonzero(owner == k)
-        validation[mine[: int(len(mine) * settings.val_fraction)]] = True
+    _, k, owned = np.unique(owner, return_inverse=True, return_counts=True)
+    starts = np.cumsum(owned) - owned
+    nth = np.empty(len(order), int)  # of its owner's samples
+    nth[np.argsort(k, kind="stable")] = np.arange(len(order)) - np.repeat(starts, owned)
+    validation = nth < (owned * settings.val_fraction).astype(int)[k]
     val, train = np.sort(order[validation]), np.sort(order[~validation])
     owners = None if dataset.client is None else dataset.client[train]
     natural = None if owners is None else len(np.unique(owners))

@@ -100,19 +100,19 @@ class Federation:
         device: torch.device,
     ) -> None:
         self.data, self.model, self.settings, self.seed = data, model, settings, seed
-        self._system = heterogeneity.system
+        self._level = heterogeneity
         self.device, self.dtype = device, getattr(torch, settings.dtype)
         self.x, self.y = data.tensors(device, self.dtype)
         batched = device.type != "cpu" or model.architecture.batched_on_cpu
-        self.sequential = (
-            settings.execution or ("batched" if batched else "sequential")
-        ) == "sequential"
+        execution = settings.execution or ("batched" if batched else "sequential")
+        self.sequential = execution == "sequential" or not model.architecture.batchable
         self._solver = Solver(model, self.x, self.y, self.sequential)
         self._scores = SCORES[data.dataset.task.metric]
         self.round = 0
         self.counters = dict.fromkeys(COUNTERS, 0)
         self.train_loss = math.nan
         self._uploaded: set[int] = set()
+        self._absent: set[int] = set()
 
     @property
     def n(self) -> int:
@@ -134,6 +134,7 @@ class Federation:
         self.round = round_index
         self.train_loss = math.nan
         self._uploaded = set()
+        self._absent = set()
 
     # Who
 
@@ -142,25 +143,37 @@ class Federation:
 
         Of n uniform numbers, one a client: the K = participation n smallest (without replacement),
         or those below `participation`, at least one (independent). With replacement: K draws, ids
-        may repeat. Another `stream` gives another set.
+        may repeat. Another `stream` gives another set. Under `+dropout(rate)` some of them do not
+        answer and are left out, at least one stays: nothing is sent to them and they do nothing.
         """
         s = self.settings
         if s.selection == "with_replacement":
             return self.draw(torch.ones(self.n, dtype=torch.float64), stream)
         u = randomness.uniform(stream, self.seed, self.round, np.arange(self.n))
         k = self._count if s.selection == "without_replacement" else (u < s.participation).sum()
-        return torch.from_numpy(np.sort(np.argsort(u, kind="stable")[: max(1, k)]))
+        return self._answering(np.sort(np.argsort(u, kind="stable")[: max(1, k)]))
 
     def draw(self, p: Tensor, stream: str = "select") -> Tensor:
         """K draws with replacement with probabilities proportional to p (n,); ascending ids (K,).
 
         The round's uniform numbers are mapped through the cumulative p; p = 0 everywhere is uniform.
+        Under `+dropout(rate)` as in `select`.
         """
         share = p.double().cpu().numpy()
         cumulative = np.cumsum(share if share.any() else np.ones_like(share))
         u = randomness.uniform(stream, self.seed, self.round, np.arange(self._count))
         ids = np.searchsorted(cumulative / cumulative[-1], u, side="right")
-        return torch.from_numpy(np.sort(np.minimum(ids, self.n - 1)))
+        return self._answering(np.sort(np.minimum(ids, self.n - 1)))
+
+    @property
+    def absent(self) -> Tensor:
+        """Ids of the clients that were selected in this round but do not answer."""
+        return torch.tensor(sorted(self._absent), dtype=torch.int64)
+
+    def _answering(self, ids: Array) -> Tensor:
+        there = self._level.answering(ids, self.round, self.seed)
+        self._absent.update(np.setdiff1d(ids, there).tolist())
+        return torch.from_numpy(there)
 
     @property
     def _count(self) -> int:
@@ -212,7 +225,7 @@ class Federation:
 
     def broadcast(self, ids: Tensor, message: Tensor) -> Tensor:
         """Send one message (d,) to clients `ids`: what they received, (k, d)."""
-        receivers = len(np.unique(ids))
+        receivers = len(_distinct(ids)[0])
         self.counters["downloaded_bytes"] += receivers * message.numel() * message.element_size()
         return message.expand(len(ids), *message.shape)
 
@@ -398,11 +411,11 @@ class Federation:
         return steps_per_epoch(self.data.sizes[ids], self.settings.batch_size)
 
     def _steps(self, ids: Array, round_index: int) -> Array:
-        if self._system is not None:
-            return self._system.draw(ids, round_index, self.seed)
+        per_epoch = self._per_epoch(ids)
+        asked = self.settings.local_epochs * per_epoch
         if self.settings.local_steps is not None:
-            return np.full(len(ids), self.settings.local_steps)
-        return self.settings.local_epochs * self._per_epoch(ids)
+            asked = np.full(len(ids), self.settings.local_steps)
+        return self._level.local_steps(asked, per_epoch, ids, round_index, self.seed)
 
     def _of_steps(self, lr: Tensor, ids: Array, steps: int) -> Tensor:
         """Rates of clients (k,), or of their epochs (k, epochs), for each step: (k, steps)."""
@@ -417,7 +430,8 @@ class Federation:
 
 def _distinct(ids: Tensor) -> tuple[Array, Tensor | slice, Tensor | slice]:
     """Each id once, where it first stands, and how to come back to all of `ids`."""
-    once, first, back = np.unique(ids.numpy(), return_index=True, return_inverse=True)
-    if len(once) == len(ids):
-        return ids.numpy(), slice(None), slice(None)
+    array = ids.numpy()
+    if (array[1:] > array[:-1]).all():
+        return array, slice(None), slice(None)
+    once, first, back = np.unique(array, return_index=True, return_inverse=True)
     return once, torch.from_numpy(first), torch.from_numpy(back)

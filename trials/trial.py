@@ -14,7 +14,6 @@ from trials.errors import UserError
 from trials.federated_data import FederatedData, deal
 from trials.federation import Federation
 from trials.models import Model
-from trials.names import split_top
 from trials.settings import Settings
 
 
@@ -45,7 +44,7 @@ class TrialSpec(BaseModel):
     @property
     def data_key(self) -> str:
         """What identifies the data set dealt to clients."""
-        level = split_top(self.heterogeneity, "+")[0]
+        level = heterogeneity.parse(self.heterogeneity).dealing
         s = self.settings
         return f"{self.dataset_key}|{level}|{s.val_fraction}|{s.partition_seed}"
 
@@ -77,8 +76,8 @@ def canonical(
 
 def refuse(name: str, cls: type[Algorithm], settings: Settings, level: str = "iid") -> None:
     """Raise `UserError` when an algorithm cannot honour one of the settings, or the level."""
-    system = heterogeneity.parse(level).system
-    given = {"system": f"{level}, because of +system"} if system is not None else {}
+    uneven = heterogeneity.parse(level).changes_work
+    given = {"system": f"{level}, where devices do unequal work"} if uneven else {}
     for key, value in settings.model_dump().items():
         given[f"{key}={value}"] = f"{key}={value}"
         if value != Settings.model_fields[key].default:

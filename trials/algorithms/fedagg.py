@@ -40,7 +40,7 @@ class FedAgg(FedAvg):
     refuses = {
         "init=own": "step sizes compare clients that start from one common model w",
         "local_steps": "step sizes belong to whole local epochs",
-        "system": "step sizes belong to whole local epochs, and a device may stop within one",
+        "system": "step sizes belong to L whole local epochs, and all devices take all of them",
     }
 
     alpha: float = real(0.1, low=0.01, high=1.0, log=True)

@@ -37,7 +37,7 @@ class FedAggLiteral(FedAvg):
     refuses = {
         "init=own": "the mean fields belong to one common model w",
         "local_steps": "step sizes belong to whole local epochs",
-        "system": "step sizes belong to whole local epochs, and a device may stop within one",
+        "system": "step sizes belong to L whole local epochs, and all devices take all of them",
         "momentum": "Algorithm 2 takes plain steps along full gradients",
     }
 

@@ -35,7 +35,9 @@ class FedUmf(FedAvg):
     alpha: float = real(1.0, low=0.05, high=1.0)
 
     def init(self, fed: Federation) -> State:
-        """The base's, and of the round before: what was sent, the rate, who was selected (n,)."""
+        """The base's, and of the round before: what was sent, the rate, who was selected (n,),
+        answering or not.
+        """
         state = super().init(fed)
         return {
             **state,
@@ -48,7 +50,7 @@ class FedUmf(FedAvg):
         """theta, with the last update of those who were not selected before."""
         theta, *_ = [fed.broadcast(fed.everyone, state[name]) for name in self.sent]
         idle = torch.ones(fed.n, dtype=torch.bool)
-        idle[ids] = False
+        idle[ids] = idle[fed.absent] = False
         fed.deferred(idle.nonzero()[:, 0])
         start = theta[ids]
         fused = ~state["past_selected"].cpu()[ids]
@@ -70,7 +72,7 @@ class FedUmf(FedAvg):
     ) -> State:
         """The base's; this round becomes the one before."""
         selected = torch.zeros(fed.n, dtype=torch.bool)
-        selected[ids] = True
+        selected[ids] = selected[fed.absent] = True
         return {
             **super().aggregate(state, ids, start, local, fed),
             **{f"past_{name}": state[name] for name in self.sent},

@@ -1,0 +1,115 @@
+"""A picture of who holds what: clients' sizes over a heat map of clients x labels, as PNG or HTML."""
+
+import io
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+Array = npt.NDArray[Any]
+HELD = LinearSegmentedColormap.from_list("held", mpl.colormaps["Blues"](np.linspace(0.15, 1, 256)))
+"""Blues without the palest, which cannot be told from white."""
+
+
+def figure(counts: Array, labels: Sequence[str], title: str) -> Figure:
+    """`counts` (n, C): training samples of each client and label.
+
+    Colour is the share of a client's own samples, so that small clients are seen as well, white is
+    none; how many samples they are stands above.
+    """
+    clients, classes = counts.shape
+    sizes = counts.sum(1)
+    height = float(np.clip(0.22 * classes, 2.0, 9.0))
+    fig = Figure(figsize=(10, height + 2.2), layout="constrained")
+    above, below = fig.subplots(2, 1, sharex=True, height_ratios=[1.2, height])
+    width = 0.9 if clients <= 100 else 1.0  # gaps finer than a pixel only blur
+    above.bar(np.arange(clients), sizes, width=width, color="#4878a8", linewidth=0)
+    above.set_ylabel("samples")
+    above.set_title(title, fontsize=11)
+    above.spines[["top", "right"]].set_visible(False)
+    share = np.ma.masked_equal(counts / sizes[:, None], 0).T
+    image = below.imshow(share, aspect="auto", cmap=HELD, vmin=0, interpolation="none")
+    below.set_xlabel("client")
+    below.set_ylabel("label")
+    below.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+    shown = np.arange(0, classes, -(-classes // 40))
+    below.set_yticks(shown, [labels[i] for i in shown], fontsize=8)
+    fig.colorbar(image, ax=below, label="share of the client's samples", pad=0.01, fraction=0.03)
+    return fig
+
+
+def png(fig: Figure) -> bytes:
+    """The figure as PNG."""
+    out = io.BytesIO()
+    fig.savefig(out, format="png", dpi=150)
+    return out.getvalue()
+
+
+def html(
+    fig: Figure,
+    title: str,
+    facts: Mapping[str, Any],
+    summaries: Mapping[str, Mapping[str, float]],
+    per_client: Mapping[str, Array],
+    counts: Array,
+    labels: Sequence[str],
+) -> str:
+    """One self-contained page: the figure, a summary, and a table with a row for each client."""
+    columns = list(next(iter(summaries.values())))
+    summary = [[name, *(row[c] for c in columns)] for name, row in summaries.items()]
+    clients = [
+        [k, *(values[k] for values in per_client.values()), *counts[k]] for k in range(len(counts))
+    ]
+    return "\n".join(
+        [
+            '<!doctype html><html lang="en"><meta charset="utf-8">',
+            f"<title>{escape(title)}</title>",
+            f"<style>{STYLE}</style>",
+            f"<h1>{escape(title)}</h1>",
+            "<p>" + " · ".join(f"{escape(k)} {escape(str(v))}" for k, v in facts.items()) + "</p>",
+            _svg(fig),
+            _table(["per client", *columns], summary),
+            "<details><summary>Every client: samples of each label</summary>",
+            _table(["client", *per_client, *labels], clients),
+            "</details></html>",
+            "",
+        ]
+    )
+
+
+STYLE = (
+    "body{font:14px system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em}"
+    "h1{font-size:1.3em}svg{width:100%;height:auto}table{border-collapse:collapse;margin:1em 0}"
+    "td,th{padding:.2em .7em;text-align:right;border-bottom:1px solid #ddd}"
+    "td:first-child,th:first-child{text-align:left}details{overflow-x:auto}"
+)
+
+
+def _svg(fig: Figure) -> str:
+    """The figure as an inline element; the same bytes for the same figure."""
+    out = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": "suite"}):
+        fig.savefig(out, format="svg", metadata={"Date": None})
+    text = out.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    lines = ["<tr>" + "".join(f"<th>{escape(str(cell))}</th>" for cell in head) + "</tr>"]
+    lines += [
+        "<tr>" + "".join(f"<td>{number(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    ]
+    return "<table>" + "\n".join(lines) + "</table>"
+
+
+def number(value: Any) -> str:
+    """Whole numbers as they are, others to three decimals, text as text."""
+    if isinstance(value, str):
+        return escape(value)
+    return f"{value:.0f}" if value == int(value) else f"{value:.3f}"

@@ -1,0 +1,174 @@
+"""What a data set looks like once a heterogeneity level has dealt it, and which data files are there."""
+
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, fields
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import wasserstein_distance
+
+from trials import datasets, heterogeneity
+from trials.datasets import DATASETS, Dataset
+from trials.errors import UserError
+from trials.federated_data import FederatedData, deal
+from trials.settings import Settings
+
+Array = npt.NDArray[Any]
+BINS = 10
+"""A regression's targets are shown as labels: so many intervals of equal width."""
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """A dealt data set: n clients, C labels (or intervals of a regression's targets)."""
+
+    dataset: str
+    heterogeneity: str
+    seed: int
+    data: FederatedData
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """Names of the labels, (C,)."""
+        return _labels(self.data.dataset)[1]
+
+    @cached_property
+    def counts(self) -> Array:
+        """Training samples of each client and label, (n, C)."""
+        index, labels = _labels(self.data.dataset)
+        cells = self._client * len(labels) + index[self.data.train]
+        found = np.bincount(cells, minlength=self.data.clients * len(labels))
+        return found.reshape(self.data.clients, len(labels))
+
+    @cached_property
+    def wasserstein(self) -> Array:
+        """Distance (n,) of each client's label distribution to that of all clients together
+        (FedAgg, Fig. 2c). Reading: labels are points on the line, one apart; targets where they are.
+        """
+        y = self.data.dataset.y[self.data.train]
+        values, counts = np.unique(y, return_counts=True)
+        parts = np.split(y, self.data.offsets[1:-1])
+        return np.array([wasserstein_distance(part, values, None, counts) for part in parts])
+
+    @property
+    def per_client(self) -> dict[str, Array]:
+        """What is said of each client, (n,), by name."""
+        return {
+            "samples": self.data.sizes,
+            "labels": (self.counts > 0).sum(1),
+            "wasserstein": self.wasserstein,
+        }
+
+    @property
+    def summaries(self) -> dict[str, dict[str, float]]:
+        """Minimum, median, mean and maximum over clients of each of them."""
+        return {
+            name: {
+                "min": float(values.min()),
+                "median": float(np.median(values)),
+                "mean": float(values.mean()),
+                "max": float(values.max()),
+            }
+            for name, values in self.per_client.items()
+        }
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Samples of each split; of the training samples, those that no client and that several
+        clients hold.
+        """
+        whole, times = self.data.dataset, np.unique(self.data.train, return_counts=True)[1]
+        free = len(whole.y) - len(self.data.val) - len(self.data.test)
+        return {
+            "train": len(self.data.train),
+            "val": len(self.data.val),
+            "test": len(self.data.test),
+            "unused": free - len(times),
+            "shared": int((times > 1).sum()),
+        }
+
+    @property
+    def title(self) -> str:
+        """One line."""
+        return f"{self.dataset} · {self.heterogeneity} · {self.data.clients} clients"
+
+    def document(self) -> dict[str, Any]:
+        """All of it, as one JSON object."""
+        return {
+            "dataset": self.dataset,
+            "heterogeneity": self.heterogeneity,
+            "clients": self.data.clients,
+            "seed": self.seed,
+            "fingerprint": self.data.fingerprint,
+            "totals": self.totals,
+            **self.summaries,
+            "per_client": {name: values.tolist() for name, values in self.per_client.items()},
+            "label_names": self.labels,
+            "label_counts": self.counts.tolist(),
+        }
+
+    @cached_property
+    def _client(self) -> Array:
+        return np.repeat(np.arange(self.data.clients), self.data.sizes)
+
+
+def describe(
+    dataset: str, level: str, clients: int | None, seed: int, root: str | None
+) -> Description:
+    """Load and deal as a run with these settings would; `seed` is the partition's.
+
+    Raises `UserError` when the names are wrong, files are absent, or the level cannot be had.
+    """
+    parsed = heterogeneity.parse(level)
+    if clients is not None and clients < 1:
+        raise UserError(f"--clients {clients}: must be at least 1")
+    settings = Settings(clients=clients, partition_seed=seed)
+    loaded = datasets.parse(dataset).load(settings.data_seed, clients, root)
+    dealt = deal(loaded, parsed, settings)
+    return Description(datasets.canonical(dataset), parsed.name, seed, dealt)
+
+
+def check(wanted: Sequence[str], root: str | None) -> list[dict[str, Any]]:
+    """The files of data sets and how they are: one object a file, or one a data set without files."""
+    found = []
+    for text in wanted:
+        reports = datasets.prepare(text, root)
+        for report in reports:
+            found.append({"dataset": text, **vars(report), "path": str(report.path)})
+        if not reports:
+            found.append({"dataset": text, "name": None, "found": None, "sound": True})
+    return found
+
+
+def fetch(wanted: Sequence[str], root: str | None) -> None:
+    """Get what is absent. Raises one `UserError` with every data set that cannot be had."""
+    faults = []
+    for text in wanted:
+        try:
+            datasets.parse(text).fetch(root)
+        except UserError as error:
+            faults.append(str(error))
+    if faults:
+        raise UserError("\n".join(faults))
+
+
+def known() -> list[str]:
+    """Names of all data sets that need no argument; the others are generated and have no files."""
+    return [
+        name
+        for name, cls in DATASETS.items()
+        if not any(field.default is MISSING for field in fields(cls))  # type: ignore[arg-type]
+    ]
+
+
+def _labels(dataset: Dataset) -> tuple[Array, list[str]]:
+    """The label of each sample (N,), and the names of labels (C,)."""
+    y = dataset.y
+    if y.dtype.kind in "iu":
+        return y, [str(label) for label in range(dataset.classes)]
+    edges = np.linspace(y.min(), y.max(), BINS + 1)
+    inside = np.clip(np.searchsorted(edges, y, side="right") - 1, 0, BINS - 1)
+    return inside, [f"{a:.2g}..{b:.2g}" for a, b in pairwise(edges)]

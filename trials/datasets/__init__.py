@@ -1,0 +1,113 @@
+"""Data sets, as one array of samples with a test part and, where data are born on clients, owners.
+
+A data set is a frozen dataclass whose fields are the arguments of its name (`synthetic(1,1)`) and
+whose `load` returns a `Dataset`. A new one is one class (in a file of this package or elsewhere) and
+one entry of `DATASETS`. docs/data.md lists sources, files, checksums and remedies.
+"""
+
+import re
+
+from trials import names
+from trials.datasets.base import (
+    CLASSIFICATION,
+    REGRESSION,
+    Array,
+    Dataset,
+    DatasetFamily,
+    FileReport,
+    Task,
+    data_root,
+)
+from trials.datasets.emnist import FEMNIST, FEMNIST10, EMNISTByClass, EMNISTLetters
+from trials.datasets.generated import Digits, FedDCSynthetic, Sine, Synthetic, SyntheticIID
+from trials.datasets.images import (
+    CIFAR10,
+    CIFAR100,
+    MNIST,
+    MNIST01,
+    FashionMNIST,
+    FashionMNIST01,
+)
+from trials.datasets.own import Folder, Function, Npz, Own
+from trials.datasets.speech import SpeechCommands
+from trials.datasets.speeches import Speeches
+from trials.datasets.text import Sent140, Sent140BagOfWords, Shakespeare
+from trials.errors import unknown
+
+DATASETS: dict[str, type[DatasetFamily]] = {
+    "digits": Digits,
+    "synthetic": Synthetic,
+    "synthetic_iid": SyntheticIID,
+    "feddc_synthetic": FedDCSynthetic,
+    "sine": Sine,
+    "mnist": MNIST,
+    "fashion_mnist": FashionMNIST,
+    "mnist01": MNIST01,
+    "fashion_mnist01": FashionMNIST01,
+    "emnist_letters": EMNISTLetters,
+    "emnist_byclass": EMNISTByClass,
+    "femnist": FEMNIST,
+    "femnist10": FEMNIST10,
+    "cifar10": CIFAR10,
+    "cifar100": CIFAR100,
+    "speech_commands": SpeechCommands,
+    "shakespeare": Shakespeare,
+    "sent140": Sent140,
+    "sent140_bow": Sent140BagOfWords,
+}
+PATHS: dict[str, type[Own]] = {"npz": Npz, "folder": Folder, "speeches": Speeches}
+"""Data sets named by a path, `npz:PATH`. A function is named `module:function` or `FILE.py:function`."""
+
+
+def parse(text: str) -> DatasetFamily:
+    """The data set a name stands for; raises `UserError` on an unknown name or a bad argument."""
+    scheme, colon, path = text.partition(":")
+    if colon and scheme in PATHS:
+        return PATHS[scheme].at(path)
+    if re.fullmatch(r"(.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*", text):
+        return Function.at(text)
+    if text.split("(")[0].strip() not in DATASETS:
+        paths = [f"{scheme}:PATH" for scheme in PATHS]
+        raise unknown("dataset", text, [*DATASETS, *paths, "module:function"])
+    dataset: DatasetFamily = names.parse("dataset", text, DATASETS)
+    return dataset
+
+
+def canonical(text: str) -> str:
+    """The canonical spelling of a data set's name."""
+    dataset = parse(text)
+    if isinstance(dataset, Own):
+        return dataset.name
+    return names.spell(text.split("(")[0].strip(), dataset)
+
+
+def prepare(text: str, root: str | None) -> list[FileReport]:
+    """The files that a data set needs below the data root, and whether each is there and sound.
+
+    Nothing is downloaded and nothing is written; a generated data set needs none. `fetch(root)` of
+    what `parse` returns downloads absent files where that can be done.
+    """
+    return parse(text).files(data_root(root))
+
+
+__all__ = [
+    "CLASSIFICATION",
+    "DATASETS",
+    "MNIST",
+    "PATHS",
+    "REGRESSION",
+    "Array",
+    "Dataset",
+    "DatasetFamily",
+    "Digits",
+    "FashionMNIST",
+    "FileReport",
+    "Npz",
+    "Synthetic",
+    "SyntheticIID",
+    "Task",
+    "canonical",
+    "data_root",
+    "parse",
+    "prepare",
+]

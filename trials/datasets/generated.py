@@ -1,0 +1,178 @@
+"""Data sets that need no files: drawn from random numbers, or bundled with scikit-learn."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from trials import randomness
+from trials.datasets.base import (
+    REGRESSION,
+    Array,
+    Dataset,
+    DatasetFamily,
+    Task,
+    stratified_fifth,
+)
+from trials.errors import UserError
+
+
+@dataclass(frozen=True)
+class Digits(DatasetFamily):
+    """1,797 handwritten digits, 8x8, bundled with scikit-learn; pixels / 16; a fifth is test.
+
+    There is no official test split: `seed` draws it, stratified by label.
+    """
+
+    summary: ClassVar[str] = (
+        "handwritten digits 8x8 bundled with scikit-learn (offline), 10 classes"
+    )
+
+    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
+        """See the class."""
+        from sklearn.datasets import load_digits
+
+        x, y = load_digits(return_X_y=True)
+        return Dataset(
+            (x / 16).reshape(-1, 1, 8, 8).astype(np.float32),
+            y.astype(np.int64),
+            stratified_fifth(y, seed),
+            10,
+        )
+
+
+@dataclass(frozen=True)
+class Synthetic(DatasetFamily):
+    """Synthetic(alpha, beta) of FedProx (Li et al. 2020); algorithms.md 8.1.
+
+    Device k has floor(LogNormal(4, 2)) + 50 samples of 60 features and 10 classes:
+    u_k ~ N(0, alpha), B_k ~ N(0, beta); v_k ~ N(B_k, 1) in R^60; x ~ N(v_k, diag(j^-1.2));
+    W_k in R^{60x10}, b_k in R^10 ~ N(u_k, 1); y = argmax(x W_k + b_k). alpha and beta are standard
+    deviations, as in the authors' code. A tenth of each device's samples is test. Features are used
+    as they are drawn.
+    """
+
+    summary: ClassVar[str] = "FedProx's Synthetic(alpha,beta): 30 devices, 60 features, 10 classes"
+    alpha: float
+    beta: float
+
+    def __post_init__(self) -> None:
+        _deviations("synthetic", self.alpha, self.beta)
+
+    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
+        """See the class; `clients` devices (default 30)."""
+
+        def device(rng: np.random.Generator) -> tuple[Array, Array, Array]:
+            u, b_k = rng.normal(0, self.alpha), rng.normal(0, self.beta)
+            v = rng.normal(b_k, 1, 60)
+            return v, rng.normal(u, 1, (60, 10)), rng.normal(u, 1, 10)
+
+        return _devices("synthetic", seed, _fedprox_sizes(seed, clients or 30), device)
+
+
+@dataclass(frozen=True)
+class SyntheticIID(DatasetFamily):
+    """Synthetic_iid of FedProx; algorithms.md 8.2: sizes and x as Synthetic, but one W, b ~ N(0, 1)
+    for all devices and v_k = 0.
+    """
+
+    summary: ClassVar[str] = "FedProx's Synthetic_iid: one model and one input law for all devices"
+
+    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
+        """See the class; `clients` devices (default 30)."""
+        rng = randomness.generator("synthetic_iid", seed)
+        w, b = rng.normal(0, 1, (60, 10)), rng.normal(0, 1, 10)
+        sizes = _fedprox_sizes(seed, clients or 30)
+        return _devices("synthetic", seed, sizes, lambda _: (np.zeros(60), w, b))
+
+
+@dataclass(frozen=True)
+class FedDCSynthetic(DatasetFamily):
+    """The synthetic sets of FedDyn and FedDC, used by FedUmf (Fig. A5); algorithms.md 8.3.
+
+    20 devices of 200 samples, 30 features, 5 classes; u_k, B_k, v_k, x, W_k, b_k and y as in
+    `Synthetic`. Two flags of the authors' code make the solution or the inputs common: all devices
+    then have one W, b ~ N(0, 1), or v_k = 0. Features are used as they are drawn.
+
+    Reading: alpha = 0 sets the first flag and beta = 0 the second, as in the authors' runs, so (0, 0)
+    is homogeneous. Their test set is the training set; here a tenth of each device's samples is test.
+    """
+
+    summary: ClassVar[str] = (
+        "FedDC's synthetic: 20 devices of 200, 30 features, 5 classes; alpha=0: one solution for all, "
+        "beta=0: one input law"
+    )
+    alpha: float
+    beta: float
+
+    def __post_init__(self) -> None:
+        _deviations("feddc_synthetic", self.alpha, self.beta)
+
+    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
+        """See the class; `clients` devices (default 20)."""
+        rng = randomness.generator("feddc_synthetic_common", seed)
+        common = rng.normal(0, 1, (30, 5)), rng.normal(0, 1, 5)
+
+        def device(rng: np.random.Generator) -> tuple[Array, Array, Array]:
+            u, b_k = rng.normal(0, self.alpha), rng.normal(0, self.beta)
+            v = rng.normal(b_k, 1, 30) if self.beta else np.zeros(30)
+            own = rng.normal(u, 1, (30, 5)), rng.normal(u, 1, 5)
+            return (v, *(own if self.alpha else common))
+
+        return _devices("feddc_synthetic", seed, np.full(clients or 20, 200), device)
+
+
+@dataclass(frozen=True)
+class Sine(DatasetFamily):
+    """DeFed's regression: y = 0.5 sin(x) + 1 + noise, 6,000 training samples with x in [-6, 6] and
+    1,000 test samples with x in [-12, 12]; settings.md 4. x (N, 1) is used as it is.
+
+    Reading: x is uniform and the noise N(0, noise), in the test set too; the paper states neither.
+    """
+
+    summary: ClassVar[str] = "DeFed's regression y = 0.5 sin x + 1 + N(0, noise), scored by MSE"
+    task: ClassVar[Task] = REGRESSION
+    noise: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.noise < np.inf:
+            raise UserError(f"sine: noise >= 0 must hold, got {self.noise:g}")
+
+    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
+        """See the class."""
+        rng = randomness.generator("sine", seed)
+        x = np.concatenate([rng.uniform(-6, 6, 6000), rng.uniform(-12, 12, 1000)])
+        y = 0.5 * np.sin(x) + 1 + rng.normal(0, self.noise, 7000)
+        test = np.arange(7000) >= 6000
+        return Dataset(
+            x[:, None].astype(np.float32), y.astype(np.float32), test, 1, task=REGRESSION
+        )
+
+
+def _deviations(name: str, alpha: float, beta: float) -> None:
+    if not (0 <= alpha < np.inf and 0 <= beta < np.inf):
+        raise UserError(f"{name}: alpha >= 0 and beta >= 0 must hold, got {alpha:g}, {beta:g}")
+
+
+def _fedprox_sizes(seed: int, devices: int) -> Array:
+    rng = randomness.generator("synthetic_sizes", seed)
+    return rng.lognormal(4, 2, devices).astype(int) + 50
+
+
+def _devices(
+    stream: str,
+    seed: int,
+    sizes: Array,
+    device: Callable[[np.random.Generator], tuple[Array, Array, Array]],
+) -> Dataset:
+    """Devices of these sizes; `device` draws (v, W, b) of one from its own generator."""
+    parts = []
+    for k, size in enumerate(sizes):
+        rng = randomness.generator(stream, seed, k)
+        v, w, b = device(rng)
+        x = rng.normal(v, np.arange(1, len(v) + 1) ** -0.6, (size, len(v)))
+        test = rng.permutation(size) < size // 10
+        parts.append((x, np.argmax(x @ w + b, axis=1), test, np.full(size, k)))
+    x, y, test, client = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Dataset(x.astype(np.float32), y.astype(np.int64), test, len(b), client)

@@ -1,0 +1,317 @@
+"""Published image sets, read from the files that torchvision knows, and what is cut from them.
+
+Every set has the standard training and test images. Pixels / 255 are standardised by the training
+images' mean and deviation, per channel, unless its class says otherwise.
+"""
+
+import gzip
+import pickle
+import tarfile
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+from zipfile import ZipFile
+
+import numpy as np
+
+from trials import randomness
+from trials.datasets.base import Array, Dataset, DatasetFamily, File, FileReport
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Images (n, channels, height, width) uint8 and labels (n,), training and test."""
+
+    train: Array
+    train_y: Array
+    test: Array
+    test_y: Array
+
+    def pick(self, train: Array, test: Array) -> "Pixels":
+        """The images at these places (indices or masks)."""
+        return Pixels(self.train[train], self.train_y[train], self.test[test], self.test_y[test])
+
+    def standardised(
+        self, classes: int, mean: Iterable[float] = (), deviation: Iterable[float] = ()
+    ) -> Dataset:
+        """(pixels / 255 - mean) / deviation, both per channel; where they are not given, those of the
+        training images. One float32 array, worked on in place.
+        """
+        n, channels = len(self.train), self.train.shape[1]
+        scales = np.array([*mean, *deviation]).reshape(2, -1)
+        if not scales.size:
+            scales = np.array([_moments(self.train[:, c]) for c in range(channels)]).T
+        x = np.empty((n + len(self.test), *self.train.shape[1:]), np.float32)
+        x[:n], x[n:] = self.train, self.test
+        shift, scale = scales.astype(np.float32).reshape(2, channels, 1, 1)
+        x /= np.float32(255)
+        x -= shift
+        x /= scale
+        y = np.concatenate([self.train_y, self.test_y]).astype(np.int64)
+        return Dataset(x, y, np.arange(len(y)) >= n, classes)
+
+
+def _moments(pixels: Array) -> tuple[float, float]:
+    """Exact mean and deviation of pixels / 255, from their histogram; 1 where all are equal."""
+    counts = np.zeros(256, np.int64)
+    for start in range(0, len(pixels), 1000):
+        counts += np.bincount(pixels[start : start + 1000].ravel(), minlength=256)
+    values, weights = np.arange(256) / 255, counts / counts.sum()
+    mean = float(values @ weights)
+    return mean, float((values - mean) ** 2 @ weights) ** 0.5 or 1.0
+
+
+class Images(DatasetFamily):
+    """Images in published files, which may lie below the data root in more than one way."""
+
+    layouts: ClassVar[tuple[tuple[File, ...], ...]]
+    """Ways the files may lie, the published archives first; the one of which most is there is taken."""
+    url: ClassVar[str]
+    """Where the published archives are; their names follow."""
+
+    @abstractmethod
+    def pixels(self, root: str | None) -> Pixels:
+        """The images, from files that were checked."""
+
+    def layout(self, root: Path) -> tuple[File, ...]:
+        """The layout of which most is there, the first of equals."""
+        return max(
+            self.layouts, key=lambda files: np.mean([(root / f.path).is_file() for f in files])
+        )
+
+    def files(self, root: Path) -> list[FileReport]:
+        """See `DatasetFamily`."""
+        return [file.report(root, self.remedy(root)) for file in self.layout(root)]
+
+    def remedy(self, root: Path) -> str:
+        """See `DatasetFamily`."""
+        commands = [
+            f"curl -L --create-dirs -o {root / file.path} {self.url}{Path(file.path).name}\n"
+            for file in self.layouts[0]
+        ]
+        either = " or ".join(files[0].path for files in self.layouts)
+        return (
+            f"Where there is a network:\n{''.join(commands)}"
+            f"or name the folder below which {either} lies with --data-root or SUITE_DATA."
+        )
+
+    def download(self, root: Path) -> None:
+        """See `DatasetFamily`; through torchvision."""
+        from trials.vision import torchvision
+
+        self._torchvision(torchvision.datasets, root)
+
+    @abstractmethod
+    def _torchvision(self, known: Any, root: Path) -> None:
+        """Have one of torchvision's data sets (`known`) download itself into `root`."""
+
+
+def contents(root: Path, files: Iterable[File], wanted: Iterable[str]) -> dict[str, bytes]:
+    """The bytes of each wanted file by name: as it is, gzipped, in a zip of gzips, or in a tar."""
+    names, found = set(wanted), {}
+    for path in (root / file.path for file in files):
+        if path.name.endswith(".tar.gz"):
+            with tarfile.open(path) as archive:
+                for entry in archive:
+                    file = archive.extractfile(entry)
+                    if Path(entry.name).name in names and file is not None:
+                        found[Path(entry.name).name] = file.read()
+        elif path.suffix == ".zip":
+            with ZipFile(path) as archive:
+                for member in archive.namelist():
+                    if Path(member).stem in names:
+                        found[Path(member).stem] = gzip.decompress(archive.read(member))
+        elif path.suffix == ".gz":
+            found[path.stem] = gzip.decompress(path.read_bytes())
+        else:
+            found[path.name] = path.read_bytes()
+    return found
+
+
+def idx(data: bytes) -> Array:
+    """An idx file of bytes (LeCun's format): 0, 0, 8, number of dimensions, sizes (big-endian)."""
+    dimensions = data[3] if len(data) > 3 and data[:3] == b"\0\0\x08" else 0
+    shape = np.frombuffer(data, ">i4", dimensions, 4)
+    start = 4 + 4 * dimensions
+    if not dimensions or len(data) - start != np.prod(shape, dtype=np.int64):
+        raise ValueError(f"an idx file of {len(data)} bytes that do not fit its header")
+    return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
+
+
+def _mnist_layouts(archive: str, *sums: tuple[str, str, str]) -> tuple[tuple[File, ...], ...]:
+    """(name, md5 of the gzipped file, md5 of the file) -> the two ways the files may lie."""
+    raw = f"{archive}/raw"
+    return (
+        tuple(File(f"{raw}/{name}.gz", f"md5 {packed}") for name, packed, _ in sums),
+        tuple(File(f"{raw}/{name}", f"md5 {plain}") for name, _, plain in sums),
+    )
+
+
+@dataclass(frozen=True)
+class MNIST(Images):
+    """MNIST (LeCun et al. 1998) through torchvision: 60,000 / 10,000 images 28x28, standardised by
+    the training set's mean 0.1307 and deviation 0.3081.
+    """
+
+    summary: ClassVar[str] = "MNIST 28x28 through torchvision, 10 classes"
+    archive: ClassVar[str] = "MNIST"
+    url: ClassVar[str] = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+    mean: ClassVar[float] = 0.1307
+    deviation: ClassVar[float] = 0.3081
+    parts: ClassVar[tuple[str, ...]] = (
+        "train-images-idx3-ubyte",
+        "train-labels-idx1-ubyte",
+        "t10k-images-idx3-ubyte",
+        "t10k-labels-idx1-ubyte",
+    )
+    layouts: ClassVar[tuple[tuple[File, ...], ...]] = _mnist_layouts(
+        "MNIST",
+        (parts[0], "f68b3c2dcbeaaa9fbdd348bbdeb94873", "6bbc9ace898e44ae57da46a324031adb"),
+        (parts[1], "d53e105ee54ea40749a09fcbcd1e9432", "a25bea736e30d166cdddb491f175f624"),
+        (parts[2], "9fb629c4189551a2d022fa330f9573f3", "2646ac647ad5339dbf082846283269ea"),
+        (parts[3], "ec29112dd5afa0611ce80d1b7f02629c", "27ae3e4e09519cfbb04c329615203637"),
+    )
+
+    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
+        """See the class; files under `root` (or SUITE_DATA), downloaded when absent."""
+        return self.pixels(root).standardised(10, [self.mean], [self.deviation])
+
+    def pixels(self, root: str | None) -> Pixels:
+        """See `Images`."""
+        folder = self.fetch(root)
+        found = contents(folder, self.layout(folder), self.parts)
+        x, y, test_x, test_y = (idx(found[name]) for name in self.parts)
+        return Pixels(x[:, None], y, test_x[:, None], test_y)
+
+    def _torchvision(self, known: Any, root: Path) -> None:
+        getattr(known, self.archive)(root, download=True)
+
+
+@dataclass(frozen=True)
+class FashionMNIST(MNIST):
+    """Fashion-MNIST (Xiao et al. 2017): the same layout, mean 0.2860, deviation 0.3530."""
+
+    summary: ClassVar[str] = "Fashion-MNIST 28x28 through torchvision, 10 classes"
+    archive: ClassVar[str] = "FashionMNIST"
+    url: ClassVar[str] = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
+    mean: ClassVar[float] = 0.2860
+    deviation: ClassVar[float] = 0.3530
+    layouts: ClassVar[tuple[tuple[File, ...], ...]] = _mnist_layouts(
+        "FashionMNIST",
+        (MNIST.parts[0], "8d4fb7e6c68d591d4c3dfef9ec88bf0d", "f4a8712d7a061bf5bd6d2ca38dc4d50a"),
+        (MNIST.parts[1], "25c81989df183df01b3e8a0aad5dffbe", "9018921c3c673c538a1fc5bad174d6f9"),
+        (MNIST.parts[2], "bef4ecab320f06d8554ea6380940ec79", "8181f5470baa50b63fa0f6fddb340f0a"),
+        (MNIST.parts[3], "bb300cfdad3c16e7a12a480ee83cd310", "15d484375f8d13e6eb1aabb0c3f46965"),
+    )
+
+
+def binary(pixels: Pixels, seed: int) -> Pixels:
+    """1,000 training and 1,000 test images of the labels 0 and 1, drawn without replacement."""
+    rng = randomness.generator("binary_subset", seed)
+    train, test = (
+        rng.choice(np.flatnonzero(y < 2), 1000, replace=False)
+        for y in (pixels.train_y, pixels.test_y)
+    )
+    return pixels.pick(train, test)
+
+
+@dataclass(frozen=True)
+class MNIST01(MNIST):
+    """DeFed's binary subset of MNIST: 1,000 training images drawn at random from labels 0 and 1, and
+    1,000 test images drawn in the same way from the test set; settings.md 4. Standardised as MNIST.
+
+    Reading: 1,000 in all, not of each label (MNIST's test set has only 980 zeros); `seed` draws them,
+    without replacement and without regard to the label.
+    """
+
+    summary: ClassVar[str] = (
+        "DeFed's MNIST 0 against 1: 1,000 random images to train, 1,000 to test"
+    )
+
+    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
+        """See the class."""
+        return binary(self.pixels(root), seed).standardised(2, [self.mean], [self.deviation])
+
+
+@dataclass(frozen=True)
+class FashionMNIST01(FashionMNIST):
+    """DeFed's binary subset of Fashion-MNIST (T-shirt against trousers), drawn as `MNIST01`'s."""
+
+    summary: ClassVar[str] = (
+        "DeFed's Fashion-MNIST 0 against 1: 1,000 random images to train, 1,000 to test"
+    )
+
+    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
+        """See the class."""
+        return binary(self.pixels(root), seed).standardised(2, [self.mean], [self.deviation])
+
+
+@dataclass(frozen=True)
+class CIFAR10(Images):
+    """CIFAR-10 (Krizhevsky 2009) through torchvision, the official python batches: 50,000 / 10,000
+    colour images 32x32, standardised per channel by the training images (mean about 0.491 0.482
+    0.447, deviation about 0.247 0.243 0.262).
+    """
+
+    summary: ClassVar[str] = "CIFAR-10 32x32 colour through torchvision, 10 classes"
+    archive: ClassVar[str] = "CIFAR10"
+    url: ClassVar[str] = "https://www.cs.toronto.edu/~kriz/"
+    labels: ClassVar[str] = "labels"
+    classes: ClassVar[int] = 10
+    layouts: ClassVar[tuple[tuple[File, ...], ...]] = (
+        (File("cifar-10-python.tar.gz", "md5 c58f30108f718f92721af3b95e74349a"),),
+        (
+            File("cifar-10-batches-py/data_batch_1", "md5 c99cafc152244af753f735de768cd75f"),
+            File("cifar-10-batches-py/data_batch_2", "md5 d4bba439e000b95fd0a9bffe97cbabec"),
+            File("cifar-10-batches-py/data_batch_3", "md5 54ebc095f3ab1f0389bbae665268c751"),
+            File("cifar-10-batches-py/data_batch_4", "md5 634d18415352ddfa80567beed471001a"),
+            File("cifar-10-batches-py/data_batch_5", "md5 482c414d41f54cd18b22e5b47cb7c3cb"),
+            File("cifar-10-batches-py/test_batch", "md5 40351d587109b95175f43aff81a1287e"),
+        ),
+    )
+
+    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
+        """See the class."""
+        return self.pixels(root).standardised(self.classes)
+
+    def pixels(self, root: str | None) -> Pixels:
+        """See `Images`. Unpickles only what has the published checksum."""
+        folder = self.fetch(root)
+        *train, test = (Path(file.path).name for file in self.layouts[1])
+        found = contents(folder, self.layout(folder), [*train, test])
+        x, y = self._batches([found.pop(name) for name in train])
+        return Pixels(x, y, *self._batches([found.pop(test)]))
+
+    def _batches(self, packed: list[bytes]) -> tuple[Array, Array]:
+        batches = [pickle.loads(data, encoding="latin1") for data in packed]
+        x = np.concatenate([batch["data"] for batch in batches]).reshape(-1, 3, 32, 32)
+        return x, np.concatenate([batch[self.labels] for batch in batches])
+
+    def remedy(self, root: Path) -> str:
+        """See `DatasetFamily`."""
+        return (
+            f"{super().remedy(root)}\nA copy that is not the official files, byte for byte, can be "
+            "used as your own data (npz:PATH, folder:PATH; docs/data.md)."
+        )
+
+    def _torchvision(self, known: Any, root: Path) -> None:
+        getattr(known, self.archive)(root, download=True)
+
+
+@dataclass(frozen=True)
+class CIFAR100(CIFAR10):
+    """CIFAR-100 (Krizhevsky 2009), fine labels: as CIFAR-10, 500 / 100 images of each of 100 classes."""
+
+    summary: ClassVar[str] = "CIFAR-100 32x32 colour through torchvision, 100 classes"
+    archive: ClassVar[str] = "CIFAR100"
+    labels: ClassVar[str] = "fine_labels"
+    classes: ClassVar[int] = 100
+    layouts: ClassVar[tuple[tuple[File, ...], ...]] = (
+        (File("cifar-100-python.tar.gz", "md5 eb9058c3a382ffc7106e4002c42a8d85"),),
+        (
+            File("cifar-100-python/train", "md5 16019d7e3df5f24257cddd939b257f8d"),
+            File("cifar-100-python/test", "md5 f0ef6b0ae62326f3e7ffdfab6717acfc"),
+        ),
+    )

@@ -1,0 +1,319 @@
+"""A user's own data: arrays in a file, a folder of images, or what a Python function returns."""
+
+import importlib
+import importlib.util
+import sys
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import ClassVar
+from zipfile import BadZipFile
+
+import numpy as np
+
+from trials.datasets.base import (
+    CLASSIFICATION,
+    Array,
+    Dataset,
+    DatasetFamily,
+    FileReport,
+    joined,
+    stratified_fifth,
+)
+from trials.datasets.images import Pixels
+from trials.errors import UserError, unknown
+
+
+@dataclass(frozen=True)
+class Own(DatasetFamily):
+    """Data that are named by where they are, `SCHEME:PATH`."""
+
+    scheme: ClassVar[str]
+    path: str
+
+    @classmethod
+    def at(cls, path: str) -> "Own":
+        """The data at a path as a person writes it."""
+        return cls(str(Path(path).expanduser().resolve()))
+
+    @property
+    def name(self) -> str:
+        """The canonical spelling."""
+        return f"{self.scheme}:{self.path}"
+
+    def files(self, root: Path) -> list[FileReport]:
+        """See `DatasetFamily`: sound when they load."""
+        expected, remedy = "data that load", ""
+        found = expected
+        try:
+            self.load(0, None, str(root))
+        except UserError as error:
+            found, remedy = str(error), f"mend {self.name}, or name other data"
+        return [FileReport(self.name, Path(self.path), expected, found, not remedy, remedy)]
+
+
+@dataclass(frozen=True)
+class Npz(Own):
+    """A user's own data: `npz:PATH` with x_train, y_train, x_test, y_test and, for `natural`,
+    client_train (an integer per training sample). Values are used as they are, as float32.
+    """
+
+    summary: ClassVar[str] = (
+        "your own data: arrays x_train, y_train, x_test, y_test [, client_train]"
+    )
+    scheme: ClassVar[str] = "npz"
+
+    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
+        """See the class. Raises `UserError` naming the array that is missing or does not fit."""
+        try:
+            file = np.load(self.path, allow_pickle=False)
+            if isinstance(file, np.ndarray):
+                raise ValueError("it holds one array without a name (.npy), not an .npz archive")
+            with file:
+                arrays = {name: file[name] for name in file.files}
+        except (OSError, ValueError, BadZipFile) as error:
+            raise UserError(f"cannot read data set {self.name}: {error}") from None
+        return from_arrays(self.name, arrays)
+
+
+def from_arrays(name: str, given: Mapping[str, Array]) -> Dataset:
+    """A data set of x_train, y_train, x_test, y_test [, client_train]; labels may be columns.
+
+    Raises `UserError` naming the array that is missing or does not fit.
+    """
+    arrays = {
+        key: array[:, 0] if key[:2] != "x_" and array.ndim == 2 and array.shape[1] == 1 else array
+        for key, array in given.items()
+    }
+    missing = {"x_train", "y_train", "x_test", "y_test"} - set(arrays)
+    if missing:
+        raise UserError(
+            f"{name} lacks {', '.join(sorted(missing))}; it has {', '.join(arrays) or 'nothing'}"
+        )
+    for key, array in arrays.items():
+        _check(name, key, array)
+    for a, b in (("x_train", "y_train"), ("x_test", "y_test"), ("x_train", "client_train")):
+        if b in arrays and len(arrays[a]) != len(arrays[b]):
+            raise UserError(f"{name}: {a} has {len(arrays[a])} rows, but {b} has {len(arrays[b])}")
+    if arrays["x_train"].shape[1:] != arrays["x_test"].shape[1:]:
+        raise UserError(
+            f"{name}: a sample of x_train has shape {arrays['x_train'].shape[1:]}, "
+            f"one of x_test {arrays['x_test'].shape[1:]}"
+        )
+    y = np.concatenate([arrays["y_train"], arrays["y_test"]]).astype(np.int64)
+    test = np.arange(len(y)) >= len(arrays["y_train"])
+    client = None
+    if "client_train" in arrays:
+        _, index = np.unique(arrays["client_train"], return_inverse=True)
+        client = np.concatenate([index, np.full(int(test.sum()), -1)])
+    x = joined([arrays["x_train"], arrays["x_test"]])
+    return Dataset(x, y, test, int(y.max()) + 1, client)
+
+
+def _check(name: str, key: str, array: Array) -> None:
+    """Samples are finite numbers (n, ...), labels 0, 1, ... (n,), owners whole numbers (n,)."""
+    samples = key.startswith("x_")
+    fits = array.dtype.kind in "iufb" and (array.ndim > 1 if samples else array.ndim == 1)
+    if not fits or not len(array) or not np.isfinite(array).all():
+        form = "(samples, ...)" if samples else "(samples,)"
+        raise UserError(
+            f"{name}: {key} must be finite numbers of shape {form}, "
+            f"but is {array.dtype} of shape {array.shape}"
+        )
+    if not samples and ((array != np.floor(array)).any() or (key[0] == "y" and array.min() < 0)):
+        raise UserError(f"{name}: {key} must be whole numbers; labels count 0, 1, ...")
+
+
+@dataclass(frozen=True)
+class Folder(Own):
+    """A user's own images: `folder:PATH` with one folder a label, all images of one size. With
+    PATH/train/LABEL and PATH/test/LABEL these are the parts; with PATH/LABEL a fifth is test, drawn
+    by `seed` and stratified by label. Labels count in the alphabetical order of their folders.
+
+    Grey images have one channel, all others become RGB; if any is not grey, all are RGB. Pixels / 255
+    are standardised by the training images' mean and deviation, per channel. Hidden files and those
+    without the name of an image format are passed over.
+    """
+
+    summary: ClassVar[str] = "your own images: one folder a label [below train/ and test/]"
+    scheme: ClassVar[str] = "folder"
+
+    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
+        """See the class. Raises `UserError` naming the folder or the file that does not fit."""
+        top = Path(self.path)
+        if not top.is_dir():
+            raise UserError(f"{self.name}: there is no such folder")
+        parts = {folder.name for folder in _folders(top)}
+        if not parts & {"train", "test"}:
+            paths, y, labels = self._labelled(top)
+            if np.bincount(y).min() < 2:
+                label = labels[int(np.bincount(y).argmin())]
+                raise UserError(f"{self.name}: label {label!r} needs two images, one to test on")
+            test = stratified_fifth(y, seed)
+        elif parts == {"train", "test"}:
+            paths, y, labels = self._labelled(top / "train")
+            more, test_y, also = self._labelled(top / "test")
+            if set(also) - set(labels):
+                strange = sorted(set(also) - set(labels))[0]
+                raise unknown(f"label in {top / 'test'}:", strange, labels)
+            test = np.arange(len(paths) + len(more)) >= len(paths)
+            paths += more
+            y = np.concatenate([y, np.array([labels.index(label) for label in also])[test_y]])
+        else:
+            raise UserError(
+                f"{self.name}: needs both train/ and test/, each with one folder a label, or one "
+                f"folder a label and neither; it has {', '.join(sorted(parts))}"
+            )
+        if len(labels) < 2:
+            raise UserError(f"{self.name}: two labels at least, but there is only {labels[0]!r}")
+        x = self._read(paths)
+        return Pixels(x[~test], y[~test], x[test], y[test]).standardised(len(labels))
+
+    def _labelled(self, folder: Path) -> tuple[list[Path], Array, list[str]]:
+        """Image files, the place of each one's label in the list of labels, and that list."""
+        from PIL import Image
+
+        formats = Image.registered_extensions()
+        paths: list[Path] = []
+        y: list[int] = []
+        labels: list[str] = []
+        for place in _folders(folder):
+            images = sorted(
+                path
+                for path in place.iterdir()
+                if path.suffix.lower() in formats and path.name[0] != "."
+            )
+            if not images:
+                raise UserError(f"{self.name}: {place} holds no image")
+            paths += images
+            y += [len(labels)] * len(images)
+            labels.append(place.name)
+        if not labels:
+            raise UserError(
+                f"{self.name}: {folder} holds no folder; images go in one folder a label"
+            )
+        return paths, np.array(y), labels
+
+    def _read(self, paths: list[Path]) -> Array:
+        """(n, channels, height, width) uint8."""
+        from PIL import Image
+
+        images: list[Array] = []
+        for path in paths:
+            try:
+                with Image.open(path) as image:
+                    grey = image.mode in ("1", "L", "LA")
+                    pixels = np.asarray(image.convert("L" if grey else "RGB"))
+            except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+                raise UserError(f"{self.name}: cannot read the image {path}: {error}") from None
+            if images and pixels.shape[:2] != images[0].shape[:2]:
+                (h, w), (first_h, first_w) = pixels.shape[:2], images[0].shape[:2]
+                raise UserError(
+                    f"{self.name}: images must be of one size, but {path} is {w}x{h} and "
+                    f"{paths[0]} is {first_w}x{first_h}"
+                )
+            images.append(pixels)
+        channels = 3 if any(pixels.ndim == 3 for pixels in images) else 1
+        x = np.empty((len(images), channels, *images[0].shape[:2]), np.uint8)
+        for i, pixels in enumerate(images):
+            x[i] = pixels.transpose(2, 0, 1) if pixels.ndim == 3 else pixels
+        return x
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] != ".")
+
+
+@dataclass(frozen=True)
+class Function(Own):
+    """A user's own data: `package.module:function` or `path/to/file.py:function`. The function takes
+    no arguments and returns a `trials.datasets.Dataset` or the arrays of `npz:PATH` by name. It has to
+    return the same data every time; it is asked for a classification.
+    """
+
+    summary: ClassVar[str] = (
+        "your own data: a function without arguments that returns the arrays of npz, or a Dataset"
+    )
+    scheme: ClassVar[str] = "function"
+
+    @classmethod
+    def at(cls, path: str) -> "Function":
+        """The function as a person writes it; a file's path is made absolute."""
+        place, _, function = path.rpartition(":")
+        if place.endswith(".py"):
+            place = str(Path(place).expanduser().resolve())
+        return cls(f"{place}:{function}")
+
+    @property
+    def name(self) -> str:
+        """The canonical spelling; there is no scheme before it."""
+        return self.path
+
+    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
+        """See the class. Raises `UserError` saying what is wrong with the function or its data."""
+        place, _, name = self.path.rpartition(":")
+        module = _module(self.path, place)
+        function = getattr(module, name, None)
+        if not callable(function):
+            known = [n for n, v in vars(module).items() if callable(v) and n[0] != "_"]
+            raise unknown(f"function in {place}:", name, known)
+        try:
+            made = function()
+        except Exception as error:
+            raise UserError(
+                f"data set {self.path} raised {type(error).__name__}: {error}"
+            ) from error
+        if isinstance(made, Dataset):
+            return _checked(self.path, made)
+        if not isinstance(made, Mapping):
+            raise UserError(
+                f"data set {self.path} returned {type(made).__name__}; it must be a "
+                "trials.datasets.Dataset, or a dict of x_train, y_train, x_test, y_test [, client_train]"
+            )
+        return from_arrays(self.path, {key: np.asarray(value) for key, value in made.items()})
+
+
+def _module(text: str, place: str) -> ModuleType:
+    try:
+        if not place.endswith(".py"):
+            return importlib.import_module(place)
+        name = f"suite_dataset_{zlib.crc32(place.encode()):08x}"
+        spec = importlib.util.spec_from_file_location(name, place)
+        if spec is None or spec.loader is None or not Path(place).is_file():
+            raise UserError(f"data set {text}: there is no file {place}")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"data set {text}: {place} cannot be imported: {error!r}") from error
+    return module
+
+
+def _checked(name: str, made: Dataset) -> Dataset:
+    """The data set, if it is what `Dataset` promises; raises `UserError` naming what is not."""
+    n = len(made.y)
+    rules: dict[str, bool] = {
+        "task must be a classification": made.task == CLASSIFICATION,
+        "x must be finite float32 of shape (samples, ...)": made.x.dtype == np.float32
+        and made.x.ndim > 1
+        and len(made.x) == n
+        and bool(np.isfinite(made.x).all()),
+        "y must be int64 of shape (samples,), 0 <= y < classes": made.y.dtype == np.int64
+        and made.y.ndim == 1
+        and n > 0
+        and bool(made.y.min() >= 0)
+        and bool(made.y.max() < made.classes),
+        "test must be bool of shape (samples,), neither all nor none": made.test.dtype == bool
+        and made.test.shape == (n,)
+        and 0 < int(made.test.sum()) < n,
+        "client must be None or whole numbers of shape (samples,)": made.client is None
+        or (made.client.shape == (n,) and made.client.dtype.kind in "iu"),
+    }
+    for rule, holds in rules.items():
+        if not holds:
+            raise UserError(f"data set {name}: {rule}")
+    return made

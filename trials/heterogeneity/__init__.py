@@ -1,0 +1,115 @@
+"""Heterogeneity levels: how samples reach clients, and what devices manage and when they answer.
+
+A level is written `PARTITION[+MODIFIER...]`, such as `dirichlet(0.3)+system(steps=1..20)`. A new
+partition or modifier is one class and one entry of `PARTITIONS` or `MODIFIERS`.
+"""
+
+from dataclasses import dataclass
+
+from trials import names
+from trials.errors import UserError
+from trials.heterogeneity.modifiers import Delay, Dropout, Modifier, Sizes, System
+from trials.heterogeneity.partitions import (
+    IID,
+    Array,
+    Dirichlet,
+    DirichletByClass,
+    Gaussian,
+    Labels,
+    Natural,
+    Partition,
+    Shards,
+)
+from trials.heterogeneity.sizes import LAWS
+
+PARTITIONS: dict[str, type[Partition]] = {
+    "iid": IID,
+    "dirichlet": Dirichlet,
+    "dirichlet_by_class": DirichletByClass,
+    "labels": Labels,
+    "shards": Shards,
+    "gaussian": Gaussian,
+    "natural": Natural,
+}
+MODIFIERS: dict[str, type[Modifier]] = {
+    "sizes": Sizes,
+    "system": System,
+    "dropout": Dropout,
+    "delay": Delay,
+}
+"""In the order in which they are spelled and applied."""
+
+
+@dataclass(frozen=True)
+class Heterogeneity:
+    """A parsed level: its canonical `name`, the part of it that decides who holds what
+    (`dealing`), the partition with its sizes, and the modifiers.
+    """
+
+    name: str
+    dealing: str
+    partition: Partition
+    modifiers: tuple[Modifier, ...] = ()
+
+    @property
+    def changes_work(self) -> bool:
+        """Whether devices do different amounts of local work."""
+        return any(modifier.changes_work for modifier in self.modifiers)
+
+    def local_steps(
+        self, asked: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
+    ) -> Array:
+        """Local minibatch steps (k,) of clients `ids` (k,) in a round, where the study asks for
+        `asked` (k,) and `per_epoch` (k,) make one pass over the client's data.
+        """
+        for modifier in self.modifiers:
+            asked = modifier.local_steps(asked, per_epoch, ids, round_index, seed)
+        return asked
+
+    def answering(self, ids: Array, round_index: int, seed: int) -> Array:
+        """Those of the selected clients `ids` that answer in a round, at least one."""
+        for modifier in self.modifiers:
+            ids = modifier.answering(ids, round_index, seed)
+        return ids
+
+
+def parse(text: str) -> Heterogeneity:
+    """Read a level. Raises `UserError` that shows the grammar or the nearest known name."""
+    first, *rest = names.split_top(text, "+")
+    given: dict[str, Modifier] = {}
+    try:
+        partition: Partition = names.parse("heterogeneity", first, PARTITIONS)
+        for part in rest:
+            modifier = names.parse("heterogeneity modifier", part, MODIFIERS)
+            if given.setdefault(_bare(part), modifier) is not modifier:
+                raise UserError(f"heterogeneity {text!r}: +{_bare(part)} is given twice")
+    except UserError as error:
+        raise UserError(f"{error} (a level is written {grammar()})") from None
+    name = dealing = names.spell(_bare(first), partition)
+    kept = {key: given[key] for key in MODIFIERS if key in given}
+    for key, modifier in kept.items():
+        try:
+            changed = modifier.applied(partition)
+        except UserError as error:
+            raise UserError(f"heterogeneity {text!r}: {error}") from None
+        spelled = f"+{names.spell(key, modifier)}"
+        name += spelled
+        dealing += spelled if changed is not partition else ""
+        partition = changed
+    return Heterogeneity(name, dealing, partition, tuple(kept.values()))
+
+
+def grammar() -> str:
+    """One line: how a level is written."""
+    bases, modifiers, laws = (
+        [names.usage(name, cls) for name, cls in registry.items()]
+        for registry in (PARTITIONS, MODIFIERS, LAWS)
+    )
+    return (
+        f"{' | '.join(bases)}, optionally {' '.join(f'+{usage}' for usage in modifiers)}; "
+        f"law: {' | '.join(laws)}"
+    )
+
+
+def _bare(part: str) -> str:
+    return part.split("(")[0].strip()

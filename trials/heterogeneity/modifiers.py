@@ -1,0 +1,189 @@
+"""Modifiers of a level: clients' sizes, how much local work devices manage, who answers.
+
+Everything a device does is a function of (run seed, round, client), so that it is the same for every
+algorithm.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from trials import names, randomness
+from trials.errors import UserError
+from trials.heterogeneity.partitions import Array, Partition
+from trials.heterogeneity.sizes import LAWS, Law
+from trials.names import Range
+
+
+class Modifier:
+    """What an entry of `MODIFIERS` is; by default a hook changes nothing. Clients are `ids` (k,)."""
+
+    summary: ClassVar[str] = ""
+    changes_work: ClassVar[bool] = False
+    """Whether devices do different amounts of work, which an algorithm may refuse as `system`."""
+
+    def applied(self, partition: Partition) -> Partition:
+        """The partition with this modifier; raises `UserError` when the two do not go together."""
+        return partition
+
+    def local_steps(
+        self, asked: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
+    ) -> Array:
+        """Local minibatch steps (k,) in a round, where `asked` (k,) would be done without it and
+        `per_epoch` (k,) make one pass over the client's data.
+        """
+        return asked
+
+    def answering(self, ids: Array, round_index: int, seed: int) -> Array:
+        """Those of the selected clients that answer in a round, at least one."""
+        return ids
+
+
+@dataclass(frozen=True)
+class Sizes(Modifier):
+    """Clients' sizes follow a law of `trials.heterogeneity.sizes`."""
+
+    summary: ClassVar[str] = (
+        "sizes by lognormal(sigma), after iid or dirichlet, or by powerlaw, after labels"
+    )
+    law: str
+
+    def __post_init__(self) -> None:
+        law = names.spell(self.law.split("(")[0].strip(), self._law)
+        object.__setattr__(self, "law", law)
+
+    @property
+    def _law(self) -> Law:
+        law: Law = names.parse("law of sizes", self.law, LAWS)
+        return law
+
+    def applied(self, partition: Partition) -> Partition:
+        """The partition with these sizes; refused where it has its own."""
+        if not self._law.fits(partition):
+            raise UserError(
+                f"+sizes({self.law}) goes with {self._law.follows} only; sizes are "
+                f"{partition.own_sizes} here"
+            )
+        return Sized(partition, self._law)
+
+
+@dataclass(frozen=True)
+class Sized(Partition):
+    """A partition whose sizes follow a law."""
+
+    partition: Partition
+    law: Law
+
+    def deal(
+        self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
+    ) -> list[Array]:
+        """See the law."""
+        return self.law.deal(self.partition, y, clients, rng)
+
+
+@dataclass(frozen=True)
+class System(Modifier):
+    """Each device manages a uniform integer number of local minibatch steps, or of local epochs,
+    anew each round. It replaces the study's local work.
+
+    FOLB's experiments say 1..20 steps; FedProx's, which they follow, 1..20 epochs (settings.md 3,
+    item 4). Both are drawn from the same uniform numbers.
+    """
+
+    summary: ClassVar[str] = "a device manages LOW..HIGH local steps (or epochs), anew each round"
+    changes_work: ClassVar[bool] = True
+    steps: Range | None = field(default=None, kw_only=True)
+    epochs: Range | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if (self.steps is None) == (self.epochs is None):
+            raise UserError(
+                "heterogeneity system: give steps=LOW..HIGH or epochs=LOW..HIGH, one of the two"
+            )
+        unit = "epochs" if self.steps is None else "steps"
+        low, high = self._range
+        if not 1 <= low <= high:
+            raise UserError(
+                f"heterogeneity system({unit}=LOW..HIGH): 1 <= LOW <= HIGH must hold, got {low}..{high}"
+            )
+
+    @property
+    def _range(self) -> Range:
+        found = self.epochs if self.steps is None else self.steps
+        assert found is not None
+        return found
+
+    def draw(self, ids: Array, round_index: int, seed: int) -> Array:
+        """Number of steps, or of epochs, (k,) for clients `ids` (k,) in a round."""
+        low, high = self._range
+        u = randomness.uniform("steps", seed, round_index, ids)
+        return low + (u * (high - low + 1)).astype(np.int64)
+
+    def local_steps(
+        self, asked: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
+    ) -> Array:
+        """What was drawn, whatever the study asks for."""
+        drawn = self.draw(ids, round_index, seed)
+        return drawn if self.epochs is None else drawn * per_epoch
+
+
+@dataclass(frozen=True)
+class Dropout(Modifier):
+    """A selected device fails to answer with probability `rate`, independently in each round: it
+    trains and sends nothing, and its state stays as it was. If all would fail, the one nearest to
+    answering does.
+    """
+
+    summary: ClassVar[str] = "a selected device does not answer with probability rate"
+    rate: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rate < 1:
+            raise UserError(
+                f"heterogeneity dropout(rate): 0 <= rate < 1 must hold, got {self.rate:g}"
+            )
+
+    def answering(self, ids: Array, round_index: int, seed: int) -> Array:
+        """Those whose uniform number is at least `rate`."""
+        u = randomness.uniform("dropout", seed, round_index, ids)
+        return ids[u >= min(self.rate, u.max())]
+
+
+@dataclass(frozen=True)
+class Delay(Modifier):
+    """Device k needs T_k ~ Exponential(mean) for communication, the same in every round, and a round
+    ends at the `deadline`: of the local steps asked for it does those that fit into deadline - T_k,
+    and at least one. FOLB section V-A: "any optimization within tau - T_k^c time".
+
+    Reading: times are in local minibatch steps, which take one unit on every device (devices of
+    different speed are `+system`, with which this combines). The paper gives no distribution over
+    devices; the exponential is the one that it names. Every selected device returns an update there,
+    hence at least one step.
+    """
+
+    summary: ClassVar[str] = (
+        "communication takes Exponential(mean); steps must fit into the deadline"
+    )
+    changes_work: ClassVar[bool] = True
+    mean: float = field(kw_only=True)
+    deadline: float = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.mean < math.inf and 1 <= self.deadline < math.inf):
+            raise UserError(
+                "heterogeneity delay(mean, deadline), in local steps: 0 <= mean < inf and "
+                f"1 <= deadline < inf must hold, got {self.mean:g}, {self.deadline:g}"
+            )
+
+    def delays(self, ids: Array, seed: int) -> Array:
+        """T_k (k,), in local steps."""
+        return -self.mean * np.log1p(-randomness.uniform("delay", seed, ids))
+
+    def local_steps(
+        self, asked: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
+    ) -> Array:
+        """Those of the steps asked for that fit."""
+        fit = np.floor(self.deadline - self.delays(ids, seed))
+        return np.clip(fit, 1, asked).astype(np.int64)

@@ -1,0 +1,355 @@
+"""Partitions: how samples reach clients.
+
+A partition is a pure function of labels `y` (N,), the number of clients n and a generator: one index
+array a client, none empty, or a `UserError` that says why it cannot. No sample is dealt twice, except
+by `gaussian`, whose devices may share samples. The recipes are those of the papers' material.
+"""
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from trials.errors import UserError
+
+Array = npt.NDArray[Any]
+
+
+class Partition:
+    """What an entry of `PARTITIONS` is. One that can give clients any sizes has a method `deal_to`
+    as well, and can then be followed by `+sizes(lognormal(sigma))`.
+    """
+
+    summary: ClassVar[str] = ""
+    own_sizes: ClassVar[str] = ""
+    """Where the clients' sizes come from, for the message that refuses other ones."""
+
+    def deal(
+        self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
+    ) -> list[Array]:
+        """Indices into `y` (N,) for each client; `owner` (N,) where data are born on clients."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class IID(Partition):
+    """Shuffle, cut into equal parts (sizes differ by at most one)."""
+
+    summary: ClassVar[str] = "a random equal share each"
+    own_sizes: ClassVar[str] = "equal, or lognormal(sigma)"
+
+    def deal(
+        self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
+    ) -> list[Array]:
+        """See the class."""
+        enough(len(y), clients)
+        return self.deal_to(y, equal(len(y), clients), rng)
+
+    def deal_to(self, y: Array, sizes: Array, rng: np.random.Generator) -> list[Array]:
+        """Exactly these sizes (n,)."""
+        return np.split(rng.permutation(len(y)), np.cumsum(sizes)[:-1])
+
+
+@dataclass(frozen=True)
+class Dirichlet(Partition):
+    """Equal sizes floor(N/n), label priors q_k ~ Dirichlet(a): recipe 8.9 (FedDyn, FedDC code).
+
+    Until all sizes are met: a random client with room draws a label from q_k, again while that label
+    is used up, and takes one unused sample of it. So sizes are exact; label shares are approximate
+    late in the draw. Redrawing is done as one draw from q_k restricted to the labels left; a client
+    whose whole prior is used up (its mass underflows) takes from the labels left in proportion.
+    """
+
+    summary: ClassVar[str] = "equal sizes, label shares drawn from Dirichlet(a); small a is skewed"
+    own_sizes: ClassVar[str] = "equal, or lognormal(sigma)"
+    a: float
+
+    def __post_init__(self) -> None:
+        _concentration("dirichlet(a)", self.a)
+
+    def deal(
+        self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
+    ) -> list[Array]:
+        """See the class."""
+        enough(len(y), clients)
+        return self.deal_to(y, np.full(clients, len(y) // clients), rng)
+
+    def deal_to(self, y: Array, sizes: Array, rng: np.random.Generator) -> list[Array]:
+        """Exactly these sizes (n,), sum at most N."""
+        stock = stocks("dirichlet(a)", y).tolist()
+        prior = rng.dirichlet(np.full(len(stock), self.a), len(sizes))
+        left = [rng.permutation(np.flatnonzero(y == label)).tolist() for label in range(len(stock))]
+        room, free = list(range(len(sizes))), sizes.tolist()
+        dealt: list[list[int]] = [[] for _ in free]
+        # q_k restricted to the labels left, cumulated; it changes only when a label is used up.
+        known: list[list[float] | None] = [None] * len(free)
+        for pick, coin in rng.random((sum(free), 2)).tolist():
+            slot = int(pick * len(room))
+            k = room[slot]
+            shares = known[k]
+            if shares is None:
+                mass = np.cumsum(prior[k] * (np.array(stock) > 0))
+                if mass[-1] > 0:
+                    shares = known[k] = (mass / mass[-1]).tolist()
+                else:
+                    total = sum(stock)
+                    shares = [below / total for below in accumulate(stock)]
+            label = bisect_right(shares, coin)
+            dealt[k].append(left[label].pop())
+            stock[label] -= 1
+            if stock[label] == 0:
+                known = [None] * len(free)
+            if len(dealt[k]) == free[k]:
+                room[slot] = room[-1]
+                room.pop()
+        return [np.array(part) for part in dealt]
+
+
+@dataclass(frozen=True)
+class DirichletByClass(Partition):
+    """Each label's samples are shared by proportions p_l ~ Dirichlet(a) over the n clients
+    (Yurochkin et al. 2019; Li et al. 2022).
+
+    Sizes follow from the proportions. Published code draws anew until every client has enough,
+    which for small a never ends; here a client left with nothing gets one sample of the label that
+    the largest client has most of. A label whose proportions overflow (a near the largest float)
+    is shared equally, the limit.
+    """
+
+    summary: ClassVar[str] = "each label is shared by proportions drawn from Dirichlet(a)"
+    own_sizes: ClassVar[str] = "what the proportions give"
+    a: float
+
+    def __post_init__(self) -> None:
+        _concentration("dirichlet_by_class(a)", self.a)
+
+    def deal(
+        self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
+    ) -> list[Array]:
+        """See the class."""
+        enough(len(y), clients)
+        stock = stocks("dirichlet_by_class(a)", y)
+        p = rng.dirichlet(np.full(clients, self.a), len(stock))
+        p[p.sum(1) == 0] = 1 / clients
+        cuts = np.minimum(np.cumsum(p, axis=1) * stock[:, None], stock[:, None]).astype(int)
+        cuts[:, -1] = stock
+        counts = np.diff(cuts, prepend=0).T
+        sizes = counts.sum(1)
+        for k in np.flatnonzero(sizes == 0):
+            giver = sizes.argmax()
+            label = counts[giver].argmax()
+            for client, change in ((giver, -1), (k, 1)):
+                counts[client, label] += change
+                sizes[client] += change
+        return deal_counts(y, counts, rng)
+
+
+@dataclass(frozen=True)
+class Labels(Partition):
+    """Client k holds the labels (k + j) mod C, j < c; a label is shared equally by its holders.
+
+    The label pattern is that of recipes 8.4 and 8.6; `+sizes(powerlaw)` gives their sizes as well.
+    """
+
+    summary: ClassVar[str] = "each client holds exactly c labels"
+    own_sizes: ClassVar[str] = "equal shares of each label, or powerlaw"
+    c: int
+
+    def __post_init__(self) -> None:
+        if self.c < 1:
+            raise UserError(f"heterogeneity labels(c): c >= 1 must hold, got {self.c}")
+
+    def deal(
+        self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
+    ) -> list[Array]:
+        """See the class."""
+        stock, holds = self.held(y, clients, 1)
+        share, more = np.divmod(stock, np.maximum(1, holds.sum(0)))
+        place = np.cumsum(holds, axis=0) - 1
+        return deal_counts(y, holds * (share + (place < more)), rng)
+
+    def held(self, y: Array, clients: int, least: int) -> tuple[Array, Array]:
+        """Samples of each label (C,), and who holds it (n, C); every holder can get `least` of them."""
+        stock = stocks("labels(c)", y)
+        if self.c > len(stock):
+            raise UserError(
+                f"heterogeneity labels({self.c}): the data have only {len(stock)} labels"
+            )
+        labels = np.arange(len(stock))
+        holds = (labels - np.arange(clients)[:, None]) % len(stock) < self.c
+        for label in np.flatnonzero(stock < least * holds.sum(0))[:1]:
+            raise UserError(
+                f"heterogeneity labels({self.c}): label {label} has {stock[label]} training samples "
+                f"for {holds[:, label].sum()} of {clients} clients, and each needs {least}; use "
+                "fewer clients"
+            )
+        return stock, holds
+
+
+@dataclass(frozen=True)
+class Shards(Partition):
+    """Sort by label, cut into s n shards, give each client s of them at random: recipe 8.8
+    (McMahan et al. 2017; FedAgg).
+
+    Shard sizes differ by at most one; a shard may straddle labels, so a client has up to 2 s of them
+    where labels are larger than shards. `strict` (FedUmf's blocks by category) cuts within labels:
+    each label gets shards in proportion to its samples, at least one, and a client has at most s
+    labels. Within a label the order is random.
+    """
+
+    summary: ClassVar[str] = "s shards of the samples sorted by label; strict: at most s labels"
+    own_sizes: ClassVar[str] = "those of the shards"
+    s: int
+    strict: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.s < 1:
+            raise UserError(f"heterogeneity shards(s): s >= 1 must hold, got {self.s}")
+
+    def deal(
+        self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
+    ) -> list[Array]:
+        """See the class."""
+        stock, shards = stocks("shards(s)", y), self.s * clients
+        if len(y) < shards:
+            raise UserError(
+                f"heterogeneity shards({self.s}): {len(y)} training samples cannot be cut into "
+                f"{shards} shards for {clients} clients"
+            )
+        order = rng.permutation(len(y))
+        order = order[np.argsort(y[order], kind="stable")]
+        sizes = self._within_labels(stock, clients) if self.strict else equal(len(y), shards)
+        holder = np.empty(shards, int)
+        holder[rng.permutation(shards)] = np.repeat(np.arange(clients), self.s)
+        return by_client(np.repeat(holder, sizes), order, clients)
+
+    def _within_labels(self, stock: Array, clients: int) -> Array:
+        """Shard sizes (s n,), label after label: the next shard goes to the label whose shards are
+        the largest.
+        """
+        stock, shards = stock[stock > 0], self.s * clients
+        if shards < len(stock):
+            raise UserError(
+                f"heterogeneity shards({self.s},strict): {shards} shards for {clients} clients "
+                f"cannot cover {len(stock)} labels; use more clients or a larger s"
+            )
+        cut = np.ones(len(stock), int)
+        for _ in range(shards - len(stock)):
+            cut[(stock / cut).argmax()] += 1
+        return np.concatenate([equal(m, parts) for m, parts in zip(stock, cut, strict=True)])
+
+
+@dataclass(frozen=True)
+class Gaussian(Partition):
+    """SAFL's recipe 8.7: m_k = max(floor(N(mean, std^2)), 1) samples of `labels` random labels.
+
+    Samples are drawn without replacement within a device and independently across devices, which
+    therefore share some; with replacement where the device's labels have fewer than m_k samples.
+    Reading: the paper's variance 100 is std 10; its "at most 7 digits" is 7 for every device.
+    """
+
+    summary: ClassVar[str] = "SAFL: Gaussian sizes, a few random labels; devices share samples"
+    own_sizes: ClassVar[str] = "Gaussian"
+    labels: int = field(default=7, kw_only=True)
+    mean: float = field(default=600.0, kw_only=True)
+    std: float = field(default=10.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.labels < 1 or not (0 < self.mean < math.inf and 0 <= self.std < math.inf):
+            raise UserError(
+                "heterogeneity gaussian(labels, mean, std): labels >= 1, 0 < mean < inf and "
+                f"0 <= std < inf must hold, got {self.labels}, {self.mean:g}, {self.std:g}"
+            )
+
+    def deal(
+        self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
+    ) -> list[Array]:
+        """See the class."""
+        present = np.flatnonzero(stocks("gaussian", y))
+        if self.labels > len(present):
+            raise UserError(
+                f"heterogeneity gaussian(labels={self.labels}): the data have only {len(present)} labels"
+            )
+        sizes = np.maximum(np.floor(rng.normal(self.mean, self.std, clients)), 1)
+        if sizes.max() > len(y):
+            raise UserError(
+                f"heterogeneity gaussian(mean={self.mean:g}, std={self.std:g}): client "
+                f"{sizes.argmax()} would hold {sizes.max():.0f} samples, but there are {len(y)}"
+            )
+        of_label = {label: np.flatnonzero(y == label) for label in present}
+        dealt = []
+        for m in sizes.astype(int):
+            mine = rng.choice(present, self.labels, replace=False)
+            pool = np.concatenate([of_label[label] for label in mine])
+            dealt.append(pool[rng.choice(len(pool), m, replace=len(pool) < m)])
+        return dealt
+
+
+@dataclass(frozen=True)
+class Natural(Partition):
+    """Each sample stays with the client it was born on."""
+
+    summary: ClassVar[str] = "samples stay with the client they were born on"
+    own_sizes: ClassVar[str] = "those that clients were born with"
+
+    def deal(
+        self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
+    ) -> list[Array]:
+        """See the class."""
+        if owner is None:
+            raise UserError(
+                "heterogeneity natural: this data set does not say which client a sample belongs to"
+            )
+        born, k = np.unique(owner, return_inverse=True)
+        if len(born) != clients:
+            raise UserError(
+                f"heterogeneity natural: the data set has {len(born)} clients, not {clients}; "
+                "leave `clients` out"
+            )
+        return by_client(k, np.arange(len(owner)), clients)
+
+
+def enough(samples: int, clients: int) -> None:
+    """Raise `UserError` when there are fewer samples than clients."""
+    if samples < clients:
+        raise UserError(f"{samples} training samples cannot be dealt to {clients} clients")
+
+
+def equal(samples: int, parts: int) -> Array:
+    """Sizes (parts,) that differ by at most one, the larger ones first."""
+    return samples // parts + (np.arange(parts) < samples % parts)
+
+
+def stocks(level: str, y: Array) -> Array:
+    """Samples of each label 0, 1, ..., (C,). Raises `UserError` when targets are no labels."""
+    if y.dtype.kind not in "iu":
+        raise UserError(
+            f"heterogeneity {level} goes by labels, but the targets of this data set are real "
+            "numbers; use iid or natural"
+        )
+    return np.bincount(y)
+
+
+def deal_counts(y: Array, counts: Array, rng: np.random.Generator) -> list[Array]:
+    """Random samples so that client k gets `counts[k, l]` of label l, `counts` (n, C)."""
+    holder, ids = [], []
+    for label, wanted in enumerate(counts.T):
+        pool = rng.permutation(np.flatnonzero(y == label))
+        ids.append(pool[: wanted.sum()])
+        holder.append(np.repeat(np.arange(len(counts)), wanted))
+    return by_client(np.concatenate(holder), np.concatenate(ids), len(counts))
+
+
+def by_client(holder: Array, ids: Array, clients: int) -> list[Array]:
+    """The `ids` (N,) of each client, in their order, where `holder` (N,) says whose they are."""
+    ends = np.cumsum(np.bincount(holder, minlength=clients))
+    return np.split(ids[np.argsort(holder, kind="stable")], ends[:-1])
+
+
+def _concentration(level: str, a: float) -> None:
+    if not 0 < a < math.inf:
+        raise UserError(f"heterogeneity {level}: 0 < a < inf must hold, got {a:g}")

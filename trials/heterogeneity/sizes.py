@@ -1,0 +1,113 @@
+"""Laws of client sizes, for `+sizes(LAW)`. A new one is one class and one entry of `LAWS`."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from trials.errors import UserError
+from trials.heterogeneity.partitions import Array, Labels, Partition, deal_counts, enough
+
+
+@runtime_checkable
+class TakesSizes(Protocol):
+    """A partition that can give clients any sizes."""
+
+    def deal_to(self, y: Array, sizes: Array, rng: np.random.Generator) -> list[Array]:
+        """Exactly `sizes` (n,), sum at most N."""
+        ...
+
+
+class Law(Protocol):
+    """What an entry of `LAWS` is."""
+
+    follows: ClassVar[str]
+    """Which partitions it can follow, in words."""
+
+    def fits(self, partition: Partition) -> bool:
+        """Whether it can follow this partition."""
+        ...
+
+    def deal(
+        self, partition: Partition, y: Array, clients: int, rng: np.random.Generator
+    ) -> list[Array]:
+        """As `Partition.deal`, with this law's sizes."""
+        ...
+
+
+@dataclass(frozen=True)
+class LogNormal:
+    """m_k ~ LogNormal(log(N/n), sigma), rescaled to the sum N and rounded down; the first client
+    takes what rounding leaves: recipe 8.9 (FedDyn and FedDC code, FedUmf's "unbalanced").
+
+    After iid it is their Unbalanced-IID, after dirichlet(a) their unbalanced Dirichlet. A client
+    that rounds to nothing gets one sample of the largest.
+    """
+
+    follows: ClassVar[str] = "iid and dirichlet(a)"
+    sigma: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.sigma < math.inf:
+            raise UserError(
+                f"sizes(lognormal(sigma)): 0 <= sigma < inf must hold, got {self.sigma:g}"
+            )
+
+    def fits(self, partition: Partition) -> bool:
+        """Whether the partition takes any sizes."""
+        return isinstance(partition, TakesSizes)
+
+    def deal(
+        self, partition: Partition, y: Array, clients: int, rng: np.random.Generator
+    ) -> list[Array]:
+        """See the class."""
+        assert isinstance(partition, TakesSizes)
+        enough(len(y), clients)
+        return partition.deal_to(y, self.sizes(len(y), clients, rng), rng)
+
+    def sizes(self, samples: int, clients: int, rng: np.random.Generator) -> Array:
+        """m_k (n,), at least 1 each, sum `samples`."""
+        z = rng.standard_normal(clients)
+        # Rescaling undoes any common factor: with the largest share at 1 nothing overflows.
+        share = np.exp(self.sigma * (z - z.max()))
+        sizes = np.floor(share / share.sum() * samples).astype(int)
+        sizes[0] += samples - sizes.sum()
+        for k in np.flatnonzero(sizes == 0):
+            sizes[sizes.argmax()] -= 1
+            sizes[k] = 1
+        return sizes
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """FedProx's power-law sizes under labels(c): recipes 8.4 (c = 2) and 8.6.
+
+    Each holder of a label gets 5 samples of it; the others are shared by a_k / sum a,
+    a_k ~ LogNormal(0, 2) for each holding, rounded down, so that some stay unused and the supply
+    lasts. The published form, a draw for each (label, block of C users, place in the user's labels),
+    is one draw a holding too. MNIST's 70,000 images on 1,000 clients: 69 each in the mean.
+    """
+
+    follows: ClassVar[str] = "labels(c)"
+    LEAST: ClassVar[int] = 5
+    SIGMA: ClassVar[float] = 2.0
+
+    def fits(self, partition: Partition) -> bool:
+        """Whether clients hold given labels."""
+        return isinstance(partition, Labels)
+
+    def deal(
+        self, partition: Partition, y: Array, clients: int, rng: np.random.Generator
+    ) -> list[Array]:
+        """See the class."""
+        assert isinstance(partition, Labels)
+        stock, holds = partition.held(y, clients, self.LEAST)
+        rest = stock - self.LEAST * holds.sum(0)
+        a = rng.lognormal(0, self.SIGMA, holds.shape) * holds
+        share = a / np.where(holds.any(0), a.sum(0), 1)
+        counts = holds * self.LEAST + np.floor(share * rest).astype(int)
+        return deal_counts(y, counts, rng)
+
+
+LAWS: dict[str, type[Law]] = {"lognormal": LogNormal, "powerlaw": PowerLaw}

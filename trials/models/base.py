@@ -1,0 +1,228 @@
+"""What a model is, and layers that read the same for one client and for k clients."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from math import prod
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from trials import randomness
+from trials.errors import UserError
+from trials.losses import Loss, cross_entropy
+
+Array = npt.NDArray[Any]
+Parameters = list[tuple[str, tuple[int, ...]]]
+"""(name, shape) of each parameter: layers in the order of their first use, `LAYER.weight` before
+`LAYER.bias`."""
+
+
+class Slot(NamedTuple):
+    """One parameter tensor inside the flat vector: its name, place, shape and layer (from 0).
+
+    It starts as U(center - radius, center + radius).
+    """
+
+    name: str
+    start: int
+    stop: int
+    shape: tuple[int, ...]
+    layer: int
+    center: float
+    radius: float
+
+
+class Architecture(ABC):
+    """What an entry of `MODELS` is."""
+
+    summary: ClassVar[str]
+    batchable: ClassVar[bool] = True
+    """Whether k clients can be computed at once at all; else they are, one after the other."""
+    batched_on_cpu: ClassVar[bool] = True
+    """Whether a CPU is faster with k clients at once than with one after the other."""
+
+    @abstractmethod
+    def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
+        """The parameters for samples of `shape`; raises `UserError` when they do not fit."""
+
+    @abstractmethod
+    def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """Logits (b, C) of x (b, *shape), or (k, b, C) of x (k, b, *shape) with (k, ...) weights."""
+
+    def gradients(
+        self, p: Mapping[str, Tensor], x: Tensor, y: Tensor, weight: Tensor, loss: Loss
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Weighted loss F_i = sum_b weight_ib loss(x_ib, y_ib) of each client, (k,) or (), and its
+        gradients in the order of `p`; weights (k, b) or (b) are 0 for padding.
+        """
+        leaves = {name: value.detach().requires_grad_() for name, value in p.items()}
+        with torch.enable_grad():
+            losses = (loss(self.forward(leaves, x), y) * weight).sum(-1)
+            gradients = torch.autograd.grad(losses.sum(), list(leaves.values()))
+        return losses.detach(), list(gradients)
+
+
+class Model:
+    """An architecture fitted to a data set's shape: its layout, initial weights, losses, gradients.
+
+    `d` is the number of weights, `layout` says where each parameter lies in the flat vector.
+    """
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        shape: tuple[int, ...],
+        classes: int,
+        loss: Loss = cross_entropy,
+    ) -> None:
+        self.architecture, self.loss = architecture, loss
+        self.layout: list[Slot] = []
+        self.d = 0
+        parameters = architecture.parameters(shape, classes)
+        layers = list(dict.fromkeys(name.rpartition(".")[0] for name, _ in parameters))
+        shapes = dict(parameters)
+        for name, size in parameters:
+            layer, _, kind = name.rpartition(".")
+            start = _start(kind, shapes[f"{layer}.weight"])
+            place = (self.d, self.d + prod(size), size, layers.index(layer))
+            self.layout.append(Slot(name, *place, *start))
+            self.d = place[1]
+
+    def views(self, w: Tensor) -> dict[str, Tensor]:
+        """The named parameters inside flat weights (d,) or (k, d), without a copy."""
+        return {
+            slot.name: w[..., slot.start : slot.stop].view(*w.shape[:-1], *slot.shape)
+            for slot in self.layout
+        }
+
+    def initial(self, ids: Array, seed: int) -> Array:
+        """Initial weights (k, d) of clients `ids` (k,): U(-r, r) with r = 1 / sqrt(fan in) for the
+        weights and the bias of a layer, which is PyTorch's default for linear and convolution.
+
+        The fan in is the length of a weight's row, so that an embedding of width e has r = 1 /
+        sqrt(e). A layer whose weight is a vector normalises: weight 1, bias 0.
+        """
+        rows, w = np.reshape(ids, (-1, 1)), np.empty((np.size(ids), self.d))
+        for slot in self.layout:
+            place = np.arange(slot.start, slot.stop)
+            u = randomness.uniform("initial", seed, rows, place)
+            w[:, slot.start : slot.stop] = slot.center + (2 * u - 1) * slot.radius
+        return w
+
+    def logits(self, w: Tensor, x: Tensor) -> Tensor:
+        """(b, C) for weights (d,) and samples (b, *shape); (k, b, C) for (k, d), (k, b, *shape)."""
+        return self.architecture.forward(self.views(w), x)
+
+    def gradients(self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Losses (k,) and gradients (k, d) at w (k, d); or () and (d,) at w (d,).
+
+        See `Architecture.gradients`.
+        """
+        losses, parts = self.architecture.gradients(self.views(w), x, y, weight, self.loss)
+        return losses, torch.cat([part.flatten(w.dim() - 1) for part in parts], -1)
+
+
+def _start(kind: str, weight: tuple[int, ...]) -> tuple[float, float]:
+    """(center, radius) of a parameter of a layer with this weight's shape; see `Model.initial`."""
+    if len(weight) == 1:
+        return float(kind == "weight"), 0.0
+    return 0.0, prod(weight[1:]) ** -0.5
+
+
+# Parameters of layers
+
+
+def dense(name: str, inputs: int, outputs: int) -> Parameters:
+    """Those of a fully connected layer."""
+    return [(f"{name}.weight", (outputs, inputs)), (f"{name}.bias", (outputs,))]
+
+
+def convolution(name: str, inputs: int, outputs: int, kernel: int) -> Parameters:
+    """Those of a convolution with square kernels."""
+    shape = (outputs, inputs, kernel, kernel)
+    return [(f"{name}.weight", shape), (f"{name}.bias", (outputs,))]
+
+
+def check_images(model: str, shape: tuple[int, ...], side: int, because: str) -> None:
+    """Raise `UserError` unless samples are images of at least `side` x `side` pixels."""
+    if len(shape) != 3 or min(shape[1:]) < side:
+        raise UserError(
+            f"model {model} needs images (channels, height, width) of at least {side}x{side}, "
+            f"because {because}; got {shape}"
+        )
+
+
+# Layers
+
+
+def linear(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    """x (b, i), w (o, i), b (o) -> (b, o); or with a leading k on all three."""
+    if w.dim() == 2:
+        return F.linear(x, w, b)
+    return torch.baddbmm(b.unsqueeze(1), x, w.transpose(1, 2))
+
+
+def vectors(x: Tensor, w: Tensor) -> Tensor:
+    """Samples x (b, *shape) or (k, b, *shape) as vectors, for a linear weight w (o, i) or (k, o, i)."""
+    return x.flatten(w.dim() - 1)
+
+
+def conv2d(x: Tensor, w: Tensor, b: Tensor, padding: int = 0) -> Tensor:
+    """x (b, i, h, w), w (o, i, q, q), b (o) -> (b, o, h', w'); or with a leading k on all three, as
+    one grouped convolution.
+    """
+    if w.dim() == 4:
+        return F.conv2d(x, w, b, padding=padding)
+    k, n = x.shape[:2]
+    grouped = x.transpose(0, 1).reshape(n, -1, *x.shape[3:])
+    out = F.conv2d(grouped, w.flatten(0, 1), b.flatten(), padding=padding, groups=k)
+    return out.view(n, k, -1, *out.shape[2:]).transpose(0, 1)
+
+
+def pool2(x: Tensor) -> Tensor:
+    """2x2 average pooling of (..., c, h, w)."""
+    return F.avg_pool2d(x.flatten(0, -4), 2).unflatten(0, x.shape[:-3])
+
+
+def max_pool2(x: Tensor, same: bool = False) -> Tensor:
+    """2x2 max-pooling of (..., c, h, w); `same` keeps an odd side's last row: h' = ceil(h / 2)."""
+    return F.max_pool2d(x.flatten(0, -4), 2, ceil_mode=same).unflatten(0, x.shape[:-3])
+
+
+def embedding(x: Tensor, w: Tensor) -> Tensor:
+    """Token ids x (b, t), a table w (V, e) -> (b, t, e); or with a leading k on both. Ids may be
+    floats. Raises `UserError` for an id that is not in 0..V-1.
+    """
+    ids, size = x.long(), w.shape[-2]
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0 or high >= size:
+        raise UserError(
+            f"token ids must be 0..{size - 1} for a model with a vocabulary of {size}, "
+            f"but there are ids from {low} to {high}"
+        )
+    if w.dim() == 3:
+        ids = ids + size * torch.arange(len(w), device=w.device).view(-1, 1, 1)
+    return F.embedding(ids, w.flatten(0, -2))
+
+
+def lstm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    """Hidden states (b, t, h) of x (b, t, i), w (4h, i + h), b (4h); or with a leading k on all.
+
+    z = w [x_t; h_(t-1)] + b in four parts z_i, z_f, z_g, z_o; c_t = s(z_f) c_(t-1) + s(z_i) tanh z_g
+    and h_t = s(z_o) tanh c_t with the logistic function s, from h_0 = c_0 = 0.
+    """
+    inputs = x.shape[-1]
+    ahead = linear(x.flatten(-3, -2), w[..., :inputs], b).unflatten(-2, x.shape[-3:-1])
+    recurrent = w[..., inputs:].transpose(-1, -2)
+    h = c = x.new_zeros(*x.shape[:-2], recurrent.shape[-2])
+    states = []
+    for z in ahead.unbind(-2):
+        i, f, g, o = (z + h @ recurrent).chunk(4, -1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        states.append(h)
+    return torch.stack(states, -2)
