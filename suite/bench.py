@@ -1,7 +1,10 @@
-"""`suite bench sweep`: what driving costs, as a ratio measured in one run."""
+"""`suite bench`: what driving costs, as a ratio measured in one run, and the memory of a sweep."""
 
+import contextlib
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -10,6 +13,7 @@ from typing import Any
 from suite.driver import Resources, local_ray
 from suite.study import read_study
 from suite.sweep import Place, Sweep
+from trials.errors import UserError
 
 PLAIN_TRIALS = 40
 """How many of the sweep's trials the plain loop runs; it is slow, and its rate is steady."""
@@ -79,3 +83,47 @@ def _train(config: dict[str, Any]) -> None:
     simulation = simulate(spec, deal_data(spec, load_dataset(spec, None)))
     while not simulation.finished:
         tune.report(simulation.advance())
+
+
+def memory(study: str, arguments: list[str]) -> dict[str, Any]:
+    """Peak memory of a whole sweep, in bytes: driver, workers and Ray's own processes together.
+
+    Proportional set sizes (Linux's /proc/PID/smaps_rollup), so that what processes share counts once.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="suite-bench-"))
+    code = "from suite.cli import main; main()"
+    command = [sys.executable, "-c", code, "sweep", study, "--storage", str(folder), *arguments]
+    peak, said = 0, folder / "said"
+    try:
+        with said.open("w") as out:
+            process = subprocess.Popen(command, stdout=out, stderr=out)
+        while process.poll() is None:
+            peak = max(peak, sum(_share(pid) for pid in _descendants(process.pid)))
+            time.sleep(0.3)
+        if process.returncode:
+            raise UserError(f"the sweep to be measured failed:\n{said.read_text()[-1000:]}")
+        return {"study": study, "arguments": arguments, "peak_bytes": peak}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _descendants(root: int) -> set[int]:
+    """A process and all that it started, and they, and so on."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    found, new = set(), {root}
+    while new:
+        found |= new
+        new = {pid for pid, parent in parents.items() if parent in new}
+    return found
+
+
+def _share(pid: int) -> int:
+    """A process's proportional set size in bytes; 0 when it has ended."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from suite import cli_data, cli_tuned
+from suite import cli_bench, cli_data, cli_tuned
 from suite.console import RUNS, DataRoot, Json, Storage, Tracking, emit, say
 from trials.errors import UserError
 
@@ -26,10 +26,9 @@ app = typer.Typer(
     help="Federated-learning algorithms, tuned fairly, compared across papers, reused.",
     epilog="Start here: [bold]suite sweep quickstart[/bold]",
 )
-bench_app = typer.Typer(no_args_is_help=True, help="Measure what the suite costs on this machine.")
 app.add_typer(cli_tuned.app, name="tuned")
 app.add_typer(cli_data.app, name="data")
-app.add_typer(bench_app, name="bench")
+app.add_typer(cli_bench.app, name="bench")
 
 
 class Format(StrEnum):
@@ -373,28 +372,6 @@ def doctor(
             if not check.ok and check.remedy:
                 Console().print(f"     {check.remedy}", highlight=False)
     raise typer.Exit(0 if all(check.ok for check in checks) else 1)
-
-
-@bench_app.command("sweep", epilog="Example: suite bench sweep --study smoke")
-def bench_sweep(
-    study: Annotated[str, typer.Option(help="The study to measure.")] = "quickstart",
-    max_concurrent: Annotated[int | None, typer.Option(min=1)] = None,
-    as_json: Json = False,
-) -> None:
-    """Trials per minute of a sweep, against the same trials as a plain Tune function trainable."""
-    from suite import bench
-    from suite.driver import Resources
-
-    found = bench.sweep(study, Resources(max_concurrent=max_concurrent))
-    if as_json:
-        emit(found)
-    else:
-        Console().print(
-            f"{found['study']}: {found['trials_per_minute']:g} trials/min over {found['trials']} trials "
-            f"(recorded in MLflow); plain Tune function trainable: {found['plain_trials_per_minute']:g} "
-            f"over {found['plain_trials']}; ratio {found['ratio']:g}",
-            highlight=False,
-        )
 
 
 def main() -> None:

@@ -251,7 +251,7 @@ def drive(
     hooks: Hooks,
     folder: Path,
 ) -> bool:
-    """Run every trial that the sweep still asks for; whether it was interrupted."""
+    """Run every trial that the sweep still asks for; whether it was interrupted. Empties `data`."""
     stop = _Stop()
     with local_ray(resources) as concurrent, _interruptible(stop):
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(concurrent)
@@ -259,7 +259,8 @@ def drive(
         search = _Search(sweep, hooks, config, stop)
         decide = _Scheduler(cells, sweep.asks, scheduler)
         decide.replay(replayed)
-        shared = {key: ray.put(dataset) for key, dataset in data.items()}
+        # Workers read the store's copy in place; the driver gives up its own.
+        shared = {key: ray.put(data.pop(key)) for key in list(data)}
         trainable = tune.with_resources(
             tune.with_parameters(FederatedTrial, datasets=shared),
             {"cpu": resources.cpus_per_trial, "gpu": resources.gpus_per_trial},

@@ -72,7 +72,7 @@ class FederatedData:
             self.val,
             self.test,
         ):
-            crc = zlib.crc32(np.ascontiguousarray(array).tobytes(), crc)
+            crc = zlib.crc32(np.ascontiguousarray(array).reshape(-1).data.cast("B"), crc)
         return f"{crc:08x}"
 
 
