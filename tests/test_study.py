@@ -80,7 +80,7 @@ def test_there_is_a_shipped_search_space():
     assert {f"{name}.yaml" for name in algorithms.ALGORITHMS} == set(SHIPPED)
 
 
-UNPUBLISHED = {"centralized", "defed", "fedavgm", "fednova", "fedsgd", "local_only"}
+UNPUBLISHED = {"centralized", "fedavgm", "fednova", "fedsgd", "local_only"}
 """No paper states values for data sets and models that there are."""
 
 
