@@ -1,4 +1,4 @@
-"""FedAgg in plain NumPy: algorithms.md 4.1, 4.2. L local epochs, l = 0..L-1 an epoch, k = 1..L its end."""
+"""FedAgg in plain NumPy. L local epochs, l = 0..L-1 an epoch, k = 1..L its end."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""Baselines against their equations in NumPy (algorithms.md 1), their limits, and what they send."""
+"""Baselines against their equations in NumPy, their limits, and what they send."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -134,7 +134,7 @@ def fedavgm(study, beta, server_lr):
 
 
 def adaptive(study, second, server_lr, beta1, tau):
-    """algorithms.md 1.5; `second` maps V and Delta^2 to the new V."""
+    """Reddi et al. 2021, Algorithm 2; `second` maps V and Delta^2 to the new V."""
     w, M, V = initial(), np.zeros(D), np.full(D, tau**2)
     for ids, lr, J in study.rounds():
         delta = study.p(ids) @ (locals_(study, w, ids, J, lr) - w)
@@ -179,7 +179,7 @@ def scaffold(study, server_lr):
 
 
 def feddyn(study, alpha):
-    """algorithms.md 1.6 with g_k and h as printed: H_k = -g_k / a_k."""
+    """Acar et al. 2021, Algorithm 1, with g_k and h as printed: H_k = -g_k / a_k."""
     w, g, h = initial(), np.zeros((N, D)), np.zeros(D)
     a = alpha / study.om
     for ids, lr, J in study.rounds():

@@ -97,7 +97,7 @@ def test_the_gradient_is_the_slope_of_the_loss():
 
 
 def astw(A, loop, last, selected_, aggregation="samples", lr_decay=1.0):
-    """algorithms.md 1.10: deep layers are due in the `last` rounds of each loop.
+    """Chen et al. 2020: deep layers are due in the `last` rounds of each loop.
 
     The server's copy of a part is what was uploaded, not what the client made of it since.
     """

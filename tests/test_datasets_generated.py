@@ -68,7 +68,7 @@ def test_sine_is_half_a_sine_plus_one():
     np.testing.assert_allclose(made.y, 0.5 * np.sin(made.x[:, 0]) + 1, atol=1e-6)
     slope, level = np.polyfit(made.x[~made.test, 0], made.y[~made.test], 1)
     left = made.y[~made.test] - level - slope * made.x[~made.test, 0]
-    assert np.mean(left**2) == pytest.approx(0.11, abs=0.01)  # settings.md 4, item 2
+    assert np.mean(left**2) == pytest.approx(0.11, abs=0.01)
 
 
 @pytest.mark.parametrize("noise", ["-0.1", "nan", "inf"])

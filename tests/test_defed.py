@@ -1,4 +1,4 @@
-"""DeFed against algorithms.md 6 in plain NumPy: every client's weights after every iteration."""
+"""DeFed against (5)-(6) in plain NumPy: every client's weights after every iteration."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""FedUmf and FedUmf + FedDC against algorithms.md 5 in its eager form: all clients train always.
+"""FedUmf and FedUmf + FedDC against Algorithm 1 in its eager form: all clients train always.
 
 What is under test replays a round for the few clients whose displacement is used. The oracles do
 not: every client trains in every round and remembers g.
@@ -329,7 +329,7 @@ def test_steps_counted_are_those_of_all_devices():
 
 
 def fedumf_feddc(data, a, fusion, displacement, count=COUNT, aggregation="samples", **given):
-    """algorithms.md 5.2: the local problem of 1.8, anchored at theta, in 5.1."""
+    """FedDC's local problem, anchored at theta, in FedUmf's round."""
     n, decay = data.clients, given.get("lr_decay", 1.0)
     theta, t = initial(), 0
     m = np.diff(data.offsets)

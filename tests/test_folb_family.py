@@ -1,6 +1,6 @@
 """FOLB and the sampling rules beside it: their equations in NumPy, their invariants, what they send.
 
-algorithms.md 2.1 to 2.7 and FOLB (5), (7), (9), (13), (18).
+FOLB (5), (7), (9), (13), (18).
 """
 
 import numpy as np

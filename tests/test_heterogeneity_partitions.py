@@ -213,7 +213,7 @@ def test_fingerprints_are_the_same_in_a_fresh_process_and_differ_between_levels(
     assert len(set(here)) == len(levels)
 
 
-# The power law, recipes 8.4 and 8.6
+# The power law
 
 
 def power_law(y: np.ndarray, clients: int, c: int, seed: int) -> np.ndarray:
@@ -246,7 +246,7 @@ def test_power_law_by_hand(clients, c):
 
 @pytest.mark.parametrize("labels", ["counts of MNIST", "MNIST"])
 def test_power_law_mnist_has_1000_devices_of_about_69(labels):
-    """algorithms.md 8.4: about 69,035 samples, 69 each, standard deviation 106 (heavy-tailed)."""
+    """FedProx's code: about 69,035 samples, 69 each, standard deviation 106 (heavy-tailed)."""
     y = of_counts(POOLED)
     if labels == "MNIST":
         if not (REAL / "MNIST").exists():
@@ -272,7 +272,7 @@ def test_power_law_needs_5_samples_a_holding():
         shared("labels(10)+sizes(powerlaw)", of_counts(lacking), 1000)
 
 
-# Shards, recipe 8.8
+# Shards
 
 
 def test_mcmahan_shards_of_mnist():
@@ -322,7 +322,7 @@ def test_strict_shards_keep_the_label_limit(stock, clients, s, seed):
     assert sum(len(ids) for ids in parts) == len(y)
 
 
-# Gaussian sizes, recipe 8.7
+# Gaussian sizes
 
 
 def test_gaussian_sizes_and_labels():
@@ -350,7 +350,7 @@ def test_gaussian_sizes_are_at_least_1():
     assert min(len(ids) for ids in parts) == 1
 
 
-# Lognormal sizes and Dirichlet shares, recipe 8.9
+# Lognormal sizes and Dirichlet shares
 
 
 @given(
@@ -387,7 +387,7 @@ def test_a_client_that_rounds_to_nothing_gets_one_of_the_largest():
 
 
 def test_dirichlet_takes_the_label_that_its_numbers_say():
-    """The first draw of recipe 8.9 from its own random numbers."""
+    """The first draw of FedDC's recipe from its own random numbers."""
     y, n = of_counts([30, 30, 30]), 9
     rng = np.random.default_rng(4)
     q = rng.dirichlet([0.3] * 3, n)

@@ -39,7 +39,7 @@ from trials.solver import minibatches
 
 
 def averaged(sizes, mu=0.0, aggregation="samples", momentum=0.0, decay=0.0):
-    """FedAvg (mu = 0) and FedProx: algorithms.md 1.3, 1.4."""
+    """FedAvg (mu = 0) and FedProx."""
     parts, w = list(clients(dealt(sizes))), initial()
     p = shares(parts, range(len(sizes)), aggregation)
     while True:
@@ -52,7 +52,7 @@ def averaged(sizes, mu=0.0, aggregation="samples", momentum=0.0, decay=0.0):
 
 
 def folb(sizes, mu, psi, decay=0.0):
-    """(13), or (18) with psi: algorithms.md 2.6, 2.7. Weight decay belongs to F_k."""
+    """(13), or (18) with psi. Weight decay belongs to F_k."""
     parts, w = list(clients(dealt(sizes))), initial()
     while True:
         g = [gradient(w, *part) + decay * w for part in parts]
@@ -72,7 +72,7 @@ def folb(sizes, mu, psi, decay=0.0):
 
 
 def safl(sizes, epsilon, L, init, count):
-    """(3), (6), (7): algorithms.md 3.1."""
+    """SAFL (3), (6), (7)."""
     parts = list(clients(dealt(sizes)))
     z = [initial(k) if init == "own" else initial() for k in range(len(sizes))]
     t = 0

@@ -44,7 +44,7 @@ def test_fedsgd_at_a_decaying_rate():
 
 @pytest.mark.parametrize("count", [5, 2])
 def test_scaffold_at_a_decaying_rate(count):
-    """algorithms.md 1.7: option II divides by the current rate."""
+    """Option II divides by the current rate."""
     n, parts = 5, list(clients(dealt(SIZES)))
 
     def oracle():

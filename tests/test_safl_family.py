@@ -1,6 +1,6 @@
 """SAFL's descendants against their equations in NumPy, on a linear and a layered model.
 
-algorithms.md 3.1 to 3.3, with the aggregation of 1.9 and 1.10. "Received" is what a client got from
+SAFL (3)-(8), (24)-(26), with the aggregation of IDA and ASTW. "Received" is what a client got from
 the server before it mixed in its own weights.
 """
 

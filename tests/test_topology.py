@@ -102,7 +102,7 @@ def test_a_random_graph_has_each_edge_with_its_probability():
     ("degree", "norm"), zip(LATTICES, (0.873, 0.647, 0.374, 0.111), strict=True)
 )
 def test_lattices_of_ten(degree, norm):
-    """settings.md 4: weights 1 / (l + 1) on l / 2 neighbours each side; norms to three digits."""
+    """DeFed Fig. 2: weights 1 / (l + 1) on l / 2 neighbours each side; norms to three digits."""
     w = matrix(f"ring({degree})", 10)
     np.testing.assert_allclose(w[w > 0], 1 / (degree + 1), rtol=0, atol=1e-15)
     assert ((w > 0).sum(1) == degree + 1).all()

@@ -1,4 +1,4 @@
-"""The settings every algorithm of a study shares: what DESIGN calls "what is shared"."""
+"""The settings every algorithm of a study shares."""
 
 from typing import Annotated, Literal
 

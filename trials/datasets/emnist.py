@@ -107,7 +107,7 @@ class EMNISTLetters(EMNIST):
 class EMNISTByClass(EMNIST):
     """EMNIST by class: 697,932 / 116,323 images of 62 classes (digits, upper case, lower case),
     unbalanced; standardised by the training images. With two-label power-law levels it is FOLB's
-    FEMNIST (algorithms.md 8.5); it names no writers, for those see `femnist`.
+    FEMNIST; it names no writers, for those see `femnist`.
     """
 
     summary: ClassVar[str] = "EMNIST by class 28x28, 62 classes, without writers"
@@ -123,7 +123,7 @@ class EMNISTByClass(EMNIST):
 @dataclass(frozen=True)
 class FEMNIST10(EMNISTByClass):
     """FedProx's FEMNIST (Li et al. 2020): the lower-case letters a..j of EMNIST by class, pixels / 255,
-    on 200 devices; algorithms.md 8.5. Training and test images are pooled, up to 4,000 of a letter.
+    on 200 devices. Training and test images are pooled, up to 4,000 of a letter.
 
     Device u has the letters (u + j) mod 10, j < `labels`, and max(2, floor(n_u / labels)) images of
     each, n_u = floor(LogNormal(4, 1) + 5). A tenth of each device's images is test.

@@ -44,7 +44,7 @@ class Digits(DatasetFamily):
 
 @dataclass(frozen=True)
 class Synthetic(DatasetFamily):
-    """Synthetic(alpha, beta) of FedProx (Li et al. 2020); algorithms.md 8.1.
+    """Synthetic(alpha, beta) of FedProx (Li et al. 2020).
 
     Device k has floor(LogNormal(4, 2)) + 50 samples of 60 features and 10 classes:
     u_k ~ N(0, alpha), B_k ~ N(0, beta); v_k ~ N(B_k, 1) in R^60; x ~ N(v_k, diag(j^-1.2));
@@ -73,7 +73,7 @@ class Synthetic(DatasetFamily):
 
 @dataclass(frozen=True)
 class SyntheticIID(DatasetFamily):
-    """Synthetic_iid of FedProx; algorithms.md 8.2: sizes and x as Synthetic, but one W, b ~ N(0, 1)
+    """Synthetic_iid of FedProx: sizes and x as Synthetic, but one W, b ~ N(0, 1)
     for all devices and v_k = 0.
     """
 
@@ -89,7 +89,7 @@ class SyntheticIID(DatasetFamily):
 
 @dataclass(frozen=True)
 class FedDCSynthetic(DatasetFamily):
-    """The synthetic sets of FedDyn and FedDC, used by FedUmf (Fig. A5); algorithms.md 8.3.
+    """The synthetic sets of FedDyn and FedDC, used by FedUmf (Fig. A5).
 
     20 devices of 200 samples, 30 features, 5 classes; u_k, B_k, v_k, x, W_k, b_k and y as in
     `Synthetic`. Two flags of the authors' code make the solution or the inputs common: all devices
@@ -126,7 +126,7 @@ class FedDCSynthetic(DatasetFamily):
 @dataclass(frozen=True)
 class Sine(DatasetFamily):
     """DeFed's regression: y = 0.5 sin(x) + 1 + noise, 6,000 training samples with x in [-6, 6] and
-    1,000 test samples with x in [-12, 12]; settings.md 4. x (N, 1) is used as it is.
+    1,000 test samples with x in [-12, 12] (DeFed section V). x (N, 1) is used as it is.
 
     Reading: x is uniform and the noise N(0, noise), in the test set too; the paper states neither.
     """

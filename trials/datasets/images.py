@@ -220,7 +220,7 @@ def binary(pixels: Pixels, seed: int) -> Pixels:
 @dataclass(frozen=True)
 class MNIST01(MNIST):
     """DeFed's binary subset of MNIST: 1,000 training images drawn at random from labels 0 and 1, and
-    1,000 test images drawn in the same way from the test set; settings.md 4. Standardised as MNIST.
+    1,000 test images drawn in the same way from the test set. Standardised as MNIST.
 
     Reading: 1,000 in all, not of each label (MNIST's test set has only 980 zeros); `seed` draws them,
     without replacement and without regard to the label.

@@ -88,8 +88,7 @@ class System(Modifier):
     """Each device manages a uniform integer number of local minibatch steps, or of local epochs,
     anew each round. It replaces the study's local work.
 
-    FOLB's experiments say 1..20 steps; FedProx's, which they follow, 1..20 epochs (settings.md 3,
-    item 4). Both are drawn from the same uniform numbers.
+    FOLB's experiments say 1..20 steps; FedProx's, which they follow, 1..20 epochs. Both are drawn from the same uniform numbers.
     """
 
     summary: ClassVar[str] = "a device manages LOW..HIGH local steps (or epochs), anew each round"

@@ -2,7 +2,7 @@
 
 A partition is a pure function of labels `y` (N,), the number of clients n and a generator: one index
 array a client, none empty, or a `UserError` that says why it cannot. No sample is dealt twice, except
-by `gaussian`, whose devices may share samples. The recipes are those of the papers' material.
+by `gaussian`, whose devices may share samples.
 """
 
 import math
@@ -56,7 +56,7 @@ class IID(Partition):
 
 @dataclass(frozen=True)
 class Dirichlet(Partition):
-    """Equal sizes floor(N/n), label priors q_k ~ Dirichlet(a): recipe 8.9 (FedDyn, FedDC code).
+    """Equal sizes floor(N/n), label priors q_k ~ Dirichlet(a), as in the code of FedDyn and FedDC.
 
     Until all sizes are met: a random client with room draws a label from q_k, again while that label
     is used up, and takes one unused sample of it. So sizes are exact; label shares are approximate
@@ -152,7 +152,7 @@ class DirichletByClass(Partition):
 class Labels(Partition):
     """Client k holds the labels (k + j) mod C, j < c; a label is shared equally by its holders.
 
-    The label pattern is that of recipes 8.4 and 8.6; `+sizes(powerlaw)` gives their sizes as well.
+    The label pattern is that of FedProx's MNIST and FOLB Fig. 6; `+sizes(powerlaw)` gives their sizes as well.
     """
 
     summary: ClassVar[str] = "each client holds exactly c labels"
@@ -192,7 +192,7 @@ class Labels(Partition):
 
 @dataclass(frozen=True)
 class Shards(Partition):
-    """Sort by label, cut into s n shards, give each client s of them at random: recipe 8.8
+    """Sort by label, cut into s n shards, give each client s of them at random
     (McMahan et al. 2017; FedAgg).
 
     Shard sizes differ by at most one; a shard may straddle labels, so a client has up to 2 s of them
@@ -245,7 +245,7 @@ class Shards(Partition):
 
 @dataclass(frozen=True)
 class Gaussian(Partition):
-    """SAFL's recipe 8.7: m_k = max(floor(N(mean, std^2)), 1) samples of `labels` random labels.
+    """SAFL section V: m_k = max(floor(N(mean, std^2)), 1) samples of `labels` random labels.
 
     Samples are drawn without replacement within a device and independently across devices, which
     therefore share some; with replacement where the device's labels have fewer than m_k samples.

@@ -39,7 +39,7 @@ class Law(Protocol):
 @dataclass(frozen=True)
 class LogNormal:
     """m_k ~ LogNormal(log(N/n), sigma), rescaled to the sum N and rounded down; the first client
-    takes what rounding leaves: recipe 8.9 (FedDyn and FedDC code, FedUmf's "unbalanced").
+    takes what rounding leaves. FedDyn's and FedDC's code; FedUmf's "unbalanced".
 
     After iid it is their Unbalanced-IID, after dirichlet(a) their unbalanced Dirichlet. A client
     that rounds to nothing gets one sample of the largest.
@@ -81,7 +81,7 @@ class LogNormal:
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """FedProx's power-law sizes under labels(c): recipes 8.4 (c = 2) and 8.6.
+    """FedProx's power-law sizes under labels(c): its MNIST has c = 2, FOLB Fig. 6 others.
 
     Each holder of a label gets 5 samples of it; the others are shared by a_k / sum a,
     a_k ~ LogNormal(0, 2) for each holding, rounded down, so that some stay unused and the supply
