@@ -184,16 +184,6 @@ def test_references_work_as_much_as_the_clients_and_send_nothing(name, level):
     assert theirs.history[-1]["uploaded_bytes"] > 0
 
 
-def test_references_are_marked_as_such():
-    assert {name for name, cls in ALGORITHMS.items() if cls.reference} == {
-        "centralized",
-        "local_only",
-        "lb_optimal",
-        "lb_norm",
-        "fednu_sign",
-    }
-
-
 ONE = {
     "full": {"local_steps": 3},
     "minibatches": {"batch_size": 4, "local_steps": None, "local_epochs": 2},
