@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from trials import randomness
+from trials.direction import Direction
 from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
 from trials.models import Model
@@ -17,10 +18,9 @@ from trials.scores import SCORES
 from trials.settings import Settings
 from trials.solver import (
     SGD,
-    Direction,
     Plan,
     Solver,
-    Watch,
+    execution,
     full_pass,
     minibatches,
     steps_per_epoch,
@@ -103,10 +103,9 @@ class Federation:
         self._level = heterogeneity
         self.device, self.dtype = device, getattr(torch, settings.dtype)
         self.x, self.y = data.tensors(device, self.dtype)
-        batched = device.type != "cpu" or model.architecture.batched_on_cpu
-        execution = settings.execution or ("batched" if batched else "sequential")
-        self.sequential = execution == "sequential" or not model.architecture.batchable
-        self._solver = Solver(model, self.x, self.y, self.sequential)
+        self.execution = execution(model, settings, device)
+        self.sequential = self.execution == "sequential"
+        self._solver = Solver(model, self.x, self.y, self.execution)
         self._scores = SCORES[data.dataset.task.metric]
         self.round = 0
         self.counters = dict.fromkeys(COUNTERS, 0)
@@ -269,7 +268,7 @@ class Federation:
         work are the study's settings. `at_round` computes what the clients did in an earlier round,
         which was counted then (`deferred`).
         """
-        return self._train(ids, start, lr, direction, rows, at_round)
+        return self._train(ids, start, lr, direction, rows, at_round)[0]
 
     def trajectory(
         self,
@@ -281,16 +280,8 @@ class Federation:
         **rows: Tensor,
     ) -> Tensor:
         """As `train`: the weights at the start and after each epoch, (k, local_epochs + 1, d)."""
-        once, first, back = _distinct(ids)
-        path = start[first].unsqueeze(1).repeat(1, self.settings.local_epochs + 1, 1)
-        per_epoch = torch.from_numpy(self._per_epoch(once)).to(self.device)
-
-        def watch(row: Tensor, step: int, w: Tensor) -> None:
-            ends = (step + 1) % per_epoch[row] == 0
-            path[row[ends], (step + 1) // per_epoch[row[ends]]] = w[ends]
-
-        self._train(ids, start, lr, direction, rows, watch=watch)
-        return path[back]
+        _, path = self._train(ids, start, lr, direction, rows, epochs=self.settings.local_epochs)
+        return torch.cat([start.unsqueeze(1), path], 1)
 
     def train_pooled(self, ids: Tensor, start: Tensor, lr: float) -> Tensor:
         """SGD on all clients' data together, from `start` (d,): (d,).
@@ -304,9 +295,9 @@ class Federation:
         work = self._samples(self.data, once, self._steps(once, self.round), size)
         steps = np.array([max(1, round(work / width))])
         plan = minibatches(pool, one, steps, width, (self.seed, self.round))
-        (w,) = self._run(plan, start.unsqueeze(0), lr, lambda w, g: g, {})
+        w, _ = self._run(plan, start.unsqueeze(0), lr, lambda w, g: g, {})
         self._worked(pool, one, steps, width)
-        return w
+        return w[0]
 
     def deferred(self, ids: Tensor) -> None:
         """Clients train now; what they get is computed by a later `train(at_round=...)`, if at all."""
@@ -362,8 +353,9 @@ class Federation:
         direction: Direction,
         rows: dict[str, Tensor],
         at_round: int | None = None,
-        watch: Watch | None = None,
-    ) -> Tensor:
+        epochs: int = 0,
+    ) -> tuple[Tensor, Tensor]:
+        """Weights after local SGD (k, d), and after each of the first `epochs` (k, epochs, d)."""
         once, first, back = _distinct(ids)
         round_index = self.round if at_round is None else at_round
         steps, size = self._steps(once, round_index), self.settings.batch_size
@@ -372,12 +364,13 @@ class Federation:
             lr = self._of_steps(lr[first], once, int(steps.max()))
         loss = self.train_loss
         rows = {name: value[first] for name, value in rows.items()}
-        w = self._run(plan, start[first], lr, direction, rows, watch)
+        marks = self._per_epoch(once)[:, None] * np.arange(1, epochs + 1)
+        w, path = self._run(plan, start[first], lr, direction, rows, marks)
         if at_round is None:
             self._worked(self.data, once, steps, size)
         else:
             self.train_loss = loss
-        return w[back]
+        return w[back], path[back]
 
     def _run(
         self,
@@ -386,11 +379,11 @@ class Federation:
         lr: float | Tensor,
         direction: Direction,
         rows: dict[str, Tensor],
-        watch: Watch | None = None,
-    ) -> Tensor:
-        w, loss = self._solver.sgd(start, plan, self._rule(lr), direction, rows, watch)
+        marks: Array | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        w, loss, path = self._solver.sgd(start, plan, self._rule(lr), direction, rows, marks)
         self.train_loss = float(loss)
-        return w
+        return w, path
 
     def _worked(self, data: FederatedData, ids: Array, steps: Array, batch_size: int | str) -> None:
         """Count local steps and the samples in them."""

@@ -44,7 +44,7 @@ class Settings(BaseModel):
     aggregation: Literal["samples", "plain"] = "samples"
     val_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.1
     dtype: Literal["float32", "float64"] = "float32"
-    execution: Literal["batched", "sequential"] | None = Field(
+    execution: Literal["compiled", "batched", "sequential"] | None = Field(
         None, description="default: what is faster for the model on the device"
     )
     eval_every: Positive | None = Field(None, description="rounds; default: a tenth of all rounds")

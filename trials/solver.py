@@ -1,7 +1,8 @@
-"""The local solver: minibatch plans, and SGD of many clients as one batched tensor program."""
+"""The local solver: minibatch plans, and SGD of many clients at once, in one of three executions."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,41 @@ import torch
 from torch import Tensor
 
 from trials import randomness
+from trials.direction import Affine, Direction, affine, column
+from trials.errors import UserError
 from trials.federated_data import FederatedData
 from trials.models import Model
 from trials.scores import Scores
+from trials.settings import Settings
 
 Array = npt.NDArray[Any]
-Direction = Callable[..., Tensor]
-"""`direction(w, g, **rows) -> (k, d)`: what a step follows, from weights and gradients (k, d)."""
-Watch = Callable[[Tensor, int, Tensor], None]
-"""`watch(rows, step, w)`: rows (a,) have weights w (a, d) after a step, counted from 0."""
+EXECUTIONS = ("compiled", "batched", "sequential")
+"""The ways to compute; they agree up to rounding."""
+
+
+def execution(model: Model, settings: Settings, device: torch.device) -> str:
+    """How a run is computed: as the settings say, else in the fastest way there is.
+
+    Raises `UserError` when the settings ask for a way that this model, loss or device does not have.
+    """
+    architecture, known = model.architecture, ["sequential"]
+    if architecture.batchable:
+        known.insert(0 if device.type != "cpu" or architecture.batched_on_cpu else 1, "batched")
+    if device.type == "cpu" and architecture.linear and find_spec("numba"):
+        from trials import compiled
+
+        known = ["compiled", *known] if model.loss in compiled.SLOPES else known
+    asked = settings.execution
+    if asked is not None and asked not in known:
+        raise UserError(
+            f"execution is {asked}, which is for "
+            + {
+                "compiled": "linear models (with numba, on a CPU, any loss but two_sided)",
+                "batched": "models that can be computed for many clients at once",
+            }[asked]
+            + f"; here there is {' or '.join(known)}"
+        )
+    return asked or known[0]
 
 
 @dataclass(frozen=True)
@@ -103,14 +130,20 @@ class SGD:
 
 
 class Solver:
-    """Runs plans on a model and samples x (N, *shape), y (N,), in either execution mode.
+    """Runs plans on a model and samples x (N, *shape), y (N,), in one of three executions.
 
-    Batched: all rows at once; rows are sorted by step count, so that those that are done stop
-    costing. Sequential: one row after the other on its real samples only; the batched mode's oracle.
+    Batched: `chunk` clients at a time as one tensor program (all by default), sorted by step count,
+    so that those that are done stop costing. Sequential: one after the other on its real samples
+    only; the others' oracle. Compiled: as batched, but SGD of a linear model is one compiled loop
+    wherever a step has a form it knows (`trials.direction.Affine`, no clipping).
     """
 
-    def __init__(self, model: Model, x: Tensor, y: Tensor, sequential: bool) -> None:
-        self.model, self.x, self.y, self.sequential = model, x, y, sequential
+    def __init__(
+        self, model: Model, x: Tensor, y: Tensor, execution: str, chunk: int | None = None
+    ) -> None:
+        self.model, self.x, self.y = model, x, y
+        self.execution, self.sequential = execution, execution == "sequential"
+        self.chunk = 1 if self.sequential else chunk
 
     def sgd(
         self,
@@ -119,87 +152,155 @@ class Solver:
         rule: SGD,
         direction: Direction,
         aligned: dict[str, Tensor],
-        watch: Watch | None = None,
-    ) -> tuple[Tensor, Tensor]:
+        marks: Array | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """The plan's steps by `rule` from `start` (k, d).
 
         `aligned` tensors (k, ...) reach `direction` with the rows they belong to. Returns the end
-        points (k, d) and the mean over all steps of the minibatch loss, ().
+        points (k, d), the mean over all steps of the minibatch loss, (), and the weights after
+        `marks` (k, E) steps each, ascending from 1, (k, E, d).
         """
-        order, back = self._order(plan.steps)
-        w = start[order]
-        aligned = {name: value[order] for name, value in aligned.items()}
-        lr = rule.lr[order] if isinstance(rule.lr, Tensor) else rule.lr
-        v = torch.zeros_like(w) if rule.momentum else None
-        total = w.new_zeros(())
-        for rows, j, x, y, weight in self._batches(plan, order):
-            at = w[rows]
-            losses, g = self._gradients(at, x, y, weight)
+        marks = np.zeros((len(start), 0), np.int64) if marks is None else marks
+        path = start.new_empty(*marks.shape, start.shape[1])
+        if self.execution == "compiled" and rule.clip_norm is None:
+            form = affine(direction, aligned)
+            if form is not None:
+                w, total = self._compiled(start, plan, rule, form, marks, path)
+                return w, total / int(plan.steps.sum()), path
+        w, total = torch.empty_like(start), start.new_zeros(())
+        for group in self._groups(plan.steps):
+            total += self._group_sgd(w, start, plan, rule, direction, aligned, marks, path, group)
+        return w, total / int(plan.steps.sum()), path
+
+    def _group_sgd(
+        self,
+        w: Tensor,
+        start: Tensor,
+        plan: Plan,
+        rule: SGD,
+        direction: Direction,
+        aligned: dict[str, Tensor],
+        marks: Array,
+        path: Tensor,
+        group: Tensor,
+    ) -> Tensor:
+        """`sgd` of the clients `group` (g,): writes their rows of `w` and `path`; sum of losses."""
+        at = start[group]
+        aligned = {name: value[group] for name, value in aligned.items()}
+        lr = rule.lr[group] if isinstance(rule.lr, Tensor) else rule.lr
+        ends = torch.from_numpy(marks).to(group.device)[group]
+        v = torch.zeros_like(at) if rule.momentum else None
+        total = at.new_zeros(())
+        for rows, j, x, y, weight in self._batches(plan, group):
+            now = at[rows]
+            losses, g = self._gradients(now, x, y, weight)
             total += losses.sum()
             if rule.weight_decay:
-                g = g.add_(at, alpha=rule.weight_decay)
-            step = direction(at, g, **{name: value[rows] for name, value in aligned.items()})
+                g = g.add_(now, alpha=rule.weight_decay)
+            step = direction(now, g, **{name: value[rows] for name, value in aligned.items()})
             step = rule.clipped(step)
             if v is not None:
                 step = v[rows].mul_(rule.momentum).add_(step)
             if isinstance(lr, Tensor):
-                at.sub_(step * lr[rows, j, None])
+                now.sub_(step * lr[rows, j, None])
             else:
-                at.sub_(step, alpha=lr)
-            if watch is not None:
-                watch(order[rows], j, at)
-        return w[back], total / int(plan.steps.sum())
+                now.sub_(step, alpha=lr)
+            for e in range(marks.shape[1]):
+                reached = ends[rows, e] == j + 1
+                path[group[rows][reached], e] = now[reached]
+        w[group] = at
+        return total
+
+    def _compiled(
+        self, start: Tensor, plan: Plan, rule: SGD, form: Affine, marks: Array, path: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """`sgd` as one compiled loop, mark after mark; fills `path`. End points, sum of losses."""
+        from trials import compiled
+
+        w = start.clone(memory_format=torch.contiguous_format)
+        scale = column(form.scale, w)
+        pull = column(form.pull, w) + rule.weight_decay * scale
+        shift = w.new_empty(0, 0)
+        if isinstance(form.shift, Tensor) or form.shift:
+            shift = torch.as_tensor(form.shift).to(w).expand_as(w).contiguous()
+        v = torch.zeros_like(w) if rule.momentum else w.new_empty(0, 0)
+        lr = torch.as_tensor(rule.lr, dtype=w.dtype)
+        lr = lr.contiguous() if lr.dim() else lr.reshape(1, 1)
+        stops = [*marks.T, plan.steps]
+        total, done = 0.0, np.zeros_like(plan.steps)
+        for e, stop in enumerate(stops):
+            total += compiled.sgd(
+                w.numpy(),
+                self.x.flatten(1).numpy(),
+                self.y.numpy(),
+                self.model.loss,
+                plan.samples,
+                plan.weight.astype(w.numpy().dtype),
+                done,
+                stop,
+                lr.numpy(),
+                scale.numpy(),
+                pull.numpy(),
+                shift.numpy(),
+                rule.momentum,
+                v.numpy(),
+            )
+            done = stop
+            if e < marks.shape[1]:
+                path[:, e] = w
+        return w, w.new_tensor(total)
 
     def gradient(self, w: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
         """Sum over a plan of the gradients at w (k, d): with `full_pass`, those of F_k, (k, d).
 
         Also returns the mean over rows of F_k, ().
         """
-        order, back = self._order(plan.steps)
-        w = w[order]
-        g, total = torch.zeros_like(w), w.new_zeros(())
-        for rows, _, x, y, weight in self._batches(plan, order):
-            losses, part = self._gradients(w[rows], x, y, weight)
-            g[rows] += part
-            total += losses.sum()
-        return g[back], total / len(w)
+        found, total = torch.empty_like(w), w.new_zeros(())
+        for group in self._groups(plan.steps):
+            at = w[group]
+            g = torch.zeros_like(at)
+            for rows, _, x, y, weight in self._batches(plan, group):
+                losses, part = self._gradients(at[rows], x, y, weight)
+                g[rows] += part
+                total += losses.sum()
+            found[group] = g
+        return found, total / len(w)
 
     def score(self, w: Tensor, plan: Plan, scores: Scores) -> Tensor:
         """Weighted mean over a plan of the first of `scores` at w (k, d), (k,)."""
-        order, back = self._order(plan.steps)
-        w = w[order]
         found = w.new_zeros(len(w))
-        for rows, _, x, y, weight in self._batches(plan, order):
-            one = rows.start if self.sequential else rows
-            ranked, *_ = scores(self.model.logits(w[one], x), y).values()
-            found[one] += (ranked * weight).sum(-1)
-        return found[back]
+        for group in self._groups(plan.steps):
+            at, sums = w[group], w.new_zeros(len(group))
+            for rows, _, x, y, weight in self._batches(plan, group):
+                one = rows.start if self.sequential else rows
+                ranked, *_ = scores(self.model.logits(at[one], x), y).values()
+                sums[one] += (ranked * weight).sum(-1)
+            found[group] = sums
+        return found
 
-    def _order(self, steps: Array) -> tuple[Tensor, Tensor]:
-        order = np.argsort(-steps, kind="stable")
-        tensor = torch.from_numpy(order).to(self.x.device)
-        return tensor, torch.argsort(tensor)
+    def _groups(self, steps: Array) -> Sequence[Tensor]:
+        """Clients that are computed together, most steps first: index tensors."""
+        order = torch.from_numpy(np.argsort(-steps, kind="stable")).to(self.x.device)
+        return order.split(self.chunk or len(order))
 
     def _batches(
-        self, plan: Plan, order: Tensor
+        self, plan: Plan, group: Tensor
     ) -> Iterator[tuple[slice, int, Tensor, Tensor, Tensor]]:
-        """(rows, step, x, y, weight) of each step; rows count from the one with the most steps."""
-        by_steps = order.cpu().numpy()
-        steps = plan.steps[by_steps]
-        samples = torch.from_numpy(plan.samples[by_steps]).to(self.x.device)
-        weight = torch.from_numpy(plan.weight[by_steps]).to(self.x)
-        if self.sequential:
-            widths = (plan.weight[by_steps] > 0).sum(-1)
-            for i in range(len(steps)):
-                for j in range(steps[i]):
-                    real = samples[i, j, : widths[i, j]]
-                    share = weight[i, j, : widths[i, j]]
-                    yield slice(i, i + 1), j, self.x[real], self.y[real], share
-        else:
-            for j in range(int(steps[0])):
+        """(rows, step, x, y, weight) of each step of a group; rows count within the group."""
+        members = group.cpu().numpy()
+        steps = plan.steps[members]
+        samples = torch.from_numpy(plan.samples[members]).to(self.x.device)
+        weight = torch.from_numpy(plan.weight[members]).to(self.x)
+        for j in range(int(steps[0])):
+            if self.sequential:
+                width = int((plan.weight[members[0], j] > 0).sum())
+                real, share = samples[0, j, :width], weight[0, j, :width]
+                yield slice(0, 1), j, self.x[real], self.y[real], share
+            else:
                 active = int(np.searchsorted(-steps, -j))
                 batch = samples[:active, j]
-                yield slice(0, active), j, self.x[batch], self.y[batch], weight[:active, j]
+                x = self.x.index_select(0, batch.flatten()).unflatten(0, batch.shape)
+                yield slice(0, active), j, x, self.y[batch], weight[:active, j]
 
     def _gradients(self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         if not self.sequential:

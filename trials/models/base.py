@@ -44,6 +44,8 @@ class Architecture(ABC):
     """Whether k clients can be computed at once at all; else they are, one after the other."""
     batched_on_cpu: ClassVar[bool] = True
     """Whether a CPU is faster with k clients at once than with one after the other."""
+    linear: ClassVar[bool] = False
+    """Whether the outputs are W x + b with nothing but W (C, p) and b (C,), in this order."""
 
     @abstractmethod
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:

@@ -19,6 +19,7 @@ class Linear(Architecture):
     """W x + b: linear regression, one output for a task of one number (DeFed's sine)."""
 
     summary: ClassVar[str] = "linear regression"
+    linear: ClassVar[bool] = True
 
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
         """See `Architecture`."""
