@@ -97,7 +97,11 @@ def sweep(
         bool, typer.Option("--dry-run", help="Check everything, show the plan, start nothing.")
     ] = False,
     smoke: Annotated[
-        bool, typer.Option("--smoke", help="2 rounds, 4 clients, 3 trials, 2 seeds: seconds.")
+        bool,
+        typer.Option(
+            "--smoke",
+            help="2 rounds, 4 clients (natural: all there are), 3 trials, 2 seeds: seconds.",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -110,9 +114,7 @@ def sweep(
         "models": models,
         "heterogeneity": heterogeneity,
     }
-    overrides: dict[str, Any] = {k: split_top(v, ",") for k, v in lists.items() if v is not None}
-    if smoke:
-        overrides |= SMOKE
+    listed: dict[str, Any] = {k: split_top(v, ",") for k, v in lists.items() if v is not None}
     single = {
         "trials": trials,
         "settings.rounds": rounds,
@@ -120,13 +122,19 @@ def sweep(
         "sampler": sampler,
         "scheduler": scheduler,
     }
-    overrides |= {k: v for k, v in single.items() if v is not None}
-    from suite.study import read_study
+    given = {k: v for k, v in single.items() if v is not None}
+    from suite.study import Study, read_study, small
     from suite.sweep import Place, Sweep, resumed_study
 
     place = Place(storage, name or Path(study).stem, tracking_uri, data_root)
-    found = (resumed_study(place, overrides) if resume else None) or read_study(study, overrides)
-    study_name, content = found
+
+    def read(overrides: dict[str, Any]) -> tuple[str, Study]:
+        begun = resumed_study(place, overrides) if resume else None
+        return begun or read_study(study, overrides)
+
+    if smoke:
+        given = small(read(listed)[1]) | given
+    study_name, content = read(listed | given)
     if dry_run:
         _plan(study_name, content, place, as_json)
         return
@@ -147,16 +155,6 @@ def sweep(
     if not as_json:
         _conclude(summary, result.board, place)
     raise typer.Exit(1 if summary["trials_failed"] else 0)
-
-
-SMOKE: dict[str, Any] = {
-    "trials": 3,
-    "seeds": 2,
-    "settings.rounds": 2,
-    "settings.eval_every": 1,
-    "settings.clients": 4,
-    "settings.participation": 1.0,
-}
 
 
 @app.command(

@@ -18,6 +18,7 @@ from suite.spaces import Published, RangeSpec, Space, published
 from trials import algorithms, datasets, heterogeneity, models
 from trials.datasets import Dataset, Task
 from trials.errors import UserError, unknown
+from trials.heterogeneity.partitions import Natural
 from trials.settings import Settings
 from trials.trial import TrialSpec, deal_data, fit_model, load_dataset, refuse
 
@@ -208,6 +209,17 @@ def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
         elif isinstance(changed.get(outer) or {}, dict):
             changed[outer] = {**(changed.get(outer) or {}), inner: value}
     return changed
+
+
+def small(study: Study) -> dict[str, Any]:
+    """Overrides that make a study a matter of seconds: 4 clients, all in every round. Under `natural`
+    the data say how many clients there are, and the study's participation stays.
+    """
+    few = {"trials": 3, "seeds": 2, "settings.rounds": 2, "settings.eval_every": 1}
+    levels = [heterogeneity.parse(level) for level in study.heterogeneity]
+    if any(isinstance(level.partition, Natural) for level in levels):
+        return {**few, "settings.clients": None}
+    return {**few, "settings.clients": 4, "settings.participation": 1.0}
 
 
 def check_names(faults: Faults, content: Mapping[str, Any]) -> None:

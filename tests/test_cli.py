@@ -177,6 +177,23 @@ def test_dry_run_starts_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_smoke_takes_the_clients_that_natural_data_have(tmp_path: Path) -> None:
+    """Neither four of them nor the study's thirty can be had."""
+    rng = np.random.default_rng(0)
+    owner = np.arange(90) % 6
+    arrays = {
+        f"{k}_{part}": rng.integers(0, 3, (90, 4) if k == "x" else 90)
+        for part in ("train", "test")
+        for k in "xy"
+    }
+    np.savez(tmp_path / "own.npz", **arrays, client_train=owner)
+    options = ["--smoke", "--datasets", f"npz:{tmp_path / 'own.npz'}", "--algorithms", "fedavg"]
+    for levels in ("natural", "iid,natural", "iid"):
+        asked = [*options, "--heterogeneity", levels, "--dry-run", "--json"]
+        plan = document(suite_here("sweep", "quickstart", *asked, cwd=tmp_path))
+        assert (plan["trials_per_cell"], len(plan["cells"])) == (3, len(levels.split(",")))
+
+
 def test_help_ends_with_an_example(tmp_path: Path) -> None:
     for command in ("sweep", "run", "replay", "leaderboard"):
         assert f"suite {command}" in suite_here(command, "--help", cwd=tmp_path).stdout

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 from fake_files import cifar_batch, idx_bytes, image_set, mnist_files, write
 
-from trials import datasets
+from trials import datasets, heterogeneity
 from trials.datasets.base import File
 from trials.datasets.emnist import FEMNIST10, EMNISTByClass, EMNISTLetters, emnist_layouts
 from trials.datasets.images import CIFAR10, CIFAR100, MNIST, FashionMNIST, Pixels, idx
 from trials.errors import UserError
+from trials.federated_data import deal
+from trials.settings import Settings
 
 
 def load(name: str, root: Path, seed: int = 0, clients: int | None = None) -> datasets.Dataset:
@@ -320,7 +322,9 @@ def test_femnist10_deals_ten_letters_by_recipe(tmp_path, monkeypatch, labels):
 
 def test_femnist10_says_when_there_are_too_many_devices(tmp_path, monkeypatch):
     byclass_set(tmp_path, monkeypatch, 5)
-    with pytest.raises(UserError, match="letter 'a' has 8 images, fewer than two for each of 20"):
+    with pytest.raises(
+        UserError, match=r"femnist10: .* label 0 has 8 .* for 20 of 40 clients, and each needs 2"
+    ):
         load("femnist10", tmp_path, clients=40)
 
 
@@ -334,6 +338,52 @@ def test_femnist10_has_200_devices_of_about_92():
     sizes = np.array([len(part) for part in dealt])
     assert sizes.mean() == pytest.approx(92, abs=3)
     assert sizes.min() >= 10
+
+
+# FedProx's MNIST
+
+
+@pytest.mark.parametrize("labels", [2, 1, 5])
+def test_mnist_power_law_pools_the_images_and_splits_on_the_devices(mnist, labels):
+    root, arrays = mnist
+    name = "mnist_powerlaw" if labels == 2 else f"mnist_powerlaw({labels})"
+    made = load(name, root, seed=3, clients=6)
+    assert (made.shape, made.classes, made.x.dtype) == ((1, 28, 28), 10, np.float32)
+    images = np.concatenate([arrays[0], arrays[2]]).astype(np.float64)
+    digits = np.concatenate([arrays[1], arrays[3]])
+    place = {image.astype(np.uint8).tobytes(): i for i, image in enumerate(images)}
+    pixels = made.x[:, 0] * (images.std(0) + 0.001) + images.mean(0)
+    np.testing.assert_allclose(pixels, np.rint(pixels), atol=1e-3)
+    ids = np.array([place[image.tobytes()] for image in np.rint(pixels).astype(np.uint8)])
+    assert len(set(ids.tolist())) == len(ids)
+    np.testing.assert_array_equal(digits[ids], made.y)
+    assert (ids < len(arrays[0])).any()
+    assert (ids >= len(arrays[0])).any()
+    for u in range(6):
+        mine = made.client == u
+        counts = np.bincount(made.y[mine], minlength=10)
+        assert set(np.flatnonzero(counts)) == {(u + j) % 10 for j in range(labels)}
+        assert counts[counts > 0].min() >= 5
+        assert made.test[mine].sum() == mine.sum() // 10
+    again, other = (load(name, root, seed=seed, clients=6) for seed in (3, 4))
+    np.testing.assert_array_equal(again.x, made.x)
+    assert len(other.y) != len(made.y) or (other.x != made.x).any()
+
+
+def test_validation_comes_out_of_the_nine_tenths(mnist):
+    made = load("mnist_powerlaw", mnist[0], clients=6)
+    data = deal(made, heterogeneity.parse("natural"), Settings())
+    whole = np.bincount(made.client)
+    test = whole // 10
+    val = ((whole - test) * 0.1).astype(int)
+    assert np.bincount(made.client[data.test], minlength=6).tolist() == test.tolist()
+    assert np.bincount(made.client[data.val], minlength=6).tolist() == val.tolist()
+    assert data.sizes.tolist() == (whole - test - val).tolist()
+
+
+def test_mnist_power_law_says_when_there_are_too_many_devices(mnist):
+    with pytest.raises(UserError, match=r"mnist_powerlaw: .*label \d has .* each needs 5"):
+        load("mnist_powerlaw", mnist[0], clients=1500)
 
 
 # CIFAR
@@ -427,6 +477,7 @@ def test_absent_sets_give_their_remedy(tmp_path, monkeypatch, name, archive, fil
         ("emnist_letters(1)", "2 <= letters <= 26"),
         ("emnist_letters(27)", "2 <= letters <= 26"),
         ("femnist10(0)", "1 <= labels <= 10"),
+        ("mnist_powerlaw(11)", "1 <= labels <= 10"),
         ("femnist10(11)", "1 <= labels <= 10"),
         ("emnist_letter", "Did you mean 'emnist_letters'"),
         ("cifar11", "Did you mean 'cifar1"),

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trials import datasets, heterogeneity
+from trials.datasets.cache import packed
 from trials.datasets.text import CHARACTERS, character_ids, frequent, words
 from trials.errors import UserError
 from trials.federated_data import deal
@@ -130,6 +132,129 @@ def test_absent_leaf_files_give_the_remedy(tmp_path, name):
     leaf_json(tmp_path, folder, "train", {})
     with pytest.raises(UserError, match=rf"absent: {folder}/test/\*.json\)"):
         load(name, tmp_path)
+
+
+# What is kept of files that were read
+
+
+def spoil(*args, **given):
+    raise AssertionError("the json was read")
+
+
+def equal(a: datasets.Dataset, b: datasets.Dataset) -> bool:
+    columns = ("x", "y", "test", "client")
+    return a.classes == b.classes and all(
+        np.array_equal(getattr(a, c), getattr(b, c)) and getattr(a, c).dtype == getattr(b, c).dtype
+        for c in columns
+    )
+
+
+@pytest.fixture
+def all_leaf(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    femnist(tmp_path)
+    sent140(tmp_path)
+    for part in ("train", "test"):
+        leaf_json(tmp_path, "shakespeare", part, {"A": (["a" * 80, "b" * 80], ["c", "d"])})
+    return tmp_path
+
+
+LEAF = ["femnist", "shakespeare", "sent140", "sent140(5)", "sent140_bow", "sent140_bow(3)"]
+
+
+def test_json_is_read_once(all_leaf, monkeypatch):
+    first = {name: load(name, all_leaf) for name in LEAF}
+    monkeypatch.setattr("trials.datasets.leaf.json.loads", spoil)
+    for name in LEAF:
+        assert equal(load(name, all_leaf), first[name])
+    kept = list(all_leaf.glob("*/parsed-*.npz"))
+    assert len(kept) == len(LEAF)
+    for path in kept:
+        with np.load(path, allow_pickle=False) as file:
+            assert all(file[name].dtype.kind != "O" for name in file.files)
+    tokens = np.load(next(path for path in kept if "shakespeare" in path.name))["x"]
+    assert tokens.dtype == np.uint8
+
+
+def test_changed_json_is_read_again_even_if_size_and_time_are_the_same(all_leaf):
+    first = load("shakespeare", all_leaf)
+    path = all_leaf / "shakespeare/train/all_data_0.json"
+    before = path.stat()
+    path.write_text(path.read_text().replace("b" * 80, "e" * 80))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+    second = load("shakespeare", all_leaf)
+    assert second.x[1].tolist() == [CHARACTERS.index("e")] * 80
+    assert first.x[0].tolist() == second.x[0].tolist()
+
+
+def test_a_further_or_renamed_file_is_seen(all_leaf):
+    assert len(load("shakespeare", all_leaf).y) == 4
+    path = all_leaf / "shakespeare/train/all_data_0.json"
+    write(path.with_name("all_data_1.json"), path.read_bytes())
+    assert len(load("shakespeare", all_leaf).y) == 6
+    path.rename(path.parent.parent / "test/other.json")
+    assert load("shakespeare", all_leaf).test.sum() == 4
+
+
+def test_a_file_gone_wrong_is_reported_though_it_was_good_before(all_leaf):
+    load("femnist", all_leaf)
+    path = all_leaf / "femnist/train/all_data_0.json"
+    path.write_bytes(path.read_bytes()[:-1])
+    for _ in range(2):
+        with pytest.raises(UserError, match="is not what it should be") as raised:
+            load("femnist", all_leaf)
+        assert str(path) in str(raised.value)
+
+
+def test_what_is_kept_is_made_anew_when_it_is_damaged(all_leaf):
+    first = load("femnist", all_leaf)
+    (kept,) = all_leaf.glob("femnist/parsed-*.npz")
+    whole = kept.read_bytes()
+    middle = len(whole) // 2
+    flipped = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
+    for data in (flipped, whole[:-100], b"", b"no array"):
+        kept.write_bytes(data)
+        assert equal(load("femnist", all_leaf), first)
+        assert kept.read_bytes() == whole
+
+
+def test_where_nothing_can_be_written_json_is_read_every_time(all_leaf, monkeypatch):
+    def refuse(**given):
+        raise OSError("read-only")
+
+    monkeypatch.setattr("trials.datasets.cache.tempfile.NamedTemporaryFile", refuse)
+    first = load("femnist", all_leaf)
+    assert equal(load("femnist", all_leaf), first)
+    assert not list(all_leaf.rglob("*.npz"))
+
+
+def test_a_full_disk_leaves_nothing_behind(all_leaf, monkeypatch):
+    def full(file, **arrays):
+        file.write(b"half")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("trials.datasets.cache.np.savez", full)
+    load("femnist", all_leaf)
+    names = {path.name for path in (all_leaf / "femnist").iterdir()}
+    assert names == {"train", "test"}
+    assert not any(path.is_file() for path in (all_leaf / "cache").rglob("*"))
+
+
+@given(
+    st.one_of(
+        st.lists(st.integers(0, 70_000), max_size=9),
+        st.lists(st.floats(-1e5, 1e9, width=32), max_size=9),
+    )
+)
+def test_packing_loses_nothing(values):
+    x = np.array(values, np.float32)
+    small = packed(x)
+    np.testing.assert_array_equal(small.astype(np.float32), x)
+    whole = all(v == int(v) and v >= 0 for v in x.tolist())
+    if whole:
+        top = x.max(initial=0)
+        assert small.dtype == (np.uint8 if top < 256 else np.uint16 if top < 65536 else np.float32)
 
 
 # Shakespeare

@@ -125,14 +125,14 @@ def test_fewer_words(root):
 
 def test_features_are_kept_and_used_again(root, monkeypatch):
     first = load(root)
-    assert len(list(root.glob("*.npy"))) == 1
+    assert len(list(root.glob("*.npz"))) == 1
     monkeypatch.setattr("trials.datasets.speech.mfcc", None)
     np.testing.assert_array_equal(load(root).x, first.x)
 
 
 def test_a_broken_cache_is_made_anew(root):
     first = load(root)
-    (cache,) = root.glob("*.npy")
+    (cache,) = root.glob("*.npz")
     whole = cache.read_bytes()
     for data in (whole[:-100], b"", b"no array"):
         cache.write_bytes(data)
@@ -141,18 +141,18 @@ def test_a_broken_cache_is_made_anew(root):
 
 
 def test_a_root_that_cannot_be_written_to_leaves_the_cache_to_the_user(root, tmp_path, monkeypatch):
-    import trials.datasets.speech as speech
+    from trials.datasets import cache, speech
 
     def refuse(**given):
         if Path(given["dir"]) == root:
             raise PermissionError("read-only")
         return made(**given)
 
-    made = speech.tempfile.NamedTemporaryFile
-    monkeypatch.setattr(speech.tempfile, "NamedTemporaryFile", refuse)
+    made = cache.tempfile.NamedTemporaryFile
+    monkeypatch.setattr(cache.tempfile, "NamedTemporaryFile", refuse)
     first = load(root)
-    assert not list(root.glob("*.npy"))
-    assert len(list((tmp_path / "cache/suite-fl/data").glob("*.npy"))) == 1
+    assert not list(root.glob("*.npz"))
+    assert len(list((tmp_path / "cache/suite-fl/data").glob("*.npz"))) == 1
     monkeypatch.setattr(speech, "mfcc", None)
     np.testing.assert_array_equal(load(root).x, first.x)
 
@@ -191,7 +191,7 @@ def test_wrong_clips_are_named(root, spoil, says):
     with pytest.raises(UserError, match=says) as raised:
         load(root)
     assert str(path) in str(raised.value)
-    assert not list(root.glob("*.npy"))
+    assert not list(root.glob("*.npz"))
 
 
 def test_missing_clips_and_lists_are_named(root):

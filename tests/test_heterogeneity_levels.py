@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from trials import heterogeneity
 from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
-from trials.heterogeneity import MODIFIERS, PARTITIONS
+from trials.heterogeneity import LAWS, MODIFIERS, PARTITIONS
 from trials.randomness import uniform
 from trials.settings import Settings
 from trials.trial import TrialSpec, refuse
@@ -26,13 +26,18 @@ SEED = 11
 
 def test_every_registered_name_is_in_the_grammar():
     grammar = heterogeneity.grammar()
-    for name in [*PARTITIONS, *MODIFIERS, "lognormal", "powerlaw"]:
+    for name in [*PARTITIONS, *MODIFIERS, *LAWS]:
         assert name in grammar
 
 
 numbers = st.floats(0.001, 1000).map(lambda x: float(f"{x:.3g}"))
 ranges = st.tuples(st.integers(1, 50), st.integers(0, 50)).map(lambda r: f"{r[0]}..{r[0] + r[1]}")
+label_sets = st.sets(st.integers(0, 99), min_size=1).map(
+    lambda labels: "{ " + " , ".join(map(str, labels)) + "}"
+)
 partitions = st.one_of(
+    ranges.map("gaussian(labels = {})".format),
+    st.tuples(label_sets, label_sets).map(lambda v: f"groups({v[0]},second={v[1]}, mean=9)"),
     st.sampled_from(["iid", "natural", "gaussian", "gaussian( std = 3 )"]),
     numbers.map("dirichlet({})".format),
     numbers.map("dirichlet_by_class(a={})".format),
@@ -74,6 +79,12 @@ def test_levels_are_spelled_one_way(partition, given_, random):
         ("shards(strict, 2)", "shards(2,strict)"),
         ("gaussian", "gaussian(labels=7,mean=600,std=10)"),
         ("gaussian(labels=7, mean=600.0, std=10)", "gaussian(labels=7,mean=600,std=10)"),
+        ("gaussian(labels = 1..7)", "gaussian(labels=1..7,mean=600,std=10)"),
+        ("groups", "groups(share=0.5,mean=600,std=10)"),
+        ("groups({9,7,5,2,1}, { 2 })", "groups(share=0.5,mean=600,std=10)"),
+        ("groups(second={3, 1,1})", "groups({1,2,5,7,9},{1,3},share=0.5,mean=600,std=10)"),
+        ("labels(5)+sizes(lognormal_absolute(4.0, 1))", "labels(5)+sizes(lognormal_absolute)"),
+        ("labels(5)+sizes(lognormal_absolute(mu=3))", "labels(5)+sizes(lognormal_absolute(3,1))"),
         ("iid+sizes( lognormal( .30 ) )", "iid+sizes(lognormal(0.3))"),
         ("labels(2)+sizes(law=powerlaw)", "labels(2)+sizes(powerlaw)"),
         ("iid+system(epochs = 1..20)", "iid+system(epochs=1..20)"),
@@ -106,6 +117,20 @@ def test_canonical_names(written, canonical):
         ("shards(strict)", r"the form is shards"),
         ("shards(0)", "s >= 1 must hold, got 0"),
         ("gaussian(labels=0)", "labels >= 1"),
+        ("gaussian(labels=0..3)", r"1 <= LOW <= HIGH of LOW..HIGH, must hold, got 0..3"),
+        ("gaussian(labels=3..1)", r"must hold, got 3..1"),
+        ("gaussian(labels={1,2})", r"labels is '\{1,2\}', but must be a whole number or LOW..HIGH"),
+        ("groups({},{2})", r"first is '\{\}', but must be labels such as \{1,2,5\}"),
+        ("groups({a},{2})", "must be labels such as"),
+        ("groups({1,,2},{2})", "must be labels such as"),
+        ("groups({-1},{2})", "must be labels such as"),
+        ("groups(1,2)", "must be labels such as"),
+        ("groups(share=1)", "0 < share < 1 must hold, got 1"),
+        ("groups(share=nan)", "0 < share < 1 must hold"),
+        ("groups(mean=0)", "0 < mean < inf"),
+        ("groups+sizes(lognormal(1))", "only; sizes are Gaussian here"),
+        ("iid+sizes(lognormal_absolute)", r"goes with labels\(c\) only"),
+        ("labels(2)+sizes(lognormal_absolute(nan))", "a finite mu"),
         ("gaussian(mean=nan)", "0 < mean < inf"),
         ("gaussian(std=-1)", "0 <= std < inf"),
         ("gaussian(7,600,10)", r"the form is gaussian\(labels=7, mean=600, std=10\)"),

@@ -45,8 +45,12 @@ LEVELS = [
     "shards(2,strict)",
     "gaussian(labels=2,mean=12,std=5)",
     "gaussian(labels=1,mean=3,std=0)",
+    "gaussian(labels=1..3,mean=12,std=5)",
+    "groups({0,2},{1},share=0.3,mean=8,std=2)",
+    "labels(2)+sizes(lognormal_absolute(1,1))",
     "natural",
 ]
+SHARING = ("gaussian", "groups")
 
 
 def shared(level: str, y: np.ndarray, clients: int, seed: int = 0, owner=None) -> list[np.ndarray]:
@@ -87,7 +91,7 @@ def test_a_partition_deals_or_says_why_it_cannot(stock, clients, seed, level):
     ids = np.concatenate(parts)
     assert ids.dtype.kind == "i"
     assert 0 <= ids.min() <= ids.max() < len(y)
-    if not level.startswith("gaussian"):
+    if not level.startswith(SHARING):
         assert len(np.unique(ids)) == len(ids)
     again = shared(level, y, clients, seed, owner)
     for a, b in zip(parts, again, strict=True):
@@ -114,7 +118,9 @@ def test_another_seed_deals_otherwise(level):
 USUAL = [level for level in LEVELS if "1e" not in level]
 
 
-@pytest.mark.parametrize("level", [*USUAL, "gaussian", "labels(10)+sizes(powerlaw)"])
+@pytest.mark.parametrize(
+    "level", [*USUAL, "gaussian", "gaussian(labels=1..7)", "groups", "labels(10)+sizes(powerlaw)"]
+)
 def test_mnist_is_dealt_to_1000_clients_in_well_under_a_second(level):
     y = of_counts(TRAIN)
     started = time.process_time()
@@ -136,6 +142,15 @@ def test_mnist_is_dealt_to_1000_clients_in_well_under_a_second(level):
         ("shards(2,strict)", 151, "cannot be cut into 302 shards"),
         ("shards(1,strict)", 4, "4 shards for 4 clients cannot cover 5 labels"),
         ("gaussian(labels=6)", 4, "only 5 labels"),
+        ("gaussian(labels=1..6)", 4, "only 5 labels"),
+        ("groups", 4, "no training sample has label 5"),
+        ("groups({0},{1})", 1, "two groups need two clients at least"),
+        ("groups({0},{1},mean=400)", 4, r"would hold \d+ samples, but there are 300"),
+        (
+            "labels(2)+sizes(lognormal_absolute)",
+            80,
+            r"label 0 has 60 .* for 32 of 80 .* each needs 2",
+        ),
         ("gaussian(labels=5,mean=400)", 4, r"would hold \d+ samples, but there are 300"),
         ("gaussian(labels=5,mean=10,std=1e200)", 4, "but there are 300"),
     ],
@@ -147,7 +162,7 @@ def test_what_cannot_be_had_is_said_within_a_second(level, clients, says):
     assert time.process_time() - started < 1
 
 
-BY_LABEL = ["dirichlet(1)", "dirichlet_by_class(1)", "labels(1)", "shards(2)", "gaussian"]
+BY_LABEL = ["dirichlet(1)", "dirichlet_by_class(1)", "labels(1)", "shards(2)", "gaussian", "groups"]
 
 
 @pytest.mark.parametrize("level", BY_LABEL)
@@ -164,7 +179,14 @@ def test_real_targets_have_no_labels_to_go_by(level):
 
 
 @given(
-    st.sampled_from(["gaussian(labels=2,mean=30,std=5)", "shards(2,strict)", "labels(2)"]),
+    st.sampled_from(
+        [
+            "gaussian(labels=2,mean=30,std=5)",
+            "groups({0,3},{1},mean=30,std=5)",
+            "shards(2,strict)",
+            "labels(2)",
+        ]
+    ),
     st.sampled_from([0.0, 0.1, 0.5]),
     st.integers(0, 20),
 )
@@ -181,7 +203,7 @@ def test_no_id_is_in_two_splits_even_where_clients_share_samples(level, val_frac
     assert not val & held_out
     assert held_out == set(np.flatnonzero(test).tolist())
     assert len(val) == int((~test).sum() * val_fraction)
-    assert (len(train) < len(data.train)) == level.startswith("gaussian")
+    assert (len(train) < len(data.train)) == level.startswith(SHARING)
 
 
 SCRIPT = """
@@ -203,6 +225,9 @@ def test_fingerprints_are_the_same_in_a_fresh_process_and_differ_between_levels(
         "shards(2)",
         "shards(2,strict)",
         "gaussian(labels=3,mean=100,std=10)",
+        "gaussian(labels=1..3,mean=100,std=10)",
+        "groups(mean=100,std=10)",
+        "labels(2)+sizes(lognormal_absolute)",
     ]
     dataset = datasets.parse("digits").load(0, None, None)
     here = [
@@ -348,6 +373,138 @@ def test_gaussian_draws_with_replacement_where_the_labels_have_too_few():
 def test_gaussian_sizes_are_at_least_1():
     parts = shared("gaussian(labels=1,mean=0.5,std=3)", of_counts([50, 50]), 40)
     assert min(len(ids) for ids in parts) == 1
+
+
+@given(st.integers(1, 6), st.integers(0, 5), st.integers(1, 40), st.integers(0, 999))
+def test_label_counts_lie_in_their_range_and_sizes_do_not_depend_on_it(low, more, clients, seed):
+    high = min(low + more, 6)
+    low = min(low, high)
+    y = of_counts([200] * 6, seed)
+    level = "gaussian(labels={}, mean=60, std=4)"
+    parts = shared(level.format(f"{low}..{high}"), y, clients, seed)
+    held = (counted(parts, y, 6) > 0).sum(1)
+    assert low <= held.min() <= held.max() <= high
+    assert all(len(set(ids.tolist())) == len(ids) for ids in parts)
+    fixed = shared(level.format(high), y, clients, seed)
+    assert [len(ids) for ids in parts] == [len(ids) for ids in fixed]
+    same = shared(level.format(f"{high}..{high}"), y, clients, seed)
+    for a, b in zip(fixed, same, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_label_counts_are_uniform():
+    held = (
+        counted(shared("gaussian(labels=1..7)", of_counts(TRAIN), 700), of_counts(TRAIN)) > 0
+    ).sum(1)
+    times = np.bincount(held, minlength=8)
+    assert times[0] == 0
+    # 100 each, a standard deviation of 9.3.
+    assert np.abs(times[1:] - 100).max() < 47
+
+
+@given(
+    st.sets(st.integers(0, 5), min_size=1),
+    st.sets(st.integers(0, 5), min_size=1),
+    st.floats(0.01, 0.99),
+    st.integers(2, 40),
+    st.integers(0, 999),
+)
+def test_groups_hold_their_labels_and_no_others(first, second, share, clients, seed):
+    y = of_counts([100] * 6, seed)
+    one, two = ("{" + ",".join(map(str, labels)) + "}" for labels in (first, second))
+    level = f"groups({one}, {two}, share={share}, mean=60, std=4)"
+    parts = shared(level, y, clients, seed)
+    drawn = np.maximum(np.floor(np.random.default_rng(seed).normal(60, 4, clients)), 1)
+    assert [len(ids) for ids in parts] == drawn.astype(int).tolist()
+    leading = min(max(round(share * clients), 1), clients - 1)
+    for k, ids in enumerate(parts):
+        labels = set(y[ids].tolist())
+        assert labels <= (first if k < leading else second)
+        assert len(set(ids.tolist())) == len(ids)
+
+
+def test_the_two_groups_of_safl():
+    """Fig. 4: {1,2,5,7,9} and {2}; half of the devices each where the paper does not say."""
+    y = of_counts(TRAIN)
+    found = counted(shared("groups", y, 40), y) > 0
+    assert (found == np.isin(np.arange(10), [1, 2, 5, 7, 9])).all(1).tolist() == [True] * 20 + [
+        False
+    ] * 20
+    assert (found[20:] == np.isin(np.arange(10), [2])).all()
+
+
+# FedProx's FEMNIST sizes, and 62 classes
+
+EMNIST62 = np.random.default_rng(62).integers(1900, 40_000, 62)
+"""Stocks as uneven as those of EMNIST by class, whose rarest class has some 1,900 images."""
+
+
+def absolute(stock: np.ndarray, clients: int, c: int, mu: float, seed: int) -> np.ndarray:
+    """(n, C), told client after client: two of each label, then what is wanted while it lasts."""
+    sizes = (np.exp(mu + np.random.default_rng(seed).standard_normal(clients)) + 5).astype(int)
+    holders = [
+        [u for u in range(clients) if (label - u) % len(stock) < c] for label in range(len(stock))
+    ]
+    found = np.zeros((clients, len(stock)), int)
+    for label, who in enumerate(holders):
+        spare = stock[label] - 2 * len(who)
+        for u in who:
+            more = min(max(sizes[u] // c, 2) - 2, spare)
+            spare -= more
+            found[u, label] = 2 + more
+    return found
+
+
+@given(
+    st.lists(st.integers(0, 300), min_size=1, max_size=62),
+    st.integers(1, 70),
+    st.integers(1, 7),
+    st.floats(0, 6),
+    st.integers(0, 99),
+)
+def test_absolute_sizes_by_hand(stock, clients, c, mu, seed):
+    y = of_counts(stock, seed)
+    try:
+        parts = shared(f"labels({c})+sizes(lognormal_absolute({mu},1))", y, clients, seed)
+    except UserError:
+        present = np.bincount(y) if len(y) else np.zeros(0, int)
+        holders = [
+            sum((l - u) % len(present) < c for u in range(clients)) for l in range(len(present))
+        ]
+        assert c > len(present) or any(present < 2 * np.array(holders))
+        return
+    found = counted(parts, y, int(y.max()) + 1)
+    np.testing.assert_array_equal(found, absolute(np.bincount(y), clients, c, mu, seed))
+    ids = np.concatenate(parts)
+    assert len(set(ids.tolist())) == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("c", "law"), [(2, "powerlaw"), (5, "lognormal_absolute"), (3, "lognormal_absolute")]
+)
+def test_62_classes_on_200_devices(c, law):
+    """FOLB's FEMNIST (two of 62 classes, power law), and FedProx's sizes on all 62."""
+    y = of_counts(EMNIST62.tolist())
+    started = time.process_time()
+    parts = shared(f"labels({c})+sizes({law})", y, 200)
+    assert time.process_time() - started < 1
+    found = counted(parts, y, 62)
+    for u, row in enumerate(found):
+        assert set(np.flatnonzero(row)) == {(u + j) % 62 for j in range(c)}
+    ids = np.concatenate(parts)
+    assert len(set(ids.tolist())) == len(ids)
+    assert (found.sum(0) <= EMNIST62).all()
+    if law == "powerlaw":
+        assert found[found > 0].min() >= 5
+        assert len(y) - 6 * 62 * c - 62 < len(ids) <= len(y)
+    else:
+        assert found[found > 0].min() >= 2
+        assert found.sum(1).mean() == pytest.approx(92, abs=20)
+
+
+def test_huge_absolute_sizes_are_cut_to_what_there_is():
+    parts = shared("labels(1)+sizes(lognormal_absolute(1e300,1e300))", of_counts([30, 30]), 4)
+    assert [len(ids) for ids in parts] == [28, 28, 2, 2]
 
 
 # Lognormal sizes and Dirichlet shares

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from suite_helpers import BASE, a_study, cells_of
 
 from suite.spaces import SpaceFile
-from suite.study import Cell, load_data, make_cells, read_study, study_names
+from suite.study import Cell, load_data, make_cells, read_study, small, study_names
 from trials import algorithms
 from trials.errors import UserError
 
@@ -65,6 +65,17 @@ def test_quickstart_and_smoke():
     cells = make_cells(smoke, "study smoke")
     assert len(cells) == 4
     assert len(load_data(cells, None, "study smoke")) == 1
+
+
+@pytest.mark.parametrize(
+    ("levels", "clients", "participation"),
+    [(["iid"], 4, 1.0), (["natural"], None, 0.33), (["iid", "natural+dropout(0.1)"], None, 0.33)],
+)
+def test_a_small_study_takes_four_clients_or_those_that_are_born(levels, clients, participation):
+    _, whole = read_study("quickstart", {"heterogeneity": levels})
+    _, few = read_study("quickstart", {"heterogeneity": levels, **small(whole)})
+    assert (few.trials, few.seeds, few.settings.rounds, few.settings.eval_every) == (3, 2, 2, 1)
+    assert (few.settings.clients, few.settings.participation) == (clients, participation)
 
 
 def test_every_shipped_study_makes_cells():

@@ -7,8 +7,10 @@ canonical one, and `parse(spell(x)) == x`.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, fields
+from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
 from trials.errors import UserError, unknown
@@ -17,11 +19,15 @@ Range = tuple[int, int]
 """An inclusive range of integers, written `1..20`."""
 
 
+class LabelSet(frozenset[int]):
+    """One label or more, 0, 1, ..., written `{1,2,5}`."""
+
+
 def split_top(text: str, separator: str) -> list[str]:
-    """Split at separators outside parentheses: `a(1,2),b` -> [`a(1,2)`, `b`]."""
+    """Split at separators outside parentheses and braces: `a(1,{2,3}),b` -> [`a(1,{2,3})`, `b`]."""
     parts, depth = [""], 0
     for char in text:
-        depth += (char == "(") - (char == ")")
+        depth += (char in "({") - (char in ")}")
         if char == separator and depth == 0:
             parts.append("")
         else:
@@ -45,10 +51,10 @@ def parse(kind: str, text: str, registry: Mapping[str, type]) -> Any:
     named: dict[str, str] = {}
     twice = False
     for part in split_top(match[2], ",") if match[2] and match[2].strip() else []:
-        key, equals, value = part.partition("=")
-        if equals:
-            twice |= key.strip() in named
-            named[key.strip()] = value.strip()
+        keyed = re.fullmatch(r"(\w+)\s*=\s*(.*)", part)
+        if keyed:
+            twice |= keyed[1] in named
+            named[keyed[1]] = keyed[2]
         elif part in flags:
             twice |= part in raised
             raised.append(part)
@@ -86,7 +92,7 @@ def usage(name: str, cls: type) -> str:
         if hints[f.name] is bool:
             parts.append(f"[{f.name}]")
             continue
-        value = "LOW..HIGH" if _plain(hints[f.name]) == Range else f.name.upper()
+        value = "LOW..HIGH" if _choices(hints[f.name]) == (Range,) else f.name.upper()
         default = "" if f.default in (MISSING, None) else _show(f.default)
         if f.kw_only:
             part = f"{f.name}={default or value}"
@@ -96,25 +102,46 @@ def usage(name: str, cls: type) -> str:
     return f"{name}({', '.join(parts)})" if parts else name
 
 
-def _plain(hint: Any) -> Any:
-    """T of `T | None`, any other hint as it is."""
-    parts = [part for part in get_args(hint) if part is not type(None)]
-    return parts[0] if type(None) in get_args(hint) else hint
+def _choices(hint: Any) -> tuple[Any, ...]:
+    """The types of a union, without None; any other hint is the only one."""
+    if isinstance(hint, UnionType):
+        return tuple(part for part in get_args(hint) if part is not NoneType)
+    return (hint,)
 
 
 def _convert(kind: str, text: str, key: str, value: str, hint: Any) -> Any:
-    hint = _plain(hint)
-    try:
-        if hint == Range:
-            low, high = value.split("..")
-            return (int(low), int(high))
-        return hint(value)
-    except ValueError:
-        rule = {int: "a whole number", float: "a number", Range: "LOW..HIGH"}.get(hint, str(hint))
-        raise UserError(f"{kind} {text!r}: {key} is {value!r}, but must be {rule}") from None
+    rules = {
+        int: "a whole number",
+        float: "a number",
+        Range: "LOW..HIGH",
+        LabelSet: "labels such as {1,2,5}",
+    }
+    wanted = _choices(hint)
+    for one in wanted:
+        with suppress(ValueError):
+            return _READ.get(one, one)(value)
+    rule = " or ".join(rules.get(one, str(one)) for one in wanted)
+    raise UserError(f"{kind} {text!r}: {key} is {value!r}, but must be {rule}")
+
+
+def _range(value: str) -> Range:
+    low, high = value.split("..")
+    return (int(low), int(high))
+
+
+def _labels(value: str) -> LabelSet:
+    match = re.fullmatch(r"\{([\d\s,]+)\}", value)
+    if match is None:
+        raise ValueError
+    return LabelSet(map(int, match[1].split(",")))
+
+
+_READ: dict[Any, Callable[[str], Any]] = {Range: _range, LabelSet: _labels}
 
 
 def _show(value: Any) -> str:
     if isinstance(value, tuple):
         return "..".join(map(str, value))
+    if isinstance(value, LabelSet):
+        return f"{{{','.join(map(str, sorted(value)))}}}"
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)

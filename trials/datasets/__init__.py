@@ -27,6 +27,7 @@ from trials.datasets.images import (
     MNIST01,
     FashionMNIST,
     FashionMNIST01,
+    MNISTPowerLaw,
 )
 from trials.datasets.own import Folder, Function, Npz, Own
 from trials.datasets.speech import SpeechCommands
@@ -42,6 +43,7 @@ DATASETS: dict[str, type[DatasetFamily]] = {
     "sine": Sine,
     "mnist": MNIST,
     "fashion_mnist": FashionMNIST,
+    "mnist_powerlaw": MNISTPowerLaw,
     "mnist01": MNIST01,
     "fashion_mnist01": FashionMNIST01,
     "emnist_letters": EMNISTLetters,
@@ -61,9 +63,10 @@ PATHS: dict[str, type[Own]] = {"npz": Npz, "folder": Folder, "speeches": Speeche
 
 def parse(text: str) -> DatasetFamily:
     """The data set a name stands for; raises `UserError` on an unknown name or a bad argument."""
-    scheme, colon, path = text.partition(":")
+    head, colon, path = text.partition(":")
+    scheme = head.split("(")[0].strip()
     if colon and scheme in PATHS:
-        return PATHS[scheme].at(path)
+        return PATHS[scheme].at(path, head)
     if re.fullmatch(r"(.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*", text):
         return Function.at(text)
     if text.split("(")[0].strip() not in DATASETS:

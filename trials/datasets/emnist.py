@@ -8,9 +8,11 @@ import numpy as np
 
 from trials import randomness
 from trials.datasets.base import Array, Dataset, File
-from trials.datasets.images import Images, Pixels, contents, idx
+from trials.datasets.images import Images, Pixels, contents, idx, on_devices
 from trials.datasets.leaf import Leaf
 from trials.errors import UserError
+from trials.heterogeneity.partitions import Labels, deal_counts
+from trials.heterogeneity.sizes import LogNormalAbsolute
 
 ARCHIVE = File("EMNIST/raw/gzip.zip", "md5 58c8d27c78d21e728a6bc7b3cc06412e")
 
@@ -106,8 +108,8 @@ class EMNISTLetters(EMNIST):
 @dataclass(frozen=True)
 class EMNISTByClass(EMNIST):
     """EMNIST by class: 697,932 / 116,323 images of 62 classes (digits, upper case, lower case),
-    unbalanced; standardised by the training images. With two-label power-law levels it is FOLB's
-    FEMNIST; it names no writers, for those see `femnist`.
+    unbalanced; standardised by the training images. On 200 clients under `labels(2)+sizes(powerlaw)` it
+    is FOLB's FEMNIST; it names no writers, for those see `femnist`.
     """
 
     summary: ClassVar[str] = "EMNIST by class 28x28, 62 classes, without writers"
@@ -145,41 +147,17 @@ class FEMNIST10(EMNISTByClass):
         pixels = self.pixels(root)
         letter = np.concatenate([pixels.train_y, pixels.test_y]) - 36
         dealt = self._deal(letter, clients or 200, randomness.generator("femnist10", seed))
-        client = np.repeat(np.arange(len(dealt)), [len(ids) for ids in dealt])
-        test = np.concatenate(
-            [
-                randomness.generator("femnist10_test", seed, k).permutation(len(ids))
-                < len(ids) // 10
-                for k, ids in enumerate(dealt)
-            ]
-        )
-        ids = np.concatenate(dealt)
-        x = np.empty((len(ids), 1, 28, 28), np.float32)
-        early = ids < len(pixels.train)
-        x[early] = pixels.train[ids[early]]
-        x[~early] = pixels.test[ids[~early] - len(pixels.train)]
+        x, test, client = on_devices(pixels, dealt, "femnist10_test", seed)
         x /= np.float32(255)
-        return Dataset(x, letter[ids], test, 10, client)
+        return Dataset(x, letter[np.concatenate(dealt)], test, 10, client)
 
     def _deal(self, letter: Array, devices: int, rng: np.random.Generator) -> list[Array]:
-        sizes = (rng.lognormal(4, 1, devices) + 5).astype(int)
-        share = np.maximum(sizes // self.labels, 2)
-        dealt: list[list[Array]] = [[] for _ in range(devices)]
-        for label in range(10):
-            pool = rng.permutation(np.flatnonzero(letter == label))[:4000]
-            holders = np.flatnonzero((label - np.arange(devices)) % 10 < self.labels)
-            spare = len(pool) - 2 * len(holders)
-            if spare < 0:
-                raise UserError(
-                    f"femnist10: letter {'abcdefghij'[label]!r} has {len(pool)} images, fewer than two "
-                    f"for each of {len(holders)} devices; use fewer clients"
-                )
-            further = np.minimum(np.cumsum(share[holders] - 2), spare)
-            counts = 2 + np.diff(further, prepend=0)
-            parts = np.split(pool[: counts.sum()], np.cumsum(counts)[:-1])
-            for k, part in zip(holders, parts, strict=False):
-                dealt[k].append(part)
-        return [np.concatenate(parts) for parts in dealt]
+        stock = np.minimum(np.bincount(letter[letter >= 0], minlength=10)[:10], 4000)
+        try:
+            counts = LogNormalAbsolute(4, 1).counts(Labels(self.labels), stock, devices, rng)
+        except UserError as error:
+            raise UserError(f"femnist10: {error}") from None
+        return deal_counts(letter, counts, rng)
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,18 @@
 import json
 from abc import abstractmethod
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+from trials import names
 from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport, data_root, joined, md5
+from trials.datasets.cache import Arrays, cached, packed
 
+FORMAT = "1"
+"""Of what is kept; to be changed with what `convert` and `samples` make of a file."""
 EXPECTED = "LEAF json whose users, num_samples and user_data agree"
 MALFORMED = (ValueError, TypeError, AttributeError)
 """What reading a file raises that is json, but not of this form, or is cut off."""
@@ -21,6 +26,8 @@ class Leaf(DatasetFamily):
 
     LEAF draws its samples and splits with a seed of the person's, so no checksum is published: each
     file must be whole, and every user must have the announced number of samples, that fit the task.
+    What was read and found good is kept as .npz beside the files, or in the user's cache where they
+    are read-only, with the files' checksums, and read from there while these are the same.
     """
 
     folder: ClassVar[str]
@@ -34,12 +41,26 @@ class Leaf(DatasetFamily):
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         """See the class."""
-        x, y, test, client = self.read(root)
-        return Dataset(joined(x), y, test, self.classes, client)
-
-    def read(self, root: str | None) -> tuple[list[Array], Array, Array, Array]:
-        """The samples of one user and part after the other, in pieces; labels, test and owner (N,)."""
         folder = self._complete(root)
+        place = folder / self.folder
+        sums = [f"{path.parent.name}/{path.name} {md5(path)}" for path in self._paths(folder)]
+        key = f"{FORMAT} {sha256(chr(10).join(sums).encode()).hexdigest()}"
+        name = names.spell(f"parsed-{type(self).__name__.lower()}", self)
+        found = cached(place, f"{name}.npz", key, lambda: self._arrays(folder))
+        x = found["x"].astype(np.float32, copy=False)
+        return Dataset(x, found["y"], found["test"], self.classes, found["client"])
+
+    def samples(self, pieces: list[Array], test: Array) -> Array:
+        """x (N, ...) of what `convert` made of each user, in pieces; `test` (N,) says which are test."""
+        return joined(pieces)
+
+    def _arrays(self, folder: Path) -> Arrays:
+        pieces, y, test, client = self._read(folder)
+        x = packed(self.samples(pieces, test))
+        return {"x": x, "y": y, "test": test, "client": client}
+
+    def _read(self, folder: Path) -> tuple[list[Array], Array, Array, Array]:
+        """The samples of one user and part after the other, in pieces; labels, test and owner (N,)."""
         index: dict[str, int] = {}
         pieces, labels, tests, owners = [], [], [], []
         for path in self._paths(folder):

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import ClassVar
+from typing import Any, ClassVar
 from zipfile import BadZipFile
 
 import numpy as np
 
+from trials import names
 from trials.datasets.base import (
     CLASSIFICATION,
     Array,
@@ -27,21 +28,31 @@ from trials.errors import UserError, unknown
 
 
 @dataclass(frozen=True)
+class NoOptions:
+    """`SCHEME:PATH` takes no arguments."""
+
+
+@dataclass(frozen=True)
 class Own(DatasetFamily):
-    """Data that are named by where they are, `SCHEME:PATH`."""
+    """Data that are named by where they are, `SCHEME:PATH`, or `SCHEME(ARGUMENTS):PATH` where the
+    dataclass `Options` has fields.
+    """
 
     scheme: ClassVar[str]
+    Options: ClassVar[type] = NoOptions
     path: str
+    options: Any = NoOptions()
 
     @classmethod
-    def at(cls, path: str) -> "Own":
-        """The data at a path as a person writes it."""
-        return cls(str(Path(path).expanduser().resolve()))
+    def at(cls, path: str, head: str) -> "Own":
+        """The data at a path as a person writes it; `head` is what stands before the colon."""
+        options = names.parse("dataset", head, {cls.scheme: cls.Options})
+        return cls(str(Path(path).expanduser().resolve()), options)
 
     @property
     def name(self) -> str:
         """The canonical spelling."""
-        return f"{self.scheme}:{self.path}"
+        return f"{names.spell(self.scheme, self.options)}:{self.path}"
 
     def files(self, root: Path) -> list[FileReport]:
         """See `DatasetFamily`: sound when they load."""
@@ -239,7 +250,7 @@ class Function(Own):
     scheme: ClassVar[str] = "function"
 
     @classmethod
-    def at(cls, path: str) -> "Function":
+    def at(cls, path: str, head: str = "") -> "Function":
         """The function as a person writes it; a file's path is made absolute."""
         place, _, function = path.rpartition(":")
         if place.endswith(".py"):

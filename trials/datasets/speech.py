@@ -2,8 +2,6 @@
 
 import hashlib
 import math
-import os
-import tempfile
 import wave
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport, user_cache
+from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport
+from trials.datasets.cache import Arrays, cached
 from trials.errors import UserError
 
 RATE = 16000
@@ -90,8 +89,8 @@ class SpeechCommands(DatasetFamily):
     suite draws validation from every client's own samples. A client is a speaker, by the hash in the
     file's name.
 
-    Features are computed once and kept as .npy beside the clips, or in the user's cache where the data
-    root is read-only, under a name that changes with the clips' names and sizes.
+    Features are computed once and kept as .npz beside the clips, or in the user's cache where the data
+    root is read-only, until the clips' names or sizes change.
     """
 
     summary: ClassVar[str] = (
@@ -158,23 +157,15 @@ class SpeechCommands(DatasetFamily):
     def _features(self, place: Path, paths: list[Path]) -> Array:
         """(clips, 13, 59) float32, from the cache or computed and put there."""
         listing = "\n".join(f"{p.parent.name}/{p.name} {p.stat().st_size}" for p in paths)
-        key = hashlib.md5(listing.encode(), usedforsecurity=False).hexdigest()[:12]
-        shape = (len(paths), COEFFICIENTS, FRAMES)
-        name = f"{self.folder}-mfcc-{key}.npy"
-        for folder in (place.parent, user_cache()):
-            try:
-                x = np.load(folder / name)
-            except (OSError, ValueError, EOFError):
-                continue
-            if x.shape == shape and x.dtype == np.float32:
-                return x
-        x = np.empty(shape, np.float32)
-        for start, clips in self._batches(place.parent, paths):
-            x[start : start + len(clips)] = mfcc(torch.from_numpy(clips)).numpy()
-        for folder in (place.parent, user_cache()):
-            if _saved(folder / name, x):
-                break
-        return x
+        key = hashlib.md5(listing.encode(), usedforsecurity=False).hexdigest()
+
+        def compute() -> Arrays:
+            x = np.empty((len(paths), COEFFICIENTS, FRAMES), np.float32)
+            for start, clips in self._batches(place.parent, paths):
+                x[start : start + len(clips)] = mfcc(torch.from_numpy(clips)).numpy()
+            return {"x": x}
+
+        return cached(place.parent, f"{self.folder}-mfcc.npz", key, compute)["x"]
 
     def _batches(
         self, root: Path, paths: list[Path], size: int = 256
@@ -188,15 +179,3 @@ class SpeechCommands(DatasetFamily):
                     expected = "a whole wav file, 16-bit mono at 16000 Hz"
                     raise self.wrong(root, path, expected, str(error)) from None
             yield start, np.stack(clips)
-
-
-def _saved(path: Path, x: Array) -> bool:
-    """Whether the array could be written; a reader never sees half of it."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            np.save(file, x)
-        os.replace(file.name, path)
-    except OSError:
-        return False
-    return True

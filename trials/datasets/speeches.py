@@ -12,23 +12,38 @@ from trials.datasets.own import Own
 from trials.datasets.text import CHARACTERS, character_ids
 from trials.errors import UserError
 
-LENGTH = 80
-STRIDE = 40
-"""Characters between two samples. At 1, as in LEAF, the samples are 80 times the text."""
+
+@dataclass(frozen=True)
+class Windows:
+    """A sample is the `length` characters before the one to be told; one begins every `stride`."""
+
+    length: int = 80
+    stride: int = 40
+
+    def __post_init__(self) -> None:
+        if self.length < 1 or self.stride < 1:
+            raise UserError(
+                "speeches(length, stride): length >= 1 and stride >= 1 must hold, "
+                f"got {self.length}, {self.stride}"
+            )
 
 
 @dataclass(frozen=True)
 class Speeches(Own):
     """`speeches:PATH`, a text file in which each speech begins with a line `NAME:` and ends before the
     next one: the next character after 80, of LEAF's 80 characters, by speaking role (`natural`).
+    `speeches(length,stride):PATH` has other windows than (80,40); LEAF's are (80,1), which makes the
+    samples 80 times the text.
 
-    A role's speeches are joined in order; a sample begins at every 40th character, others than LEAF's
-    80 are left out, and the last fifth of each role's samples is test, less those that overlap
-    with training ones. Roles with fewer than 10 samples are left out.
+    A role's speeches are joined in order; characters other than LEAF's 80 are left out, and the last
+    fifth of each role's samples is test, less those that overlap with training ones. Roles with
+    fewer than 10 samples are left out.
     """
 
     summary: ClassVar[str] = "your own play with `NAME:` lines: next character, by speaking role"
     scheme: ClassVar[str] = "speeches"
+    Options: ClassVar[type] = Windows
+    options: Windows = Windows()
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         """See the class. Raises `UserError` when the file has no speeches."""
@@ -36,6 +51,7 @@ class Speeches(Own):
             text = Path(self.path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"cannot read data set {self.name}: {error}") from None
+        length, stride = self.options.length, self.options.stride
         roles: dict[str, str] = {}
         parts = re.split(r"(?m)^([A-Za-z][^:\n]{0,40}):[ \t]*$", text)
         for role, speech in zip(parts[1::2], parts[2::2], strict=True):
@@ -46,23 +62,23 @@ class Speeches(Own):
         test: list[Array] = []
         client: list[Array] = []
         for spoken in roles.values():
-            starts = np.arange(0, len(spoken) - LENGTH, STRIDE)
+            starts = np.arange(0, len(spoken) - length, stride)
             if len(starts) < 10:
                 continue
             first = starts[-(len(starts) // 5)]
             held_out = starts >= first
-            used = held_out | (starts + LENGTH < first)
-            x += [spoken[i : i + LENGTH] for i in starts[used]]
-            y += [spoken[i + LENGTH] for i in starts[used]]
+            used = held_out | (starts + length < first)
+            x += [spoken[i : i + length] for i in starts[used]]
+            y += [spoken[i + length] for i in starts[used]]
             test.append(held_out[used])
             client.append(np.full(int(used.sum()), len(client)))
         if not x:
             raise UserError(
-                f"data set {self.name} has no role with {LENGTH + 10 * STRIDE} characters: a speech "
+                f"data set {self.name} has no role with {length + 10 * stride} characters: a speech "
                 "begins with a line that holds NAME: alone"
             )
         return Dataset(
-            character_ids(x, LENGTH).astype(np.float32),
+            character_ids(x, length).astype(np.float32),
             character_ids(y, 1)[:, 0].astype(np.int64),
             np.concatenate(test),
             len(CHARACTERS),

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from trials.datasets.base import Array, Dataset
+from trials.datasets.base import Array
 from trials.datasets.leaf import Leaf
 from trials.errors import UserError
 
@@ -94,11 +94,9 @@ class Sent140(Leaf):
             texts[i] = words(text)
         return texts, np.array([positive[str(label)] for label in y], np.int64)
 
-    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class."""
-        pieces, y, test, client = self.read(root)
-        texts = np.concatenate(pieces)
-        return Dataset(self._encode(texts, test), y, test, 2, client)
+    def samples(self, pieces: list[Array], test: Array) -> Array:
+        """See `Leaf`."""
+        return self._encode(np.concatenate(pieces), test)
 
     def _encode(self, texts: Array, test: Array) -> Array:
         known = frequent(texts[~test], self.vocabulary - 2)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from trials import names
 from trials.errors import UserError
+from trials.heterogeneity.gaussian import Gaussian, Groups
 from trials.heterogeneity.modifiers import Delay, Dropout, Modifier, Sizes, System
 from trials.heterogeneity.partitions import (
     IID,
     Array,
     Dirichlet,
     DirichletByClass,
-    Gaussian,
     Labels,
     Natural,
     Partition,
@@ -29,6 +29,7 @@ PARTITIONS: dict[str, type[Partition]] = {
     "labels": Labels,
     "shards": Shards,
     "gaussian": Gaussian,
+    "groups": Groups,
     "natural": Natural,
 }
 MODIFIERS: dict[str, type[Modifier]] = {

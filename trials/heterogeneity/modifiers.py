@@ -46,7 +46,8 @@ class Sizes(Modifier):
     """Clients' sizes follow a law of `trials.heterogeneity.sizes`."""
 
     summary: ClassVar[str] = (
-        "sizes by lognormal(sigma), after iid or dirichlet, or by powerlaw, after labels"
+        "sizes by lognormal(sigma), after iid or dirichlet; by powerlaw or lognormal_absolute, after "
+        "labels"
     )
     law: str
 

@@ -2,7 +2,7 @@
 
 A partition is a pure function of labels `y` (N,), the number of clients n and a generator: one index
 array a client, none empty, or a `UserError` that says why it cannot. No sample is dealt twice, except
-by `gaussian`, whose devices may share samples.
+by those of `gaussian.py`, whose devices may share samples.
 """
 
 import math
@@ -167,14 +167,16 @@ class Labels(Partition):
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
         """See the class."""
-        stock, holds = self.held(y, clients, 1)
+        stock = stocks("labels(c)", y)
+        holds = self.held(stock, clients, 1)
         share, more = np.divmod(stock, np.maximum(1, holds.sum(0)))
         place = np.cumsum(holds, axis=0) - 1
         return deal_counts(y, holds * (share + (place < more)), rng)
 
-    def held(self, y: Array, clients: int, least: int) -> tuple[Array, Array]:
-        """Samples of each label (C,), and who holds it (n, C); every holder can get `least` of them."""
-        stock = stocks("labels(c)", y)
+    def held(self, stock: Array, clients: int, least: int) -> Array:
+        """Who holds which label, (n, C) bool, so that every holder can get `least` of the `stock` (C,)
+        of samples.
+        """
         if self.c > len(stock):
             raise UserError(
                 f"heterogeneity labels({self.c}): the data have only {len(stock)} labels"
@@ -187,7 +189,7 @@ class Labels(Partition):
                 f"for {holds[:, label].sum()} of {clients} clients, and each needs {least}; use "
                 "fewer clients"
             )
-        return stock, holds
+        return holds
 
 
 @dataclass(frozen=True)
@@ -241,52 +243,6 @@ class Shards(Partition):
         for _ in range(shards - len(stock)):
             cut[(stock / cut).argmax()] += 1
         return np.concatenate([equal(m, parts) for m, parts in zip(stock, cut, strict=True)])
-
-
-@dataclass(frozen=True)
-class Gaussian(Partition):
-    """SAFL section V: m_k = max(floor(N(mean, std^2)), 1) samples of `labels` random labels.
-
-    Samples are drawn without replacement within a device and independently across devices, which
-    therefore share some; with replacement where the device's labels have fewer than m_k samples.
-    Reading: the paper's variance 100 is std 10; its "at most 7 digits" is 7 for every device.
-    """
-
-    summary: ClassVar[str] = "SAFL: Gaussian sizes, a few random labels; devices share samples"
-    own_sizes: ClassVar[str] = "Gaussian"
-    labels: int = field(default=7, kw_only=True)
-    mean: float = field(default=600.0, kw_only=True)
-    std: float = field(default=10.0, kw_only=True)
-
-    def __post_init__(self) -> None:
-        if self.labels < 1 or not (0 < self.mean < math.inf and 0 <= self.std < math.inf):
-            raise UserError(
-                "heterogeneity gaussian(labels, mean, std): labels >= 1, 0 < mean < inf and "
-                f"0 <= std < inf must hold, got {self.labels}, {self.mean:g}, {self.std:g}"
-            )
-
-    def deal(
-        self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
-    ) -> list[Array]:
-        """See the class."""
-        present = np.flatnonzero(stocks("gaussian", y))
-        if self.labels > len(present):
-            raise UserError(
-                f"heterogeneity gaussian(labels={self.labels}): the data have only {len(present)} labels"
-            )
-        sizes = np.maximum(np.floor(rng.normal(self.mean, self.std, clients)), 1)
-        if sizes.max() > len(y):
-            raise UserError(
-                f"heterogeneity gaussian(mean={self.mean:g}, std={self.std:g}): client "
-                f"{sizes.argmax()} would hold {sizes.max():.0f} samples, but there are {len(y)}"
-            )
-        of_label = {label: np.flatnonzero(y == label) for label in present}
-        dealt = []
-        for m in sizes.astype(int):
-            mine = rng.choice(present, self.labels, replace=False)
-            pool = np.concatenate([of_label[label] for label in mine])
-            dealt.append(pool[rng.choice(len(pool), m, replace=len(pool) < m)])
-        return dealt
 
 
 @dataclass(frozen=True)
