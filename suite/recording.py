@@ -254,6 +254,8 @@ def versions() -> dict[str, str]:
         "version": importlib.metadata.version("suite-fl"),
         "torch_version": importlib.metadata.version("torch"),
     }
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        found["numba_version"] = importlib.metadata.version("numba")
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
         command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -96,7 +96,9 @@ def histories(folder: Path) -> dict[str, Any]:
     found = {}
     for kind in ("search", "final"):
         for run in store.find(kind=kind):
-            metrics = {m: store.history(run.run_id, m) for m in run.metrics if m != "round_seconds"}
+            metrics = {
+                m: store.history(run.run_id, m) for m in run.metrics if not m.endswith("_seconds")
+            }
             found[run.tags["trial_id"]] = (kind, run.tags["origin"], run.params, metrics)
     return found
 

@@ -119,7 +119,7 @@ def same(a: Simulation, b: Simulation, tolerance: float) -> None:
 
 def timeless(run: Simulation) -> list[dict[str, float]]:
     """The history without wall-clock times."""
-    return [{k: v for k, v in entry.items() if k != "round_seconds"} for entry in run.history]
+    return [{k: v for k, v in entry.items() if not k.endswith("_seconds")} for entry in run.history]
 
 
 def digest(run: Simulation) -> str:

@@ -12,7 +12,9 @@ from helpers import dealt, rounds, settings, simulation
 from trials.federated_data import FederatedData
 from trials.randomness import uniform
 
-EXECUTIONS = ("batched", "sequential")
+EXECUTIONS = ("compiled", "batched", "sequential")
+GENERAL = ("batched", "sequential")
+"""Those of models that are not linear, and of any loss and direction."""
 FEATURES, CLASSES = 2, 3
 D = CLASSES * (FEATURES + 1)
 STEPS, LR, SEED = 4, 0.5, 11

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from oracle import (
     EXECUTIONS,
+    GENERAL,
     LR,
     SEED,
     STEPS,
@@ -476,7 +477,7 @@ def optimum(p, curvature=CURVATURE):
 CORRECTED = [SCAFFOLD(lr=0.1), FedDyn(lr=0.1, alpha=1.0), FedDC(lr=0.1, alpha=1.0)]
 
 
-@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("execution", GENERAL)
 @pytest.mark.parametrize("aggregation", ["samples", "plain"])
 @pytest.mark.parametrize("algorithm", CORRECTED, ids=lambda a: type(a).__name__)
 def test_corrections_reach_the_optimum_of_unlike_quadratics(

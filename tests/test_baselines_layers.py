@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import dealt, finish, rounds, settings, simulation, state
-from oracle import CLASSES, EXECUTIONS, FEATURES, LR, SEED, STEPS, clients, selected, shares
+from oracle import CLASSES, FEATURES, GENERAL, LR, SEED, STEPS, clients, selected, shares
 
 from trials.algorithms.astw import ASTW
 from trials.algorithms.fedavg import FedAvg
@@ -123,7 +123,7 @@ def astw(A, loop, last, selected_, aggregation="samples", lr_decay=1.0):
         yield w
 
 
-@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("execution", GENERAL)
 @pytest.mark.parametrize("aggregation", ["samples", "plain"])
 @pytest.mark.parametrize(
     ("loop", "share", "last"), [(3, 1 / 3, 1), (3, 0.5, 2), (4, 0.1, 1), (1, 1 / 3, 1), (2, 1, 2)]
@@ -212,7 +212,7 @@ def fedma(selected_, aggregation="samples"):
         yield w
 
 
-@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("execution", GENERAL)
 @pytest.mark.parametrize("aggregation", ["samples", "plain"])
 @pytest.mark.parametrize("count", [2, 4])
 def test_fedma(count, aggregation, execution):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from oracle import (
     EXECUTIONS,
+    GENERAL,
     LR,
     SEED,
     STEPS,
@@ -237,7 +238,7 @@ def test_sampling_with_a_fixed_draw_is_the_same_in_both_executions():
                     federation=Drawn,
                 )
             )
-            for execution in EXECUTIONS
+            for execution in GENERAL
         ]
         same(*made, 1e-10)
 

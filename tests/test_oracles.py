@@ -12,6 +12,7 @@ import pytest
 from helpers import dealt, rounds, settings, simulation
 from oracle import (
     EXECUTIONS,
+    GENERAL,
     LR,
     SEED,
     STEPS,
@@ -211,7 +212,7 @@ class Quadratic(Architecture):
         return (weight * apart**2 / 2).sum(-1), [(weight * apart).sum(-1, keepdim=True)]
 
 
-@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("execution", GENERAL)
 @pytest.mark.parametrize(
     ("algorithm", "answer"), [(FedAvg(lr=0.5), -1.875), (FedProx(lr=0.5, mu=1.0), -1.25)]
 )

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import (
     EXECUTIONS,
+    GENERAL,
     LR,
     SEED,
     STEPS,
@@ -266,7 +267,7 @@ def test_extended_with_fixed_decisions_is_the_same_in_both_executions():
     a, b = np.full(N, 0.5), np.array([0.5, 0.9, 0.9, 0.5, 0.9])
     given = {"rounds": 4, "batch_size": 4, "model": "mlp(7,5)", "nu": 0.1, "lr": 0.1}
     coin = np.array([0.5, 0.1, 0.02, 0.9, 0.3])
-    made = [gaps(a, b, coin, execution=execution, **given) for execution in EXECUTIONS]
+    made = [gaps(a, b, coin, execution=execution, **given) for execution in GENERAL]
     assert uploads(made[0]) == uploads(made[1]) == [N, 3, 3, 3]
     same(*made, 1e-10)
 
@@ -414,7 +415,7 @@ def test_the_layered_oracles_gradient_is_the_slope_of_its_loss():
     np.testing.assert_allclose(slope(w, x, y), found, atol=1e-8)
 
 
-@executed
+@pytest.mark.parametrize("execution", GENERAL)
 @started
 @pytest.mark.parametrize(
     ("loop", "deep_share", "A"), [(3, 1 / 3, np.e / 2), (4, 0.5, 2.0), (5, 0.05, 1.2), (1, 0.3, 3)]

@@ -42,7 +42,7 @@ def actor(trial: TrialSpec, stops: tuple[int, ...] = ()) -> FederatedTrial:
 
 
 def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:
-    return [{k: v for k, v in entry.items() if k != "round_seconds"} for entry in history]
+    return [{k: v for k, v in entry.items() if not k.endswith("_seconds")} for entry in history]
 
 
 def finish(made: FederatedTrial) -> list[dict[str, Any]]:

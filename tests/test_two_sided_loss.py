@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import (
     CLASSES,
-    EXECUTIONS,
     FEATURES,
+    GENERAL,
     clients,
     initial,
 )
@@ -170,7 +170,7 @@ def test_models_under_the_two_sided_loss(model):
         torch.testing.assert_close(one[1], g[i], rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("execution", GENERAL)
 def test_fedavg_under_the_two_sided_loss(execution):
     run = simulate(spelled(loss="two_sided", execution=execution), dealt(SIZES))
     oracle = fedavg(dealt(SIZES), slope=two_sided_gradient)
@@ -205,7 +205,7 @@ def test_batched_equals_sequential_under_the_two_sided_loss(model):
                 data,
             )
         )
-        for one in EXECUTIONS
+        for one in GENERAL
     ]
     same(*runs, 1e-10)
     ends = [run.history[-1] for run in runs]

@@ -53,6 +53,7 @@ class Simulation:
 
     def _evaluation(self) -> dict[str, float]:
         """Scores of the models the algorithm names; the ranked one's have no prefix."""
+        started = time.perf_counter()
         parts = {"test": self.fed.data.test, "val": self.fed.data.val}
         found: dict[str, float] = {"round": self.fed.round}
         for rank, (name, model) in enumerate(self.algorithm.scored(self.state, self.fed).items()):
@@ -65,6 +66,7 @@ class Simulation:
         if self.fed.round:
             found["train_loss"] = self.fed.train_loss
             found["round_seconds"] = self._clock
+            found["evaluation_seconds"] = time.perf_counter() - started
         return {**found, **self.fed.counters}
 
     def _scores(self, model: Tensor | Devices, ids: npt.NDArray[Any]) -> dict[str, float]:

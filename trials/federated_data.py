@@ -12,13 +12,39 @@ import torch
 from torch import Tensor
 
 from trials import randomness
-from trials.datasets import Dataset
+from trials.datasets import Dataset, OnDemand
 from trials.errors import UserError
 from trials.heterogeneity import Heterogeneity
 from trials.settings import Settings
 
 Array = npt.NDArray[Any]
 DEFAULT_CLIENTS = 20
+
+
+class Samples:
+    """The samples x of a data set on a device: `samples[ids]` (..., *shape) for ids (...)."""
+
+    def __init__(self, x: Array | OnDemand, device: torch.device, dtype: torch.dtype) -> None:
+        self.device, self.dtype, self.source = device, dtype, x
+        if not isinstance(x, OnDemand):
+            self.x = torch.from_numpy(x).to(device, dtype)
+
+    def __getitem__(self, ids: Tensor | Array) -> Tensor:
+        ids = torch.as_tensor(ids)
+        if isinstance(self.source, OnDemand):
+            flat = torch.from_numpy(self.source.take(ids.flatten().cpu().numpy()))
+            flat = flat.to(self.device, self.dtype)
+        else:
+            flat = self.x.index_select(0, ids.flatten())
+        return flat.unflatten(0, ids.shape)
+
+    def matrix(self, y: Tensor, ids: Array) -> tuple[Tensor, Tensor, Array]:
+        """A matrix (m, p), its labels (m,), and `rows`: sample `ids[...]` is row `rows[...]`."""
+        if isinstance(self.source, OnDemand):
+            once, rows = np.unique(ids, return_inverse=True)
+            kept = torch.from_numpy(once)
+            return self[kept].flatten(1), y[kept], rows.reshape(ids.shape)
+        return self.x.flatten(1), y, ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,20 +78,20 @@ class FederatedData:
         return replace(self, offsets=self.offsets[[0, -1]])
 
     @lru_cache(maxsize=1)  # noqa: B019 - one data set and device at a time
-    def tensors(self, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    def tensors(self, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Tensor]:
         """x and y on a device; made once, and without a copy where x already is what is asked for."""
         with warnings.catch_warnings():
             # Arrays that processes share are read-only, and so is what is done with these tensors.
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-            x, y = torch.from_numpy(self.dataset.x), torch.from_numpy(self.dataset.y)
-        return x.to(device, dtype), y.to(device, dtype if y.is_floating_point() else y.dtype)
+            x, y = Samples(self.dataset.x, device, dtype), torch.from_numpy(self.dataset.y)
+        return x, y.to(device, dtype if y.is_floating_point() else y.dtype)
 
     @cached_property
     def fingerprint(self) -> str:
         """A checksum of samples, splits and owners: equal only if every client holds the same."""
-        crc = 0
+        x, crc = self.dataset.x, 0
         for array in (
-            self.dataset.x,
+            np.frombuffer(x.key.encode(), np.uint8) if isinstance(x, OnDemand) else x,
             self.dataset.y,
             self.train,
             self.offsets,

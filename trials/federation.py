@@ -43,6 +43,17 @@ SERVER = -1
 """The "client id" whose initial weights are everyone's common ones."""
 
 
+def memory_budget(device: torch.device) -> float:
+    """Bytes that local training may take by default: 2 GiB on a CPU, half of a GPU's memory.
+
+    Never what is free at the moment: how many clients are computed at once must not depend on what
+    else runs.
+    """
+    if device.type == "cuda":
+        return float(torch.cuda.get_device_properties(device).total_memory / 2)
+    return 2.0**31
+
+
 class ClientRows:
     """A (n, d) table of per-client state that stores only the rows ever written.
 
@@ -52,7 +63,17 @@ class ClientRows:
     def __init__(self, clients: int, default: Callable[[Tensor], Tensor]) -> None:
         self.default = default
         self.slot = torch.full((clients,), -1)
-        self.values: Tensor | None = None
+        self._table: Tensor | None = None
+        self._used = 0
+
+    @property
+    def values(self) -> Tensor | None:
+        """The rows ever written, in the order of `slot`."""
+        return None if self._table is None else self._table[: self._used]
+
+    @values.setter
+    def values(self, rows: Tensor | None) -> None:
+        self._table, self._used = rows, 0 if rows is None else len(rows)
 
     def __getitem__(self, ids: Tensor) -> Tensor:
         slot = self.slot[ids]
@@ -67,13 +88,16 @@ class ClientRows:
     def write(self, ids: Tensor, rows: Tensor) -> None:
         """Set the rows of clients `ids` (k,) to `rows` (k, d), in place."""
         new = torch.unique(ids[self.slot[ids] < 0])
-        used = 0 if self.values is None else len(self.values)
-        self.slot[new] = torch.arange(used, used + len(new))
-        if len(new):
-            fresh = rows.new_empty(len(new), rows.shape[1])
-            self.values = fresh if self.values is None else torch.cat([self.values, fresh])
-        assert self.values is not None
-        self.values[self.slot[ids].to(rows.device)] = rows
+        needed = self._used + len(new)
+        self.slot[new] = torch.arange(self._used, needed)
+        if self._table is None or needed > len(self._table):
+            # Twice what is needed, so that a table that grows is not copied at each write.
+            grown = rows.new_empty(min(2 * needed, len(self.slot)), rows.shape[1])
+            if self._table is not None:
+                grown[: self._used] = self._table[: self._used]
+            self._table = grown
+        self._used = needed
+        self._table[self.slot[ids].to(rows.device)] = rows
 
     def mean(self, weights: Tensor) -> Tensor:
         """sum_k weights_k rows_k (d,) over all clients, `weights` (n,)."""
@@ -98,14 +122,22 @@ class Federation:
         settings: Settings,
         seed: int,
         device: torch.device,
+        memory: float | None = None,
     ) -> None:
+        """`memory` is what local training may take, in bytes; see `memory_budget`."""
         self.data, self.model, self.settings, self.seed = data, model, settings, seed
         self._level = heterogeneity
-        self.device, self.dtype = device, getattr(torch, settings.dtype)
+        single = settings.dtype in ("float32", "bf16")
+        self.device, self.dtype = device, torch.float32 if single else torch.float64
         self.x, self.y = data.tensors(device, self.dtype)
         self.execution = execution(model, settings, device)
         self.sequential = self.execution == "sequential"
-        self._solver = Solver(model, self.x, self.y, self.execution)
+        self.chunk = settings.chunk
+        if self.execution == "batched" and self.chunk is None:
+            width = self.data.sizes.max() if settings.batch_size == "full" else settings.batch_size
+            one = model.bytes_a_client(int(width), torch.empty(0, dtype=self.dtype, device=device))
+            self.chunk = max(1, int((memory or memory_budget(device)) // one))
+        self._solver = Solver(model, self.x, self.y, self.execution, self.chunk)
         self._scores = SCORES[data.dataset.task.metric]
         self.round = 0
         self.counters = dict.fromkeys(COUNTERS, 0)
@@ -150,7 +182,7 @@ class Federation:
             return self.draw(torch.ones(self.n, dtype=torch.float64), stream)
         u = randomness.uniform(stream, self.seed, self.round, np.arange(self.n))
         k = self._count if s.selection == "without_replacement" else (u < s.participation).sum()
-        return self._answering(np.sort(np.argsort(u, kind="stable")[: max(1, k)]))
+        return self._answering(np.sort(np.argpartition(u, max(1, k) - 1)[: max(1, k)]))
 
     def draw(self, p: Tensor, stream: str = "select") -> Tensor:
         """K draws with replacement with probabilities proportional to p (n,); ascending ids (K,).
@@ -171,7 +203,8 @@ class Federation:
 
     def _answering(self, ids: Array) -> Tensor:
         there = self._level.answering(ids, self.round, self.seed)
-        self._absent.update(np.setdiff1d(ids, there).tolist())
+        if there is not ids:
+            self._absent.update(np.setdiff1d(ids, there).tolist())
         return torch.from_numpy(there)
 
     @property
@@ -336,7 +369,7 @@ class Federation:
         rows = w.shape[:-1]
         total: dict[str, Tensor] = {}
         for block in (
-            torch.from_numpy(ids).to(self.device).split(max(1, 32768 // (rows.numel() + 15)))
+            torch.from_numpy(ids).to(self.device).split(max(1, 32768 // (rows.numel() + 63)))
         ):
             x, y = self.x[block], self.y[block].expand(*rows, -1)
             outputs = self.model.logits(w, x.expand(*rows, *x.shape))

@@ -20,9 +20,12 @@ def bits(stream: str, *words: Any) -> npt.NDArray[np.uint64]:
     state = np.full(1, zlib.crc32(stream.encode()), np.uint64)
     for word in words:
         z = (state * _GOLDEN) ^ (np.atleast_1d(word).astype(np.uint64) + _GOLDEN)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        state = z ^ (z >> np.uint64(31))
+        z ^= z >> np.uint64(30)
+        z *= np.uint64(0xBF58476D1CE4E5B9)
+        z ^= z >> np.uint64(27)
+        z *= np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+        state = z
     return state
 
 

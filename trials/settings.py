@@ -43,9 +43,14 @@ class Settings(BaseModel):
     init: Literal["common", "own", "zeros"] = "common"
     aggregation: Literal["samples", "plain"] = "samples"
     val_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.1
-    dtype: Literal["float32", "float64"] = "float32"
+    dtype: Literal["float32", "float64", "bf16"] = Field(
+        "float32", description="bf16: weights in float32, layers in bfloat16 (autocast)"
+    )
     execution: Literal["compiled", "batched", "sequential"] | None = Field(
-        None, description="default: what is faster for the model on the device"
+        None, description="default: what is fastest for the model on the device"
+    )
+    chunk: Positive | None = Field(
+        None, description="clients computed at once; default: as many as the memory budget holds"
     )
     eval_every: Positive | None = Field(None, description="rounds; default: a tenth of all rounds")
     data_seed: Annotated[int, Field(ge=0)] = 0

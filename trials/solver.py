@@ -13,7 +13,7 @@ from torch import Tensor
 from trials import randomness
 from trials.direction import Affine, Direction, affine, column
 from trials.errors import UserError
-from trials.federated_data import FederatedData
+from trials.federated_data import FederatedData, Samples
 from trials.models import Model
 from trials.scores import Scores
 from trials.settings import Settings
@@ -24,28 +24,25 @@ EXECUTIONS = ("compiled", "batched", "sequential")
 
 
 def execution(model: Model, settings: Settings, device: torch.device) -> str:
-    """How a run is computed: as the settings say, else in the fastest way there is.
+    """How a run is computed: as the settings say, else in the fastest way there is. Models that
+    cannot be computed for many clients at once are computed one after the other, whatever is asked.
 
-    Raises `UserError` when the settings ask for a way that this model, loss or device does not have.
+    Raises `UserError` for `compiled` where a model, loss or device does not have it.
     """
     architecture, known = model.architecture, ["sequential"]
     if architecture.batchable:
         known.insert(0 if device.type != "cpu" or architecture.batched_on_cpu else 1, "batched")
-    if device.type == "cpu" and architecture.linear and find_spec("numba"):
+    plain = architecture.linear and not model.mixed
+    if plain and device.type == "cpu" and find_spec("numba"):
         from trials import compiled
 
         known = ["compiled", *known] if model.loss in compiled.SLOPES else known
-    asked = settings.execution
-    if asked is not None and asked not in known:
+    if settings.execution == "compiled" and known[0] != "compiled":
         raise UserError(
-            f"execution is {asked}, which is for "
-            + {
-                "compiled": "linear models (with numba, on a CPU, any loss but two_sided)",
-                "batched": "models that can be computed for many clients at once",
-            }[asked]
-            + f"; here there is {' or '.join(known)}"
+            "execution is compiled, which is for linear models, any loss but two_sided, on a CPU with "
+            f"numba; leave it out, or use {' or '.join(known)}"
         )
-    return asked or known[0]
+    return settings.execution if settings.execution in known else known[0]
 
 
 @dataclass(frozen=True)
@@ -139,7 +136,7 @@ class Solver:
     """
 
     def __init__(
-        self, model: Model, x: Tensor, y: Tensor, execution: str, chunk: int | None = None
+        self, model: Model, x: Samples, y: Tensor, execution: str, chunk: int | None = None
     ) -> None:
         self.model, self.x, self.y = model, x, y
         self.execution, self.sequential = execution, execution == "sequential"
@@ -226,15 +223,16 @@ class Solver:
         v = torch.zeros_like(w) if rule.momentum else w.new_empty(0, 0)
         lr = torch.as_tensor(rule.lr, dtype=w.dtype)
         lr = lr.contiguous() if lr.dim() else lr.reshape(1, 1)
+        x, y, samples = self.x.matrix(self.y, plan.samples)
         stops = [*marks.T, plan.steps]
         total, done = 0.0, np.zeros_like(plan.steps)
         for e, stop in enumerate(stops):
             total += compiled.sgd(
                 w.numpy(),
-                self.x.flatten(1).numpy(),
-                self.y.numpy(),
+                x.numpy(),
+                y.numpy(),
                 self.model.loss,
-                plan.samples,
+                samples,
                 plan.weight.astype(w.numpy().dtype),
                 done,
                 stop,
@@ -290,7 +288,7 @@ class Solver:
         members = group.cpu().numpy()
         steps = plan.steps[members]
         samples = torch.from_numpy(plan.samples[members]).to(self.x.device)
-        weight = torch.from_numpy(plan.weight[members]).to(self.x)
+        weight = torch.from_numpy(plan.weight[members]).to(self.x.device, self.x.dtype)
         for j in range(int(steps[0])):
             if self.sequential:
                 width = int((plan.weight[members[0], j] > 0).sum())
@@ -299,8 +297,7 @@ class Solver:
             else:
                 active = int(np.searchsorted(-steps, -j))
                 batch = samples[:active, j]
-                x = self.x.index_select(0, batch.flatten()).unflatten(0, batch.shape)
-                yield slice(0, active), j, x, self.y[batch], weight[:active, j]
+                yield slice(0, active), j, self.x[batch], self.y[batch], weight[:active, j]
 
     def _gradients(self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         if not self.sequential:

@@ -15,6 +15,7 @@ from trials.federated_data import FederatedData, deal
 from trials.federation import Federation
 from trials.models import Model
 from trials.settings import Settings
+from trials.solver import execution
 
 
 class TrialSpec(BaseModel):
@@ -100,13 +101,22 @@ def deal_data(spec: TrialSpec, dataset: Dataset) -> FederatedData:
 def fit_model(spec: TrialSpec, dataset: Dataset) -> Model:
     """The model of a spec, for the data set's shape; raises `UserError` when it does not fit."""
     loss = losses.resolve(spec.settings.loss, dataset.task.metric)
-    return Model(models.parse(spec.model), dataset.shape, dataset.classes, loss)
+    mixed = spec.settings.dtype == "bf16"
+    model = Model(models.parse(spec.model), dataset.shape, dataset.classes, loss, mixed)
+    execution(model, spec.settings, torch.device("cpu"))
+    return model
 
 
 def simulate(
-    spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int = 1
+    spec: TrialSpec,
+    data: FederatedData,
+    device: str = "cpu",
+    threads: int = 1,
+    memory: float | None = None,
 ) -> Simulation:
-    """A simulation at round 0. One thread by default, so that the bits do not depend on the load."""
+    """A simulation at round 0. One thread by default, so that the bits do not depend on the load;
+    `memory` (bytes) is `trials.federation.memory_budget` by default.
+    """
     torch.set_num_threads(threads)
     fed = Federation(
         data,
@@ -115,6 +125,7 @@ def simulate(
         spec.settings,
         spec.seed,
         torch.device(device),
+        memory,
     )
     return Simulation(spec.configured(), fed)
 

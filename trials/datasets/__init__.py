@@ -15,11 +15,19 @@ from trials.datasets.base import (
     Dataset,
     DatasetFamily,
     FileReport,
+    OnDemand,
     Task,
     data_root,
 )
 from trials.datasets.emnist import FEMNIST, FEMNIST10, EMNISTByClass, EMNISTLetters
-from trials.datasets.generated import Digits, FedDCSynthetic, Sine, Synthetic, SyntheticIID
+from trials.datasets.generated import (
+    Digits,
+    FedDCSynthetic,
+    Gaussians,
+    Sine,
+    Synthetic,
+    SyntheticIID,
+)
 from trials.datasets.images import (
     CIFAR10,
     CIFAR100,
@@ -41,6 +49,7 @@ DATASETS: dict[str, type[DatasetFamily]] = {
     "synthetic_iid": SyntheticIID,
     "feddc_synthetic": FedDCSynthetic,
     "sine": Sine,
+    "gaussians": Gaussians,
     "mnist": MNIST,
     "fashion_mnist": FashionMNIST,
     "mnist_powerlaw": MNISTPowerLaw,
@@ -106,6 +115,7 @@ __all__ = [
     "FashionMNIST",
     "FileReport",
     "Npz",
+    "OnDemand",
     "Synthetic",
     "SyntheticIID",
     "Task",

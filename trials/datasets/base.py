@@ -34,16 +34,30 @@ CLASSIFICATION = Task("accuracy", "maximize", 0.0)
 REGRESSION = Task("mse", "minimize", worst=1e30)
 
 
+class OnDemand(ABC):
+    """Samples that are computed when they are met, for more of them than memory holds.
+
+    `shape` is (N, *shape of a sample); equal `key`s mean equal samples.
+    """
+
+    shape: tuple[int, ...]
+    key: str
+
+    @abstractmethod
+    def take(self, ids: Array) -> Array:
+        """Samples `ids` (b,): float32 (b, *shape), a function of the ids alone."""
+
+
 @dataclass(frozen=True)
 class Dataset:
     """N samples: `x` (N, *shape) float32, `y` (N,) int64 below `classes`, `test` (N,) bool.
 
-    Tokens are whole numbers in float32, which is exact below 2^24. A regression has one output
+    `x` may be computed on demand. Tokens are whole numbers in float32, which is exact below 2^24. A regression has one output
     (`classes` = 1) and float32 `y`. `client` (N,) names the owner of each sample where data are born
     on clients, else it is None.
     """
 
-    x: Array
+    x: Array | OnDemand
     y: Array
     test: Array
     classes: int

@@ -12,6 +12,7 @@ from trials.datasets.base import (
     Array,
     Dataset,
     DatasetFamily,
+    OnDemand,
     Task,
     stratified_fifth,
 )
@@ -148,6 +149,52 @@ class Sine(DatasetFamily):
         return Dataset(
             x[:, None].astype(np.float32), y.astype(np.float32), test, 1, task=REGRESSION
         )
+
+
+@dataclass(frozen=True)
+class Gaussians(DatasetFamily):
+    """Clients without number: each has `samples` training samples x = m_y + noise of a class y that is
+    uniform among `classes`, x (features,), m_y ~ N(0, 1 / features), noise uniform with variance 1.
+
+    Labels are kept, features are computed when they are met, so that 100,000 clients fit a laptop.
+    1,000 more samples are the test set. For measuring and for trying out; no paper uses it.
+    """
+
+    summary: ClassVar[str] = "as many clients as asked for, their samples computed when met"
+    features: int = 784
+    classes: int = 10
+    samples: int = 10
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value < 1 + (name == "classes"):
+                raise UserError(f"gaussians: {name} >= {1 + (name == 'classes')} must hold")
+
+    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
+        """See the class."""
+        n = (clients or 20) * self.samples
+        y = randomness.bits("gaussians_labels", seed, np.arange(n + 1000)) >> np.uint64(8)
+        y = (y % np.uint64(self.classes)).astype(np.int64)
+        rng = randomness.generator("gaussians_means", seed)
+        means = rng.normal(0, self.features**-0.5, (self.classes, self.features))
+        owner = np.arange(n + 1000) // self.samples % (clients or 20)
+        x = _Noisy(means.astype(np.float32), y, seed)
+        return Dataset(x, y, np.arange(n + 1000) >= n, self.classes, owner)
+
+
+class _Noisy(OnDemand):
+    """Sample i is means[y_i] plus noise that is a function of (seed, i, feature)."""
+
+    def __init__(self, means: Array, y: Array, seed: int) -> None:
+        self.means, self.y, self.seed = means, y, seed
+        self.shape = (len(y), means.shape[1])
+        self.key = f"gaussians {self.shape} {seed}"
+
+    def take(self, ids: Array) -> Array:
+        """See `OnDemand`."""
+        u = randomness.uniform("gaussians", self.seed, ids[:, None], np.arange(self.shape[1]))
+        noise = (u - 0.5) * np.sqrt(12)
+        return self.means[self.y[ids]] + noise.astype(np.float32)
 
 
 def _deviations(name: str, alpha: float, beta: float) -> None:

@@ -20,6 +20,7 @@ from trials.datasets.base import (
     Dataset,
     DatasetFamily,
     FileReport,
+    OnDemand,
     joined,
     stratified_fifth,
 )
@@ -309,10 +310,13 @@ def _checked(name: str, made: Dataset) -> Dataset:
     n = len(made.y)
     rules: dict[str, bool] = {
         "task must be a classification": made.task == CLASSIFICATION,
-        "x must be finite float32 of shape (samples, ...)": made.x.dtype == np.float32
-        and made.x.ndim > 1
-        and len(made.x) == n
-        and bool(np.isfinite(made.x).all()),
+        "x must be finite float32 of shape (samples, ...)": isinstance(made.x, OnDemand)
+        or (
+            made.x.dtype == np.float32
+            and made.x.ndim > 1
+            and len(made.x) == n
+            and bool(np.isfinite(made.x).all())
+        ),
         "y must be int64 of shape (samples,), 0 <= y < classes": made.y.dtype == np.int64
         and made.y.ndim == 1
         and n > 0

@@ -71,7 +71,8 @@ class Architecture(ABC):
 class Model:
     """An architecture fitted to a data set's shape: its layout, initial weights, losses, gradients.
 
-    `d` is the number of weights, `layout` says where each parameter lies in the flat vector.
+    `d` is the number of weights, `layout` says where each parameter lies in the flat vector. `mixed`
+    computes layers in bfloat16, from weights and to gradients in float32.
     """
 
     def __init__(
@@ -80,8 +81,9 @@ class Model:
         shape: tuple[int, ...],
         classes: int,
         loss: Loss = cross_entropy,
+        mixed: bool = False,
     ) -> None:
-        self.architecture, self.loss = architecture, loss
+        self.architecture, self.shape, self.loss, self.mixed = architecture, shape, loss, mixed
         self.layout: list[Slot] = []
         self.d = 0
         parameters = architecture.parameters(shape, classes)
@@ -117,15 +119,38 @@ class Model:
 
     def logits(self, w: Tensor, x: Tensor) -> Tensor:
         """(b, C) for weights (d,) and samples (b, *shape); (k, b, C) for (k, d), (k, b, *shape)."""
-        return self.architecture.forward(self.views(w), x)
+        with self._precision(w):
+            return self.architecture.forward(self.views(w), x).to(w.dtype)
 
     def gradients(self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Losses (k,) and gradients (k, d) at w (k, d); or () and (d,) at w (d,).
 
         See `Architecture.gradients`.
         """
-        losses, parts = self.architecture.gradients(self.views(w), x, y, weight, self.loss)
+        with self._precision(w):
+            losses, parts = self.architecture.gradients(self.views(w), x, y, weight, self.loss)
         return losses, torch.cat([part.flatten(w.dim() - 1) for part in parts], -1)
+
+    def bytes_a_client(self, width: int, w: Tensor) -> int:
+        """Memory that one of k clients takes in a batched step of `width` samples, with weights like
+        `w`: five vectors of weights (start, gradient and its parts, direction, momentum), the samples
+        and what the backward pass keeps of them.
+        """
+        kept = [prod(self.shape)]
+
+        def note(tensor: Tensor) -> Tensor:
+            kept.append(0 if tensor.untyped_storage().data_ptr() == weights else tensor.numel())
+            return tensor
+
+        flat = w.new_zeros(self.d)
+        weights = flat.untyped_storage().data_ptr()
+        leaves = {name: p.requires_grad_() for name, p in self.views(flat).items()}
+        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
+            self.architecture.forward(leaves, w.new_zeros(1, *self.shape))
+        return w.element_size() * (5 * self.d + width * sum(kept))
+
+    def _precision(self, w: Tensor) -> torch.autocast:
+        return torch.autocast(w.device.type, torch.bfloat16, enabled=self.mixed)
 
 
 def _start(kind: str, weight: tuple[int, ...]) -> tuple[float, float]:
@@ -178,11 +203,23 @@ def conv2d(x: Tensor, w: Tensor, b: Tensor, padding: int = 0) -> Tensor:
     one grouped convolution.
     """
     if w.dim() == 4:
-        return F.conv2d(x, w, b, padding=padding)
+        return F.conv2d(channels_last(x), channels_last(w), b, padding=padding)
     k, n = x.shape[:2]
     grouped = x.transpose(0, 1).reshape(n, -1, *x.shape[3:])
     out = F.conv2d(grouped, w.flatten(0, 1), b.flatten(), padding=padding, groups=k)
     return out.view(n, k, -1, *out.shape[2:]).transpose(0, 1)
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """x (b, c, h, w), laid out with the channels innermost on a CPU, which convolves and pools so in
+    half the time. With one channel both layouts are the same memory and only strides tell them apart.
+    """
+    if x.device.type != "cpu":
+        return x
+    if x.shape[1] == 1 and x.is_contiguous():
+        height, width = x.shape[2:]
+        return x.as_strided(x.shape, (height * width, 1, width, 1))
+    return x.contiguous(memory_format=torch.channels_last)
 
 
 def pool2(x: Tensor) -> Tensor:
@@ -218,13 +255,20 @@ def lstm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     and h_t = s(z_o) tanh c_t with the logistic function s, from h_0 = c_0 = 0.
     """
     inputs = x.shape[-1]
+    if w.dim() == 2:
+        nothing = x.new_zeros(1, len(x), w.shape[1] - inputs)
+        weights = [w[:, :inputs], w[:, inputs:], b, torch.zeros_like(b)]
+        states: Tensor = torch.lstm(
+            x, (nothing, nothing), weights, True, 1, 0.0, False, False, True
+        )[0]
+        return states
     ahead = linear(x.flatten(-3, -2), w[..., :inputs], b).unflatten(-2, x.shape[-3:-1])
     recurrent = w[..., inputs:].transpose(-1, -2)
     h = c = x.new_zeros(*x.shape[:-2], recurrent.shape[-2])
-    states = []
+    found = []
     for z in ahead.unbind(-2):
         i, f, g, o = (z + h @ recurrent).chunk(4, -1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         h = torch.sigmoid(o) * torch.tanh(c)
-        states.append(h)
-    return torch.stack(states, -2)
+        found.append(h)
+    return torch.stack(found, -2)

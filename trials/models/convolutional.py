@@ -70,7 +70,8 @@ class ConvNet(Architecture):
         """See `Architecture`."""
         for i, conv in enumerate(self.convolutions, 1):
             x = conv2d(x, p[f"conv{i}.weight"], p[f"conv{i}.bias"], conv.padding)
-            x = pool2(F.relu(x)) if self.average else max_pool2(F.relu(x))
+            # The largest of four is rectified rather than the four: the same number for less.
+            x = pool2(F.relu(x)) if self.average else F.relu(max_pool2(x))
         x = x.flatten(-3)
         for i in range(1, len(self.hidden) + 1):
             x = F.relu(linear(x, p[f"hidden{i}.weight"], p[f"hidden{i}.bias"]))
@@ -204,6 +205,6 @@ class VGGLight(Architecture):
     def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """See `Architecture`."""
         for i in range(1, len(self.maps) + 1):
-            x = F.relu(conv2d(x, p[f"conv{i}.weight"], p[f"conv{i}.bias"], padding=1))
-            x = x if i == 1 else max_pool2(x, same=True)
+            x = conv2d(x, p[f"conv{i}.weight"], p[f"conv{i}.bias"], padding=1)
+            x = F.relu(x if i == 1 else max_pool2(x, same=True))
         return linear(x.mean((-2, -1)), p["out.weight"], p["out.bias"])

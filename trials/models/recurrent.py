@@ -50,6 +50,7 @@ class CharLSTM(StackedLSTM):
     """
 
     summary: ClassVar[str] = "next character (Shakespeare): embedding 8, LSTM 2 x 100"
+    batched_on_cpu: ClassVar[bool] = False
 
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
         """See `Architecture`."""

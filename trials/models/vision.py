@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from trials.errors import unknown
 from trials.losses import Loss
-from trials.models.base import Architecture, Parameters, check_images
+from trials.models.base import Architecture, Parameters, channels_last, check_images
 
 
 class Network(Architecture):
@@ -57,7 +57,7 @@ class Network(Architecture):
             return torch.stack([self.forward(one, samples) for one, samples in rows])
         *_, bias = p.values()
         skeleton = _skeleton(self, x.shape[1], len(bias))
-        logits: Tensor = torch.func.functional_call(skeleton, dict(p), (x,))
+        logits: Tensor = torch.func.functional_call(skeleton, dict(p), (channels_last(x),))
         return logits
 
     def gradients(
