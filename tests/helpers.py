@@ -78,7 +78,8 @@ def simulation(
 ) -> Simulation:
     """A simulation at round 0; of `level` only the system part matters, data are dealt already."""
     loss = losses.resolve(common.loss, data.dataset.task.metric)
-    fitted = Model(models.parse(model), data.dataset.shape, data.dataset.classes, loss)
+    shape, classes = data.dataset.shape, data.dataset.classes
+    fitted = Model(models.parse(model), shape, classes, loss, common.dtype == "bf16")
     level_ = heterogeneity.parse(level)
     fed = federation(data, fitted, level_, common, seed, torch.device("cpu"))
     return Simulation(algorithm, fed)
