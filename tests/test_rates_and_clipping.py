@@ -142,14 +142,15 @@ def test_fedsgd_cuts_what_a_client_sends():
 
 
 @every
-def test_a_huge_clip_changes_no_bit(name):
+def test_a_huge_clip_changes_only_rounding(name):
+    """Unclipped steps of a known form are computed in another order."""
     data = dealt([9, 4, 7, 12])
-    common = {"momentum": 0.5, "rounds": 2, "execution": "batched"}
+    common = {"momentum": 0.5, "rounds": 2}
     plain, clipped = (
         finish(simulation(ALGORITHMS[name](lr=0.2), data, common_to(name, **common, **given)))
         for given in ({}, {"clip_norm": 1e12})
     )
-    same(plain, clipped, 0.0)
+    same(plain, clipped, 1e-12)
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)

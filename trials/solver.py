@@ -1,6 +1,6 @@
 """The local solver: minibatch plans, and SGD of many clients at once, in one of three executions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -19,6 +19,9 @@ from trials.scores import Scores
 from trials.settings import Settings
 
 Array = npt.NDArray[Any]
+Move = Callable[[Tensor, list[Tensor], Tensor, int, Tensor | None], None]
+"""`move(w, parts, rows, step, v)`: a step of `rows` (a,), counted from 0, on weights w (a, d) and
+momentum v (a, d) in place; `parts` are gradients (a, size), one a parameter."""
 EXECUTIONS = ("compiled", "batched", "sequential")
 """The ways to compute; they agree up to rounding."""
 
@@ -125,6 +128,21 @@ class SGD:
             return g
         return g * (self.clip_norm / g.norm(dim=1, keepdim=True)).clamp(max=1.0)
 
+    def rate(self, rows: Tensor, step: int) -> float | Tensor:
+        """The rates of `rows` (a,) at a step: one number, or (a, 1)."""
+        return self.lr if isinstance(self.lr, float | int) else self.lr[rows, step, None]
+
+    def coefficients(self, form: Affine, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """scale (k,), pull (k,), weight decay in it, and shift (k, d), or (0, 0) where there is none,
+        of clients with weights like `like` (k, d).
+        """
+        scale = column(form.scale, like)
+        pull = column(form.pull, like) + self.weight_decay * scale
+        shift = like.new_empty(0, 0)
+        if isinstance(form.shift, Tensor) or form.shift:
+            shift = torch.as_tensor(form.shift).to(like).expand_as(like).contiguous()
+        return scale, pull, shift
+
 
 class Solver:
     """Runs plans on a model and samples x (N, *shape), y (N,), in one of three executions.
@@ -159,54 +177,64 @@ class Solver:
         """
         marks = np.zeros((len(start), 0), np.int64) if marks is None else marks
         path = start.new_empty(*marks.shape, start.shape[1])
-        if self.execution == "compiled" and rule.clip_norm is None:
-            form = affine(direction, aligned)
-            if form is not None:
-                w, total = self._compiled(start, plan, rule, form, marks, path)
-                return w, total / int(plan.steps.sum()), path
+        form = affine(direction, aligned) if rule.clip_norm is None else None
+        if form is None:
+            move = self._any_move(rule, direction, aligned)
+        elif self.execution == "compiled":
+            w, total = self._compiled(start, plan, rule, form, marks, path)
+            return w, total / int(plan.steps.sum()), path
+        else:
+            move = self._affine_move(start, rule, form)
         w, total = torch.empty_like(start), start.new_zeros(())
         for group in self._groups(plan.steps):
-            total += self._group_sgd(w, start, plan, rule, direction, aligned, marks, path, group)
+            ends = torch.from_numpy(marks).to(group.device)[group]
+            at = start[group]
+            v = torch.zeros_like(at) if rule.momentum else None
+            for rows, j, x, y, weight in self._batches(plan, group):
+                now, ids = at[rows], group[rows]
+                losses, parts = self._gradients(now, x, y, weight)
+                total += losses.sum()
+                move(now, parts, ids, j, None if v is None else v[rows])
+                for e in range(marks.shape[1]):
+                    reached = ends[rows, e] == j + 1
+                    path[ids[reached], e] = now[reached]
+            w[group] = at
         return w, total / int(plan.steps.sum()), path
 
-    def _group_sgd(
-        self,
-        w: Tensor,
-        start: Tensor,
-        plan: Plan,
-        rule: SGD,
-        direction: Direction,
-        aligned: dict[str, Tensor],
-        marks: Array,
-        path: Tensor,
-        group: Tensor,
-    ) -> Tensor:
-        """`sgd` of the clients `group` (g,): writes their rows of `w` and `path`; sum of losses."""
-        at = start[group]
-        aligned = {name: value[group] for name, value in aligned.items()}
-        lr = rule.lr[group] if isinstance(rule.lr, Tensor) else rule.lr
-        ends = torch.from_numpy(marks).to(group.device)[group]
-        v = torch.zeros_like(at) if rule.momentum else None
-        total = at.new_zeros(())
-        for rows, j, x, y, weight in self._batches(plan, group):
-            now = at[rows]
-            losses, g = self._gradients(now, x, y, weight)
-            total += losses.sum()
+    def _any_move(self, rule: SGD, direction: Direction, aligned: dict[str, Tensor]) -> Move:
+        """A step along any direction, on gradients in one piece."""
+
+        def move(w: Tensor, parts: list[Tensor], ids: Tensor, j: int, v: Tensor | None) -> None:
+            g = torch.cat(parts, -1)
             if rule.weight_decay:
-                g = g.add_(now, alpha=rule.weight_decay)
-            step = direction(now, g, **{name: value[rows] for name, value in aligned.items()})
+                g = g.add_(w, alpha=rule.weight_decay)
+            step = direction(w, g, **{name: value[ids] for name, value in aligned.items()})
             step = rule.clipped(step)
             if v is not None:
-                step = v[rows].mul_(rule.momentum).add_(step)
-            if isinstance(lr, Tensor):
-                now.sub_(step * lr[rows, j, None])
-            else:
-                now.sub_(step, alpha=lr)
-            for e in range(marks.shape[1]):
-                reached = ends[rows, e] == j + 1
-                path[group[rows][reached], e] = now[reached]
-        w[group] = at
-        return total
+                step = v.mul_(rule.momentum).add_(step)
+            w.sub_(rule.rate(ids, j) * step)
+
+        return move
+
+    def _affine_move(self, like: Tensor, rule: SGD, form: Affine) -> Move:
+        """A step along scale g + pull w + shift, on the gradients of one parameter after the other."""
+        scale, pull, shift = rule.coefficients(form, like)
+        pulled, layout = bool(pull.any()), self.model.layout
+
+        def move(w: Tensor, parts: list[Tensor], ids: Tensor, j: int, v: Tensor | None) -> None:
+            rate = rule.rate(ids, j)
+            along, by = (w, -rate) if v is None else (v.mul_(rule.momentum), 1.0)
+            if pulled:
+                along.add_(by * pull[ids, None] * w)
+            if len(shift):
+                along.add_(by * shift[ids])
+            by = by * scale[ids, None]
+            for slot, part in zip(layout, parts, strict=True):
+                along[:, slot.start : slot.stop].addcmul_(part, by)
+            if v is not None:
+                w.sub_(rate * v)
+
+        return move
 
     def _compiled(
         self, start: Tensor, plan: Plan, rule: SGD, form: Affine, marks: Array, path: Tensor
@@ -215,11 +243,7 @@ class Solver:
         from trials import compiled
 
         w = start.clone(memory_format=torch.contiguous_format)
-        scale = column(form.scale, w)
-        pull = column(form.pull, w) + rule.weight_decay * scale
-        shift = w.new_empty(0, 0)
-        if isinstance(form.shift, Tensor) or form.shift:
-            shift = torch.as_tensor(form.shift).to(w).expand_as(w).contiguous()
+        scale, pull, shift = rule.coefficients(form, w)
         v = torch.zeros_like(w) if rule.momentum else w.new_empty(0, 0)
         lr = torch.as_tensor(rule.lr, dtype=w.dtype)
         lr = lr.contiguous() if lr.dim() else lr.reshape(1, 1)
@@ -258,8 +282,8 @@ class Solver:
             at = w[group]
             g = torch.zeros_like(at)
             for rows, _, x, y, weight in self._batches(plan, group):
-                losses, part = self._gradients(at[rows], x, y, weight)
-                g[rows] += part
+                losses, parts = self._gradients(at[rows], x, y, weight)
+                g[rows] += torch.cat(parts, -1)
                 total += losses.sum()
             found[group] = g
         return found, total / len(w)
@@ -299,11 +323,14 @@ class Solver:
                 batch = samples[:active, j]
                 yield slice(0, active), j, self.x[batch], self.y[batch], weight[:active, j]
 
-    def _gradients(self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    def _gradients(
+        self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Losses (a,) and, of each slot of the layout, gradients (a, size)."""
         if not self.sequential:
-            return self.model.gradients(w, x, y, weight)
-        loss, g = self.model.gradients(w[0], x, y, weight)
-        return loss, g.unsqueeze(0)
+            return self.model.gradient_parts(w, x, y, weight)
+        loss, parts = self.model.gradient_parts(w[0], x, y, weight)
+        return loss, [part.unsqueeze(0) for part in parts]
 
 
 def _counts_up(lengths: Array) -> Array:

@@ -127,9 +127,16 @@ class Model:
 
         See `Architecture.gradients`.
         """
+        losses, parts = self.gradient_parts(w, x, y, weight)
+        return losses, torch.cat(parts, -1)
+
+    def gradient_parts(
+        self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor
+    ) -> tuple[Tensor, list[Tensor]]:
+        """As `gradients`, those of each slot of the layout apart: (k, size) or (size,)."""
         with self._precision(w):
             losses, parts = self.architecture.gradients(self.views(w), x, y, weight, self.loss)
-        return losses, torch.cat([part.flatten(w.dim() - 1) for part in parts], -1)
+        return losses, [part.flatten(w.dim() - 1) for part in parts]
 
     def bytes_a_client(self, width: int, w: Tensor) -> int:
         """Memory that one of k clients takes in a batched step of `width` samples, with weights like
@@ -190,7 +197,25 @@ def linear(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     """x (b, i), w (o, i), b (o) -> (b, o); or with a leading k on all three."""
     if w.dim() == 2:
         return F.linear(x, w, b)
-    return torch.baddbmm(b.unsqueeze(1), x, w.transpose(1, 2))
+    outputs: Tensor = _BatchedLinear.apply(x, w, b)
+    return outputs
+
+
+class _BatchedLinear(torch.autograd.Function):
+    """x w' + b of k clients, whose gradient in w is laid out as w is, which saves copying it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+        """(k, b, o) of x (k, b, i), w (k, o, i), b (k, o)."""
+        ctx.save_for_backward(x, w)
+        return torch.baddbmm(b.unsqueeze(1), x, w.transpose(1, 2))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+        """dF/dx = z w, dF/dw = z' x, dF/db = sum_b z for z = dF/d(outputs)."""
+        (z,), (x, w) = gradients, ctx.saved_tensors
+        into_x = torch.bmm(z, w) if ctx.needs_input_grad[0] else None
+        return into_x, torch.bmm(z.transpose(1, 2), x), z.sum(1)
 
 
 def vectors(x: Tensor, w: Tensor) -> Tensor:
