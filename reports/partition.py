@@ -15,13 +15,15 @@ from matplotlib.ticker import MaxNLocator
 Array = npt.NDArray[Any]
 HELD = LinearSegmentedColormap.from_list("held", mpl.colormaps["Blues"](np.linspace(0.15, 1, 256)))
 """Blues without the palest, which cannot be told from white."""
+STEEP = 20
 
 
-def figure(counts: Array, labels: Sequence[str], title: str) -> Figure:
+def figure(counts: Array, labels: Sequence[str], title: str = "") -> Figure:
     """`counts` (n, C): training samples of each client and label.
 
     Colour is the share of a client's own samples, so that small clients are seen as well, white is
-    none; how many samples they are stands above.
+    none; how many samples they are stands above, on a logarithmic axis where the largest client has
+    more than `STEEP` times the median.
     """
     clients, classes = counts.shape
     sizes = counts.sum(1)
@@ -31,6 +33,9 @@ def figure(counts: Array, labels: Sequence[str], title: str) -> Figure:
     width = 0.9 if clients <= 100 else 1.0  # gaps finer than a pixel only blur
     above.bar(np.arange(clients), sizes, width=width, color="#4878a8", linewidth=0)
     above.set_ylabel("samples")
+    if sizes.max() > STEEP * np.median(sizes):
+        above.set_yscale("log")
+        above.set_ylim(bottom=0.8 * sizes.min())
     above.set_title(title, fontsize=11)
     above.spines[["top", "right"]].set_visible(False)
     share = np.ma.masked_equal(counts / sizes[:, None], 0).T

@@ -135,7 +135,7 @@ def _html(found: "Description") -> bytes:
     from reports import partition
 
     page = partition.html(
-        partition.figure(found.counts, found.labels, found.title),
+        partition.figure(found.counts, found.labels),
         found.title,
         _facts(found),
         {NAMES[name]: summary for name, summary in found.summaries.items()},

@@ -45,6 +45,47 @@ def test_the_last_fifth_of_a_role_is_test_and_overlaps_with_nothing(tmp_path):
     assert (~data.test & mine).sum() == (starts + 80 < first_held_out).sum()
 
 
+def test_other_windows(tmp_path):
+    name = play(tmp_path / "play.txt").replace("speeches", "speeches( 7, stride = 5 )")
+    data = datasets.parse(name).load(0, None, None)
+    assert data.x.shape[1:] == (7,)
+    bob = ("To be, or not to be: that is the question. " * 30)[::-1].strip() + "\n"
+    starts = np.arange(0, len(bob) - 7, 5)
+    first = starts[-(len(starts) // 5)]
+    starts = starts[(starts >= first) | (starts + 7 < first)]
+    mine = np.flatnonzero(data.client == 1)
+    assert [spelled(data.x[k]) for k in mine] == [bob[i : i + 7] for i in starts]
+    assert [CHARACTERS[y] for y in data.y[mine]] == [bob[i + 7] for i in starts]
+    np.testing.assert_array_equal(data.test[mine], starts >= first)
+
+
+def test_names_of_windows(tmp_path):
+    path = tmp_path / "play.txt"
+    for written, canonical_name in (
+        (f"speeches:{path}", f"speeches:{path}"),
+        (f"speeches(80,40):{path}", f"speeches:{path}"),
+        (f"speeches(20):{path}", f"speeches(20,40):{path}"),
+        (f"speeches(stride=10, length=20):{path}", f"speeches(20,10):{path}"),
+    ):
+        assert datasets.canonical(written) == canonical_name
+        assert datasets.canonical(canonical_name) == canonical_name
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("speeches(0):play.txt", "length >= 1 and stride >= 1 must hold, got 0, 40"),
+        ("speeches(9,-1):play.txt", "must hold, got 9, -1"),
+        ("speeches(x):play.txt", "length is 'x', but must be a whole number"),
+        ("speeches(1,2,3):play.txt", r"the form is speeches\(length=80, stride=40\)"),
+        ("npz(3):own.npz", "the form is npz$"),
+    ],
+)
+def test_windows_that_are_none(name, message):
+    with pytest.raises(UserError, match=message):
+        datasets.parse(name)
+
+
 def test_it_trains_by_role(tmp_path):
     name = play(tmp_path / "play.txt")
     common = Settings(rounds=2, participation=1.0, batch_size=8, eval_every=1, val_fraction=0.0)

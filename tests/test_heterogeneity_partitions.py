@@ -162,6 +162,11 @@ def test_what_cannot_be_had_is_said_within_a_second(level, clients, says):
     assert time.process_time() - started < 1
 
 
+def test_an_absent_label_is_named():
+    with pytest.raises(UserError, match="no training sample has label 1, which 3 of 4 clients"):
+        shared("labels(2)", of_counts([60, 0, 60]), 4)
+
+
 BY_LABEL = ["dirichlet(1)", "dirichlet_by_class(1)", "labels(1)", "shards(2)", "gaussian", "groups"]
 
 

@@ -183,6 +183,11 @@ class Labels(Partition):
             )
         labels = np.arange(len(stock))
         holds = (labels - np.arange(clients)[:, None]) % len(stock) < self.c
+        for label in np.flatnonzero(holds.any(0) & (stock == 0))[:1]:
+            raise UserError(
+                f"heterogeneity labels({self.c}): no training sample has label {label}, which "
+                f"{holds[:, label].sum()} of {clients} clients would hold"
+            )
         for label in np.flatnonzero(stock < least * holds.sum(0))[:1]:
             raise UserError(
                 f"heterogeneity labels({self.c}): label {label} has {stock[label]} training samples "
