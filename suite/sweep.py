@@ -104,12 +104,11 @@ class Sweep:
     def run(self, resources: Any) -> Result:
         """Run what is left, record it, and draw the leaderboard."""
         started = time.monotonic()
-        per_cell = self.study.trials + self.study.seeds
-        self.progress = Progress(self.cells, per_cell, self.place.name)
+        self.progress = Progress(self.cells, self.search.planned, self.place.name)
         current = self._current_finals()
         for trial_id, outcome in self.ended.items():
             ask = self.search.asks[trial_id]
-            if ask.kind == "search" or trial_id in current:
+            if ask.counted or trial_id in current:
                 self.progress.ended(ask, outcome.status, outcome.value, before=True)
         with self.progress:
             self._open_runs()
@@ -194,7 +193,8 @@ class Sweep:
         self._maybe_recorded.add(trial_id)
         tags = {
             **identity(cell),
-            **run_tags(ask.kind, spec, outcome),
+            **run_tags("search" if ask.counted else ask.kind, spec, outcome),
+            "confirm": "true" if ask.kind == "confirm" else None,
             "study": self.study_name,
             "sweep": self.place.name,
             "trial_id": trial_id,
@@ -206,7 +206,7 @@ class Sweep:
             "scheduler": self.study.scheduler,
             "params": dumps(ask.params),
         }
-        number = f"seed {ask.seed}" if ask.kind == "final" else f"trial {ask.index}"
+        number = f"trial {ask.index}" if ask.kind == "search" else f"seed {ask.seed}"
         name = f"{cell.label} · {cell.dataset} · {cell.heterogeneity} · {number}"
         run_id = store.create(self.experiment, name, tags, self.cell_runs[cell.id], outcome.seconds)
         store.log(run_id, spec_params(spec), [*outcome.history, *_scores(ask, outcome, cell)])
@@ -225,7 +225,7 @@ class Sweep:
         """
         store, name = self.store, self.place.name
         current = self._current_finals()
-        for record in store.find(sweep=name, kind="final"):
+        for record in [r for k in ("final", "pareto") for r in store.find(sweep=name, kind=k)]:
             if record.tags["trial_id"] not in current:
                 store.log(record.run_id, tags={"kind": "superseded"})
         if all(self.ended[trial_id].status == "failed" for trial_id in current):
@@ -261,7 +261,7 @@ class Sweep:
         search = Counter(
             outcome.status
             for trial_id, outcome in self.ended.items()
-            if self.search.asks[trial_id].kind == "search"
+            if self.search.asks[trial_id].counted
         )
         finals = [self.ended[i] for i in self._current_finals() if i in self.ended]
         return {
@@ -337,7 +337,7 @@ def _scores(ask: Ask, outcome: Outcome, cell: Cell) -> list[dict[str, float]]:
     last = {"round": outcome.history[-1]["round"]}
     if outcome.value is not None:
         last["val_score"] = outcome.value
-    if ask.kind == "final":
+    if not ask.counted:
         metric = f"test_{cell.task.metric}"
         diverged = outcome.status == "diverged"
         last["test_score"] = (
