@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+from rich.table import Table
+from rich.text import Text
+
 from reports.leaderboard import interval
 
 
@@ -58,6 +61,28 @@ class Front:
     def as_dict(self) -> dict[str, Any]:
         """As `suite leaderboard --json` shows it."""
         return {**vars(self), "points": [point.as_dict() for point in self.points]}
+
+
+def tables(fronts: Sequence[Front]) -> list[Any]:
+    """One table a front, for a terminal."""
+    parts: list[Any] = []
+    for found in fronts:
+        shown = Table()
+        for name in (found.cost, "val score", "repeated", f"test {found.metric}", "tuned"):
+            shown.add_column(name, justify="left" if name == "tuned" else "right")
+        for point in found.points:
+            low, high = interval(point.repeated)
+            mean = f"{fmean(point.repeated):.4f}" if point.repeated else ""
+            half = "" if low is None or high is None else f" ± {(high - low) / 2:.4f}"
+            params = (
+                f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}"
+                for k, v in point.params.items()
+            )
+            cells = (f"{point.cost:,.0f}", f"{point.val_score:.4f}", point.role, mean + half)
+            shown.add_row(*map(Text, (*cells, " ".join(params))))
+        name = f"{found.algorithm} · {found.dataset} · {found.model} · {found.heterogeneity}"
+        parts += [Text(f"Pareto front of {name} ({found.sweep})", style="bold"), shown, Text()]
+    return parts
 
 
 def front(scores: Sequence[float], costs: Sequence[float], maximize: bool) -> list[int]:

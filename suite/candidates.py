@@ -146,7 +146,7 @@ class Candidates:
             if self._status(i, ends) == "finished" and not self._excess(i, ends)
         ]
         scores = self._scores(sound, ends)
-        costs = [self._cost(ends(self.first, i)[0], traded) for i in sound]
+        costs = [self.cost(ends(self.first, i)[0], traded) for i in sound]
         front = pareto.front(scores, costs, maximize=True)
         found = pareto.knee([scores[k] for k in front], [costs[k] for k in front])
         return None if found is None else sound[front[found]]
@@ -160,7 +160,7 @@ class Candidates:
         )
 
         def key(i: int) -> tuple[bool, float, float, float, int]:
-            cost = self._cost(ends(self.first, i)[0], traded) if traded else 0.0
+            cost = self.cost(ends(self.first, i)[0], traded) if traded else 0.0
             finished = self._status(i, ends) == "finished"
             return not finished, self._excess(i, ends), -scores[i], cost, i
 
@@ -190,9 +190,10 @@ class Candidates:
 
     def _status(self, index: int, ends: Ends) -> str:
         """The worst status over cells and seeds; failed while results are missing."""
-        found = [end.status for cell in self.cells for end in ends(cell, index)]
+        found = [ends(cell, index) for cell in self.cells]
         order = ("failed", "pruned", "diverged", "finished")
-        return min(found, key=order.index, default="failed")
+        statuses = [end.status for of_cell in found for end in of_cell]
+        return min(statuses, key=order.index) if all(found) else "failed"
 
     def _excess(self, index: int, ends: Ends) -> float:
         """By how much constraints are exceeded, as shares of what is allowed, over cells and seeds."""
@@ -206,9 +207,13 @@ class Candidates:
 
     def _exceeded(self, cell: Cell, end: End) -> dict[str, float]:
         """Cost / bound - 1 of each constraint; at most 0 where it is kept."""
-        return {name: self._cost(end, name) / bound - 1 for name, bound in cell.constraints.items()}
+        return {name: self.cost(end, name) / bound - 1 for name, bound in cell.constraints.items()}
 
-    def _cost(self, end: End, name: str) -> float:
+    def feasible(self, cell: Cell, end: End) -> bool:
+        """Whether a run keeps the constraints."""
+        return all(share <= 0 for share in self._exceeded(cell, end).values())
+
+    def cost(self, end: End, name: str) -> float:
         """What a run spends over all rounds; of one that ended before, in proportion."""
         rounds = self.first.settings.rounds
         if name == "rounds_to_target":
@@ -246,7 +251,7 @@ class Candidates:
             (end,) = self._searched(self.first, index)
             values = [_value(self.first, end)]
             if self.study.traded is not None:
-                values.append(self._cost(end, self.study.traded))
+                values.append(self.cost(end, self.study.traded))
             excess = self._exceeded(self.first, end)
             self.proposer.tell(index, Told(end.status, tuple(values), end.intermediates, excess))
 

@@ -89,7 +89,9 @@ def sweep(
     ] = None,
     warm_start: Annotated[
         str | None,
-        typer.Option(help="A tuned file, a folder of them, or `nearest`: configurations to try first."),
+        typer.Option(
+            help="A tuned file, a folder of them, or `nearest`: configurations to try first."
+        ),
     ] = None,
     cpus_per_trial: Annotated[float, typer.Option(min=0.1)] = 1.0,
     gpus_per_trial: Annotated[float, typer.Option(min=0.0, help="Fractions share one GPU.")] = 0.0,
@@ -147,10 +149,14 @@ def sweep(
         _plan(study_name, content, place, as_json)
         return
     opened = Sweep(study_name, content, place, resume)
+    for note in opened.search.small_grids:
+        say(note)
     from suite.driver import Resources
 
     result = opened.run(Resources(cpus_per_trial, gpus_per_trial, max_concurrent))
     summary = result.summary
+    for note in opened.search.unmet:
+        say(note)
     if as_json:
         emit(summary)
     if result.interrupted:

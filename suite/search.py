@@ -246,6 +246,27 @@ class SweepSearch:
         return ask
 
     @property
+    def small_grids(self) -> list[str]:
+        """Cells whose grid, with the known configurations, is smaller than the budget, in words."""
+        return [
+            f"{search.cell.name}: the whole grid is {search.candidates.budget} configurations, fewer "
+            f"than the {search.study.trials} trials allowed"
+            for search in self.cells.values()
+            if search.candidates.budget < search.study.trials
+        ]
+
+    @property
+    def unmet(self) -> list[str]:
+        """Cells of which no configuration keeps the constraints, in words."""
+        return [
+            f"{search.cell.name}: no configuration keeps the constraints; the one that exceeds them "
+            "least was chosen"
+            for search in self.cells.values()
+            if (best := search.best) is not None
+            and not search.candidates.feasible(search.cell, search.ends[best.trial_id])
+        ]
+
+    @property
     def planned(self) -> int:
         """How many trials there will be; with two objectives, at most."""
         return sum(cell.planned for cell in self.cells.values())

@@ -338,6 +338,7 @@ def test_neither_timing_nor_kills_change_a_joint_search():
     for at in (4, 20, 37, 50, 55):
         log = Player(sweep_of(**given), by_level).play(random.Random(at), 4, limit=at).log
         player = Player(replay(sweep_of(**given), log), by_level)
+        assert all(len(c.current_finals) in (0, 2) for c in player.sweep.cells.values())
         player.log = list(log)
         assert by_cell(player.play(random.Random(at), 3).asks()) == expected
 
