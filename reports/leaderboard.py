@@ -65,11 +65,12 @@ class FinalRun:
     reached: int | None = None
     reference: bool = False
     curve: tuple[tuple[float, float], ...] = ()
+    warm: bool = False
 
     @property
-    def group(self) -> tuple[str, str, str, str]:
-        """What runs must share to be ranked together."""
-        return self.sweep, self.dataset, self.model, self.heterogeneity
+    def group(self) -> tuple[str, str, str, str, bool]:
+        """What runs must share to be ranked together; warm-started ones are ranked apart."""
+        return self.sweep, self.dataset, self.model, self.heterogeneity, self.warm
 
 
 @dataclass(frozen=True)
@@ -112,11 +113,12 @@ class Row:
     sweep: str
     study: str
     cell: str
+    warm: bool = False
 
     @property
-    def group(self) -> tuple[str, str, str, str]:
+    def group(self) -> tuple[str, str, str, str, bool]:
         """What rows must share to be ranked together."""
-        return self.sweep, self.dataset, self.model, self.heterogeneity
+        return self.sweep, self.dataset, self.model, self.heterogeneity, self.warm
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,7 @@ class Leaderboard:
     """Rows, group after group in order of first appearance, best first.
 
     `metric` and `direction` are the rows', or a list of them where data sets are ranked by several.
+    `pareto` are the fronts of cells that were searched with two objectives (`reports.pareto`).
     """
 
     study: str
@@ -133,10 +136,11 @@ class Leaderboard:
     at: str
     target: float | None
     rows: tuple[Row, ...]
+    pareto: tuple[Any, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON document of `suite leaderboard --json`."""
-        return asdict(self)
+        return {**asdict(self), "pareto": [front.as_dict() for front in self.pareto]}
 
 
 def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | None, float | None]:
@@ -157,7 +161,7 @@ def leaderboard(
     """Rank final runs at equal rounds, steps or bytes. `trials` counts the search trials of each
     (sweep, cell).
     """
-    groups: dict[tuple[str, ...], dict[str, list[FinalRun]]] = defaultdict(
+    groups: dict[tuple[Any, ...], dict[str, list[FinalRun]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for run in runs:
@@ -244,6 +248,7 @@ def _rank(
                 sweep=first.sweep,
                 study=first.study,
                 cell=first.cell,
+                warm=first.warm,
             )
         )
     return rows

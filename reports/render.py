@@ -10,6 +10,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from reports import pareto
 from reports.leaderboard import Leaderboard, Row
 
 Columns = list[tuple[str, Callable[[Row], str]]]
@@ -44,6 +45,7 @@ def table(board: Leaderboard, width: int) -> Group:
             shown.add_row(*(Text(cell(row)) for _, cell in columns), style=style)
         title = _title(rows[0]) + _budget(board, rows[0])
         parts += [Text(title, style="bold"), shown, Text(_verdict(rows)), Text()]
+    parts += pareto.tables(board.pareto)
     parts.append(Text(_legend(board), style="dim"))
     return Group(*parts)
 
@@ -101,7 +103,8 @@ def _among_best(row: Row) -> bool:
 
 
 def _title(row: Row) -> str:
-    return f"{row.dataset} · {row.model} · {row.heterogeneity} ({row.sweep})"
+    warm = ", warm-started" if row.warm else ""
+    return f"{row.dataset} · {row.model} · {row.heterogeneity} ({row.sweep}){warm}"
 
 
 def _budget(board: Leaderboard, row: Row) -> str:

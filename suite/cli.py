@@ -80,9 +80,18 @@ def sweep(
     trials: Annotated[int | None, typer.Option(help="Search trials per cell.")] = None,
     rounds: Annotated[int | None, typer.Option(help="Communication rounds per trial.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Final runs per cell.")] = None,
-    sampler: Annotated[str | None, typer.Option(help="tpe or random.")] = None,
+    sampler: Annotated[
+        str | None, typer.Option(help="tpe, gp, cmaes, random, grid or nsga2.")
+    ] = None,
     scheduler: Annotated[
-        str | None, typer.Option(help="none or asha (early stopping, per cell).")
+        str | None,
+        typer.Option(help="none, or early stopping per cell: asha, hyperband or median."),
+    ] = None,
+    warm_start: Annotated[
+        str | None,
+        typer.Option(
+            help="A tuned file, a folder of them, or `nearest`: configurations to try first."
+        ),
     ] = None,
     cpus_per_trial: Annotated[float, typer.Option(min=0.1)] = 1.0,
     gpus_per_trial: Annotated[float, typer.Option(min=0.0, help="Fractions share one GPU.")] = 0.0,
@@ -121,6 +130,7 @@ def sweep(
         "seeds": seeds,
         "sampler": sampler,
         "scheduler": scheduler,
+        "warm_start": warm_start,
     }
     given = {k: v for k, v in single.items() if v is not None}
     from suite.study import Study, read_study, small
@@ -139,10 +149,14 @@ def sweep(
         _plan(study_name, content, place, as_json)
         return
     opened = Sweep(study_name, content, place, resume)
+    for note in opened.search.small_grids:
+        say(note)
     from suite.driver import Resources
 
     result = opened.run(Resources(cpus_per_trial, gpus_per_trial, max_concurrent))
     summary = result.summary
+    for note in opened.search.unmet:
+        say(note)
     if as_json:
         emit(summary)
     if result.interrupted:

@@ -35,17 +35,15 @@ import ray
 from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.experiment.config_parser import _create_trial_from_spec, _make_parser
-from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search.search_algorithm import SearchAlgorithm
 
 from suite.outcome import Outcome
+from suite.schedulers import CellSchedulers
 from suite.search import Ask, SweepSearch
 from suite.study import Cell
 from trials.datasets import Dataset
 from trials.trainable import FederatedTrial
-
-REDUCTION = 3
-"""ASHA keeps the best third of the trials that reach a stop."""
 
 
 @dataclass(frozen=True)
@@ -105,51 +103,22 @@ class _Search(_Unpicklable, SearchAlgorithm):
 
 
 class _Scheduler(_Unpicklable, FIFOScheduler):
-    """One ASHA per cell; final runs are left alone. ASHA sees the round and validation score only."""
+    """Shows the schedulers of the cells what Tune's trials report: round and validation score."""
 
-    def __init__(self, cells: list[Cell], asks: Mapping[str, Ask], scheduler: str) -> None:
+    def __init__(self, cells: CellSchedulers) -> None:
         super().__init__()
-        self.asks = asks
-        self.asha = {c.id: _asha(c) for c in cells if c.stops} if scheduler == "asha" else {}
-
-    def replay(self, ended: Mapping[str, Outcome]) -> None:
-        """Rebuild the rungs from what trials reported before a restart."""
-        for trial_id, outcome in ended.items():
-            # The last report of a trial that ended by itself was never shown to the scheduler.
-            by_itself = outcome.status in ("finished", "diverged")
-            last = outcome.history[-1]["round"] if by_itself and outcome.history else None
-            for round_index, value in outcome.intermediates.items():
-                if round_index != last:
-                    self._decide(trial_id, {"round": round_index, "val_score": value})
+        self.cells = cells
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Stop a search trial that is behind its own cell's."""
-        if result.get("status") != "running":
+        goes_on = result.get("status") != "running" or not math.isfinite(result["val_score"])
+        if goes_on or not self.cells.decide(trial.trial_id, result["round"], result["val_score"]):
             return str(TrialScheduler.CONTINUE)
-        return self._decide(trial.trial_id, result)
+        return str(TrialScheduler.STOP)
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """Let Tune start trials in the order they came; scanning all of them each step is slow."""
         return None
-
-    def _decide(self, trial_id: str, result: dict[str, Any]) -> str:
-        ask = self.asks[trial_id]
-        asha = self.asha.get(ask.cell)
-        if ask.kind != "search" or asha is None or not math.isfinite(result["val_score"]):
-            return str(TrialScheduler.CONTINUE)
-        named: Any = _Named(trial_id)
-        controller: Any = None
-        if trial_id not in asha._trial_info:
-            asha.on_trial_add(controller, named)
-        seen = {key: result[key] for key in ("round", "val_score")}
-        return str(asha.on_trial_result(controller, named, seen))
-
-
-@dataclass(frozen=True)
-class _Named:
-    """All that ASHA asks of a trial."""
-
-    trial_id: str
 
 
 class _Callback(_Unpicklable, tune.Callback):
@@ -257,8 +226,8 @@ def drive(
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(concurrent)
         config = _Config({c.id: c for c in cells}, scheduler, resources, concurrent)
         search = _Search(sweep, hooks, config, stop)
-        decide = _Scheduler(cells, sweep.asks, scheduler)
-        decide.replay(replayed)
+        schedulers = CellSchedulers(cells, sweep.asks, scheduler)
+        schedulers.replay(replayed)
         # Workers read the store's copy in place; the driver gives up its own.
         shared = {key: ray.put(data.pop(key)) for key in list(data)}
         trainable = tune.with_resources(
@@ -269,7 +238,7 @@ def drive(
             trainable,
             tune_config=tune.TuneConfig(
                 search_alg=search,
-                scheduler=decide,
+                scheduler=_Scheduler(schedulers),
                 num_samples=-1,
                 reuse_actors=True,
                 trial_name_creator=_trial_id,
@@ -289,18 +258,6 @@ def drive(
 
 def _trial_id(trial: Trial) -> str:
     return str(trial.trial_id)
-
-
-def _asha(cell: Cell) -> ASHAScheduler:
-    return ASHAScheduler(
-        time_attr="round",
-        metric="val_score",
-        mode={"maximize": "max", "minimize": "min"}[cell.task.direction],
-        max_t=cell.settings.rounds,
-        grace_period=cell.stops[0],
-        reduction_factor=REDUCTION,
-        stop_last_trials=False,
-    )
 
 
 @contextmanager

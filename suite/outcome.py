@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from reports.leaderboard import COUNTED, METRICS
 from suite.search import End
 
 
@@ -26,5 +27,9 @@ class Outcome:
 
     @property
     def end(self) -> End:
-        """What the search may know: validation scores."""
-        return End(self.status, self.value, self.intermediates)
+        """What the search may know: validation scores and counters."""
+        names = [f"val_{metric}" for metric in METRICS]
+        curve = {int(e["round"]): e[name] for e in self.history for name in names if name in e}
+        last = self.history[-1] if self.history else {"round": 0}
+        spent = {name: last[name] for name in COUNTED if name in last}
+        return End(self.status, self.value, self.intermediates, curve, spent, at=int(last["round"]))

@@ -20,9 +20,9 @@ STATES = ("finished", "pruned", "diverged", "failed")
 class Progress:
     """Counts per cell; `asked`, `reported` and `ended` are called by the driver as things happen."""
 
-    def __init__(self, cells: list[Cell], per_cell: int, name: str) -> None:
+    def __init__(self, cells: list[Cell], expected: int, name: str) -> None:
         self.cells, self.name = {cell.id: cell for cell in cells}, name
-        self.expected = per_cell * len(cells)
+        self.expected = expected
         self.running: dict[str, Ask] = {}
         self.counts: dict[str, Counter[str]] = {cell.id: Counter() for cell in cells}
         self.best: dict[str, float] = {}

@@ -1,10 +1,14 @@
 """Results, from the MLflow store alone: leaderboards and tuned configurations."""
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from reports import pareto
 from reports.leaderboard import COSTS, COUNTED, METRICS, FinalRun, Leaderboard, Row, leaderboard
+from reports.pareto import Front, Point
 from suite import tuned
 from suite.recording import Record, Store
 from suite.tuned import Tuned
@@ -46,7 +50,49 @@ def read_leaderboard(
         target = float(targets.pop())
     order = {run.tags["cell"]: i for i, run in enumerate(store.find(kind="cell", **where))}
     finals.sort(key=lambda run: (order.get(run.tags["cell"], len(order)), int(run.tags["seed"])))
-    return leaderboard([_final_run(store, run, target, at) for run in finals], trials, target, at)
+    board = leaderboard([_final_run(store, run, target, at) for run in finals], trials, target, at)
+    return replace(board, pareto=read_fronts(store, searches, finals, where))
+
+
+def read_fronts(
+    store: Store, searches: list[Record], finals: list[Record], where: Mapping[str, str]
+) -> tuple[Front, ...]:
+    """The Pareto fronts of the cells that were searched with two objectives: of the search trials
+    that ran to the end and keep the constraints.
+    """
+    cells: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for run in searches:
+        done = run.tags["status"] == "finished" and run.tags.get("feasible") != "false"
+        if "pareto" in run.tags and done:
+            cells[run.tags["sweep"], run.tags["cell"]].append(run)
+    knees = store.find(kind="pareto", **where) if cells else []
+    repeats = [*finals, *(run for run in knees if run.tags["run_status"] == "FINISHED")]
+    return tuple(_front(runs, repeats) for runs in cells.values())
+
+
+def _front(runs: list[Record], repeats: list[Record]) -> Front:
+    """Of one cell's search trials; `repeats` are runs of its points with fresh seeds, and others."""
+    tags = runs[0].tags
+    runs = sorted(runs, key=lambda run: run.tags["trial_id"])
+    scores = [run.metrics["val_score"] for run in runs]
+    costs = [run.metrics[tags["pareto"]] for run in runs]
+    points = []
+    for i in pareto.front(scores, costs, METRICS[tags["metric"]] == "maximize"):
+        source = (tags["sweep"], runs[i].tags["trial_id"])
+        again = [run for run in repeats if (run.tags["sweep"], run.tags["source"]) == source]
+        roles = {"final": "best", "pareto": "knee"}
+        points.append(
+            Point(
+                trial_id=source[1],
+                params=json.loads(runs[i].tags["params"]),
+                val_score=scores[i],
+                cost=costs[i],
+                role=roles[again[0].tags["kind"]] if again else "",
+                repeated=tuple(run.metrics["test_score"] for run in again),
+            )
+        )
+    names = {k: tags[k] for k in ("algorithm", "dataset", "model", "heterogeneity", "sweep")}
+    return Front(**names, metric=tags["metric"], cost=tags["pareto"], points=tuple(points))
 
 
 def tuned_of(store: Store, row: Row) -> Tuned:
@@ -83,6 +129,7 @@ def tuned_of(store: Store, row: Row) -> Tuned:
             "study": row.study,
             "sweep": row.sweep,
             "origin": first.tags["origin"],
+            **{key: first.tags[key] for key in ("warm_start", "joint") if key in first.tags},
             "search_trial": first.tags["source"],
             "suite_version": first.tags["version"],
             "partition_fingerprint": first.tags["partition_fingerprint"],
@@ -167,4 +214,5 @@ def _final_run(store: Store, run: Record, target: float | None, at: str) -> Fina
         reached=reached,
         reference=tags.get("reference") == "true",
         curve=curve,
+        warm="warm_start" in tags,
     )

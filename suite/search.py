@@ -1,38 +1,39 @@
-"""The search: one Optuna study per cell, asked and told in an order that timing cannot change.
+"""The search: which trial is next, in an order that timing cannot change.
 
-A cell hands out its search trials first (anchor, published configurations, then the sampler's), and
-once all of them have ended, its best configuration again with fresh seeds: the final runs.
+A cell hands out its search trials first (anchor, published and warm configurations, then the
+sampler's); then, where the study confirms, its best few configurations with further search seeds;
+and once all of them have ended, its best configuration again with fresh seeds: the final runs.
 
 Suggestion i depends on the results of trials 0..i-lag only, told to the sampler in index order, and
 on a seed that is a hash of (study seed, cell, i). So a sweep without early stopping is the same
-whatever runs beside it. Nothing here ever sees a test metric: `end` takes validation scores.
+whatever runs beside it. Nothing here ever sees a test metric: `end` takes validation scores and
+counters.
 """
 
-import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import optuna
-from optuna.exceptions import ExperimentalWarning
-from optuna.trial import Trial, TrialState, create_trial
-
+from suite.candidates import Candidates, End
+from suite.samplers import Known
 from suite.study import Cell, Study
-from trials import randomness
 from trials.trial import TrialSpec
-
-optuna.logging.set_verbosity(optuna.logging.WARNING)
-warnings.filterwarnings("ignore", category=ExperimentalWarning)
 
 LAG = 4
 """Trials of one cell that may be in flight at once; other cells fill the machine meanwhile."""
+CONFIRM_SEEDS = 1_000_000
+"""Confirming runs use run seeds from study seed + this on: neither the search's nor final runs'."""
+REPEATS = {"confirm": "c", "final": "f", "pareto": "p"}
+"""Kinds of runs that repeat a search trial, and their letters in trial ids."""
 
 
 @dataclass(frozen=True)
 class Ask:
-    """A trial to run. `kind` is search or final; `index` counts the cell's trials of that kind.
+    """A trial to run; `index` counts the cell's trials of its kind.
 
-    `source` is, for a final run, the search trial whose configuration it repeats.
+    `kind` is search, confirm (a search trial again with a further search seed), final (the best
+    again with a fresh seed) or pareto (the knee of the front likewise). `source` is the search trial
+    whose configuration it repeats, or where a warm one is from.
     """
 
     trial_id: str
@@ -45,199 +46,185 @@ class Ask:
     partition_seed: int
     source: str | None = None
 
-
-@dataclass(frozen=True)
-class End:
-    """How a trial ended: finished, diverged, pruned or failed.
-
-    `value` is its last validation score, `intermediates` maps round to score.
-    """
-
-    status: str
-    value: float | None
-    intermediates: Mapping[int, float] = field(default_factory=dict)
-
-
-def sampler(name: str, seed: int) -> optuna.samplers.BaseSampler:
-    """A fresh sampler; its seed is all the state it brings."""
-    if name == "random":
-        return optuna.samplers.RandomSampler(seed=seed)
-    return optuna.samplers.TPESampler(seed=seed, multivariate=True, group=True, n_startup_trials=5)
+    @property
+    def counted(self) -> bool:
+        """Whether it is part of the search, and so of its budget."""
+        return self.kind in ("search", "confirm")
 
 
 class CellSearch:
-    """The search of one cell: asks, results, and when what is due."""
+    """The search of one cell: asks, results, and when what is due.
 
-    def __init__(self, cell: Cell, study: Study, lag: int) -> None:
-        self.cell, self.study, self.lag = cell, study, lag
+    `candidates` are its configurations, shared by the cells of a joint search.
+    """
+
+    def __init__(self, cell: Cell, candidates: Candidates) -> None:
+        self.cell, self.candidates, self.study = cell, candidates, candidates.study
+        self.ends = candidates.ends
         self.asks: list[Ask] = []
-        self.finals: list[Ask] = []
-        self.ends: dict[str, End] = {}
-        self._optuna = optuna.create_study(direction=cell.task.direction)
-        self._numbers: dict[int, int] = {}
-        self._told = 0
-        self._known = [("anchor", cell.space.anchor())]
-        self._known += [("published", cell.space.anchor(p.params)) for p in cell.known]
+        self.repeats: dict[str, Ask] = {}
 
     @property
     def searching(self) -> bool:
         """Whether search trials are still to be asked or to end."""
-        return len(self.asks) < self.study.trials or any(
-            a.trial_id not in self.ends for a in self.asks
-        )
+        return self.candidates.searching
+
+    @property
+    def planned(self) -> int:
+        """How many trials there will be; with two objectives, at most."""
+        study = self.study
+        confirms = 0
+        if study.confirm:
+            confirms = min(study.confirm.best, self.candidates.budget) * study.confirm.seeds
+        finals = study.seeds * (2 if study.traded else 1)
+        return self.candidates.budget + confirms + finals
 
     @property
     def done(self) -> bool:
-        """Whether every search trial and every final run has ended."""
-        if self.searching:
-            return False
-        return self.best is None or all(a.trial_id in self.ends for a in self.current_finals)
+        """Whether every search trial and every run that repeats one has ended."""
+        return not self.searching and all(ask.trial_id in self.ends for ask in self._due())
 
     @property
     def best(self) -> Ask | None:
-        """The search trial with the best validation score at full rounds; a diverged one only when
-        all are. None while there is none.
-        """
-        sign = 1 if self.cell.task.direction == "maximize" else -1
-        scored = [
-            (end.status == "finished", sign * self._value(end), -ask.index, ask)
-            for ask in self.asks
-            if (end := self.ends.get(ask.trial_id)) and end.status in ("finished", "diverged")
+        """The search trial whose configuration is chosen; None while there is none."""
+        chosen = self.candidates.chosen
+        return None if chosen is None or chosen >= len(self.asks) else self.asks[chosen]
+
+    @property
+    def current_confirms(self) -> list[Ask]:
+        """The runs that confirm the best few configurations, asked or not yet."""
+        if self.study.confirm is None:
+            return []
+        seeds = range(self.study.confirm.seeds)
+        return [
+            self._repeat("confirm", index, i, CONFIRM_SEEDS + i)
+            for index in self.candidates.finalists
+            for i in seeds
         ]
-        return max(scored, key=lambda entry: entry[:3])[3] if scored else None
 
     @property
     def current_finals(self) -> list[Ask]:
-        """The final runs of the best configuration, asked or not yet."""
-        best = self.best
-        if best is None:
-            return []
-        study, first = self.study, self.cell.settings.partition_seed
+        """The final runs of the best configuration, and of the front's knee, asked or not yet."""
+        chosen, knee = self.candidates.chosen, self.candidates.knee
+        kinds = {"final": chosen, "pareto": knee}
         return [
-            Ask(
-                trial_id=f"{self.cell.id}-f{best.index:04d}-{i}",
-                cell=self.cell.id,
-                kind="final",
-                index=i,
-                origin=best.origin,
-                params=best.params,
-                seed=study.seed + 1 + i,
-                partition_seed=first + 1 + i if study.vary_partition else first,
-                source=best.trial_id,
-            )
-            for i in range(study.seeds)
+            self._repeat(kind, index, i, 1 + i)
+            for kind, index in kinds.items()
+            if index is not None
+            for i in range(self.study.seeds)
         ]
 
     def next(self) -> Ask | None:
         """The next trial, or None when there is none now: wait for results, or all is asked."""
-        if len(self.asks) < self.study.trials:
+        if len(self.asks) < self.candidates.budget:
             return self._next_search()
         if self.searching:
             return None
-        asked = {ask.trial_id for ask in self.finals}
-        ask = next((a for a in self.current_finals if a.trial_id not in asked), None)
+        ask = next((a for a in self._due() if a.trial_id not in self.repeats), None)
         if ask is not None:
-            self.finals.append(ask)
+            self.repeats[ask.trial_id] = ask
         return ask
 
     def end(self, trial_id: str, end: End) -> None:
         """Take a result. The sampler is told later, in index order."""
-        self.ends[trial_id] = end
+        self.candidates.end(trial_id, end)
 
     def replay(self, asks: Iterable[Ask]) -> None:
         """Take over the asks of a journal, whose `ends` are known already."""
         for ask in asks:
-            if ask.kind == "final":
-                self.finals.append(ask)
+            if ask.kind in REPEATS:
+                self.repeats[ask.trial_id] = ask
             else:
-                self._tell(ask.index - self.lag)
-                self._add(ask.index, ask.params)
+                self.candidates.restore(ask.index, Known(ask.origin, ask.params, ask.source))
                 self.asks.append(ask)
+
+    def forget(self, ask: Ask) -> bool:
+        """Drop an unfinished run that repeats what is not, or not yet again, to be repeated; whether
+        it was one.
+        """
+        if ask.kind not in REPEATS or (not self.searching and ask in self._due()):
+            return False
+        del self.repeats[ask.trial_id]
+        return True
+
+    def _due(self) -> list[Ask]:
+        """The runs that repeat search trials, as far as it is known which: first those that confirm."""
+        finals = self.current_finals if self.candidates.confirmed else []
+        return self.current_confirms + finals
 
     def _next_search(self) -> Ask | None:
         i = len(self.asks)
-        due = self.asks[: max(0, i - self.lag + 1)]
-        if any(ask.trial_id not in self.ends for ask in due):
+        made = self.candidates.at(i)
+        if made is None:
             return None
-        self._tell(i - self.lag)
-        if i < len(self._known):
-            origin, params = self._known[i]
-            self._add(i, params)
-        else:
-            words = (self.study.seed, int(self.cell.id, 16), i)
-            self._optuna.sampler = sampler(
-                self.study.sampler, int(randomness.bits("sampler", *words)[0] >> 33)
-            )
-            trial = self._optuna.ask()
-            origin, params = "sampled", self.cell.space.suggest(trial)
-            self._numbers[i] = trial.number
         self.asks.append(
             Ask(
                 trial_id=f"{self.cell.id}-s{i:04d}",
                 cell=self.cell.id,
                 kind="search",
                 index=i,
-                origin=origin,
-                params=params,
+                origin=made.origin,
+                params=made.params,
                 seed=self.study.seed,
                 partition_seed=self.cell.settings.partition_seed,
+                source=made.source,
             )
         )
         return self.asks[-1]
 
-    def _add(self, index: int, params: dict[str, Any]) -> None:
-        """Let Optuna know of a configuration it did not suggest, unless it lies outside the space."""
-        distributions = self.cell.space.distributions(params)
-        if distributions is None:
-            return
-        self._optuna.add_trial(
-            create_trial(state=TrialState.RUNNING, params=params, distributions=distributions)
+    def _repeat(self, kind: str, index: int, number: int, seed: int) -> Ask:
+        """Search trial `index` again, with a seed that far from the search's."""
+        made = self.candidates.proposer.made[index]
+        first = self.cell.settings.partition_seed
+        varies = self.study.vary_partition and kind != "confirm"
+        return Ask(
+            trial_id=f"{self.cell.id}-{REPEATS[kind]}{index:04d}-{number}",
+            cell=self.cell.id,
+            kind=kind,
+            index=number,
+            origin=made.origin,
+            params=made.params,
+            seed=self.study.seed + seed,
+            partition_seed=first + seed if varies else first,
+            source=f"{self.cell.id}-s{index:04d}",
         )
-        self._numbers[index] = len(self._optuna.get_trials(deepcopy=False)) - 1
-
-    def _tell(self, last: int) -> None:
-        """Tell the results of trials up to `last`, each once, in index order."""
-        while self._told <= last:
-            index, self._told = self._told, self._told + 1
-            if index not in self._numbers:
-                continue
-            number, end = self._numbers[index], self.ends[self.asks[index].trial_id]
-            if end.status == "failed":
-                self._optuna.tell(number, state=TrialState.FAIL)
-            elif end.status == "pruned":
-                frozen = self._optuna.get_trials(deepcopy=False)[number]
-                trial = Trial(self._optuna, frozen._trial_id)
-                for step, value in end.intermediates.items():
-                    trial.report(value, step)
-                self._optuna.tell(number, state=TrialState.PRUNED)
-            else:
-                self._optuna.tell(number, self._value(end))
-
-    def _value(self, end: End) -> float:
-        if end.status == "diverged" or end.value is None:
-            return self.cell.task.worst
-        return end.value
 
 
 class SweepSearch:
-    """All cells' searches: hands out trials round robin, so that no cell waits for another."""
+    """All cells' searches: hands out trials round robin, so that no cell waits for another.
 
-    def __init__(self, cells: list[Cell], study: Study, lag: int = LAG) -> None:
+    `warm` are configurations to start from, by cell.
+    """
+
+    def __init__(
+        self,
+        cells: list[Cell],
+        study: Study,
+        lag: int = LAG,
+        warm: Mapping[str, Sequence[Known]] | None = None,
+    ) -> None:
         self.lag = lag
-        self.cells = {cell.id: CellSearch(cell, study, lag) for cell in cells}
+        groups: dict[tuple[str, ...], list[Cell]] = {}
+        for cell in cells:
+            groups.setdefault(cell.group, []).append(cell)
+        shared = {group: Candidates(of, study, lag, warm or {}) for group, of in groups.items()}
+        self.cells = {cell.id: CellSearch(cell, shared[cell.group]) for cell in cells}
         self.asks: dict[str, Ask] = {}
         self.again: list[Ask] = []
         self._turn = 0
 
     def replay(self, asks: list[Ask], ends: Mapping[str, End]) -> None:
-        """Rebuild from a journal; trials without an end are handed out again, as they were."""
+        """Rebuild from a journal. Trials without an end are handed out again, as they were; but runs
+        that repeat a search trial only if they still should, now that the sweep may have grown.
+        """
         for ask in asks:
             if ask.trial_id in ends:
                 self.cells[ask.cell].end(ask.trial_id, ends[ask.trial_id])
         for cell_id, cell in self.cells.items():
             cell.replay(ask for ask in asks if ask.cell == cell_id)
         self.asks = {ask.trial_id: ask for ask in asks}
-        self.again = [ask for ask in asks if ask.trial_id not in ends]
+        unfinished = [ask for ask in asks if ask.trial_id not in ends]
+        self.again = [ask for ask in unfinished if not self.cells[ask.cell].forget(ask)]
 
     def next(self) -> tuple[Ask, bool] | None:
         """The next trial and whether it is new; None when there is none now."""
@@ -257,6 +244,32 @@ class SweepSearch:
         ask = self.asks[trial_id]
         self.cells[ask.cell].end(trial_id, end)
         return ask
+
+    @property
+    def small_grids(self) -> list[str]:
+        """Cells whose grid, with the known configurations, is smaller than the budget, in words."""
+        return [
+            f"{search.cell.name}: the whole grid is {search.candidates.budget} configurations, fewer "
+            f"than the {search.study.trials} trials allowed"
+            for search in self.cells.values()
+            if search.candidates.budget < search.study.trials
+        ]
+
+    @property
+    def unmet(self) -> list[str]:
+        """Cells of which no configuration keeps the constraints, in words."""
+        return [
+            f"{search.cell.name}: no configuration keeps the constraints; the one that exceeds them "
+            "least was chosen"
+            for search in self.cells.values()
+            if (best := search.best) is not None
+            and not search.candidates.feasible(search.cell, search.ends[best.trial_id])
+        ]
+
+    @property
+    def planned(self) -> int:
+        """How many trials there will be; with two objectives, at most."""
+        return sum(cell.planned for cell in self.cells.values())
 
     @property
     def exhausted(self) -> bool:

@@ -1,10 +1,11 @@
 """Search spaces: an algorithm's fields, what a study overrides, and published configurations."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 import optuna
 from optuna.distributions import (
     BaseDistribution,
@@ -55,7 +56,7 @@ class RangeSpec(BaseModel):
         given = {k: v for k in ("low", "high", "log") if (v := getattr(self, k)) is not None}
         if self.choices is not None:
             choices = tuple(base.check("a choice", value) for value in self.choices)
-            return Range("choice", choices=choices, when=base.when)
+            return Range("choice", choices=choices, when=base.when, under=base.under)
         if given and base.choices is not None:
             raise UserError(
                 f"is one of {', '.join(map(str, base.choices))}: give choices, not low or high"
@@ -111,14 +112,20 @@ class Space:
         algorithm: type[Algorithm],
         settings: Settings,
         search: Mapping[str, RangeSpec],
+        costs: Collection[str] = (),
     ) -> "Space":
         """The algorithm's ranges, overridden by `search`: keys `lr` (any hyperparameter it has),
-        `batch_size` (a setting), or `fedprox.mu` (this algorithm's only).
+        `batch_size` (a setting), or `fedprox.mu` (this algorithm's only). `costs` are those that the
+        study bounds or makes an objective: what may be searched only `under` one of them is.
 
-        Raises `UserError` on an unknown name, low > high, or an anchor of the wrong type.
+        Raises `UserError` on an unknown name, low > high, an anchor of the wrong type, or a range for
+        what may be searched only under a cost that the study leaves free.
         """
         anchor = dict(algorithm.configured({}).__dict__)
-        ranges = algorithm.ranges()
+        ranges = {
+            name: replace(spec, searched=spec.searched or spec.under in costs)
+            for name, spec in algorithm.ranges().items()
+        }
         for key, spec in search.items():
             owner, dot, field = key.rpartition(".")
             if dot and owner != name:
@@ -136,6 +143,8 @@ class Space:
                     for value in spec.choices or (spec.low, spec.high):
                         changed = Settings(**{**settings.model_dump(), field: value})
                         refuse(name, algorithm, changed)
+                if field in ranges:
+                    _needs_bound(ranges[field], costs)
             except UserError as error:
                 raise UserError(f"{key}: {error}") from None
         fixed = {k: _fixed(v, anchor[k]) for k, v in ranges.items() if not v.searched}
@@ -176,13 +185,29 @@ class Space:
             return None
         return {name: _distribution(self.ranges[name]) for name in values}
 
+    def points(self, name: str, count: int) -> list[Any]:
+        """A grid's values of one name: all choices, or `count` values from low to high, evenly spaced
+        on its scale; whole numbers are rounded and occur once.
+        """
+        spec = self.ranges[name]
+        if spec.choices is not None:
+            return list(spec.choices)
+        assert spec.low is not None
+        assert spec.high is not None
+        if spec.low == spec.high or count == 1:
+            return [spec.low]
+        spaced = np.geomspace if spec.log else np.linspace
+        values = [float(v) for v in spaced(spec.low, spec.high, count)]
+        values[0], values[-1] = spec.low, spec.high
+        return list(dict.fromkeys(round(v) for v in values)) if spec.type == "int" else values
+
     def describe(self) -> dict[str, Any]:
         """Plain data that identifies the space (part of a cell's content)."""
         return {
             name: {
                 k: v
                 for k, v in spec.__dict__.items()
-                if v not in (None, False) and k not in ("searched", "other")
+                if v not in (None, False) and k not in ("searched", "other", "under")
             }
             | {"default": self.anchor_values[name]}
             for name, spec in self.ranges.items()
@@ -194,6 +219,16 @@ def _fixed(spec: Range, value: Any) -> Range:
     if spec.choices is not None:
         return replace(spec, choices=(value,))
     return replace(spec, low=value, high=value)
+
+
+def _needs_bound(spec: Range, costs: Collection[str]) -> None:
+    """Raise `UserError` when a range is searched whose cost the study leaves free."""
+    several = len(spec.choices) > 1 if spec.choices is not None else spec.low != spec.high
+    if spec.under and spec.searched and several and spec.under not in costs:
+        raise UserError(
+            f"is searched only under a constraint on {spec.under}, or with `pareto: {spec.under}`: "
+            "the score alone would drive it to the end of its range"
+        )
 
 
 def _hyperparameter(base: Range, default: Any, spec: RangeSpec) -> tuple[Range, Any]:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from suite.files import parse_mapping, read_text
+from suite.objectives import Bound, Confirm, Cost, Joint
 from suite.spaces import Published, RangeSpec, Space, published
 from trials import algorithms, datasets, heterogeneity, models
 from trials.datasets import Dataset, Task
@@ -24,8 +25,6 @@ from trials.trial import TrialSpec, deal_data, fit_model, load_dataset, refuse
 
 T = TypeVar("T")
 Names = Annotated[list[str], Field(min_length=1)]
-SAMPLERS = ("tpe", "random")
-SCHEDULERS = ("none", "asha")
 
 
 class Study(BaseModel):
@@ -45,13 +44,29 @@ class Study(BaseModel):
     heterogeneity: Names
     trials: Annotated[int, Field(ge=1)] = 20
     seeds: Annotated[int, Field(ge=1)] = 5
-    sampler: Literal["tpe", "random"] = "tpe"
-    scheduler: Literal["none", "asha"] = "none"
+    sampler: Literal["tpe", "gp", "cmaes", "random", "grid", "nsga2"] = "tpe"
+    scheduler: Literal["none", "asha", "hyperband", "median"] = "none"
+    grid_points: Annotated[int, Field(ge=1)] = 5
+    pareto: Cost | None = None
+    constraints: dict[Cost, Bound] = {}
+    confirm: Confirm | None = None
+    joint: Joint | None = None
+    warm_start: str | None = None
     target: float | None = None
     seed: Annotated[int, Field(ge=0)] = 0
     vary_partition: bool = False
     settings: Settings = Settings()
     search: dict[str, RangeSpec] = {}
+
+    @property
+    def traded(self) -> Cost | None:
+        """The cost that is an objective beside the score; NSGA-II always has one."""
+        return "uploaded_bytes" if self.pareto is None and self.sampler == "nsga2" else self.pareto
+
+    @property
+    def costs(self) -> set[str]:
+        """What is bounded or traded against the score."""
+        return {*self.constraints, *filter(None, [self.traded])}
 
 
 @dataclass(frozen=True)
@@ -66,6 +81,9 @@ class Cell:
     space: Space
     known: tuple[Published, ...]
     task: Task
+    constraints: Mapping[str, float] = field(default_factory=dict)
+    apart: tuple[str, ...] = ()
+    """The names that tell the cells of one joint search apart (`Joint.over`)."""
 
     @property
     def paper(self) -> str:
@@ -90,7 +108,20 @@ class Cell:
             fixed,
             self.space.describe(),
         ]
+        if self.constraints:
+            content.append({"constraints": dict(self.constraints)})
+        if self.apart:
+            content.append({"joint over": sorted(self.apart)})
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """What the cells that share one configuration have in common; the id of one searched alone."""
+        if not self.apart:
+            return (self.id,)
+        names = {"datasets": self.dataset, "models": self.model}
+        names |= {"heterogeneity": self.heterogeneity}
+        return (self.algorithm, *("" if k in self.apart else v for k, v in names.items()))
 
     @property
     def name(self) -> str:
@@ -279,6 +310,8 @@ def make_cells(study: Study, source: str) -> list[Cell]:
         faults.add(
             "settings.val_fraction", 0, "a search needs validation data, so it must be above 0"
         )
+    check_search(faults, study)
+    bounds: dict[str, float] = {name: bound.max for name, bound in study.constraints.items()}
     cells = []
     for dataset, model, level, algorithm in itertools.product(
         study.datasets, study.models, study.heterogeneity, study.algorithms
@@ -289,7 +322,9 @@ def make_cells(study: Study, source: str) -> list[Cell]:
             "algorithms", algorithm, partial(refuse, algorithm, cls, study.settings, level)
         )
         space = faults.attempt(
-            "search", None, partial(Space.build, algorithm, cls, study.settings, study.search)
+            "search",
+            None,
+            partial(Space.build, algorithm, cls, study.settings, study.search, study.costs),
         )
         if space is None:
             continue
@@ -306,10 +341,35 @@ def make_cells(study: Study, source: str) -> list[Cell]:
                 space,
                 known,
                 task,
+                bounds,
+                tuple(study.joint.over) if study.joint else (),
             )
         )
     faults.check()
     return list({cell.id: cell for cell in cells}.values())
+
+
+def check_search(faults: Faults, study: Study) -> None:
+    """Note settings of the search that do not go together."""
+    sampler, two = study.sampler, study.traded is not None
+    if two and sampler == "cmaes":
+        faults.add("sampler", sampler, f"has one objective, and `pareto: {study.pareto}` a second")
+    if two and study.scheduler != "none":
+        faults.add(
+            "scheduler", study.scheduler, "with two objectives no trial can be stopped early: none"
+        )
+    if two and study.confirm:
+        faults.add("confirm", None, "chooses one configuration, but two objectives have a front")
+    if "rounds_to_target" in study.costs and study.target is None:
+        faults.add("target", None, "rounds_to_target needs it, a validation score")
+    if study.joint:
+        if sampler in ("cmaes", "nsga2") or two:
+            faults.add("joint", None, "is searched by tpe, gp, random or grid, for one objective")
+        if study.scheduler != "none":
+            faults.add(
+                *("scheduler", study.scheduler),
+                "a joint configuration needs its score in all of its cells: none",
+            )
 
 
 def load_data(cells: list[Cell], root: str | None, source: str) -> dict[str, Dataset]:

@@ -13,9 +13,11 @@ from suite.journal import Event, Journal, peek
 from suite.outcome import Outcome
 from suite.progress import Progress
 from suite.recording import Recorder, Store, dumps, run_tags, spec_params, versions, writable
-from suite.results import read_leaderboard, tuned_of
+from suite.results import list_tuned, read_leaderboard, tuned_of
+from suite.samplers import Known
 from suite.search import LAG, Ask, SweepSearch
 from suite.study import Cell, Faults, Study, check_names, load_data, make_cells, override
+from suite.warm import NEAREST, as_event, journaled, tuned_files, warm_start
 from trials.engine import score
 from trials.errors import UserError
 
@@ -71,13 +73,35 @@ class Sweep:
         self.cells = make_cells(study, f"study {study_name}")
         self.data = load_data(self.cells, place.data_root, f"study {study_name}")
         self.store = Store(place.tracking_uri, place.storage)
+        self.warm = self._warm()
         with writable(place.folder):
             self.journal = Journal(place.journal)
         self._rebuild(self.journal.events)
         study_fields = study.model_dump(mode="json")
         self.journal.write(
-            "begin", study_name=study_name, study=study_fields, lag=self.search.lag, **versions()
+            "begin",
+            study_name=study_name,
+            study=study_fields,
+            lag=self.search.lag,
+            warm=as_event(self.warm),
+            **versions(),
         )
+
+    def _warm(self) -> dict[str, list[Known]]:
+        """What the cells start from: as journaled, and looked up for cells that are new."""
+        where, warm = self.study.warm_start, journaled(peek(self.place.journal))
+        new = [cell for cell in self.cells if cell.id not in warm]
+        if where is None or not new:
+            return warm
+        if where == NEAREST:
+            found = list_tuned(self.store, self.place.storage)
+            found = [t for t in found if t.provenance.get("sweep") != self.place.name]
+        else:
+            found = tuned_files(Path(where))
+        warm |= warm_start(new, found)
+        if not any(warm.values()):
+            raise UserError(f"--warm-start {where}: holds no configuration of these algorithms")
+        return warm
 
     def _rebuild(self, events: list[Event]) -> None:
         """Take over what earlier sessions of this sweep asked, saw end, and recorded."""
@@ -95,7 +119,7 @@ class Sweep:
                 self.ended[trial_id] = _outcome(fields)
             elif event["event"] == "recorded":
                 recorded.add(event["trial_id"])
-        self.search = SweepSearch(self.cells, self.study, lag)
+        self.search = SweepSearch(self.cells, self.study, lag, self.warm)
         self.search.replay(list(asks.values()), {i: o.end for i, o in self.ended.items()})
         self._unrecorded = [trial_id for trial_id in self.ended if trial_id not in recorded]
         # An earlier session may have left a half-written run of these in the store.
@@ -104,12 +128,11 @@ class Sweep:
     def run(self, resources: Any) -> Result:
         """Run what is left, record it, and draw the leaderboard."""
         started = time.monotonic()
-        per_cell = self.study.trials + self.study.seeds
-        self.progress = Progress(self.cells, per_cell, self.place.name)
+        self.progress = Progress(self.cells, self.search.planned, self.place.name)
         current = self._current_finals()
         for trial_id, outcome in self.ended.items():
             ask = self.search.asks[trial_id]
-            if ask.kind == "search" or trial_id in current:
+            if ask.counted or trial_id in current:
                 self.progress.ended(ask, outcome.status, outcome.value, before=True)
         with self.progress:
             self._open_runs()
@@ -194,7 +217,8 @@ class Sweep:
         self._maybe_recorded.add(trial_id)
         tags = {
             **identity(cell),
-            **run_tags(ask.kind, spec, outcome),
+            **run_tags("search" if ask.counted else ask.kind, spec, outcome),
+            "confirm": "true" if ask.kind == "confirm" else None,
             "study": self.study_name,
             "sweep": self.place.name,
             "trial_id": trial_id,
@@ -205,14 +229,32 @@ class Sweep:
             "sampler": self.study.sampler,
             "scheduler": self.study.scheduler,
             "params": dumps(ask.params),
+            **self._circumstances(cell, outcome),
         }
-        number = f"seed {ask.seed}" if ask.kind == "final" else f"trial {ask.index}"
+        number = f"trial {ask.index}" if ask.kind == "search" else f"seed {ask.seed}"
         name = f"{cell.label} · {cell.dataset} · {cell.heterogeneity} · {number}"
         run_id = store.create(self.experiment, name, tags, self.cell_runs[cell.id], outcome.seconds)
-        store.log(run_id, spec_params(spec), [*outcome.history, *_scores(ask, outcome, cell)])
+        scores = _scores(ask, outcome, cell)
+        if scores and "rounds_to_target" in self.study.costs:
+            cost = self.search.cells[cell.id].candidates.cost(outcome.end, "rounds_to_target")
+            scores[0]["rounds_to_target"] = cost
+        store.log(run_id, spec_params(spec), [*outcome.history, *scores])
         store.set_status(run_id, "FAILED" if outcome.status == "failed" else "FINISHED")
         self.journal.write("recorded", trial_id=trial_id, run_id=run_id)
         self.progress.waiting = ""
+
+    def _circumstances(self, cell: Cell, outcome: Outcome) -> dict[str, Any]:
+        """Tags of what is not so in every sweep."""
+        candidates, study = self.search.cells[cell.id].candidates, self.study
+        warm = [known.source for known in self.warm.get(cell.id, [])]
+        return {
+            "warm_start": "; ".join(filter(None, warm)) or None,
+            "pareto": study.traded,
+            "joint": ", ".join(cell.apart) or None,
+            "feasible": str(candidates.feasible(cell, outcome.end)).lower()
+            if cell.constraints
+            else None,
+        }
 
     def _waiting(self, error: Exception) -> None:
         reason = f"{type(error).__name__}: {str(error)[:100]}"
@@ -225,7 +267,7 @@ class Sweep:
         """
         store, name = self.store, self.place.name
         current = self._current_finals()
-        for record in store.find(sweep=name, kind="final"):
+        for record in [r for k in ("final", "pareto") for r in store.find(sweep=name, kind=k)]:
             if record.tags["trial_id"] not in current:
                 store.log(record.run_id, tags={"kind": "superseded"})
         if all(self.ended[trial_id].status == "failed" for trial_id in current):
@@ -261,7 +303,7 @@ class Sweep:
         search = Counter(
             outcome.status
             for trial_id, outcome in self.ended.items()
-            if self.search.asks[trial_id].kind == "search"
+            if self.search.asks[trial_id].counted
         )
         finals = [self.ended[i] for i in self._current_finals() if i in self.ended]
         return {
@@ -337,7 +379,7 @@ def _scores(ask: Ask, outcome: Outcome, cell: Cell) -> list[dict[str, float]]:
     last = {"round": outcome.history[-1]["round"]}
     if outcome.value is not None:
         last["val_score"] = outcome.value
-    if ask.kind == "final":
+    if not ask.counted:
         metric = f"test_{cell.task.metric}"
         diverged = outcome.status == "diverged"
         last["test_score"] = (

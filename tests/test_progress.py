@@ -15,7 +15,7 @@ TRIALS = CELLS * PER_CELL
 
 def progress() -> Progress:
     name, study = read_study("quickstart", {})
-    return Progress(make_cells(study, name)[:CELLS], PER_CELL, name)
+    return Progress(make_cells(study, name)[:CELLS], PER_CELL * CELLS, name)
 
 
 def ask(shown: Progress, cell: int, index: int) -> Ask:

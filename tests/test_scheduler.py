@@ -1,6 +1,7 @@
 """Early stopping: one ASHA per cell, fed by hand; Ray is imported but never started."""
 
 import random
+from collections import Counter
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -11,6 +12,8 @@ from suite_helpers import a_study, cells_of
 
 from suite import driver
 from suite.outcome import Outcome
+from suite.schedulers import CellSchedulers, Halving
+from suite.schedulers import _Named as Named
 from suite.search import Ask, SweepSearch
 from suite.study import Cell
 
@@ -40,7 +43,8 @@ class Bench:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.decide = driver._Scheduler(self.cells, self.asks, self.scheduler)
+        self.schedulers = CellSchedulers(self.cells, self.asks, self.scheduler)
+        self.decide = driver._Scheduler(self.schedulers)
         hooks = driver.Hooks(lambda a, new: None, self._ended)
         search = SimpleNamespace(live=set())
         sweep = SimpleNamespace(asks=self.asks)
@@ -79,13 +83,18 @@ class Bench:
 
     def rungs(self) -> dict[str, list]:
         """What each cell's ASHA remembers: (round, score of each trial)."""
-        return rungs(self.decide)
+        return rungs(self.schedulers)
 
 
-def rungs(scheduler) -> dict[str, list]:
+def rungs(schedulers: CellSchedulers) -> dict[str, list]:
     return {
-        cell: [(milestone, dict(scores)) for b in asha._brackets for milestone, scores in b._rungs]
-        for cell, asha in scheduler.asha.items()
+        cell: [
+            (milestone, dict(scores))
+            for asha in halving.brackets.values()
+            for bracket in asha._brackets
+            for milestone, scores in bracket._rungs
+        ]
+        for cell, halving in schedulers.cells.items()
     }
 
 
@@ -162,7 +171,7 @@ def test_a_trial_that_is_over_is_not_stopped(bench, status):
 def test_no_scheduler_stops_nothing():
     bench = Bench(cells_of(settings=SETTINGS), scheduler="none")
     (cell,) = bench.cells
-    assert bench.decide.asha == {}
+    assert bench.schedulers.cells == {}
     ended = [bench.run(bench.add(cell, i), cell, 0.9 * (i < 5)) for i in range(8)]
     assert ended == [50] * 8
 
@@ -170,7 +179,7 @@ def test_no_scheduler_stops_nothing():
 def test_a_cell_without_stops_stops_nothing():
     bench = Bench(cells_of(settings={"rounds": 1}))
     (cell,) = bench.cells
-    assert bench.decide.asha == {}
+    assert bench.schedulers.cells == {}
     trial = bench.add(cell, 0)
     assert bench.report(trial, 1, 0.0) == CONTINUE
 
@@ -237,8 +246,8 @@ def deciding(found: dict[str, list], rounds: int) -> dict[str, list]:
     }
 
 
-def replayed(bench: Bench):
-    fresh = driver._Scheduler(bench.cells, bench.asks, bench.scheduler)
+def replayed(bench: Bench) -> CellSchedulers:
+    fresh = CellSchedulers(bench.cells, bench.asks, bench.scheduler)
     fresh.replay(bench.outcomes)
     return fresh
 
@@ -276,7 +285,7 @@ def test_a_resumed_scheduler_decides_as_the_live_one(bench):
     easy = bench.cells[0]
     for i in range(5):
         bench.run(bench.add(easy, i), easy, 0.5 + i / 100)
-    resumed = replayed(bench)
+    resumed = driver._Scheduler(replayed(bench))
     for value in (0.1, 0.52, 0.9):
         trial = bench.add(easy, int(value * 100))
         result = {"round": 5, "val_score": value, "status": "running"}
@@ -352,3 +361,101 @@ def test_an_interrupted_trial_has_not_ended(bench):
     bench.callback.stop.requested = True
     bench.callback.on_trial_complete(0, [], trial)
     assert bench.outcomes == {}
+
+
+def a_bench(scheduler: str, **given) -> Bench:
+    return Bench(cells_of(heterogeneity=LEVELS, settings=SETTINGS, **given), scheduler)
+
+
+@pytest.mark.parametrize("scheduler", ["asha", "hyperband", "median"])
+def test_no_scheduler_measures_a_hard_cell_by_an_easy_one(scheduler):
+    """What the hard cell decides is what it decides without the easy one beside it."""
+    draw = random.Random(3)
+    values = [0.1 + draw.random() / 10 for _ in range(20)]
+    alone, beside = a_bench(scheduler), a_bench(scheduler)
+    hard = alone.cells[1]
+    ended = [alone.run(alone.add(hard, i), hard, v) for i, v in enumerate(values)]
+    easy = beside.cells[0]
+    for i in range(20):
+        beside.run(beside.add(easy, i), easy, 0.9)
+        assert beside.run(beside.add(hard, i), hard, values[i]) == ended[i]
+    assert min(ended) < 50, "some are stopped, for being worse than their own cell's"
+    assert max(ended) == 50
+
+
+@pytest.mark.parametrize("scheduler", ["asha", "hyperband", "median"])
+def test_a_resumed_scheduler_of_any_kind_decides_as_the_live_one(scheduler):
+    live = a_bench(scheduler)
+    draw = random.Random(4)
+    for cell in live.cells:
+        for i in range(15):
+            live.run(live.add(cell, i), cell, draw.random())
+    resumed = replayed(live)
+    decisions = set()
+    for cell in live.cells:
+        for i in range(15, 40):
+            value = draw.random()
+            trial = live.add(cell, i).trial_id
+            for at in cell.stops:
+                decision = live.schedulers.decide(trial, at, value)
+                assert resumed.decide(trial, at, value) == decision
+                decisions.add(decision)
+                if decision:
+                    break
+    assert decisions == {True, False}
+
+
+def test_median_is_ray_s_rule():
+    """The same decisions as Ray's, which is fed the same reports in the same order."""
+    from ray.tune.schedulers import MedianStoppingRule, TrialScheduler
+
+    (cell,) = cells_of(settings=SETTINGS)
+    bench = Bench([cell], "median")
+    oracle = MedianStoppingRule("round", "val_score", "max", grace_period=5, min_samples_required=3)
+    controller = SimpleNamespace(get_live_trials=list)
+    draw = random.Random(5)
+    live = [(bench.add(cell, i).trial_id, list(cell.stops)) for i in range(40)]
+    stopped = 0
+    while live:
+        entry = draw.choice(live[:4])
+        trial, stops = entry
+        at, value = stops.pop(0), draw.random()
+        result = {"round": at, "val_score": value}
+        expected = oracle.on_trial_result(controller, Named(trial), result) == TrialScheduler.STOP
+        assert bench.schedulers.decide(trial, at, value) == expected
+        stopped += expected
+        if expected or not stops:
+            live.remove(entry)
+    assert 5 < stopped < 35
+
+
+def test_hyperband_deals_its_brackets_in_its_proportions():
+    """Stops 5, 15, 45: brackets of 3, 2, 1 and 0 stops; n_s = ceil(4 / (s + 1) * 3^s)."""
+    (cell,) = cells_of(settings=SETTINGS)
+    halving = Halving(cell, brackets=4)
+    assert Counter(halving.deal) == {0: 27, 1: 12, 2: 6, 3: 4}
+    assert set(halving.deal[:8]) == {0, 1, 2, 3}, "every kind comes early"
+    rungs_ = {
+        first: [at for at, _ in b._brackets[0]._rungs] for first, b in halving.brackets.items()
+    }
+    assert rungs_ == {0: [45, 15, 5], 1: [45, 15], 2: [45]}
+
+
+def test_hyperband_s_last_bracket_stops_nothing():
+    (cell,) = cells_of(settings=SETTINGS)
+    bench = Bench([cell], "hyperband")
+    halving = bench.schedulers.cells[cell.id]
+    for i in range(60):
+        ended = bench.run(bench.add(cell, i), cell, 0.9 - i / 100)
+        first = halving.deal[i % len(halving.deal)]
+        assert ended >= (*cell.stops, 50)[first]
+
+
+@pytest.mark.parametrize("kind", ["final", "confirm", "pareto"])
+def test_runs_that_repeat_a_trial_are_never_stopped(bench, kind):
+    easy = bench.cells[0]
+    for i in range(6):
+        bench.run(bench.add(easy, i), easy, 0.9)
+    before = bench.rungs()
+    assert bench.run(bench.add(easy, 0, kind), easy, 0.0) == 50
+    assert bench.rungs() == before

@@ -29,7 +29,7 @@ def sweep_of(lag: int = 4, **given) -> SweepSearch:
 
 
 def told(search: CellSearch) -> list[optuna.trial.FrozenTrial]:
-    return search._optuna.get_trials(deepcopy=False)
+    return search.candidates.proposer._optuna.get_trials(deepcopy=False)
 
 
 def play_one(ends: dict[int, End], trials: int, cell: Cell | None = None, seeds: int = 2, **given):
@@ -317,7 +317,7 @@ def test_a_diverged_trial_is_the_worst_where_less_is_better():
     cell = dataclasses.replace(cells_of()[0], task=Task("mse", "minimize", 1e6))
     ends = {0: End("diverged", 0.001, {5: 0.001}), 1: finished(0.5), 2: finished(0.2)}
     player, search = play_one(ends, trials=3 + LAST, cell=cell)
-    assert search._optuna.direction == optuna.study.StudyDirection.MINIMIZE
+    assert search.candidates.proposer._optuna.direction == optuna.study.StudyDirection.MINIMIZE
     assert [t.value for t in told(search)[:3]] == [1e6, 0.5, 0.2]
     assert search.best.index == 3, "0.1 of the default end is the least"
     assert player.asks("final")[0].source == search.asks[3].trial_id
@@ -429,19 +429,32 @@ def outcome(ask: Ask) -> Outcome:
     """As the driver collects it: test metrics in the history, validation scores beside it."""
     end = surprising(ask)
     history = [
-        {"round": float(r), "val_accuracy": v, "test_accuracy": SECRET, "test_loss": SECRET + r}
+        {
+            "round": float(r),
+            "val_accuracy": v,
+            "test_accuracy": SECRET,
+            "test_loss": SECRET + r,
+            "uploaded_bytes": 8.0 * r,
+        }
         for r, v in end.intermediates.items()
     ]
     return Outcome(end.status, history, dict(end.intermediates), "abc", "", SECRET)
 
 
 def test_an_end_has_no_place_for_a_test_metric():
-    assert [f.name for f in dataclasses.fields(End)] == ["status", "value", "intermediates"]
+    fields = {"status", "value", "intermediates", "curve", "spent", "at"}
+    assert {f.name for f in dataclasses.fields(End)} == fields
     ask = next(
         a for a in Player(sweep_of(trials=9)).play().asks() if surprising(a).status == "finished"
     )
-    end = outcome(ask).end
-    assert end == surprising(ask)
+    end, bare = outcome(ask).end, surprising(ask)
+    assert (end.status, end.value, end.intermediates) == (
+        bare.status,
+        bare.value,
+        bare.intermediates,
+    )
+    assert end.curve == bare.intermediates
+    assert end.spent == {"uploaded_bytes": 8.0 * end.at}
     assert str(SECRET) not in str(end)
 
 
@@ -455,28 +468,39 @@ def test_the_value_of_an_outcome_is_its_last_validation_score():
 def test_no_test_metric_is_ever_told_to_optuna(monkeypatch, sampler):
     """All numbers that reach Optuna in a whole sweep, and again when it is rebuilt."""
     numbers: list[float] = []
-    tell, report, add = optuna.Study.tell, optuna.trial.Trial.report, optuna.Study.add_trial
+    excesses: list[float] = []
+    storage = optuna.storages.InMemoryStorage
+    tell, add = optuna.Study.tell, optuna.Study.add_trial
+    report, note = storage.set_trial_intermediate_value, storage.set_trial_system_attr
 
     def spy_tell(self, trial, values=None, **kwargs):
-        numbers.extend([] if values is None else [values])
+        numbers.extend(values or [])
         return tell(self, trial, values, **kwargs)
 
-    def spy_report(self, value, step):
+    def spy_report(self, trial, step, value):
         numbers.append(value)
-        return report(self, value, step)
+        return report(self, trial, step, value)
+
+    def spy_note(self, trial, key, value):
+        if key.startswith("constraints"):
+            excesses.append(value)
+        return note(self, trial, key, value)
 
     def spy_add(self, trial):
         numbers.extend([*(trial.values or []), *trial.intermediate_values.values()])
         return add(self, trial)
 
     monkeypatch.setattr(optuna.Study, "tell", spy_tell)
-    monkeypatch.setattr(optuna.trial.Trial, "report", spy_report)
+    monkeypatch.setattr(storage, "set_trial_intermediate_value", spy_report)
+    monkeypatch.setattr(storage, "set_trial_system_attr", spy_note)
     monkeypatch.setattr(optuna.Study, "add_trial", spy_add)
     given = {"algorithms": ["folb", "fedavg"], "trials": 16, "sampler": sampler}
+    given["constraints"] = {"uploaded_bytes": {"max": 40.0}}
     player = Player(sweep_of(**given), lambda ask: outcome(ask).end).play(random.Random(6), 5)
     live = len(numbers)
     replay(sweep_of(**given), player.log)
-    assert len(numbers) > live > 20
+    assert len(numbers) > live > 15
+    assert set(excesses) == (set() if sampler == "random" else {9.0})
     legitimate = {0.0}
     for ask in player.asks("search"):
         legitimate |= set(surprising(ask).intermediates.values())

@@ -47,7 +47,8 @@ class Range:
     """Where a hyperparameter is searched: an interval, or `choices`; `when` it exists at all.
 
     `when` maps another hyperparameter to the value under which this one exists. One that is not
-    `searched` stays at its default unless a study gives it a range. `other` turns a value that is no
+    `searched` stays at its default unless a study gives it a range, or bounds the cost it is searched
+    `under`: without that cost in view the best score would lie at the range's end. `other` turns a value that is no
     choice into its canonical form, or raises `UserError`; without it there are no others.
     """
 
@@ -58,6 +59,7 @@ class Range:
     choices: tuple[Any, ...] | None = None
     when: Mapping[str, Any] | None = None
     searched: bool = True
+    under: str | None = None
     other: Callable[[Any], Any] | None = None
 
     def __post_init__(self) -> None:

@@ -24,11 +24,11 @@ class SAFLExtended(SAFL):
     Up: (number of uploads) d.
     Reading: h is measured on the device's training data, of z_bar as it came and z_k after training
         (two evaluation passes). In round 1 there is no z_bar and everyone uploads. nu is not given in
-        the paper, and accuracy alone would drive it to "always upload", so a study searches it only
-        if it says so.
+        the paper, and accuracy alone would drive it to "always upload", so it is searched only in
+        studies that bound `uploaded_bytes` or make it an objective.
     """
 
-    nu: float = real(0.25, low=0.01, high=10.0, log=True, searched=False)
+    nu: float = real(0.25, low=0.01, high=10.0, log=True, searched=False, under="uploaded_bytes")
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation

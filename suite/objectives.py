@@ -1,0 +1,81 @@
+"""What a cell's configurations are judged by, besides one validation score: costs that are bounded or
+traded against it, further seeds, and several cells at once.
+
+Everything here is computed from what an `End` holds: validation scores and counters, no test metric.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from scipy.stats import rankdata
+
+Cost = Literal[
+    "uploaded_bytes",
+    "downloaded_bytes",
+    "peer_bytes",
+    "client_steps",
+    "gradient_passes",
+    "sample_gradients",
+    "rounds_to_target",
+]
+"""Counters at the last round, and the first round whose validation score reaches the study's `target`
+(one more than there are rounds where none does).
+"""
+
+
+class Bound(BaseModel):
+    """The most that a run may spend."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Confirm(BaseModel):
+    """The `best` configurations of a search run again with `seeds` further search seeds; the one with
+    the best mean is chosen.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    best: Annotated[int, Field(ge=2)] = 3
+    seeds: Annotated[int, Field(ge=1)] = 2
+
+
+class Joint(BaseModel):
+    """Cells that differ only in what is named in `over` share one configuration, judged by the mean
+    over the cells of its `rank` among the trials, or of its `score` scaled to [0, 1] within each.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    over: Annotated[list[Literal["datasets", "models", "heterogeneity"]], Field(min_length=1)]
+    by: Literal["rank", "score"] = "rank"
+
+
+def jointly(scores: Sequence[Sequence[float | None]], by: str) -> list[float]:
+    """One value per trial, more is better, from each cell's scores of all trials (more is better;
+    None: the trial diverged there).
+
+    rank: minus the mean over the cells of the trial's rank, 1 the best, ties sharing their mean rank,
+    the diverged ones last. score: the mean over the cells of (s - worst) / (best - worst), worst and
+    best of those that did not diverge; 0 where it diverged, 1 where all are equal.
+    """
+    columns = [_ranks(cell) if by == "rank" else _scaled(cell) for cell in scores]
+    return [sum(values) / len(columns) for values in zip(*columns, strict=True)]
+
+
+def _ranks(cell: Sequence[float | None]) -> list[float]:
+    return [-float(r) for r in rankdata([-_or_worst(s) for s in cell])]
+
+
+def _scaled(cell: Sequence[float | None]) -> list[float]:
+    sound = [s for s in cell if s is not None]
+    worst, best = (min(sound), max(sound)) if sound else (0.0, 0.0)
+    span = best - worst
+    return [0.0 if s is None else (s - worst) / span if span else 1.0 for s in cell]
+
+
+def _or_worst(score: float | None) -> float:
+    return float("-inf") if score is None else score
