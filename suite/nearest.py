@@ -1,0 +1,188 @@
+"""How near two cells are, for configurations that are reused where they were not tuned.
+
+The distance between two cells is the sum of three parts, each 0 for equal names:
+
+- dataset: 0.25 for one family with other arguments (`synthetic(0,0)`, `synthetic(1,1)`), 0.5 for
+  another of the same kind (`KINDS`), 1 for another kind, infinite where the task is another;
+- model: the same rule (`mlp` and `mlp(100,100)` are 0.25 apart, `logreg` and `linear` 0.5);
+- heterogeneity: how far apart the label skews are (`skew`), 0.5 where only one is `natural`; 0.05 for
+  another partition rule; and for each modifier (`+sizes`, `+system`, ...) 0.1 where only one has it, 0.05
+  where its arguments differ.
+
+Each part is symmetric and obeys the triangle inequality. A learning rate depends on more than this (rounds, clients,
+local work), so a recommendation names its settings as well.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from scipy.special import betainc
+
+from trials import datasets, heterogeneity, names
+
+LABELS = 10
+"""The number of labels that skews are computed for: a level has no data of its own."""
+KINDS: dict[str, tuple[str, ...]] = {
+    "grey images": (
+        "digits",
+        "mnist",
+        "fashion_mnist",
+        "mnist01",
+        "fashion_mnist01",
+        "emnist_letters",
+        "emnist_byclass",
+        "femnist",
+        "femnist10",
+    ),
+    "colour images": ("cifar10", "cifar100"),
+    "generated features": ("synthetic", "synthetic_iid", "feddc_synthetic"),
+    "text": ("shakespeare", "sent140", "sent140_bow", "speeches"),
+    "linear": ("logreg", "linear"),
+    "small convolutional": (
+        "lenet5",
+        "lenet5_fedagg",
+        "mcmahan_cnn",
+        "cifar10_cnn",
+        "feddc_cnn",
+    ),
+    "deep convolutional": (
+        "vgg_light",
+        "vgg11",
+        "resnet18",
+        "alexnet",
+        "googlenet",
+        "densenet121",
+    ),
+    "recurrent": ("char_lstm", "sent_lstm"),
+}
+"""Data sets and models that resemble each other. A name that is in no kind resembles only itself."""
+
+
+class Placed(Protocol):
+    """What has a place: a cell, a tuned configuration. Names have their canonical spelling."""
+
+    @property
+    def dataset(self) -> str:
+        """The data set's name."""
+
+    @property
+    def heterogeneity(self) -> str:
+        """The level's name."""
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A place of its own."""
+
+    dataset: str
+    heterogeneity: str
+    model: str
+
+
+@dataclass(frozen=True)
+class Distance:
+    """The three parts of a distance."""
+
+    dataset: float
+    heterogeneity: float
+    model: float
+
+    @property
+    def total(self) -> float:
+        """Their sum; infinite between tasks."""
+        return self.dataset + self.heterogeneity + self.model
+
+    def __str__(self) -> str:
+        """In words: `0.55 away (dataset 0.50, heterogeneity 0.05)`, or `the same cell`."""
+        if self.total == 0:
+            return "the same cell"
+        parts = ", ".join(f"{name} {part:.2f}" for name, part in vars(self).items() if part)
+        return f"{self.total:.2f} away ({parts})"
+
+
+T = TypeVar("T", bound=Placed)
+
+
+def nearest(wanted: Placed, found: Iterable[T]) -> list[tuple[Distance, T]]:
+    """`found` with their distances from `wanted`, nearest first; equally near ones keep their order.
+    Those of another task are left out.
+    """
+    pairs = [(distance(wanted, item), item) for item in found]
+    reachable = [pair for pair in pairs if math.isfinite(pair[0].total)]
+    return sorted(reachable, key=lambda pair: pair[0].total)
+
+
+def distance(a: Placed, b: Placed) -> Distance:
+    """Between two cells; see the module."""
+    if datasets.parse(a.dataset).task != datasets.parse(b.dataset).task:
+        between = math.inf
+    else:
+        between = _apart(a.dataset, b.dataset)
+    return Distance(
+        between, _levels_apart(a.heterogeneity, b.heterogeneity), _apart(a.model, b.model)
+    )
+
+
+def skew(level: str) -> float | None:
+    """Expected total variation between a client's label shares and even ones, for C = `LABELS`
+    labels; None for `natural`, which depends on the data.
+
+    iid: 0. labels(c), shards(c), gaussian(labels=c): 1 - c / C. dirichlet(a) and
+    dirichlet_by_class(a): (C / 2) E|p - 1/C| with p ~ Beta(a, b), b = (C - 1) a, which is
+    I_{1/C}(a, b) - I_{1/C}(a + 1, b), I the regularised incomplete beta function.
+    """
+    kind, partition = _partition(level)
+    if kind == "iid":
+        return 0.0
+    if kind in ("labels", "shards", "gaussian"):
+        held = {"labels": "c", "shards": "s", "gaussian": "labels"}[kind]
+        return max(0.0, 1 - float(getattr(partition, held)) / LABELS)
+    if kind in ("dirichlet", "dirichlet_by_class"):
+        a = min(max(partition.a, 1e-9), 1e9)  # beyond, the limits; and betainc gives up at 1e300
+        b = (LABELS - 1) * a
+        return float(betainc(a, b, 1 / LABELS) - betainc(a + 1, b, 1 / LABELS))
+    return None
+
+
+def _partition(level: str) -> tuple[str, Any]:
+    """The partition's bare name, and the partition."""
+    text = names.split_top(level, "+")[0]
+    return _bare(text), names.parse("heterogeneity", text, heterogeneity.PARTITIONS)
+
+
+def _levels_apart(a: str, b: str) -> float:
+    if a == b:
+        return 0.0
+    match skew(a), skew(b):
+        case (None, None):
+            skews = 0.0
+        case (None, _) | (_, None):
+            skews = 0.5
+        case (one, other):
+            skews = abs(one - other)
+    (rule_a, *rest_a), (rule_b, *rest_b) = names.split_top(a, "+"), names.split_top(b, "+")
+    mine, yours = ({_bare(modifier): modifier for modifier in rest} for rest in (rest_a, rest_b))
+    changed = sum(0.05 for m in mine.keys() & yours.keys() if mine[m] != yours[m])
+    missing = 0.1 * len(mine.keys() ^ yours.keys())
+    return skews + 0.05 * (_bare(rule_a) != _bare(rule_b)) + changed + missing
+
+
+def _apart(a: str, b: str) -> float:
+    """Between two data sets, or two models, of one task."""
+    if a == b:
+        return 0.0
+    if _bare(a) == _bare(b):
+        return 0.25
+    alike = any(_bare(a) in kind and _bare(b) in kind for kind in KINDS.values())
+    return 0.5 if alike else 1.0
+
+
+def _bare(name: str) -> str:
+    """A name without its arguments; what a person brought along (`npz:PATH`) is all name."""
+    return name if ":" in name else name.split("(")[0]
