@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from suite import cli_bench, cli_data, cli_tuned
+from suite import cli_bench, cli_data, cli_reproduce, cli_tuned
 from suite.console import RUNS, DataRoot, Json, Storage, Tracking, emit, say
 from trials.errors import UserError
 
@@ -29,6 +29,7 @@ app = typer.Typer(
 app.add_typer(cli_tuned.app, name="tuned")
 app.add_typer(cli_data.app, name="data")
 app.add_typer(cli_bench.app, name="bench")
+app.command(epilog="Example: suite reproduce folb/table1 --output results")(cli_reproduce.reproduce)
 
 
 class Format(StrEnum):

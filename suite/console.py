@@ -19,14 +19,15 @@ RUNS = Path("runs")
 
 def emit(document: Any) -> None:
     """Print one JSON document; numbers that JSON cannot hold become null."""
-    sys.stdout.write(json.dumps(_finite(document), indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(finite(document), indent=2, ensure_ascii=False) + "\n")
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """The value with None for each number that JSON cannot hold."""
     if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
+        return {key: finite(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
+        return [finite(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -110,6 +110,8 @@ class Simulation:
 
 
 def score(history: list[dict[str, float]], metric: str, last: int = 3) -> float:
-    """Mean of a metric over the last (three) evaluations of trained models."""
-    values = [entry[metric] for entry in history if entry["round"] > 0][-last:]
-    return sum(values) / len(values) if values else history[0][metric]
+    """Mean of a metric over the last (three) evaluations of trained models; NaN where it is not
+    measured, as without validation data.
+    """
+    values = [entry.get(metric, math.nan) for entry in history if entry["round"] > 0][-last:]
+    return sum(values) / len(values) if values else history[0].get(metric, math.nan)

@@ -1,0 +1,145 @@
+"""What papers print of runs: accuracies, losses, rounds to a target, gains, speed-ups.
+
+A run is its history, one dict an evaluation. A value that is infinite is a target that was not reached,
+or the loss of a run that diverged.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from trials.errors import UserError, unknown
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A metric: its unit, the direction that is better, and how far a printed number may be from a
+    measured mean: `points` in the metric's unit, or `share` of the printed number if that is more.
+    `last`: it is read at the end, so that a run that was cut short has none.
+    """
+
+    unit: str
+    better: str
+    points: float = 0.0
+    share: float = 0.0
+    last: bool = True
+    arguments: int = 0
+
+
+KINDS = {
+    "test_accuracy": Kind("%", "more", points=1.0),
+    "best_test_accuracy": Kind("%", "more", points=1.0),
+    "mean_accuracy": Kind("%", "more", points=1.0),
+    "top5_accuracy": Kind("%", "more", points=1.0),
+    "test_loss": Kind("", "less", share=0.1),
+    "test_mse": Kind("", "less", share=0.1),
+    "train_loss": Kind("", "less", share=0.1),
+    "uploads": Kind("uploads", "less", share=0.05),
+    "rounds_to": Kind("rounds", "less", points=2.0, share=0.2, last=False, arguments=1),
+    "speedup": Kind("x", "more", share=0.2, last=False, arguments=2),
+    "gain": Kind("points", "more", points=2.0, arguments=1),
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric's name with its arguments: `rounds_to(95)`, `gain(fedavg)@56` (at round 56)."""
+
+    name: str
+    arguments: tuple[str, ...] = ()
+    at: int | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """What it is; raises `UserError` when it is not measured."""
+        if self.name not in KINDS:
+            raise unknown("metric", self.name, KINDS)
+        return KINDS[self.name]
+
+    @property
+    def target(self) -> float:
+        """Of rounds_to and speedup: the accuracy as a share."""
+        return float(self.arguments[0]) / 100
+
+    @property
+    def every_round(self) -> bool:
+        """Whether it needs an evaluation after each round."""
+        return self.at is not None or self.name in (
+            "rounds_to",
+            "speedup",
+            "mean_accuracy",
+            "best_test_accuracy",
+        )
+
+    def tolerance(self, printed: float) -> float:
+        """How far a mean may be from it."""
+        return max(self.kind.points, self.kind.share * abs(printed))
+
+
+def metric(text: str) -> Metric:
+    """Read a metric's name; raises `UserError` on one that is not measured or has a wrong form."""
+    match = re.fullmatch(r"(\w+)(?:\(([^)]*)\))?(?:@(\d+))?", text)
+    if match is None:
+        raise UserError(f"metric {text!r}: the form is NAME, NAME(ARGUMENT,...) or NAME@ROUND")
+    arguments = tuple(a.strip() for a in match[2].split(",")) if match[2] else ()
+    found = Metric(match[1], arguments, int(match[3]) if match[3] else None)
+    if len(arguments) != found.kind.arguments:
+        raise UserError(f"metric {text!r}: {found.name} takes {found.kind.arguments} arguments")
+    return found
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: its evaluations, round 0 first, and the rounds it was meant for."""
+
+    history: Sequence[Mapping[str, float]]
+    rounds: int
+    diverged: bool = False
+
+    def at(self, key: str, round_index: int | None) -> float:
+        """A value at a round, by default the last. Of a run that diverged before, accuracies are the
+        untrained model's and losses infinite.
+        """
+        if self.diverged and (round_index is None or round_index > self.history[-1]["round"]):
+            accuracy = key.endswith("accuracy")
+            return float(self.history[0].get(key, math.nan)) if accuracy else math.inf
+        rows = [e for e in self.history if round_index is None or e["round"] == round_index]
+        return float(rows[-1].get(key, math.nan)) if rows else math.nan
+
+    def first(self, key: str, target: float) -> float:
+        """The first round at which a value is at least the target; infinite if there is none."""
+        hits = (e["round"] for e in self.history if e["round"] > 0 and e[key] >= target)
+        return float(next(hits, math.inf))
+
+
+Runs = Mapping[str, Mapping[int, Run]]
+"""Method -> seed -> run, of one row."""
+
+
+def measured(wanted: Metric, method: str, runs: Runs) -> dict[int, float]:
+    """A metric of a method for each seed; seeds without a value are left out."""
+    found = {seed: _value(wanted, method, seed, runs) for seed in runs.get(method, {})}
+    return {seed: value for seed, value in found.items() if not math.isnan(value)}
+
+
+def _value(wanted: Metric, method: str, seed: int, runs: Runs) -> float:
+    run = runs[method][seed]
+    trained = [e["test_accuracy"] for e in run.history if "test_accuracy" in e][1:]
+    if wanted.name in ("gain", "speedup"):
+        other = wanted.arguments[-1]
+        inner = "test_accuracy" if wanted.name == "gain" else "rounds_to"
+        simpler = Metric(inner, wanted.arguments[:-1], wanted.at)
+        theirs = measured(simpler, other, runs).get(seed, math.nan)
+        ours = _value(simpler, method, seed, runs)
+        return ours - theirs if wanted.name == "gain" else theirs / ours
+    if wanted.name == "rounds_to":
+        return run.first("test_accuracy", wanted.target)
+    if wanted.name == "best_test_accuracy":
+        return 100 * max(trained, default=math.nan)
+    if wanted.name == "mean_accuracy":
+        return 100 * fmean(trained) if trained else math.nan
+    key = {"uploads": "clients_uploaded", "top5_accuracy": "test_top5_accuracy"}
+    scale = 100 if wanted.name.endswith("accuracy") else 1
+    return scale * run.at(key.get(wanted.name, wanted.name), wanted.at)

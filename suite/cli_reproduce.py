@@ -1,0 +1,130 @@
+"""`suite reproduce`: papers' tables run again, published beside measured."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.table import Table
+
+from suite.console import RUNS, DataRoot, Json, Storage, Tracking, emit, finite, say
+from trials.errors import UserError
+
+
+def reproduce(
+    path: Annotated[
+        str | None, typer.Argument(help="PAPER, PAPER/TABLE or PAPER/TABLE/ROW, as in --list.")
+    ] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="All tables, with what they would cost here.")
+    ] = False,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Runs of each method; default 5.")
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="At most so many rounds; what needs more is not run.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="2 seeds, a fifth of the rounds, one searched value.")
+    ] = False,
+    max_minutes: Annotated[
+        float | None, typer.Option(min=0, help="Leave out rows that would take longer here.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder for NAME.md and NAME.json.")] = None,
+    cpus_per_trial: Annotated[float, typer.Option(min=0.1)] = 1.0,
+    gpus_per_trial: Annotated[float, typer.Option(min=0.0)] = 0.0,
+    max_concurrent: Annotated[int | None, typer.Option(min=1)] = None,
+    storage: Storage = RUNS,
+    data_root: DataRoot = None,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Run a paper's experiments again under its settings; each number gets a verdict.
+
+    What is done is not done again: the same command continues, and more --seeds extends.
+    """
+    from suite import papers
+    from suite.reproduce import QUICK_SEEDS, SEEDS, Effort
+    from suite.reproduce import reproduce as run
+
+    if list_ or path is None:
+        _list(storage, data_root, seeds or SEEDS, as_json)
+        return
+    papers.selected(path)
+    from suite.driver import Resources
+    from suite.recording import Store
+
+    effort = Effort(seeds or (QUICK_SEEDS if quick else SEEDS), rounds, quick, max_minutes)
+    options: list[str] = [f"--seeds {seeds}"] if seeds else []
+    options += [f"--rounds {rounds}"] if rounds else []
+    options += ["--quick"] if quick else []
+    options += [f"--max-minutes {max_minutes:g}"] if max_minutes is not None else []
+    command = " ".join(["suite reproduce", shlex.quote(path), *options])
+    store = Store(tracking_uri, storage)
+    resources = Resources(cpus_per_trial, gpus_per_trial, max_concurrent)
+    report = run(path, effort, store, storage, data_root, resources, command)
+    if report.interrupted:
+        say("Interrupted; what is done is kept. The same command continues.")
+        raise typer.Exit(130)
+    document = report.document()
+    if output is not None:
+        _write(output, path, document)
+    if as_json:
+        emit(document)
+    else:
+        from reports.claims_page import page
+
+        Console().print(Markdown(page(document)))
+    raise typer.Exit(1 if report.failed else 0)
+
+
+def _write(output: Path, path: str, document: dict[str, Any]) -> None:
+    """The page and the document, side by side."""
+    from reports.claims_page import page
+
+    name = path.replace("/", "-")
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        (output / f"{name}.md").write_text(page(document), encoding="utf-8")
+        text = json.dumps(finite(document), indent=1, ensure_ascii=False)
+        (output / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--output {output} cannot be written: {error.strerror}") from None
+    say(f"wrote {output / name}.md and .json")
+
+
+def _list(storage: Path, data_root: str | None, seeds: int, as_json: bool) -> None:
+    from suite.reproduce import listing
+
+    found = list(listing(storage, data_root, seeds))
+    if as_json:
+        emit(found)
+        return
+    shown = Table()
+    for column in ("table", "what", "rows here", "runs", "cost", "not run"):
+        shown.add_column(column, overflow="fold", no_wrap=column in ("table", "cost"))
+    for item in found:
+        rows = f"{item['rows_that_run_here']} of {item['rows']}"
+        cost = _time(item["minutes"]) if item["runs"] else ""
+        what = f"{item['source']}: {item['about']}"
+        shown.add_row(
+            item["table"], what, rows, str(item["runs"] or ""), cost, "; ".join(item["not_run"])
+        )
+    Console().print(shown)
+    Console().print(
+        f"{seeds} seeds. Costs are orders of magnitude, from a short measurement of each model; run "
+        "one with `suite reproduce TABLE`.",
+        highlight=False,
+    )
+
+
+def _time(minutes: float) -> str:
+    """In the unit a person would use."""
+    if minutes < 1:
+        return f"{60 * minutes:.0f} s"
+    if minutes < 120:
+        return f"{minutes:.0f} min"
+    return f"{minutes / 60:.0f} h" if minutes < 2880 else f"{minutes / 1440:,.0f} days"

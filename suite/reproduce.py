@@ -1,0 +1,378 @@
+"""`suite reproduce`: a paper's experiments run again, and what came out beside what was printed."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from reports.claim_metrics import Metric, Run, measured, metric
+from reports.claims import RULES, VERDICTS, Entry, Said, Statement, entries, statements
+from suite import calibration
+from suite.batch import Batch, Job
+from suite.papers import (
+    Configured,
+    Experiment,
+    Paper,
+    experiment,
+    read_paper,
+    reason_not_run,
+    selected,
+)
+from suite.recording import Record, Store, versions
+from trials import datasets
+from trials.errors import UserError
+
+EXPERIMENT = "reproduce"
+"""The MLflow experiment of all reproductions."""
+SEEDS, QUICK_SEEDS, QUICK_SHARE, QUICK_ROUNDS = 5, 2, 5, 10
+"""Seeds by default; `--quick`: seeds, what rounds are divided by, and their least number."""
+KEYS = (
+    "test_accuracy",
+    "test_loss",
+    "test_mse",
+    "test_top5_accuracy",
+    "train_loss",
+    "clients_uploaded",
+)
+"""The recorded metrics that claims are about."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much of the paper's protocol is run."""
+
+    seeds: int = SEEDS
+    rounds: int | None = None
+    quick: bool = False
+    max_minutes: float | None = None
+
+    def cut(self, rounds: int) -> int:
+        """The rounds that are run of those the paper ran."""
+        if self.quick:
+            rounds = min(rounds, max(QUICK_ROUNDS, rounds // QUICK_SHARE))
+        return rounds if self.rounds is None else min(rounds, self.rounds)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A row that is to be run: its jobs, (method, variant, seed) -> job."""
+
+    experiment: Experiment
+    jobs: Mapping[tuple[str, int, int], Job]
+    rounds: int
+    planned: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row with its verdicts, `settings` as (method, name, value, why) where `why` is None for what
+    the paper states.
+    """
+
+    table: str
+    row: str
+    source: str
+    about: str
+    dataset: str | None
+    model: str | None
+    heterogeneity: str | None
+    seeds: int
+    reduced: list[str]
+    settings: list[dict[str, Any]]
+    readings: list[str]
+    numbers: list[Entry]
+    claims: list[Said]
+    runs: int
+    seconds: float
+    note: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `suite reproduce` found; `document` is its JSON."""
+
+    paper: str
+    cites: str
+    command: str
+    rows: list[Row]
+    failed: int
+    interrupted: bool
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """How many numbers and statements got each verdict."""
+        given = Counter(e.verdict for row in self.rows for e in row.numbers)
+        given.update(c.verdict for row in self.rows for c in row.claims)
+        return {verdict: given[verdict] for verdict in VERDICTS}
+
+    def document(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "paper": self.paper,
+            "cites": self.cites,
+            "command": self.command,
+            "protocol": "the paper's: its test set, its fixed hyperparameters; one run a seed",
+            "verdicts": self.verdicts,
+            "rules": list(RULES),
+            "versions": versions(),
+            "rows": [asdict(row) for row in self.rows],
+            "runs_failed": self.failed,
+        }
+
+
+def reproduce(
+    path: str,
+    effort: Effort,
+    store: Store,
+    storage: Path,
+    data_root: str | None,
+    resources: Any,
+    command: str,
+) -> Report:
+    """Run what is not done of `PAPER[/TABLE[/ROW]]` and judge all of it.
+
+    Raises `UserError` on an unknown path, before anything starts.
+    """
+    places = selected(path)
+    name = places[0][0]
+    paper = read_paper(name)
+    costs = calibration.Costs(storage) if effort.max_minutes is not None else None
+    plans: dict[tuple[str, str], Planned] = {}
+    why_not: dict[tuple[str, str], str] = {}
+    for _, table, row in places:
+        made = experiment(paper, name, table, row)
+        reason = reason_not_run(paper, table, row) or _missing(made, data_root)
+        if made is None or reason:
+            why_not[table, row] = reason or "nothing to run"
+            continue
+        plan = _planned(paper, made, effort)
+        if costs is not None and effort.max_minutes is not None:
+            minutes = costs.minutes(paper, made, effort.seeds, plan.rounds)
+            if minutes > effort.max_minutes:
+                why_not[table, row] = (
+                    f"about {minutes:.0f} min on this machine, more than --max-minutes "
+                    f"{effort.max_minutes:g}"
+                )
+                continue
+        plans[table, row] = plan
+    batch = Batch(store, EXPERIMENT, EXPERIMENT, storage / EXPERIMENT / "tune")
+    jobs = [job for plan in plans.values() for job in plan.jobs.values()]
+    failed, interrupted = batch.run(jobs, data_root, resources)
+    done = batch.done()
+    rows = [
+        _row(paper, table, row, plans.get((table, row)), why_not.get((table, row)), done, store)
+        for _, table, row in places
+    ]
+    return Report(paper.paper, paper.cites, command, rows, failed, interrupted)
+
+
+def listing(storage: Path, data_root: str | None, seeds: int = SEEDS) -> Iterable[dict[str, Any]]:
+    """Every table: what it is, whether it can run here, and what it would cost on this machine."""
+    costs = calibration.Costs(storage)
+    for name in sorted({place[0] for place in selected(None)}):
+        paper = read_paper(name)
+        for table, content in paper.tables.items():
+            here, elsewhere, runs, reasons = 0.0, 0.0, 0, []
+            for row in content.rows:
+                made = experiment(paper, name, table, row)
+                reason = reason_not_run(paper, table, row) or _missing(made, data_root)
+                reasons += [reason] if reason else []
+                if made is None:
+                    continue
+                plan = _planned(paper, made, Effort(seeds))
+                minutes = costs.minutes(paper, made, seeds, plan.rounds)
+                if reason:
+                    elsewhere += minutes
+                else:
+                    here += minutes
+                    runs += len(plan.jobs)
+            yield {
+                "table": f"{name}/{table}",
+                "source": content.source,
+                "about": content.about,
+                "rows": len(content.rows),
+                "rows_that_run_here": len(content.rows) - len(reasons),
+                "numbers": sum(len(c) for r in content.rows.values() for c in r.numbers.values()),
+                "claims": len(content.claims),
+                "runs": runs,
+                "minutes": round(here, 1),
+                "minutes_of_rows_without_data": round(elsewhere, 1),
+                "not_run": sorted(set(reasons)),
+            }
+
+
+def _missing(made: Experiment | None, data_root: str | None) -> str | None:
+    """Why the data of a row are not at hand; None where they are."""
+    if made is None:
+        return None
+    dataset = next(iter(made.methods.values())).dataset
+    unsound = [r.name for r in datasets.prepare(dataset, data_root) if not r.sound]
+    if unsound:
+        return f"no data: {dataset}"
+    return None
+
+
+def _planned(paper: Paper, made: Experiment, effort: Effort) -> Planned:
+    """The jobs of a row. Evaluations after each round where a metric needs them, else at the end."""
+    table = paper.tables[made.table]
+    row = table.rows[made.row]
+    names = [*row.numbers, *(c.metric for c in table.claims if c.metric)]
+    every_round = any(_every_round(name) for name in names)
+    planned = max(configured.rounds for configured in made.methods.values())
+    rounds = effort.cut(planned)
+    jobs = {}
+    for method, configured in made.methods.items():
+        for number, variant in enumerate(_variants(configured, effort)):
+            for seed in range(effort.seeds):
+                spec = configured.spec(variant, seed, rounds, 1 if every_round else rounds)
+                shown = " ".join(f"{k}={v:g}" for k, v in variant.items())
+                jobs[method, number, seed] = Job(
+                    spec,
+                    " · ".join(filter(None, [made.path, method, shown, f"seed {seed}"])),
+                    {"claim": made.path, "method": method},
+                )
+    return Planned(made, jobs, rounds, planned)
+
+
+def _variants(configured: Configured, effort: Effort) -> list[dict[str, Any]]:
+    """The searched values; the middle one alone with `--quick`."""
+    variants = configured.variants
+    return [variants[len(variants) // 2]] if effort.quick else variants
+
+
+def _every_round(name: str) -> bool:
+    try:
+        return metric(name).every_round
+    except UserError:
+        return False
+
+
+def _row(
+    paper: Paper,
+    table: str,
+    row: str,
+    plan: Planned | None,
+    why_not: str | None,
+    done: Mapping[str, Record],
+    store: Store,
+) -> Row:
+    content, at = paper.tables[table], paper.tables[table].rows[row]
+    said = [
+        Statement(c.says, c.metric, c.of, c.relation, c.to, c.times, c.by) for c in content.claims
+    ]
+    if plan is None:
+        numbers = entries(at.numbers, {}, 0, why_not)
+        claims = statements(said, at.numbers, {}, 0, why_not)
+        facts = (content.source, content.about, at.dataset, at.model, at.heterogeneity)
+        return Row(table, row, *facts, 0, [], [], [], numbers, claims, 0, 0.0, why_not or "")
+    runs, best, seconds, note = _runs(plan, at.numbers, done, store)
+    numbers = entries(at.numbers, runs, plan.planned, None)
+    claims = statements(said, at.numbers, runs, plan.planned, None)
+    seeds = len({seed for _, _, seed in plan.jobs})
+    methods = plan.experiment.methods
+    first = next(iter(methods.values()))
+    readings = [text for configured in methods.values() for text in configured.readings]
+    return Row(
+        table,
+        row,
+        content.source,
+        content.about,
+        first.dataset,
+        first.model,
+        first.heterogeneity,
+        seeds,
+        _reduced(plan),
+        _settings(methods, best),
+        list(dict.fromkeys(readings)),
+        numbers,
+        claims,
+        len({job.id for job in plan.jobs.values()}),
+        round(seconds, 1),
+        note,
+    )
+
+
+def _reduced(plan: Planned) -> list[str]:
+    """What was not run of the paper's protocol, in words."""
+    found = []
+    if plan.rounds < plan.planned:
+        found.append(f"{plan.rounds} rounds instead of {plan.planned}")
+    for method, configured in plan.experiment.methods.items():
+        ran = {number for m, number, _ in plan.jobs if m == method}
+        if len(ran) < len(configured.variants):
+            found.append(f"{method}: {len(ran)} of {len(configured.variants)} searched values")
+    return found
+
+
+def _runs(
+    plan: Planned, numbers: Mapping[str, Any], done: Mapping[str, Record], store: Store
+) -> tuple[dict[str, dict[int, Run]], dict[str, dict[str, Any]], float, str]:
+    """The runs of each method's best variant, those variants' values, seconds in all, and a note."""
+    by_variant: dict[str, dict[int, dict[int, Run]]] = {}
+    seconds, missing = {}, 0
+    for (method, number, seed), job in plan.jobs.items():
+        record = done.get(job.id)
+        if record is None:
+            missing += 1
+            continue
+        by_variant.setdefault(method, {}).setdefault(number, {})[seed] = _run(store, record, job)
+        seconds[job.id] = record.metrics.get("round_seconds", 0.0) * job.spec.settings.rounds
+    runs, best = {}, {}
+    for method, variants in by_variant.items():
+        number = _best(variants, _first_measured(numbers), method)
+        runs[method] = variants[number]
+        best[method] = plan.experiment.methods[method].variants[number] if len(variants) > 1 else {}
+    return runs, best, sum(seconds.values()), f"{missing} runs are missing" if missing else ""
+
+
+def _first_measured(numbers: Iterable[str]) -> Metric:
+    """The first metric of a row that the suite measures; the mean accuracy where there is none."""
+    for name in numbers:
+        with suppress(UserError):
+            return metric(name)
+    return metric("mean_accuracy")
+
+
+def _best(variants: Mapping[int, Mapping[int, Run]], wanted: Metric, method: str) -> int:
+    """The searched variant with the best mean of the row's first metric; the first of equals."""
+    sign = 1 if wanted.kind.better == "more" else -1
+
+    def quality(number: int) -> float:
+        values = measured(wanted, method, {method: variants[number]})
+        rounds = max(run.rounds for run in variants[number].values())
+        counted = [v if v != float("inf") else rounds + 1 for v in values.values()]
+        return sign * sum(counted) / len(counted) if counted else float("-inf")
+
+    return max(variants, key=quality)
+
+
+def _run(store: Store, record: Record, job: Job) -> Run:
+    """A recorded run as claims see it."""
+    by_round: dict[int, dict[str, float]] = {}
+    for key in KEYS:
+        if key in record.metrics:
+            for at, value in store.history(record.run_id, key):
+                by_round.setdefault(at, {"round": at})[key] = value
+    history = [by_round[at] for at in sorted(by_round)]
+    return Run(history, job.spec.settings.rounds, record.tags["status"] == "diverged")
+
+
+def _settings(
+    methods: Mapping[str, Configured], best: Mapping[str, Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """All decisions; those that every method shares are said once, with `method` None."""
+    found = []
+    keys = dict.fromkeys(key for c in methods.values() for key in c.decisions)
+    for key in keys:
+        given = {m: c.decisions[key] for m, c in methods.items() if key in c.decisions}
+        same = len(given) == len(methods) and len({str(d) for d in given.values()}) == 1
+        for method, decision in list(given.items())[: 1 if same else None]:
+            entry = {"method": None if same else method, "name": key}
+            found.append({**entry, "value": decision.value, "chosen_because": decision.why})
+    for method, values in best.items():
+        for key, value in values.items():
+            why = f"the best of {', '.join(f'{v:g}' for v in methods[method].search[key])}"
+            found.append({"method": method, "name": key, "value": value, "chosen_because": why})
+    return found
