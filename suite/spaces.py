@@ -27,6 +27,7 @@ COMPARED = {
     "val_fraction",
     "dtype",
     "execution",
+    "chunk",
     "eval_every",
     "data_seed",
     "partition_seed",

@@ -98,7 +98,7 @@ class Cell:
     @cached_property
     def id(self) -> str:
         """A hash of all that decides what is asked: not of budgets, seeds and how it is executed."""
-        apart = {"data_seed", "partition_seed", "execution"}
+        apart = {"data_seed", "partition_seed", "execution", "chunk"}
         fixed = self.settings.model_dump(exclude=apart, exclude_defaults=True)
         content = [
             self.algorithm,

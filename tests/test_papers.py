@@ -76,7 +76,8 @@ def test_every_row_can_be_planned_or_says_why_not(place):
 
 
 def test_nothing_that_decides_a_number_is_left_to_a_default():
-    technical = {"val_fraction", "dtype", "execution", "eval_every", "data_seed", "partition_seed"}
+    technical = {"val_fraction", "dtype", "execution", "chunk", "eval_every"}
+    technical |= {"data_seed", "partition_seed"}
     work = {"local_epochs", "local_steps"}
     assert set(papers.DECIDED) | work | technical >= set(Settings.model_fields)
 
