@@ -126,6 +126,14 @@ def test_the_heat_map_shows_each_cell() -> None:
     assert [text.get_text() for text in below.get_yticklabels()] == ["a", "b", "c"]
 
 
+def test_sizes_that_differ_much_are_shown_on_a_logarithmic_axis() -> None:
+    from reports.partition import figure
+
+    for largest, scale in ((200, "linear"), (201, "log")):
+        axes = figure(np.array([[10, 0], [5, 5], [0, largest]]), ["a", "b"]).axes
+        assert (axes[0].get_yscale(), axes[0].get_title()) == (scale, "")
+
+
 BAD = {
     "dataset": (["digit", "iid"], "Did you mean 'digits'?"),
     "level": (["digits", "dirichlt(1)"], "Did you mean 'dirichlet'?"),

@@ -42,6 +42,21 @@ def test_fedavg_learns(name, lr, given, least):
     assert trained(name, lr, **given) > least
 
 
+def test_fedavg_meets_folbs_target_on_power_law_mnist_as_soon_as_there():
+    """FOLB Table I (published): 80 % after 25 rounds, 10 of 1,000 devices a round, 1..20 local steps,
+    plain averages; learning rate and batch from FedProx's code.
+    """
+    if any(report.found is None for report in datasets.prepare("mnist_powerlaw", None)):
+        pytest.skip("set SUITE_DATA to a folder that holds the files of mnist")
+    settings = Settings(
+        rounds=25, participation=0.01, batch_size=10, eval_every=5, aggregation="plain"
+    )
+    names = ("mnist_powerlaw", "logreg", "natural+system(steps=1..20)")
+    done, data = run(canonical("fedavg", {"lr": 0.03}, *names, settings, 0))
+    assert data.clients == 1000
+    assert max(entry["test_accuracy"] for entry in done.history) > 0.80
+
+
 def test_fedavg_learns_a_copy_of_cifar10(tmp_path):
     """Genuine images that are not the official files: one's own data. Centralised logistic regression
     on pixels reaches about 40 %.
@@ -65,7 +80,7 @@ def test_fedavg_learns_a_copy_of_cifar10(tmp_path):
 
 
 def test_fedavg_learns_the_next_character_by_speaking_role():
-    """Tiny Shakespeare, the LSTM of FedProx's code, 7 of 668 roles in each of 10 rounds: a tenth of a
+    """Tiny Shakespeare, the LSTM of FedProx's code, 7 of 668 roles in each of 20 rounds: a fifth of a
     pass over the data, with momentum to make up for it.
 
     The most frequent character, the blank, is 16 %. McMahan et al. 2017 and LEAF train to about 54 %
@@ -78,7 +93,7 @@ def test_fedavg_learns_the_next_character_by_speaking_role():
     name = (
         f"speeches(20,10):{play}"  # a fourth of the work of 80 characters, four times the samples
     )
-    common = {"rounds": 10, "participation": 0.01, "eval_every": 10, "val_fraction": 0.0}
+    common = {"rounds": 20, "participation": 0.01, "eval_every": 20, "val_fraction": 0.0}
     local = {"batch_size": 10, "momentum": 0.9, "clip_norm": 5.0}
     settings = Settings(**common, **local)
     done, data = run(canonical("fedavg", {"lr": 0.5}, name, "char_lstm", "natural", settings, 0))
