@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from suite.files import parse_mapping, read_text
 from suite.objectives import Bound, Confirm, Cost, Joint
@@ -57,6 +57,16 @@ class Study(BaseModel):
     vary_partition: bool = False
     settings: Settings = Settings()
     search: dict[str, RangeSpec] = {}
+
+    @field_validator("scheduler", mode="before")
+    @classmethod
+    def _constant(cls, value: Any) -> Any:
+        if value == "pbt":
+            raise ValueError(
+                "population-based training ends with a schedule, but final runs, tuned files and "
+                "replays hold constant configurations; choose asha, hyperband, median or none"
+            )
+        return value
 
     @property
     def traded(self) -> Cost | None:
