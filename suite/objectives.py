@@ -4,10 +4,10 @@ traded against it, further seeds, and several cells at once.
 Everything here is computed from what an `End` holds: validation scores and counters, no test metric.
 """
 
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from scipy.stats import rankdata
 
 Cost = Literal[
@@ -52,6 +52,62 @@ class Joint(BaseModel):
 
     over: Annotated[list[Literal["datasets", "models", "heterogeneity"]], Field(min_length=1)]
     by: Literal["rank", "score"] = "rank"
+
+
+class SearchSettings(BaseModel):
+    """How a study searches its cells and judges their configurations; docs/search.md has the details.
+
+    `target` is a score: of tests for "rounds to target", of validation for `rounds_to_target`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sampler: Literal["tpe", "gp", "cmaes", "random", "grid", "nsga2"] = "tpe"
+    scheduler: Literal["none", "asha", "hyperband", "median"] = "none"
+    grid_points: Annotated[int, Field(ge=1)] = 5
+    pareto: Cost | None = None
+    constraints: dict[Cost, Bound] = {}
+    confirm: Confirm | None = None
+    joint: Joint | None = None
+    warm_start: str | None = None
+    target: float | None = None
+
+    @field_validator("scheduler", mode="before")
+    @classmethod
+    def _constant(cls, value: Any) -> Any:
+        if value == "pbt":
+            raise ValueError(
+                "population-based training ends with a schedule, but final runs, tuned files and "
+                "replays hold constant configurations; choose asha, hyperband, median or none"
+            )
+        return value
+
+    @property
+    def traded(self) -> Cost | None:
+        """The cost that is an objective beside the score; NSGA-II always has one."""
+        return "uploaded_bytes" if self.pareto is None and self.sampler == "nsga2" else self.pareto
+
+    @property
+    def costs(self) -> set[str]:
+        """What is bounded or traded against the score."""
+        return {*self.constraints, *filter(None, [self.traded])}
+
+    def contradictions(self) -> Iterator[tuple[str, Any, str]]:
+        """Settings that do not go together: key, value, rule."""
+        if self.traded and self.sampler == "cmaes":
+            yield "sampler", "cmaes", f"has one objective, and `pareto: {self.traded}` is a second"
+        if self.traded and self.scheduler != "none":
+            rule = "with two objectives no trial can be stopped early: none"
+            yield "scheduler", self.scheduler, rule
+        if self.traded and self.confirm:
+            yield "confirm", None, "chooses one configuration, but two objectives have a front"
+        if "rounds_to_target" in self.costs and self.target is None:
+            yield "target", None, "is needed by rounds_to_target: a validation score"
+        if self.joint and (self.traded or self.sampler in ("cmaes", "nsga2")):
+            yield "joint", None, "is searched by tpe, gp, random or grid, for one objective"
+        if self.joint and self.scheduler != "none":
+            rule = "a joint configuration needs its scores in all of its cells: none"
+            yield "scheduler", self.scheduler, rule
 
 
 def jointly(scores: Sequence[Sequence[float | None]], by: str) -> list[float]:

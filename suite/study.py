@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from suite.files import parse_mapping, read_text
-from suite.objectives import Bound, Confirm, Cost, Joint
+from suite.objectives import SearchSettings
 from suite.spaces import Published, RangeSpec, Space, published
 from trials import algorithms, datasets, heterogeneity, models
 from trials.datasets import Dataset, Task
@@ -27,7 +27,7 @@ T = TypeVar("T")
 Names = Annotated[list[str], Field(min_length=1)]
 
 
-class Study(BaseModel):
+class Study(SearchSettings):
     """What a study file says. Budgets (`trials`, `seeds`) are per cell.
 
     `search` overrides ranges: `lr` for every algorithm, `batch_size` moves a shared setting into the
@@ -44,29 +44,10 @@ class Study(BaseModel):
     heterogeneity: Names
     trials: Annotated[int, Field(ge=1)] = 20
     seeds: Annotated[int, Field(ge=1)] = 5
-    sampler: Literal["tpe", "gp", "cmaes", "random", "grid", "nsga2"] = "tpe"
-    scheduler: Literal["none", "asha", "hyperband", "median"] = "none"
-    grid_points: Annotated[int, Field(ge=1)] = 5
-    pareto: Cost | None = None
-    constraints: dict[Cost, Bound] = {}
-    confirm: Confirm | None = None
-    joint: Joint | None = None
-    warm_start: str | None = None
-    target: float | None = None
     seed: Annotated[int, Field(ge=0)] = 0
     vary_partition: bool = False
     settings: Settings = Settings()
     search: dict[str, RangeSpec] = {}
-
-    @property
-    def traded(self) -> Cost | None:
-        """The cost that is an objective beside the score; NSGA-II always has one."""
-        return "uploaded_bytes" if self.pareto is None and self.sampler == "nsga2" else self.pareto
-
-    @property
-    def costs(self) -> set[str]:
-        """What is bounded or traded against the score."""
-        return {*self.constraints, *filter(None, [self.traded])}
 
 
 @dataclass(frozen=True)
@@ -310,7 +291,8 @@ def make_cells(study: Study, source: str) -> list[Cell]:
         faults.add(
             "settings.val_fraction", 0, "a search needs validation data, so it must be above 0"
         )
-    check_search(faults, study)
+    for fault in study.contradictions():
+        faults.add(*fault)
     bounds: dict[str, float] = {name: bound.max for name, bound in study.constraints.items()}
     cells = []
     for dataset, model, level, algorithm in itertools.product(
@@ -347,29 +329,6 @@ def make_cells(study: Study, source: str) -> list[Cell]:
         )
     faults.check()
     return list({cell.id: cell for cell in cells}.values())
-
-
-def check_search(faults: Faults, study: Study) -> None:
-    """Note settings of the search that do not go together."""
-    sampler, two = study.sampler, study.traded is not None
-    if two and sampler == "cmaes":
-        faults.add("sampler", sampler, f"has one objective, and `pareto: {study.pareto}` a second")
-    if two and study.scheduler != "none":
-        faults.add(
-            "scheduler", study.scheduler, "with two objectives no trial can be stopped early: none"
-        )
-    if two and study.confirm:
-        faults.add("confirm", None, "chooses one configuration, but two objectives have a front")
-    if "rounds_to_target" in study.costs and study.target is None:
-        faults.add("target", None, "rounds_to_target needs it, a validation score")
-    if study.joint:
-        if sampler in ("cmaes", "nsga2") or two:
-            faults.add("joint", None, "is searched by tpe, gp, random or grid, for one objective")
-        if study.scheduler != "none":
-            faults.add(
-                *("scheduler", study.scheduler),
-                "a joint configuration needs its score in all of its cells: none",
-            )
 
 
 def load_data(cells: list[Cell], root: str | None, source: str) -> dict[str, Dataset]:

@@ -292,6 +292,11 @@ FULL = {
     "target": 0.9,
     "settings": {"rounds": 9, "batch_size": 10},
     "search": {"lr": {"low": 0.1, "high": 1.0}},
+    "sampler": "random",
+    "scheduler": "none",
+    "constraints": {"uploaded_bytes": {"max": 1.0e6}},
+    "confirm": {"best": 2, "seeds": 1},
+    "joint": {"over": ["heterogeneity"], "by": "rank"},
 }
 PLACES = [(k,) for k in FULL] + [
     ("algorithms", 0),
@@ -299,6 +304,11 @@ PLACES = [(k,) for k in FULL] + [
     ("heterogeneity", 0),
     ("settings", "rounds"),
     ("settings", "batch_size"),
+    ("constraints", "uploaded_bytes"),
+    ("constraints", "uploaded_bytes", "max"),
+    ("confirm", "best"),
+    ("joint", "over"),
+    ("joint", "over", 0),
     ("search", "lr"),
     ("search", "lr", "low"),
     ("search", "lr", "default"),
@@ -351,6 +361,8 @@ SAME = {
     "scheduler": {"scheduler": "asha"},
     "target": {"target": 0.5},
     "description": {"description": "other words"},
+    "confirmation": {"confirm": {}},
+    "second objective": {"pareto": "uploaded_bytes"},
     "vary_partition": {"vary_partition": True},
     "partition_seed": {"settings": {"partition_seed": 99}},
     "data_seed": {"settings": {"data_seed": 99}},
@@ -372,6 +384,9 @@ OTHER = {
     "range": {"search": {"lr": {"high": 2.0}}},
     "anchor": {"search": {"lr": {"default": 0.2}}},
     "scale": {"search": {"lr": {"log": False}}},
+    "constraint": {"constraints": {"uploaded_bytes": {"max": 1e6}}},
+    "another constraint": {"constraints": {"uploaded_bytes": {"max": 2e6}}},
+    "joint": {"joint": {"over": ["heterogeneity"]}},
     "moved setting": {"search": {"momentum": {"low": 0.0, "high": 0.9}}},
 }
 
@@ -576,3 +591,49 @@ def test_a_third_party_algorithm_is_named_by_its_file(tmp_path):
     assert cell.known == ()
     assert cell.space.ranges["theta"].low == 0.25
     assert cell.spec({"lr": 0.1, "theta": 0.3}, 0, 0).configured().theta == 0.3
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"sampler": "cmaes", "pareto": "uploaded_bytes"}, ["sampler = 'cmaes'", "one objective"]),
+        ({"sampler": "nsga2", "scheduler": "asha"}, ["scheduler = 'asha'", "two objectives"]),
+        ({"sampler": "nsga2", "confirm": {}}, ["confirm", "a front"]),
+        ({"pareto": "rounds_to_target"}, ["target", "rounds_to_target"]),
+        ({"joint": {"over": ["models"]}, "sampler": "cmaes"}, ["joint", "tpe, gp, random or grid"]),
+        ({"joint": {"over": ["models"]}, "scheduler": "median"}, ["scheduler = 'median'", "none"]),
+        ({"constraints": {"uploaded_byte": {"max": 1}}}, ["uploaded_byte"]),
+        ({"constraints": {"uploaded_bytes": {"max": 0}}}, ["uploaded_bytes.max = 0"]),
+        ({"confirm": {"best": 1}}, ["confirm.best = 1"]),
+        ({"scheduler": "pbt"}, ["scheduler = 'pbt'", "ends with a schedule"]),
+    ],
+)
+def test_settings_of_the_search_that_cannot_be_are_refused(faults, changed, words):
+    message = faults({**BASE, **changed})
+    assert all(word in message for word in words), message
+    assert "Traceback" not in message
+
+
+NU = {"low": 0.1, "high": 1.0}
+
+
+def test_nu_is_searched_only_under_a_bound_on_uploads(faults):
+    given_ = {"algorithms": ["safl_extended"]}
+    free = cells_of(**given_)[0].space.ranges["nu"]
+    assert (free.low, free.high) == (0.25, 0.25)
+    for bound in (
+        {"constraints": {"uploaded_bytes": {"max": 1e6}}},
+        {"pareto": "uploaded_bytes"},
+        {"sampler": "nsga2"},
+    ):
+        nu = cells_of(**given_, **bound)[0].space.ranges["nu"]
+        assert (nu.low, nu.high) == (0.01, 10.0)
+        nu = cells_of(**given_, **bound, search={"safl_extended.nu": NU})[0].space.ranges["nu"]
+        assert (nu.low, nu.high) == (0.1, 1.0)
+    for spec in (NU, {"choices": [0.1, 1.0]}):
+        message = faults({**BASE, **given_, "search": {"safl_extended.nu": spec}})
+        assert "safl_extended.nu: is searched only under a constraint on uploaded_bytes" in message
+    bytes_down = {"constraints": {"downloaded_bytes": {"max": 1e6}}}
+    assert "only under" in faults({**BASE, **given_, **bytes_down, "search": {"nu": NU}})
+    fixed = {"safl_extended.nu": {"default": 0.5}}
+    assert cells_of(**given_, search=fixed)[0].space.ranges["nu"].low == 0.5
