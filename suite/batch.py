@@ -1,11 +1,10 @@
 """A fixed list of runs: through the same driver and recorder as a sweep's, each done once.
 
-What is done is known from the store alone: a finished run of the same kind, trial id (a hash of its
-spec) and version of the suite is not run again.
+What is done is known from the store alone: a finished run of the same kind and trial id (a hash of its
+spec) is not run again.
 """
 
 import hashlib
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any
 
 from suite.console import say
 from suite.outcome import Outcome
-from suite.recording import Record, Recorder, Store, run_tags, spec_params
+from suite.recording import Record, Recorder, Store, dumps, run_tags, spec_params
 from suite.search import Ask, End, SweepSearch
 from trials import algorithms, datasets
 from trials.trial import TrialSpec, load_dataset
@@ -33,9 +32,9 @@ class Job:
 
     @property
     def id(self) -> str:
-        """A hash of the spec."""
-        text = json.dumps(self.spec.model_dump(mode="json"), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        """A hash of the spec, less settings that have their default: a later version may have more."""
+        content = self.spec.model_dump(mode="json", exclude_defaults=True)
+        return hashlib.sha256(dumps(content).encode()).hexdigest()[:12]
 
 
 class Queue(SweepSearch):

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from suite import cli_bench, cli_data, cli_reproduce, cli_tuned
+from suite import cli_bench, cli_data, cli_reproduce, cli_transfer, cli_tuned
 from suite.console import RUNS, DataRoot, Json, Storage, Tracking, emit, say
 from trials.errors import UserError
 
@@ -30,6 +30,7 @@ app.add_typer(cli_tuned.app, name="tuned")
 app.add_typer(cli_data.app, name="data")
 app.add_typer(cli_bench.app, name="bench")
 app.command(epilog="Example: suite reproduce folb/table1 --output results")(cli_reproduce.reproduce)
+app.command(epilog="Example: suite transfer --algorithm fedprox --seeds 5")(cli_transfer.transfer)
 
 
 class Format(StrEnum):
@@ -205,15 +206,15 @@ def run(
     """Run one configuration and show its curve."""
     from suite import runs
     from suite import tuned as tuned_files
-    from suite.recording import Store, open_existing
-    from suite.results import list_tuned, select_tuned
+    from suite.recording import Store
+    from suite.results import select_tuned
 
     path = config_file or config
     base: dict[str, Any] = {"params": {}, "settings": {}}
     if path is not None:
         base = tuned_files.read(path).model_dump()
     elif tuned:
-        found = list_tuned(open_existing(tracking_uri, storage), storage)
+        found = cli_tuned.known(storage, tracking_uri)
         cell = (algorithm, dataset, model, heterogeneity)
         matching = select_tuned(found, *cell)
         if not matching:

@@ -1,4 +1,4 @@
-"""`suite tuned`: list, show, export and import tuned configurations."""
+"""`suite tuned`: list, show, recommend, export and import tuned configurations."""
 
 import sys
 from pathlib import Path
@@ -8,10 +8,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from suite.console import RUNS, Json, Storage, Tracking, emit
+from suite.console import RUNS, Json, Storage, Tracking, emit, say
 from trials.errors import UserError
 
-app = typer.Typer(no_args_is_help=True, help="Tuned configurations: list, show, export, import.")
+app = typer.Typer(
+    no_args_is_help=True, help="Tuned configurations: list, show, recommend, export, import."
+)
 
 
 Name = Annotated[str | None, typer.Option(help="Only this one.")]
@@ -99,32 +101,59 @@ def tuned_import(
     storage: Storage = RUNS,
     as_json: Json = False,
 ) -> None:
-    """Check configurations and keep them beside the store, for `suite run --tuned`."""
+    """Check configurations and keep them beside the store, for `suite run --tuned`.
+
+    One bad file and nothing is imported. Of several for one cell the one with the best test score is
+    kept.
+    """
     from suite import tuned
 
-    if not source.exists():
-        raise UserError(f"{source} does not exist")
-    paths = sorted(source.rglob("*.yaml")) if source.is_dir() else [source]
-    items = [tuned.read(path) for path in paths]
-    kept = []
-    for item in items:
-        path = storage / "imported" / item.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(item.text())
-        kept.append(str(path))
-    emit(kept) if as_json else Console().print(
-        f"imported {len(kept)} configurations into {storage}"
-    )
+    kept, passed_over = tuned.keep(tuned.read_all(source), storage / "imported")
+    for reason in passed_over:
+        say(reason)
+    if as_json:
+        emit([str(path) for path in kept])
+    else:
+        Console().print(f"imported {len(kept)} configurations into {storage}", highlight=False)
+
+
+@app.command(
+    "recommend",
+    epilog="Example: suite tuned recommend --dataset mnist --heterogeneity 'dirichlet(0.3)'",
+)
+def tuned_recommend(
+    dataset: Annotated[str, typer.Option(help="The data set to train on.")],
+    heterogeneity: Annotated[str, typer.Option(help="Its heterogeneity level.")],
+    algorithm: Name = None,
+    model: Name = None,
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """The best known configuration for a cell, else of the nearest cell; how near, on what evidence."""
+    from suite.recommend import recommend
+
+    found = recommend(known(storage, tracking_uri), dataset, heterogeneity, algorithm, model)
+    if as_json:
+        emit(found.document())
+        return
+    sys.stdout.write(found.best.text())
+    for line in found.lines():
+        say(line)
+
+
+def known(storage: Path, tracking_uri: str | None) -> list[Any]:
+    """Every tuned configuration: the store's, where there is one, and imported files."""
+    from suite.recording import open_existing
+    from suite.results import list_tuned
+
+    has_store = tracking_uri is not None or (storage / "mlflow.db").exists()
+    imported = (storage / "imported").exists()
+    store = open_existing(tracking_uri, storage) if has_store or not imported else None
+    return list_tuned(store, storage)
 
 
 def _tuned(storage: Path, tracking_uri: str | None, *cell: str | None) -> list[Any]:
-    from suite.recording import open_existing
-    from suite.results import list_tuned, select_tuned
+    from suite.results import select_tuned
 
-    has_store = tracking_uri is not None or (storage / "mlflow.db").exists()
-    store = (
-        open_existing(tracking_uri, storage)
-        if has_store or not (storage / "imported").exists()
-        else None
-    )
-    return select_tuned(list_tuned(store, storage), *cell)
+    return select_tuned(known(storage, tracking_uri), *cell)

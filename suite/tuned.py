@@ -1,5 +1,6 @@
 """Tuned configurations: the YAML files that are a sweep's harvest."""
 
+import math
 import re
 import zlib
 from datetime import UTC, datetime
@@ -10,7 +11,8 @@ from pydantic import BaseModel, ConfigDict
 
 from suite.files import dump, parse_mapping, read_text
 from suite.study import Faults, check_run
-from trials import trial
+from trials import datasets, trial
+from trials.errors import UserError
 from trials.settings import Settings
 from trials.trial import TrialSpec
 
@@ -49,6 +51,15 @@ class Tuned(BaseModel):
         *folders, name = map(_safe, parts)
         return Path(*folders) / f"{name}.yaml"
 
+    @property
+    def loss(self) -> float:
+        """The mean test score with its sign, so that less is better; infinite where there is none."""
+        task = datasets.parse(self.dataset).task
+        value = self.scores.get(f"test_{task.metric}")
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            return math.inf
+        return float(-value if task.direction == "maximize" else value)
+
     def text(self) -> str:
         """As YAML, with the command that runs it."""
         content = self.model_dump(exclude_defaults=False)
@@ -79,6 +90,43 @@ def parse(text: str, source: str) -> Tuned:
 def read(path: Path) -> Tuned:
     """A tuned file."""
     return parse(read_text(path, "configuration"), str(path))
+
+
+def read_all(source: Path) -> list[Tuned]:
+    """A tuned file, or all `*.yaml` below a folder. Raises one `UserError` that names every bad file."""
+    if not source.exists():
+        raise UserError(f"{source} does not exist")
+    paths = sorted(source.rglob("*.yaml")) if source.is_dir() else [source]
+    if not paths:
+        raise UserError(f"there is no *.yaml below {source}")
+    found, bad = [], []
+    for path in paths:
+        try:
+            found.append(read(path))
+            found[-1].spec(0).configured()
+        except UserError as error:
+            bad.append(str(error))
+    if bad:
+        count = f"{len(bad)} of {len(paths)} files cannot be imported; nothing was"
+        raise UserError("\n".join([count, *bad]))
+    return found
+
+
+def keep(found: list[Tuned], folder: Path) -> tuple[list[Path], list[str]]:
+    """Write configurations below a folder, of several for one cell and algorithm the best by test
+    score (a later one where there are no scores); the files written, and what was passed over.
+    """
+    kept: dict[Path, None] = {}
+    passed_over = []
+    for item in found:
+        path = folder / item.path
+        if path.exists() and read(path).loss < item.loss:
+            passed_over.append(f"{item.path}: the one that is there scores better and stays")
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(item.text(), encoding="utf-8")
+        kept[path] = None
+    return list(kept), passed_over
 
 
 def today() -> str:
