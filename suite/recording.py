@@ -48,6 +48,16 @@ class Record:
     params: dict[str, str]
     metrics: dict[str, float]
 
+    @property
+    def finished(self) -> bool:
+        """Whether it ran to its end, be it by divergence."""
+        return self.tags["run_status"] == "FINISHED"
+
+    @property
+    def page(self) -> str:
+        """Where MLflow's pages show it, below the server's address."""
+        return f"/#/experiments/{self.tags['experiment_id']}/runs/{self.run_id}"
+
 
 class Store:
     """One MLflow tracking store: a SQLite file under the storage root, or a server.

@@ -13,8 +13,12 @@ from suite.journal import Event, Journal, peek
 from suite.outcome import Outcome
 from suite.progress import Progress
 from suite.recording import Recorder, Store, dumps, run_tags, spec_params, versions, writable
+<<<<<<< HEAD
 from suite.results import list_tuned, read_leaderboard, tuned_of
 from suite.samplers import Known
+=======
+from suite.results import Query, read_leaderboard, tuned_of
+>>>>>>> 71e9873 (Leaderboards people believe: all pairs corrected, ranks over cells, studies matched by content)
 from suite.search import LAG, Ask, SweepSearch
 from suite.study import Cell, Faults, Study, check_names, load_data, make_cells, override
 from suite.warm import NEAREST, as_event, journaled, tuned_files, warm_start
@@ -272,7 +276,7 @@ class Sweep:
                 store.log(record.run_id, tags={"kind": "superseded"})
         if all(self.ended[trial_id].status == "failed" for trial_id in current):
             return None
-        board = read_leaderboard(store, name, target=self.study.target)
+        board = read_leaderboard(store, Query(name, target=self.study.target))
         for record in store.find(sweep=name, kind="leaderboard"):
             store.delete(record.run_id)
         cells = {cell.id: cell for cell in self.cells}
