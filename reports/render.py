@@ -18,8 +18,8 @@ Columns = list[tuple[str, Callable[[Row], str]]]
 
 
 def render(board: Leaderboard, form: str) -> str:
-    """`csv`, `md`, `latex` or `svg` (a picture of the wide table)."""
-    return {"csv": _csv, "md": _markdown, "latex": _latex, "svg": _svg}[form](board)
+    """`csv`, `md`, `latex`, `html` (a page of its own) or `svg` (a picture of the wide table)."""
+    return {"csv": _csv, "md": _markdown, "latex": _latex, "html": _html, "svg": _svg}[form](board)
 
 
 WIDE = 130
@@ -314,3 +314,9 @@ ESCAPED = str.maketrans(
     }
 )
 """What LaTeX takes for itself, one character at a time."""
+
+
+def _html(board: Leaderboard) -> str:
+    from reports.report import leaderboard_page
+
+    return leaderboard_page(board)

@@ -2,6 +2,7 @@
 
 import sys
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,6 +25,7 @@ class Format(StrEnum):
     csv = "csv"
     md = "md"
     latex = "latex"
+    html = "html"
     svg = "svg"
 
 
@@ -106,6 +108,39 @@ def leaderboard(
         out.print(table(board, out.width))
     else:
         sys.stdout.write(render(board, form.value))
+
+
+@app.command(epilog="Example: suite report quickstart --output reports/quickstart")
+def report(
+    study: Annotated[
+        list[str] | None, typer.Argument(help="Studies' names; none: all that the store holds.")
+    ] = None,
+    name: Name = None,
+    where: Where = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder to write; default: report/ below the storage.")
+    ] = None,
+    server: Annotated[
+        str, typer.Option(help="Where MLflow's pages are, for links to runs.")
+    ] = "http://127.0.0.1:5000",
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Write one self-contained HTML page, and its figures as SVG, PNG and PDF."""
+    from suite.recording import is_server, open_existing
+    from suite.report import write
+    from suite.results import Query
+
+    store = open_existing(tracking_uri, storage)
+    query = Query(name, tuple(study or ()), _tags(where))
+    folder = output or storage / "report" / (name or "-".join(study or ["all"]))
+    done = write(store, query, folder, store.uri if is_server(store.uri) else server)
+    if as_json:
+        emit({"page": str(done.page), "figures": [str(path) for path in done.figures]})
+    else:
+        say(f"{len(done.figures)} figures in {folder / 'figures'}")
+        Console().print(str(done.page), highlight=False, soft_wrap=True)
 
 
 @app.command()
