@@ -1,76 +1,35 @@
-"""Leaderboards: final runs in, rows with means, intervals and paired differences out.
+"""Leaderboards: final runs in, rows with means, intervals, paired differences and ranks out.
 
-Runs are compared within a group: same sweep, data set, model and heterogeneity level. Seeds are few,
-so intervals are Student's t over final seeds. Differences are paired by seed against the best mean of
-the group, with Bonferroni's correction over the group's other algorithms; one whose interval holds 0
-is within the seeds' noise. References stand below, without a rank.
+Runs are compared within a group (`reports.records`), and algorithms over all groups
+(`reports.statistics`). References stand below, without a rank, and take no part in tests.
 
 At equal rounds a score is that of the whole run. At equal steps or bytes the group's budget is the
 least that any of its runs spent, and a score is that of the last evaluation within it: a mean of
 several would reach back to where a costly method had hardly begun.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from statistics import fmean, stdev
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import groupby
+from statistics import fmean, median_low
 from typing import Any
 
-from scipy.special import stdtrit
-
-LEVEL = 0.95
-METRICS = {"accuracy": "maximize", "mse": "minimize"}
-"""Ranked metrics, by the name a data set's task gives them."""
-COUNTED = (
-    "client_steps",
-    "gradient_passes",
-    "sample_gradients",
-    "uploaded_bytes",
-    "downloaded_bytes",
-    "peer_bytes",
+from reports.records import COSTS, COUNTED, METRICS, FinalRun, Group, Trials, direction, matched
+from reports.statistics import (
+    LEVEL,
+    Across,
+    Difference,
+    across,
+    difference,
+    differences,
+    interval,
 )
-"""What runs count and rows show."""
-COSTS: dict[str, tuple[str, ...]] = {
-    "rounds": (),
-    "steps": ("sample_gradients",),
-    "bytes": ("uploaded_bytes", "downloaded_bytes", "peer_bytes"),
-}
-"""What runs are compared at equal amounts of. Steps are counted in samples whose gradient was taken,
-so that minibatches and full-gradient passes weigh alike; bytes in both directions and between peers.
-"""
+
+__all__ = ["COSTS", "COUNTED", "LEVEL", "METRICS", "FinalRun", "Leaderboard", "Row", "leaderboard"]
 
 
-@dataclass(frozen=True)
-class FinalRun:
-    """One final run as it was recorded. `score` is the mean of the last three evaluations, or the
-    untrained model's when the run diverged; `reached` the first round at or past the target;
-    `spent` its `COUNTED` totals; `curve` (cost so far, score) of each evaluation, round 0 first,
-    where runs are compared at equal cost.
-    """
-
-    sweep: str
-    study: str
-    cell: str
-    algorithm: str
-    paper: str
-    dataset: str
-    model: str
-    heterogeneity: str
-    metric: str
-    seed: int
-    diverged: bool
-    score: float
-    spent: Mapping[str, float]
-    params: Mapping[str, Any]
-    reached: int | None = None
-    reference: bool = False
-    curve: tuple[tuple[float, float], ...] = ()
-    warm: bool = False
-
-    @property
-    def group(self) -> tuple[str, str, str, str, bool]:
-        """What runs must share to be ranked together; warm-started ones are ranked apart."""
-        return self.sweep, self.dataset, self.model, self.heterogeneity, self.warm
+Place = tuple[str, str, str, str, bool]
+"""Sweeps, data set, model, heterogeneity, whether warm-started: what a group of rows has in common."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +38,15 @@ class Row:
 
     `behind` is how far its mean is behind the best of its group, `behind_low` and `behind_high` the
     paired interval of that difference (None for the best, or with fewer than two common seeds);
-    `within_noise` whether that interval holds 0. `rank` is None for references. `budget` is the cost
-    at which the group is compared, if any.
+    `within_noise` whether that interval holds 0, a tie. `rank` is None for references. `budget` is the
+    cost at which the group is compared, if any.
+
+    Seeds that missed the target are right-censored: `reached_share` says how many did not,
+    `*_to_target` are means over those that reached it, and the median counts the others as later
+    than all (None when it is one of them). `worst_clients` is the score of the worst 10 % of
+    clients, `client_spread` the standard deviation over clients.
+
+    `sweeps` are those that the group was made of, `runs` the final runs' ids.
     """
 
     algorithm: str
@@ -97,7 +63,12 @@ class Row:
     failed_seeds: int
     trials: int
     rounds_to_target: float | None
+    median_rounds_to_target: float | None
+    client_steps_to_target: float | None
+    bytes_to_target: float | None
     reached_share: float | None
+    worst_clients: float | None
+    client_spread: float | None
     client_steps: float
     gradient_passes: float
     sample_gradients: float
@@ -113,12 +84,15 @@ class Row:
     sweep: str
     study: str
     cell: str
+    sweeps: str
+    runs: tuple[str, ...]
+    page: str
     warm: bool = False
 
     @property
-    def group(self) -> tuple[str, str, str, str, bool]:
+    def group(self) -> Place:
         """What rows must share to be ranked together."""
-        return self.sweep, self.dataset, self.model, self.heterogeneity, self.warm
+        return self.sweeps, self.dataset, self.model, self.heterogeneity, self.warm
 
 
 @dataclass(frozen=True)
@@ -126,7 +100,9 @@ class Leaderboard:
     """Rows, group after group in order of first appearance, best first.
 
     `metric` and `direction` are the rows', or a list of them where data sets are ranked by several.
-    `pareto` are the fronts of cells that were searched with two objectives (`reports.pareto`).
+    `differences` has every pair of each group, `overall` the comparison over cells by metric, `notes`
+    what could not be compared, `pareto` the fronts of cells that were searched with two objectives
+    (`reports.pareto`).
     """
 
     study: str
@@ -136,119 +112,176 @@ class Leaderboard:
     at: str
     target: float | None
     rows: tuple[Row, ...]
+    differences: tuple[tuple[Place, tuple[Difference, ...]], ...] = ()
+    overall: Mapping[str, Across] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     pareto: tuple[Any, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON document of `suite leaderboard --json`."""
-        return {**asdict(self), "pareto": [front.as_dict() for front in self.pareto]}
-
-
-def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | None, float | None]:
-    """Student-t interval of the mean: m -+ t_{n-1, (1+level)/2} s / sqrt(n); None below 2 values."""
-    if len(values) < 2:
-        return None, None
-    half = stdtrit(len(values) - 1, (1 + level) / 2) * stdev(values) / len(values) ** 0.5
-    mean = fmean(values)
-    return float(mean - half), float(mean + half)
+        places = ("sweeps", "dataset", "model", "heterogeneity", "warm")
+        pairs = [
+            {**dict(zip(places, group, strict=True)), **asdict(pair)}
+            for group, found in self.differences
+            for pair in found
+        ]
+        fronts = [front.as_dict() for front in self.pareto]
+        return {**asdict(self), "differences": pairs, "pareto": fronts}
 
 
 def leaderboard(
     runs: Sequence[FinalRun],
-    trials: Mapping[tuple[str, str], int],
+    trials: Trials,
     target: float | None,
     at: str = "rounds",
 ) -> Leaderboard:
-    """Rank final runs at equal rounds, steps or bytes. `trials` counts the search trials of each
-    (sweep, cell).
-    """
-    groups: dict[tuple[Any, ...], dict[str, list[FinalRun]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    for run in runs:
-        groups[run.group][run.cell].append(run)
-    rows = [row for group in groups.values() for row in _rank(list(group.values()), trials, target)]
+    """Rank final runs at equal rounds, steps or bytes."""
+    groups, notes = matched(runs, trials)
+    ranked = [_rank(group, trials, target) for group in groups]
+    rows = [row for found, _ in ranked for row in found]
     metrics = list(dict.fromkeys(run.metric for run in runs))
-    metric = ", ".join(f"test_{name}" for name in metrics)
-    direction = ", ".join(METRICS[name] for name in metrics)
-    names = sorted({run.study for run in runs})
     protocol = "tuned on validation, ranked by final runs with fresh seeds on test"
     protocol += "" if at == "rounds" else f", at equal {at}"
-    return Leaderboard(", ".join(names), metric, direction, protocol, at, target, tuple(rows))
+    return Leaderboard(
+        study=", ".join(sorted({run.study for run in runs})),
+        metric=", ".join(f"test_{name}" for name in metrics),
+        direction=", ".join(map(direction, metrics)),
+        protocol=protocol,
+        at=at,
+        target=target,
+        rows=tuple(rows),
+        differences=tuple((found[0].group, pairs) for found, pairs in ranked),
+        overall=_overall([found for found, _ in ranked]),
+        notes=tuple(notes),
+    )
 
 
-def _at_budget(cells: list[list[FinalRun]]) -> tuple[list[list[FinalRun]], float | None]:
+def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
+    """Algorithms over cells, by metric; warm-started cells apart. Of groups that ask the same
+    question on other terms, the one with the most algorithms counts, so that none counts twice.
+    """
+    found = {}
+    for metric, warm in dict.fromkeys((rows[0].metric, rows[0].warm) for rows in groups):
+        sign = 1 if direction(metric) == "maximize" else -1
+        cells: dict[str, dict[str, float]] = {}
+        for rows in groups:
+            if (rows[0].metric, rows[0].warm) == (metric, warm):
+                name = " · ".join(rows[0].group[1:4])
+                scores = {row.algorithm: sign * row.mean for row in rows if row.rank is not None}
+                cells[name] = max(cells.get(name, {}), scores, key=len)
+        compared = across(cells)
+        if compared is not None:
+            found[metric + ", warm-started" * warm] = compared
+    return found
+
+
+def _at_budget(group: Group) -> tuple[Group, float | None]:
     """The runs with their scores at the least cost that any of them spent, and that cost.
 
     Runs that cost nothing (they never send, say) set no budget; those that diverged keep their score.
     """
-    ends = [run.curve[-1][0] for cell in cells for run in cell if run.curve]
+    ends = [run.curve[-1][0] for runs in group.values() for run in runs if run.curve]
     budget = min((end for end in ends if end > 0), default=None)
     if budget is None:
-        return cells, None
+        return group, None
 
     def score(run: FinalRun) -> float:
         return (
             [value for cost, value in run.curve if cost <= budget][-1] if run.curve else run.score
         )
 
-    return [[replace(run, score=score(run)) for run in cell] for cell in cells], budget
+    cut = {name: [replace(run, score=score(run)) for run in runs] for name, runs in group.items()}
+    return cut, budget
 
 
 def _rank(
-    cells: list[list[FinalRun]],
-    trials: Mapping[tuple[str, str], int],
-    target: float | None,
-) -> list[Row]:
-    sign = 1 if METRICS[cells[0][0].metric] == "maximize" else -1
-    cells, budget = _at_budget(cells)
-    means = {cell[0].cell: fmean(run.score for run in cell) for cell in cells}
-    cells = sorted(
-        cells,
-        key=lambda cell: (cell[0].reference, -sign * means[cell[0].cell], cell[0].algorithm),
-    )
-    best = cells[0]
-    rivals = {cell[0].cell: means[cell[0].cell] for cell in cells if not cell[0].reference}
+    group: Group, trials: Trials, target: float | None
+) -> tuple[list[Row], tuple[Difference, ...]]:
+    """A group's rows, best first, and all its pairs."""
+    group, budget = _at_budget(group)
+    first = next(iter(group.values()))[0]
+    sign = 1 if direction(first.metric) == "maximize" else -1
+    means = {name: fmean(run.score for run in runs) for name, runs in group.items()}
+    reference = {name: runs[0].reference for name, runs in group.items()}
+    names = sorted(group, key=lambda name: (reference[name], -sign * means[name], name))
+    rivals = [name for name in names if not reference[name]]
+    by_seed = {name: {run.seed: run.score for run in runs} for name, runs in group.items()}
+    pairs = differences({name: by_seed[name] for name in rivals}, sign)
+    best, count = names[0], max(1, len(pairs))
+    sweeps = " + ".join(dict.fromkeys(run.sweep for runs in group.values() for run in runs))
     rows = []
-    for cell in cells:
-        first, mean = cell[0], means[cell[0].cell]
-        low, high = interval([run.score for run in cell])
-        ahead = {run.seed: run.score for run in best}
-        gaps = [sign * (ahead[run.seed] - run.score) for run in cell if run.seed in ahead]
-        behind = fmean(gaps) if gaps else sign * (means[best[0].cell] - mean)
-        level = 1 - (1 - LEVEL) / max(1, len(rivals) - 1)
-        gap_low, gap_high = (None, None) if cell is best else interval(gaps, level)
-        noise = None if gap_low is None or gap_high is None else gap_low <= 0 <= gap_high
-        reached = [run.reached for run in cell if run.reached is not None]
+    for name in names:
+        runs, mean = group[name], means[name]
+        gap = difference((best, by_seed[best]), (name, by_seed[name]), sign, count)
+        low, high = interval([run.score for run in runs])
         rows.append(
             Row(
-                algorithm=first.algorithm,
-                paper=first.paper,
-                dataset=first.dataset,
-                model=first.model,
-                heterogeneity=first.heterogeneity,
-                metric=f"test_{first.metric}",
+                **_identity(runs[0]),
                 rank=None
-                if first.reference
-                else 1 + sum(sign * (other - mean) > 0 for other in rivals.values()),
+                if reference[name]
+                else 1 + sum(sign * (means[rival] - mean) > 0 for rival in rivals),
                 mean=mean,
                 ci_low=low,
                 ci_high=high,
-                seeds=len(cell),
-                failed_seeds=sum(run.diverged for run in cell),
-                trials=trials.get((first.sweep, first.cell), 0),
-                rounds_to_target=fmean(reached) if reached else None,
-                reached_share=None if target is None else len(reached) / len(cell),
-                **{name: fmean(run.spent[name] for run in cell) for name in COUNTED},
-                params=dict(first.params),
-                behind=behind,
-                behind_low=gap_low,
-                behind_high=gap_high,
-                within_noise=noise,
+                seeds=len(runs),
+                failed_seeds=sum(run.diverged for run in runs),
+                trials=trials.get((runs[0].sweep, runs[0].cell), 0),
+                **_to_target(runs, target),
+                worst_clients=_mean(run.worst for run in runs),
+                client_spread=_mean(run.spread for run in runs),
+                **_spent(runs),
+                behind=sign * (means[best] - mean) if gap.mean is None else gap.mean,
+                behind_low=None if name == best else gap.low,
+                behind_high=None if name == best else gap.high,
+                within_noise=None if name == best else gap.tie,
                 budget=budget,
-                sweep=first.sweep,
-                study=first.study,
-                cell=first.cell,
-                warm=first.warm,
+                sweeps=sweeps,
+                runs=tuple(run.run_id for run in runs),
             )
         )
-    return rows
+    return rows, pairs
+
+
+def _identity(run: FinalRun) -> dict[str, Any]:
+    place = ("dataset", "model", "heterogeneity", "sweep", "study", "cell", "page", "warm")
+    same = ("algorithm", "paper", *place)
+    found = {key: getattr(run, key) for key in same}
+    return {**found, "metric": f"test_{run.metric}", "params": dict(run.params)}
+
+
+def _spent(runs: Sequence[FinalRun]) -> dict[str, Any]:
+    return {key: fmean(run.spent[key] for run in runs) for key in COUNTED}
+
+
+def _to_target(runs: Sequence[FinalRun], target: float | None) -> dict[str, Any]:
+    hit = [run for run in runs if run.reached is not None]
+    rounds = [float("inf") if run.reached is None else float(run.reached) for run in runs]
+    median = median_low(rounds) if hit else float("inf")
+    return {
+        "rounds_to_target": _mean(run.reached for run in hit),
+        "median_rounds_to_target": None if median == float("inf") else median,
+        "client_steps_to_target": _mean(run.reached_at.get("client_steps") for run in hit),
+        "bytes_to_target": _mean(run.reached_at.get("bytes") for run in hit),
+        "reached_share": None if target is None else len(hit) / len(runs),
+    }
+
+
+def _mean(values: Any) -> float | None:
+    """The mean, or None where a value is missing or there is none."""
+    found = list(values)
+    return None if not found or None in found else fmean(found)
+
+
+SORTABLE = [item.name for item in fields(Row) if item.name not in ("params", "runs", "page")]
+"""What rows can be ordered by."""
+
+
+def ordered(board: Leaderboard, field: str, down: bool) -> Leaderboard:
+    """The same rows, those of each group in the order of a field; without a value last."""
+    rows: list[Row] = []
+    for _, members in groupby(board.rows, key=lambda row: row.group):
+        found = list(members)
+        known = [row for row in found if getattr(row, field) is not None]
+        known.sort(key=lambda row: getattr(row, field), reverse=down)
+        rows += [*known, *(row for row in found if getattr(row, field) is None)]
+    return replace(board, rows=tuple(rows))

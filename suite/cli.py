@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from suite import cli_bench, cli_data, cli_reproduce, cli_transfer, cli_tuned
+from suite import cli_bench, cli_data, cli_reports, cli_reproduce, cli_transfer, cli_tuned
 from suite.console import RUNS, DataRoot, Json, Storage, Tracking, emit, say
 from trials.errors import UserError
 
@@ -26,30 +26,12 @@ app = typer.Typer(
     help="Federated-learning algorithms, tuned fairly, compared across papers, reused.",
     epilog="Start here: [bold]suite sweep quickstart[/bold]",
 )
+app.add_typer(cli_reports.app)
 app.add_typer(cli_tuned.app, name="tuned")
 app.add_typer(cli_data.app, name="data")
 app.add_typer(cli_bench.app, name="bench")
 app.command(epilog="Example: suite reproduce folb/table1 --output results")(cli_reproduce.reproduce)
 app.command(epilog="Example: suite transfer --algorithm fedprox --seeds 5")(cli_transfer.transfer)
-
-
-class Format(StrEnum):
-    """How a leaderboard is shown."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-    md = "md"
-    latex = "latex"
-    svg = "svg"
-
-
-class At(StrEnum):
-    """What runs are compared at equal amounts of."""
-
-    rounds = "rounds"
-    steps = "steps"
-    bytes = "bytes"
 
 
 class Listing(StrEnum):
@@ -283,35 +265,6 @@ def replay(
     raise typer.Exit(1 if differences else 0)
 
 
-@app.command(epilog="Example: suite leaderboard --name quickstart --format latex > table.tex")
-def leaderboard(
-    name: Annotated[str | None, typer.Option(help="A sweep's name.")] = None,
-    study: Annotated[str | None, typer.Option(help="A study's name: all its sweeps.")] = None,
-    target: Annotated[float | None, typer.Option(help="Test score for rounds to target.")] = None,
-    at: Annotated[
-        At, typer.Option(help="Compare at equal rounds, client work or bytes.")
-    ] = At.rounds,
-    form: Annotated[Format, typer.Option("--format")] = Format.table,
-    storage: Storage = RUNS,
-    tracking_uri: Tracking = None,
-    as_json: Json = False,
-) -> None:
-    """Rank algorithms by their final runs, read from MLflow alone."""
-    from reports.render import render, table
-    from suite.recording import open_existing
-    from suite.results import read_leaderboard
-
-    store = open_existing(tracking_uri, storage)
-    board = read_leaderboard(store, name, study, target, at.value)
-    if as_json or form is Format.json:
-        emit(board.as_dict())
-    elif form is Format.table:
-        out = Console()
-        out.print(table(board, out.width))
-    else:
-        sys.stdout.write(render(board, form.value))
-
-
 @app.command("list", epilog="Example: suite list algorithms --json")
 def list_things(
     kind: Annotated[Listing, typer.Argument()],
@@ -339,29 +292,6 @@ def list_things(
     for item in found:
         shown.add_row(*(escape(_cell(item[column])) for column in columns))
     Console().print(shown)
-
-
-@app.command()
-def ui(
-    host: Annotated[str, typer.Option(help="Loopback unless you say otherwise.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535)] = 5000,
-    storage: Storage = RUNS,
-    tracking_uri: Tracking = None,
-) -> None:
-    """Open MLflow's web UI on the recorded runs."""
-    import subprocess
-
-    from suite.recording import is_server, open_existing
-
-    store = open_existing(tracking_uri, storage)
-    remote = is_server(store.uri)
-    for name, address in store.pages(store.uri if remote else f"http://{host}:{port}"):
-        say(f"{name}: {address}")
-    if remote:
-        return
-    say(f"Starting MLflow's pages on {store.uri}; Ctrl-C ends them.")
-    command = ["-m", "mlflow", "ui", "--backend-store-uri", store.uri]
-    subprocess.run([sys.executable, *command, "--host", host, "--port", str(port)], check=False)
 
 
 @app.command()

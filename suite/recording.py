@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlparse
+from urllib.parse import urlparse
 
 from suite.outcome import Outcome
 from trials.errors import UserError
@@ -36,6 +36,10 @@ for _name in ("alembic", "mlflow", "mlflow.store.db.utils"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 
 PREFIX = "suite."
+VIEW = "leaderboard"
+VIEW_TAGS = ("dataset", "model", "heterogeneity", "sweep")
+VIEW_METRICS = ("rank", "mean", "ci_low", "ci_high", "behind", "worst_clients", "rounds_to_target")
+"""What MLflow's table of runs shows beside their names when it is opened as a leaderboard."""
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "lustre", "beegfs", "gpfs", "fuse.sshfs"}
 
 
@@ -47,6 +51,16 @@ class Record:
     tags: dict[str, str]
     params: dict[str, str]
     metrics: dict[str, float]
+
+    @property
+    def finished(self) -> bool:
+        """Whether it ran to its end, be it by divergence."""
+        return self.tags["run_status"] == "FINISHED"
+
+    @property
+    def page(self) -> str:
+        """Where MLflow's pages show it, below the server's address."""
+        return f"/#/experiments/{self.tags['experiment_id']}/runs/{self.run_id}"
 
 
 class Store:
@@ -74,14 +88,29 @@ class Store:
         found = self.client.get_experiment_by_name(study)
         if found is not None:
             return str(found.experiment_id)
-        return str(self.client.create_experiment(study, self._artifacts))
+        made = str(self.client.create_experiment(study, self._artifacts))
+        self._share_view(made)
+        return made
 
     def pages(self, server: str) -> list[tuple[str, str]]:
-        """(name, address) of the leaderboard rows of each experiment on MLflow's pages."""
-        rows = quote(f"tags.`{PREFIX}kind` = 'leaderboard'")
-        query = f"runs?workflowType=machine_learning&searchFilter={rows}"
+        """(name, address) of each experiment on MLflow's pages, opened as a leaderboard."""
         found = [e for e in self.client.search_experiments() if e.name != "Default"]
-        return [(e.name, f"{server}/#/experiments/{e.experiment_id}/{query}") for e in found]
+        for experiment in found:
+            self._share_view(str(experiment.experiment_id))
+        view = f"runs?viewStateShareKey={VIEW}"
+        return [(e.name, f"{server}/#/experiments/{e.experiment_id}/{view}") for e in found]
+
+    def _share_view(self, experiment: str) -> None:
+        """Keep the view as MLflow's own "Share" does: as a tag, whose key is in the address."""
+        columns = [f"tags.`{PREFIX}{tag}`" for tag in VIEW_TAGS]
+        state = {
+            "searchFilter": f"tags.`{PREFIX}kind` = 'leaderboard'",
+            "orderByKey": f"tags.`{PREFIX}row`",
+            "orderByAsc": True,
+            "selectedColumns": [*columns, *(f"metrics.`{name}`" for name in VIEW_METRICS)],
+        }
+        tag = f"mlflow.sharedViewState.{VIEW}"
+        self.client.set_experiment_tag(experiment, tag, json.dumps(state))
 
     def create(
         self,
@@ -120,6 +149,14 @@ class Store:
             params=[Param(k, str(v)) for k, v in (params or {}).items()],
             tags=[RunTag(PREFIX + k, str(v)) for k, v in (tags or {}).items()],
         )
+
+    def describe(self, run_id: str, text: str) -> None:
+        """Set the description that MLflow's pages show on top of a run, in Markdown."""
+        self.client.set_tag(run_id, "mlflow.note.content", text)
+
+    def attach(self, run_id: str, path: Path, folder: str) -> None:
+        """Keep a copy of a file with a run."""
+        self.client.log_artifact(run_id, str(path), folder)
 
     def set_status(self, run_id: str, status: str) -> None:
         """RUNNING, or one of MLflow's terminal states, which also sets the end time."""

@@ -3,59 +3,136 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
+from statistics import fmean
+from typing import NoReturn
 
 from reports import pareto
-from reports.leaderboard import COSTS, COUNTED, METRICS, FinalRun, Leaderboard, Row, leaderboard
+from reports.leaderboard import Leaderboard, Row, leaderboard
 from reports.pareto import Front, Point
+from reports.records import COSTS, COUNTED, METRICS, FinalRun, direction
 from suite import tuned
-from suite.recording import Record, Store
+from suite.recording import Record, Store, dumps
 from suite.tuned import Tuned
 from trials import datasets, heterogeneity, models
 from trials.errors import UserError, unknown
 from trials.trial import TrialSpec
 
+METRIC = {
+    "score": "{}",
+    "best": "best_{}",
+    "worst_clients": "{}_worst10",
+    "client_spread": "{}_spread",
+    "loss": "loss",
+    "top5": "top5_accuracy",
+}
+"""What `--metric` may ask for, as it is recorded for a task's metric, without `test_`: the mean of the
+last three evaluations; the best over rounds; the worst 10 % of clients; the standard deviation over
+clients; loss and top-5 accuracy, again means of the last three.
+"""
+AT_THE_END = ("worst_clients", "client_spread")
+"""Recorded of the untrained and the final model only."""
 
-def read_leaderboard(
-    store: Store,
-    sweep: str | None = None,
-    study: str | None = None,
-    target: float | None = None,
-    at: str = "rounds",
-) -> Leaderboard:
-    """The leaderboard of a sweep, a study, or all that the store holds, `at` equal rounds, steps or
-    bytes.
 
-    `target` defaults to the one that the sweep's study gave. Raises `UserError` when there are no
-    final runs.
+@dataclass(frozen=True)
+class Query:
+    """Which final runs, compared by what. `where` are tags; `sweep` and `studies` may be given too."""
+
+    sweep: str | None = None
+    studies: tuple[str, ...] = ()
+    where: Mapping[str, str] = field(default_factory=dict)
+    metric: str = "score"
+    target: float | None = None
+    at: str = "rounds"
+
+    @property
+    def scope(self) -> dict[str, str]:
+        """Tags that runs of any kind must have."""
+        return {"sweep": self.sweep} if self.sweep else {}
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Tags that final runs must have."""
+        return {**self.where, **self.scope}
+
+    def find(self, store: Store, kind: str, **where: str) -> list[Record]:
+        """The runs of a kind that are asked for, oldest first."""
+        found = store.find(kind=kind, **where)
+        return [run for run in found if not self.studies or run.tags.get("study") in self.studies]
+
+
+def read_leaderboard(store: Store, query: Query = Query()) -> Leaderboard:
+    """The leaderboard of a sweep, of studies, or of all that the store holds.
+
+    `target` defaults to the one that the sweeps' studies gave. Raises `UserError` when there are no
+    such final runs, or a metric was not recorded.
     """
-    where = {k: v for k, v in (("sweep", sweep), ("study", study)) if v is not None}
-    finals = [
-        run for run in store.find(kind="final", **where) if run.tags["run_status"] == "FINISHED"
-    ]
+    if query.at != "rounds" and query.metric in AT_THE_END:
+        raise UserError(
+            f"metric {query.metric} is recorded of the final model only, so it cannot be compared "
+            f"at equal {query.at}"
+        )
+    finals = [r for r in query.find(store, "final", **query.tags) if r.finished]
     if not finals:
-        sweeps = {r.tags["sweep"] for r in store.find(kind="sweep")}
-        if sweep and sweep not in sweeps:
-            raise (
-                unknown("sweep", sweep, sweeps)
-                if sweeps
-                else UserError(f"{store.uri} holds no sweep")
-            )
-        raise UserError("there are no final runs yet: finish the sweep with --resume")
-    searches = store.find(kind="search", **where)
-    trials = Counter((run.tags["sweep"], run.tags["cell"]) for run in searches)
+        _nothing(store, query)
     targets = {run.tags["target"] for run in finals if "target" in run.tags}
+    target = query.target
     if target is None and len(targets) == 1:
         target = float(targets.pop())
-    order = {run.tags["cell"]: i for i, run in enumerate(store.find(kind="cell", **where))}
-    finals.sort(key=lambda run: (order.get(run.tags["cell"], len(order)), int(run.tags["seed"])))
-    board = leaderboard([_final_run(store, run, target, at) for run in finals], trials, target, at)
-    return replace(board, pareto=read_fronts(store, searches, finals, where))
+    searches = query.find(store, "search", **query.scope)
+    trials = Counter((run.tags["sweep"], run.tags["cell"]) for run in searches)
+    cells = [run.tags["cell"] for run in query.find(store, "cell", **query.scope)]
+    sweeps = [run.tags["sweep"] for run in query.find(store, "sweep", **query.scope)]
+
+    def order(run: Record) -> tuple[int, int, int]:
+        """As the study lists its cells; of equal ones the older sweep first."""
+        cell, sweep = run.tags["cell"], run.tags["sweep"]
+        place = cells.index(cell) if cell in cells else len(cells)
+        return place, sweeps.index(sweep) if sweep in sweeps else -1, int(run.tags["seed"])
+
+    pages = {
+        (run.tags["sweep"], run.tags["cell"]): run.page
+        for run in query.find(store, "leaderboard", **query.scope)
+    }
+    runs = [
+        replace(
+            _final_run(store, run, query.metric, target, query.at),
+            page=pages.get((run.tags["sweep"], run.tags["cell"]), ""),
+        )
+        for run in sorted(finals, key=order)
+    ]
+    board = leaderboard(runs, trials, target, query.at)
+    kept = {(row.sweep, row.cell) for row in board.rows}
+    searches = [run for run in searches if (run.tags["sweep"], run.tags["cell"]) in kept]
+    return replace(board, pareto=read_fronts(store, searches, finals, query))
+
+
+def _nothing(store: Store, query: Query) -> NoReturn:
+    """Say why there are no final runs."""
+    recorded = store.find(kind="sweep")
+    for key, wanted in (("sweep", [query.sweep] if query.sweep else []), ("study", query.studies)):
+        known = {run.tags[key] for run in recorded}
+        for name in wanted:
+            if name not in known:
+                raise (
+                    unknown(key, name, known) if known else UserError(f"{store.uri} holds no sweep")
+                )
+    everything = [r for r in Query(query.sweep, query.studies).find(store, "final") if r.finished]
+    if not everything:
+        raise UserError("there are no final runs yet: finish the sweep with --resume")
+    for key, value in query.where.items():
+        found = {run.tags[key] for run in everything if key in run.tags}
+        if not found:
+            raise unknown("tag", key, {tag for run in everything for tag in run.tags})
+        if value not in found:
+            raise unknown(f"{key} among the final runs", value, found)
+    raise UserError("no final run has all of these tags")
 
 
 def read_fronts(
-    store: Store, searches: list[Record], finals: list[Record], where: Mapping[str, str]
+    store: Store, searches: list[Record], finals: list[Record], query: Query
 ) -> tuple[Front, ...]:
     """The Pareto fronts of the cells that were searched with two objectives: of the search trials
     that ran to the end and keep the constraints.
@@ -65,8 +142,8 @@ def read_fronts(
         done = run.tags["status"] == "finished" and run.tags.get("feasible") != "false"
         if "pareto" in run.tags and done:
             cells[run.tags["sweep"], run.tags["cell"]].append(run)
-    knees = store.find(kind="pareto", **where) if cells else []
-    repeats = [*finals, *(run for run in knees if run.tags["run_status"] == "FINISHED")]
+    knees = query.find(store, "pareto", **query.scope) if cells else []
+    repeats = [*finals, *(run for run in knees if run.finished)]
     return tuple(_front(runs, repeats) for runs in cells.values())
 
 
@@ -98,9 +175,7 @@ def _front(runs: list[Record], repeats: list[Record]) -> Front:
 def tuned_of(store: Store, row: Row) -> Tuned:
     """The tuned configuration behind a leaderboard row."""
     finals = [
-        run
-        for run in store.find(kind="final", sweep=row.sweep, cell=row.cell)
-        if run.tags["run_status"] == "FINISHED"
+        run for run in store.find(kind="final", sweep=row.sweep, cell=row.cell) if run.finished
     ]
     finals.sort(key=lambda run: int(run.tags["seed"]))
     first = finals[0]
@@ -176,26 +251,42 @@ def spec_of(record: Record) -> TrialSpec:
 
 def _test_score(found: Tuned) -> float:
     """Less is better."""
-    for metric, direction in METRICS.items():
+    for metric, way in METRICS.items():
         score = found.scores.get(f"test_{metric}")
         if isinstance(score, float):
-            return -score if direction == "maximize" else score
+            return -score if way == "maximize" else score
     return float("inf")
 
 
-def _final_run(store: Store, run: Record, target: float | None, at: str) -> FinalRun:
-    tags = run.tags
-    metric = tags["metric"]
+def _final_run(store: Store, run: Record, metric: str, target: float | None, at: str) -> FinalRun:
+    tags, task = run.tags, run.tags["metric"]
+    recorded = METRIC[metric].format(task)
+    diverged = tags["status"] == "diverged"
+    wanted = metric not in ("score", *AT_THE_END) or target is not None or at != "rounds"
+    scores = store.history(run.run_id, f"test_{task}") if wanted else []
+    values = (
+        scores if metric in ("score", "best") else store.history(run.run_id, f"test_{recorded}")
+    )
+    up = direction(task) == "maximize"
+    if metric == "best":
+        values = list(
+            zip(
+                (r for r, _ in values),
+                accumulate((v for _, v in values), max if up else min),
+                strict=True,
+            )
+        )
     reached = None
-    scores: list[tuple[int, float]] = []
-    if (target is not None or at != "rounds") and tags["status"] == "finished":
-        scores = store.history(run.run_id, f"test_{metric}")
-    if target is not None:
-        sign = 1 if METRICS[metric] == "maximize" else -1
-        hit = (r for r, value in scores if r > 0 and sign * value >= sign * target)
-        reached = next(hit, None)
-    spent = [dict(store.history(run.run_id, name)) for name in COSTS[at]] if scores else []
-    curve = tuple((sum(cost.get(r, 0.0) for cost in spent), value) for r, value in scores)
+    if target is not None and not diverged:
+        sign = 1 if up else -1
+        reached = next((r for r, v in scores if r > 0 and sign * v >= sign * target), None)
+    costs = {key: dict(store.history(run.run_id, key)) for key in _costs(reached is not None, at)}
+    curve: tuple[tuple[float, float], ...] = ()
+    if at != "rounds" and not diverged:
+        curve = tuple((sum(costs[c].get(r, 0.0) for c in COSTS[at]), v) for r, v in values)
+    spec = TrialSpec.model_validate_json(tags["spec"])
+    params = json.loads(tags["params"])
+    apart = {"partition_seed", "execution", "chunk", *(params.keys() - spec.params)}
     return FinalRun(
         sweep=tags["sweep"],
         study=tags["study"],
@@ -205,14 +296,46 @@ def _final_run(store: Store, run: Record, target: float | None, at: str) -> Fina
         dataset=tags["dataset"],
         model=tags["model"],
         heterogeneity=tags["heterogeneity"],
-        metric=metric,
+        metric=recorded,
         seed=int(tags["seed"]),
-        diverged=tags["status"] == "diverged",
-        score=run.metrics["test_score"],
+        diverged=diverged,
+        score=_score(run, metric, values, diverged),
         spent={name: run.metrics.get(name, 0.0) for name in COUNTED},
-        params=json.loads(tags["params"]),
+        params=params,
         reached=reached,
+        reached_at={}
+        if reached is None
+        else {
+            "client_steps": costs["client_steps"].get(reached, 0.0),
+            "bytes": sum(costs[c].get(reached, 0.0) for c in COSTS["bytes"]),
+        },
         reference=tags.get("reference") == "true",
         curve=curve,
+        worst=run.metrics.get(f"test_{task}_worst10"),
+        spread=run.metrics.get(f"test_{task}_spread"),
+        settings=dumps(spec.settings.model_dump(mode="json", exclude=apart)),
+        split=tags["partition_fingerprint"],
+        run_id=run.run_id,
         warm="warm_start" in tags,
     )
+
+
+def _costs(reached: bool, at: str) -> set[str]:
+    """The counters whose course is needed."""
+    return {*COSTS[at], *((*COSTS["bytes"], "client_steps") if reached else ())}
+
+
+def _score(run: Record, metric: str, values: list[tuple[int, float]], diverged: bool) -> float:
+    """What `--metric` asks for; of a run that diverged, what the untrained model had."""
+    if metric == "score":
+        return run.metrics["test_score"]
+    if not values:
+        raise UserError(
+            f"metric {metric} is not recorded in sweep {run.tags['sweep']!r} "
+            f"({run.tags['dataset']}, suite {run.tags['version']})"
+        )
+    if diverged:
+        return values[0][1]
+    if metric in ("best", *AT_THE_END):
+        return values[-1][1]
+    return fmean(value for r, value in values[-3:] if r > 0)

@@ -9,12 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from reports.leaderboard import Leaderboard, Row
+from reports.render import mean_text
 from suite.journal import Event, Journal, peek
 from suite.outcome import Outcome
 from suite.progress import Progress
 from suite.recording import Recorder, Store, dumps, run_tags, spec_params, versions, writable
+<<<<<<< HEAD
 from suite.results import list_tuned, read_leaderboard, tuned_of
 from suite.samplers import Known
+=======
+from suite.results import Query, read_leaderboard, tuned_of
+>>>>>>> 71e9873 (Leaderboards people believe: all pairs corrected, ranks over cells, studies matched by content)
 from suite.search import LAG, Ask, SweepSearch
 from suite.study import Cell, Faults, Study, check_names, load_data, make_cells, override
 from suite.warm import NEAREST, as_event, journaled, tuned_files, warm_start
@@ -272,27 +277,32 @@ class Sweep:
                 store.log(record.run_id, tags={"kind": "superseded"})
         if all(self.ended[trial_id].status == "failed" for trial_id in current):
             return None
-        board = read_leaderboard(store, name, target=self.study.target)
+        board = read_leaderboard(store, Query(name, target=self.study.target))
         for record in store.find(sweep=name, kind="leaderboard"):
             store.delete(record.run_id)
         cells = {cell.id: cell for cell in self.cells}
-        for row in board.rows:
-            self._publish(row, cells[row.cell])
+        for place, row in enumerate(board.rows):
+            self._publish(row, cells[row.cell], place)
         return board
 
-    def _publish(self, row: Row, cell: Cell) -> None:
-        """One leaderboard row as a run of its own and as a tuned file."""
+    def _publish(self, row: Row, cell: Cell, place: int) -> None:
+        """One leaderboard row as a run of its own and as a tuned file; sorted by the tag `row`, such
+        runs are the leaderboard.
+        """
         store, name = self.store, self.place.name
         tuned = tuned_of(store, row)
         path = self.place.folder / "tuned" / tuned.path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(tuned.text())
         tags = {**identity(cell), "kind": "leaderboard", "study": self.study_name, "sweep": name}
-        tags |= {"tuned": tuned.text(), "status": "finished", **versions()}
-        place = "unranked" if row.rank is None else f"rank {row.rank}"
+        tags |= {"tuned": tuned.text(), "status": "finished", "row": f"{name} {place:04d}"}
+        rank = "unranked" if row.rank is None else f"rank {row.rank}"
+        title = f"{cell.name} · {rank}"
         run_id = store.create(
-            self.experiment, f"{cell.name} · {place}", tags, self.cell_runs[cell.id]
+            self.experiment, title, {**tags, **versions()}, self.cell_runs[cell.id]
         )
+        score = f"{row.metric} {mean_text(row)} over {row.seeds} seeds"
+        store.describe(run_id, f"{title}: {score}\n\n```yaml\n{tuned.text()}```\n")
         numbers = {
             key: value for key, value in asdict(row).items() if isinstance(value, int | float)
         }

@@ -243,9 +243,9 @@ def test_a_crashing_algorithm_fails_its_trials_and_nothing_else(tmp_path: Path) 
 
 def test_tuned_of_needs_no_files(done: Path) -> None:
     from suite.recording import Store
-    from suite.results import read_leaderboard
+    from suite.results import Query, read_leaderboard
 
     store = Store(None, done / "runs")
-    board = read_leaderboard(store, "small")
+    board = read_leaderboard(store, Query("small"))
     for row in board.rows:
         assert tuned_of(store, row).params == row.params

@@ -5,6 +5,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
@@ -61,6 +62,8 @@ class Simulation:
                 if len(ids):
                     prefix = part if rank == 0 else f"{name}_{part}"
                     found |= {f"{prefix}_{k}": v for k, v in self._scores(model, ids).items()}
+            if rank == 0 and (self.fed.round == 0 or self.finished):
+                found |= self._over_clients(model)
         found |= self.algorithm.measured(self.state, self.fed)
         self.diverged |= not math.isfinite(found["test_loss"])
         if self.fed.round:
@@ -81,6 +84,21 @@ class Simulation:
             f"{metric}_min": float(scores[metric].min()),
             f"{metric}_max": float(scores[metric].max()),
         }
+
+    def _over_clients(self, model: Tensor | Devices) -> dict[str, float]:
+        """How unevenly a model serves the clients, each tested on what it would meet: the mean of the
+        worst 10 % of clients (at least one), and the standard deviation over all.
+        """
+        tests, task = self.fed.data.client_tests, self.fed.data.dataset.task
+        if tests is None:
+            return {}
+        groups, shares = tests
+        scores = shares @ np.array([self._scores(model, ids)[task.metric] for ids in groups])
+        ascending = np.sort(scores)
+        tenth = math.ceil(len(scores) / 10)
+        worst = ascending[:tenth] if task.direction == "maximize" else ascending[-tenth:]
+        name = f"test_{task.metric}"
+        return {f"{name}_worst10": float(worst.mean()), f"{name}_spread": float(scores.std())}
 
     def save(self) -> dict[str, Any]:
         """Everything that survives a round, as tensors, numbers and strings only."""

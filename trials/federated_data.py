@@ -77,6 +77,35 @@ class FederatedData:
         """The same samples, all with one client."""
         return replace(self, offsets=self.offsets[[0, -1]])
 
+    @cached_property
+    def client_tests(self) -> tuple[list[Array], Array] | None:
+        """What each client would be tested on: groups of test ids, and the share of each group in a
+        client's test set, (clients, groups).
+
+        Where clients kept the samples they were born with, and test samples have owners too, the
+        groups are the clients' own. Else the groups are the labels, mixed as in the client's training
+        samples, which is exact as long as clients differ by labels alone. Clients of whom nothing is
+        known are left out; None for a regression without owners.
+        """
+        owner, y = self.dataset.client, self.dataset.y
+        if owner is not None:
+            first = owner[self.train[self.offsets[:-1]]]
+            apart = len(np.unique(first)) == self.clients
+            if apart and (owner[self.train] == np.repeat(first, self.sizes)).all():
+                own = [self.test[owner[self.test] == k] for k in first]
+                own = [ids for ids in own if len(ids)]
+                if own:
+                    return own, np.eye(len(own))
+        if y.dtype.kind not in "iu":
+            return None
+        cell = np.repeat(np.arange(self.clients), self.sizes) * self.dataset.classes + y[self.train]
+        held = np.bincount(cell, minlength=self.clients * self.dataset.classes)
+        labels = np.unique(y[self.test])
+        held = held.reshape(self.clients, -1)[:, labels]
+        held = held[held.sum(1) > 0]
+        groups = [self.test[y[self.test] == label] for label in labels]
+        return groups, held / held.sum(1, keepdims=True)
+
     @lru_cache(maxsize=1)  # noqa: B019 - one data set and device at a time
     def tensors(self, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Tensor]:
         """x and y on a device; made once, and without a copy where x already is what is asked for."""

@@ -1,0 +1,159 @@
+"""Final runs as they were recorded, and which of them may be compared with which.
+
+Cells are matched by content, not by the study or sweep that asked: runs are one group when they answer
+the same question (data set, model, heterogeneity level) on the same split (partition fingerprint),
+under the same shared settings, tuned with the same number of trials. Groups that ask the same
+question on other terms stay apart, and what differs is said.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+COUNTED = (
+    "client_steps",
+    "gradient_passes",
+    "sample_gradients",
+    "uploaded_bytes",
+    "downloaded_bytes",
+    "peer_bytes",
+)
+"""What runs count and rows show."""
+COSTS: dict[str, tuple[str, ...]] = {
+    "rounds": (),
+    "steps": ("sample_gradients",),
+    "bytes": ("uploaded_bytes", "downloaded_bytes", "peer_bytes"),
+}
+"""What runs are compared at equal amounts of. Steps are counted in samples whose gradient was taken,
+so that minibatches and full-gradient passes weigh alike; bytes in both directions and between peers.
+"""
+METRICS = {"accuracy": "maximize", "mse": "minimize"}
+"""What data sets' tasks are ranked by, and which way."""
+Trials = Mapping[tuple[str, str], int]
+"""Search trials of each (sweep, cell)."""
+
+
+def direction(metric: str) -> str:
+    """Which way a recorded metric is better: accuracies up; losses, errors and spreads down."""
+    upwards = "accuracy" in metric and not metric.endswith("spread")
+    return "maximize" if upwards else "minimize"
+
+
+@dataclass(frozen=True)
+class FinalRun:
+    """One final run as it was recorded.
+
+    `metric` is its name without `test_`; `score` the mean of the last three evaluations, or the
+    untrained model's when the run diverged. `reached` is the first evaluation at or past the target:
+    its round, and the client steps and bytes until then. `spent` has its `COUNTED` totals, `worst`
+    and `spread` the scores of the worst 10 % of clients and their standard deviation over clients.
+    `curve` has (cost so far, score) of each evaluation, round 0 first, where runs are compared at
+    equal cost. `settings` (JSON) and `split` are what makes runs comparable, `page` where MLflow's
+    pages show its leaderboard row.
+    """
+
+    sweep: str
+    study: str
+    cell: str
+    algorithm: str
+    paper: str
+    dataset: str
+    model: str
+    heterogeneity: str
+    metric: str
+    seed: int
+    diverged: bool
+    score: float
+    spent: Mapping[str, float]
+    params: Mapping[str, Any]
+    reached: int | None = None
+    reached_at: Mapping[str, float] = field(default_factory=dict)
+    reference: bool = False
+    curve: tuple[tuple[float, float], ...] = ()
+    worst: float | None = None
+    spread: float | None = None
+    settings: str = "{}"
+    split: str = ""
+    run_id: str = ""
+    page: str = ""
+    warm: bool = False
+
+    @property
+    def question(self) -> tuple[str, str, str, bool]:
+        """What runs must share to be compared at all; warm-started ones are ranked apart."""
+        return self.dataset, self.model, self.heterogeneity, self.warm
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On what terms a sweep answered a question; equal terms are comparable."""
+
+    split: str
+    settings: str
+    trials: int
+
+    def against(self, other: "Terms") -> str:
+        """What differs, in words."""
+        found = []
+        if self.split != other.split:
+            found.append(f"another split (fingerprint {self.split} against {other.split})")
+        mine, theirs = json.loads(self.settings), json.loads(other.settings)
+        for key in sorted(mine.keys() | theirs):
+            if mine.get(key) != theirs.get(key):
+                found.append(f"{key} {mine.get(key)} against {theirs.get(key)}")
+        if self.trials != other.trials:
+            found.append(f"{self.trials} against {other.trials} search trials")
+        return ", ".join(found)
+
+
+Group = dict[str, list[FinalRun]]
+"""The runs of comparable cells, by algorithm."""
+
+
+def matched(runs: Sequence[FinalRun], trials: Trials) -> tuple[list[Group], list[str]]:
+    """Comparable runs together, in order of first appearance, and what is to be said about those
+    that are not.
+
+    An algorithm that several sweeps answered for on equal terms counts once, with the last of them.
+    """
+    asked: dict[tuple[str, str, str, bool], dict[str, list[FinalRun]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for run in runs:
+        asked[run.question][run.sweep].append(run)
+    groups, notes = [], []
+    for question, sweeps in asked.items():
+        name = " · ".join(question[:3])
+        groups_here: dict[Terms, Group] = {}
+        first: dict[Terms, str] = {}
+        for sweep, part in sweeps.items():
+            terms = _terms(part, trials)
+            group = groups_here.setdefault(terms, {})
+            for other, its_first in first.items():
+                if other != terms and terms not in first:
+                    what = terms.against(other)
+                    notes.append(
+                        f"{name}: {sweep} is not comparable with {its_first} and stands apart: {what}."
+                    )
+            first.setdefault(terms, sweep)
+            mine: Group = defaultdict(list)
+            for run in part:
+                mine[run.algorithm].append(run)
+            for algorithm, found in mine.items():
+                if algorithm in group:
+                    notes.append(
+                        f"{name}: {algorithm} was tuned in {group[algorithm][0].sweep} and {sweep}; "
+                        f"{sweep} counts."
+                    )
+                group[algorithm] = found
+        groups += list(groups_here.values())
+    return groups, notes
+
+
+def _terms(part: Sequence[FinalRun], trials: Trials) -> Terms:
+    """The split is that of the lowest seed: where the partition varies, it varies with the seed."""
+    lowest = min(part, key=lambda run: run.seed)
+    most = max(trials.get((run.sweep, run.cell), 0) for run in part)
+    return Terms(lowest.split, lowest.settings, most)

@@ -1,0 +1,253 @@
+"""Statistics of leaderboards: means over few seeds, paired differences, ranks over cells. No torch.
+
+Within a cell the sample is the seeds. Intervals are Student's t, since seeds are few; differences are
+paired by seed, since all algorithms meet the same clients and minibatch orders under a seed. The
+family is all pairs of a cell, and Bonferroni's correction holds over it: which algorithm is best is
+seen in the same data, so correcting for the comparisons with the best alone would be too little.
+
+Across cells the sample is the cells, one row each, seeds averaged first (Demsar, JMLR 7, 2006): average
+ranks, Friedman's test, Wilcoxon's signed-rank test of each pair with Holm's correction, and
+Nemenyi's critical difference. Distributions are SciPy's.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import fsum
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+from scipy.special import stdtrit
+
+LEVEL = 0.95
+"""Of every interval; 1 - LEVEL is the level of every test."""
+DIGITS = 12
+"""Decimals to which scores are compared: what differs less is rounding, and a tie."""
+CANNOT = "cannot reject at this n"
+DIFFERS = "differs"
+SAME = "not shown to differ"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far `first` is ahead of `second` in one cell: mean over their common seeds, its interval
+    (None below two), and whether that interval holds 0, which is a tie.
+    """
+
+    first: str
+    second: str
+    mean: float | None
+    low: float | None
+    high: float | None
+    seeds: int
+    tie: bool | None
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """Two algorithms over all cells. `smallest` is the p-value that Wilcoxon's test would have had if
+    all cells had pointed one way, `threshold` the corrected level that it has to undercut.
+    """
+
+    first: str
+    second: str
+    rank_difference: float
+    wilcoxon: float
+    holm: float
+    nemenyi: float
+    smallest: float
+    threshold: float
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Across:
+    """Algorithms over cells: `algorithms` by average rank, best first, with `ranks` beside them.
+
+    `friedman` is the p-value of the chi-squared statistic `chi2`, `iman_davenport` that of the F
+    statistic `f`, its less conservative correction; all None below 3 algorithms or 2 cells. Average
+    ranks further apart than `critical_difference` differ by Nemenyi's test. `cliques` are the sets of
+    neighbours that no Wilcoxon-Holm test tells apart.
+    """
+
+    algorithms: tuple[str, ...]
+    ranks: tuple[float, ...]
+    cells: tuple[str, ...]
+    left_out_algorithms: tuple[str, ...]
+    left_out_cells: tuple[str, ...]
+    chi2: float | None
+    friedman: float | None
+    f: float | None
+    iman_davenport: float | None
+    friedman_verdict: str
+    critical_difference: float | None
+    pairs: tuple[PairTest, ...]
+    cliques: tuple[tuple[str, ...], ...]
+
+
+def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | None, float | None]:
+    """Student-t interval of the mean: m -+ t_{n-1, (1+level)/2} s / sqrt(n); None below 2 values."""
+    if len(values) < 2:
+        return None, None
+    n, mean = len(values), fmean(values)
+    variance = fsum((value - mean) ** 2 for value in values) / (n - 1)  # the same in any order
+    half = stdtrit(n - 1, (1 + level) / 2) * (variance / n) ** 0.5
+    return float(mean - half), float(mean + half)
+
+
+def corrected(pairs: int) -> float:
+    """The level of each of several intervals that all hold together with `LEVEL` (Bonferroni)."""
+    return 1 - (1 - LEVEL) / max(1, pairs)
+
+
+def difference(
+    first: tuple[str, Mapping[int, float]],
+    second: tuple[str, Mapping[int, float]],
+    sign: int,
+    pairs: int,
+) -> Difference:
+    """Two algorithms' (name, score by seed), one of `pairs` compared; `sign` -1 where less is better."""
+    (name, scores), (other, against) = first, second
+    gaps = [sign * (scores[seed] - against[seed]) for seed in sorted(scores.keys() & against)]
+    gaps = [round(gap, DIGITS) for gap in gaps]
+    low, high = interval(gaps, corrected(pairs))
+    tie = None if low is None or high is None else low <= 0 <= high
+    return Difference(name, other, fmean(gaps) if gaps else None, low, high, len(gaps), tie)
+
+
+def differences(cell: Mapping[str, Mapping[int, float]], sign: int = 1) -> tuple[Difference, ...]:
+    """All pairs of one cell, `cell[algorithm][seed]`, in the order of the algorithms given."""
+    pairs = list(combinations(cell.items(), 2))
+    return tuple(difference(one, two, sign, len(pairs)) for one, two in pairs)
+
+
+def across(scores: Mapping[str, Mapping[str, float]]) -> Across | None:
+    """Compare algorithms over cells; `scores[cell][algorithm]`, more is better.
+
+    Tests need complete rows: as long as there are holes, the algorithm or the cell with the largest
+    share of holes is left out (of equals the cell, then the last by name), and named. None when no
+    two algorithms share a cell.
+    """
+    cells, names = _complete(scores)
+    if len(names) < 2 or not cells:
+        return None
+    table = np.array([[scores[cell][name] for name in names] for cell in cells]).round(DIGITS)
+    ranks = stats.rankdata(-table, axis=1).mean(0)
+    order = sorted(range(len(names)), key=lambda i: (ranks[i], names[i]))
+    names, table, ranks = [names[i] for i in order], table[:, order], ranks[order]
+    n, k = table.shape
+    scale = float(np.sqrt(k * (k + 1) / (6 * n)))
+    pairs = _pairs(names, table, ranks, scale)
+    return Across(
+        tuple(names),
+        tuple(map(float, ranks)),
+        tuple(cells),
+        tuple(sorted({a for row in scores.values() for a in row} - set(names))),
+        tuple(cell for cell in scores if cell not in cells),
+        *_friedman(table),
+        critical_difference=float(stats.studentized_range.isf(1 - LEVEL, k, np.inf))
+        * scale
+        / 2**0.5,
+        pairs=pairs,
+        cliques=_cliques(names, {(p.first, p.second) for p in pairs if p.verdict == DIFFERS}),
+    )
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """p-values corrected for their number by Holm's step-down rule, in the order given."""
+    found, highest = [0.0] * len(p), 0.0
+    for step, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
+        highest = max(highest, min(1.0, (len(p) - step) * p[i]))
+        found[i] = highest
+    return found
+
+
+def wilcoxon(gaps: npt.NDArray[Any]) -> float:
+    """Two-sided p-value of the signed-rank test. Equal pairs are left out; all equal gives 1.
+
+    Exact, also where sizes tie, which SciPy does by trying all signs: a second for 12 cells. Each
+    (mid)rank r is in the positive sum with probability 1/2, so the coefficients of the product of
+    (1 + x^r) / 2 are the distribution of that sum; ranks are doubled to be whole.
+    """
+    unequal = gaps[gaps != 0]
+    ranks = (2 * stats.rankdata(abs(unequal))).astype(int)
+    chance = np.ones(1)
+    for rank in ranks:
+        chance = (np.pad(chance, (0, rank)) + np.pad(chance, (rank, 0))) / 2
+    smaller = min(ranks[unequal > 0].sum(), ranks[unequal < 0].sum())
+    return min(1.0, 2 * float(chance[: smaller + 1].sum()))
+
+
+def _complete(scores: Mapping[str, Mapping[str, float]]) -> tuple[list[str], list[str]]:
+    cells, names = list(scores), sorted({a for row in scores.values() for a in row})
+
+    def share(holes: Sequence[bool]) -> float:
+        return sum(holes) / len(holes)
+
+    while cells and names:
+        of_cells = {c: share([a not in scores[c] for a in names]) for c in cells}
+        of_names = {a: share([a not in scores[c] for c in cells]) for a in names}
+        worst = max(*of_cells.values(), *of_names.values())
+        if worst == 0:
+            break
+        if worst in of_cells.values():
+            cells.remove(max(c for c in cells if of_cells[c] == worst))
+        else:
+            names.remove(max(a for a in names if of_names[a] == worst))
+    return cells, names
+
+
+def _friedman(
+    table: npt.NDArray[Any],
+) -> tuple[float | None, float | None, float | None, float | None, str]:
+    """chi2, its p-value, Iman and Davenport's F, its p-value, and the verdict."""
+    n, k = table.shape
+    if k < 3 or n < 2:
+        return None, None, None, None, f"needs 3 algorithms and 2 cells; there are {k} and {n}"
+    if (table == table[:, :1]).all():
+        return 0.0, 1.0, 0.0, 1.0, SAME
+    found = stats.friedmanchisquare(*table.T)
+    chi2, most = float(found.statistic), n * (k - 1)
+    f = (n - 1) * chi2 / (most - chi2) if chi2 < most * (1 - 1e-12) else np.inf
+    p = float(stats.f.sf(f, k - 1, (k - 1) * (n - 1)))
+    alpha, smallest = 1 - LEVEL, float(stats.chi2.sf(most, k - 1))
+    verdict = DIFFERS if found.pvalue <= alpha else CANNOT if smallest > alpha else SAME
+    return chi2, float(found.pvalue), f, p, verdict
+
+
+def _pairs(
+    names: Sequence[str], table: npt.NDArray[Any], ranks: npt.NDArray[Any], scale: float
+) -> tuple[PairTest, ...]:
+    at = list(combinations(range(len(names)), 2))
+    gaps = [(table[:, i] - table[:, j]).round(DIGITS) for i, j in at]
+    p = [wilcoxon(gap) for gap in gaps]
+    smallest = [wilcoxon(abs(gap)) for gap in gaps]
+    adjusted, alpha = holm(p), 1 - LEVEL
+    left = len(at) - sum(value <= alpha for value in adjusted)
+    found = []
+    for pair, (i, j) in enumerate(at):
+        apart = float(ranks[j] - ranks[i])
+        nemenyi = float(stats.studentized_range.sf(apart / scale * 2**0.5, len(names), np.inf))
+        differs = adjusted[pair] <= alpha
+        threshold = alpha / max(1, left)  # where Holm's rule stopped
+        verdict = DIFFERS if differs else CANNOT if smallest[pair] > threshold else SAME
+        numbers = (apart, p[pair], adjusted[pair], nemenyi, smallest[pair], threshold)
+        found.append(PairTest(names[i], names[j], *numbers, verdict))
+    return tuple(found)
+
+
+def _cliques(names: Sequence[str], differ: set[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
+    """Longest runs of neighbours in rank of which no two differ."""
+    found: list[tuple[str, ...]] = []
+    end = 0
+    for i in range(len(names)):
+        j = i + 1
+        while j < len(names) and not any((a, names[j]) in differ for a in names[i:j]):
+            j += 1
+        if j - i > 1 and j > end:
+            found.append(tuple(names[i:j]))
+        end = max(end, j)
+    return tuple(found)

@@ -1,0 +1,139 @@
+"""`suite report`: what a report shows, read from the store, written, and attached to the sweeps' runs."""
+
+import json
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from reports.leaderboard import Leaderboard
+from reports.records import COSTS
+from reports.report_data import Curve, Failure, Group, ReportData, Sweep, Trial
+from suite.files import dump
+from suite.recording import Record, Store, writable
+from suite.results import Query, read_leaderboard
+
+FACTS = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
+PAGE = "report.html"
+
+
+@dataclass(frozen=True)
+class Written:
+    """What `suite report` made."""
+
+    page: Path
+    figures: tuple[Path, ...]
+    data: ReportData
+
+
+def write(store: Store, query: Query, folder: Path, server: str) -> Written:
+    """Read, draw, write `report.html` and `figures/` below a folder, and attach the page to the runs
+    of the sweeps it is about.
+    """
+    from reports.report import build
+
+    data = read(store, query, server)
+    figures = folder / "figures"
+    with writable(folder):
+        page = build(data, figures)
+        (folder / PAGE).write_text(page, encoding="utf-8")
+    for run in _sweeps(store, query, data.board):
+        store.attach(run.run_id, folder / PAGE, "report")
+    return Written(folder / PAGE, tuple(sorted(figures.iterdir())), data)
+
+
+def read(store: Store, query: Query, server: str) -> ReportData:
+    """Everything a report shows."""
+    board = read_leaderboard(store, query)
+    group_of = {(row.sweep, row.cell): row.group for row in board.rows}
+    finals = {run.run_id: run for run in query.find(store, "final", **query.tags)}
+    searches = [r for r in _runs(store, query, "search") if _cell(r) in group_of]
+    sweeps = _sweeps(store, query, board)
+    published = _runs(store, query, "leaderboard")
+    return ReportData(
+        board=board,
+        curves=tuple(
+            _curve(store, finals[run_id], row.group, row.metric)
+            for row in board.rows
+            for run_id in row.runs
+            if finals[run_id].tags["status"] == "finished"
+        ),
+        trials=tuple(_trial(run, group_of[_cell(run)]) for run in searches),
+        failures=tuple(
+            _failure(run)
+            for run in [*searches, *finals.values()]
+            if run.tags["status"] in ("failed", "diverged")
+        ),
+        sweeps=tuple(_sweep(run, list(finals.values())) for run in sweeps),
+        tuned={_cell(run): run.tags["tuned"] for run in published},
+        server=server,
+    )
+
+
+def _runs(store: Store, query: Query, kind: str) -> list[Record]:
+    return query.find(store, kind, **({"sweep": query.sweep} if query.sweep else {}))
+
+
+def _sweeps(store: Store, query: Query, board: Leaderboard) -> list[Record]:
+    """The runs of the sweeps that have rows."""
+    named = {row.sweep for row in board.rows}
+    return [run for run in _runs(store, query, "sweep") if run.tags["sweep"] in named]
+
+
+def _cell(run: Record) -> tuple[str, str]:
+    return run.tags["sweep"], run.tags["cell"]
+
+
+def _curve(store: Store, run: Record, group: Group, metric: str) -> Curve:
+    task = f"test_{run.tags['metric']}"
+    scores = store.history(run.run_id, task)
+    costs = [dict(store.history(run.run_id, key)) for key in COSTS["bytes"]]
+    return Curve(
+        group,
+        run.tags["algorithm"],
+        int(run.tags["seed"]),
+        tuple(r for r, _ in scores),
+        tuple(value for _, value in scores),
+        tuple(sum(cost.get(r, 0.0) for cost in costs) for r, _ in scores),
+    )
+
+
+def _trial(run: Record, group: Group) -> Trial:
+    index = int(run.tags["trial_id"].rpartition("s")[2])
+    score = run.metrics.get("val_score", math.nan)
+    return Trial(
+        group,
+        run.tags["algorithm"],
+        index,
+        run.tags["origin"],
+        run.tags["status"],
+        score if math.isfinite(score) else None,
+        json.loads(run.tags["params"]),
+    )
+
+
+def _failure(run: Record) -> Failure:
+    lines = run.tags.get("error", "").strip().splitlines()
+    number = f"seed {run.tags['seed']}" if run.tags["kind"] == "final" else run.tags["trial_id"]
+    name = f"{run.tags['cell_name']} · {number}"
+    return Failure(name, run.tags["kind"], run.tags["status"], "".join(lines[-1:]), run.page)
+
+
+def _sweep(run: Record, finals: list[Record]) -> Sweep:
+    """The study file, versions, seeds and fingerprints behind a sweep's rows."""
+    mine = [r for r in finals if r.tags["sweep"] == run.tags["sweep"]]
+    prints = defaultdict(set)
+    for final in mine:
+        place = f"{final.tags['dataset']} · {final.tags['heterogeneity']}"
+        prints[place].add(final.tags["partition_fingerprint"])
+    study = {
+        key: value
+        for key, value in json.loads(run.tags["study_json"]).items()
+        if value not in (None, {}, "")
+    }
+    study["settings"] = {k: v for k, v in study.get("settings", {}).items() if v is not None}
+    facts = {name: run.tags[tag] for tag, name in FACTS.items() if tag in run.tags}
+    facts["search seed"] = str(study.get("seed", 0))
+    facts["final seeds"] = ", ".join(map(str, sorted({int(r.tags["seed"]) for r in mine})))
+    facts |= {f"fingerprint of {k}": ", ".join(sorted(v)) for k, v in prints.items()}
+    return Sweep(run.tags["sweep"], run.tags["study"], dump(study), facts, run.page)
