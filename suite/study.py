@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -374,13 +374,16 @@ def _path(loc: tuple[int | str, ...]) -> str:
 
 def _fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
     """The keys that are known where an unknown one was found."""
-    owner: type[BaseModel] = model
+    owner = model
     for part in loc[:-1]:
         inner = owner.model_fields.get(str(part))
         if inner is not None:
-            annotation = inner.annotation
-            if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-                owner = annotation
-            elif annotation == dict[str, RangeSpec]:
-                owner = RangeSpec
+            owner = _model_in(inner.annotation) or owner
     return list(owner.model_fields)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model in an annotation such as `Settings`, `Confirm | None` or `dict[str, Bound]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model_in(part))), None)

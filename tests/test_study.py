@@ -604,7 +604,9 @@ def test_a_third_party_algorithm_is_named_by_its_file(tmp_path):
         ({"joint": {"over": ["models"]}, "scheduler": "median"}, ["scheduler = 'median'", "none"]),
         ({"constraints": {"uploaded_byte": {"max": 1}}}, ["uploaded_byte"]),
         ({"constraints": {"uploaded_bytes": {"max": 0}}}, ["uploaded_bytes.max = 0"]),
+        ({"constraints": {"uploaded_bytes": {"maxi": 1}}}, ["Did you mean 'max'?"]),
         ({"confirm": {"best": 1}}, ["confirm.best = 1"]),
+        ({"confirm": {"seed": 1}}, ["confirm.seed = 1", "Did you mean 'seeds'?"]),
         ({"scheduler": "pbt"}, ["scheduler = 'pbt'", "ends with a schedule"]),
     ],
 )
