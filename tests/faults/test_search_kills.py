@@ -1,0 +1,52 @@
+"""Sweeps that confirm, share configurations and start warm, killed for real at several moments."""
+
+import signal
+from pathlib import Path
+
+import pytest
+from commands import cut_short, histories, study_file, suite
+
+STUDY = """
+algorithms: [fedavg, folb]
+datasets: [digits]
+models: [logreg]
+heterogeneity: [iid, dirichlet(0.3)]
+trials: 7
+seeds: 2
+sampler: {sampler}
+{more}
+settings: {{rounds: 6, clients: 4, participation: 1.0}}
+"""
+WARM = """
+algorithm: fedavg
+dataset: digits
+model: logreg
+heterogeneity: labels(2)
+params: {lr: 0.3}
+"""
+JOINT = """
+joint: {over: [heterogeneity]}
+confirm: {best: 2, seeds: 1}
+warm_start: warm.yaml
+"""
+
+
+@pytest.mark.parametrize(
+    ("sampler", "more"), [("tpe", JOINT), ("cmaes", "confirm: {best: 2, seeds: 1}"), ("nsga2", "")]
+)
+def test_a_killed_sweep_ends_as_one_that_was_not(tmp_path: Path, sampler: str, more: str) -> None:
+    """The warm configuration is the journal's: its file is gone when the sweep goes on."""
+    text, whole, cut = STUDY.format(sampler=sampler, more=more), tmp_path / "a", tmp_path / "b"
+    for folder in (whole, cut):
+        folder.mkdir()
+        (folder / "warm.yaml").write_text(WARM)
+    suite("sweep", study_file(whole, text), cwd=whole)
+    command = ["sweep", study_file(cut, text)]
+    journal = cut / "runs/small/journal.jsonl"
+    cut_short(*command, cwd=cut, journal=journal, ends=9, signal=signal.SIGKILL)
+    (cut / "warm.yaml").unlink()
+    for ends in (19, 30):
+        again = [*command, "--resume"]
+        cut_short(*again, cwd=cut, journal=journal, ends=ends, signal=signal.SIGKILL)
+    suite(*command, "--resume", "--max-concurrent", 1, cwd=cut)
+    assert histories(cut) == histories(whole)
