@@ -86,6 +86,17 @@ class Batch:
         found = self.store.find(kind=self.kind)
         return {r.tags["trial_id"]: r for r in found if r.tags["run_status"] == "FINISHED"}
 
+    def record(self, job: Job, outcome: Outcome) -> None:
+        """Write an ended job: once, whatever an earlier attempt left behind."""
+        for half_written in self.store.find(kind=self.kind, trial_id=job.id):
+            self.store.delete(half_written.run_id)
+        tags = {**_tags(job.spec), **run_tags(self.kind, job.spec, outcome), **job.tags}
+        experiment = self.store.experiment(self.experiment)
+        tags["trial_id"] = job.id
+        run_id = self.store.create(experiment, job.name, tags, seconds=outcome.seconds)
+        self.store.log(run_id, spec_params(job.spec), outcome.history)
+        self.store.set_status(run_id, "FAILED" if outcome.status == "failed" else "FINISHED")
+
     def run(self, jobs: list[Job], data_root: str | None, resources: Any) -> tuple[int, bool]:
         """Run what is not done and record it; how many runs failed, and whether it was interrupted."""
         done = self.done()
@@ -98,23 +109,11 @@ class Batch:
         for job in left:
             if job.spec.dataset_key not in data:
                 data[job.spec.dataset_key] = load_dataset(job.spec, data_root)
-        experiment = self.store.experiment(self.experiment)
-        for stale in self.store.find(kind=self.kind):
-            if stale.tags["run_status"] != "FINISHED":
-                self.store.delete(stale.run_id)
         queue, ended, failed = Queue(left), 0, 0
-
-        def record(item: tuple[Job, Outcome]) -> None:
-            job, outcome = item
-            for half_written in self.store.find(kind=self.kind, trial_id=job.id):
-                self.store.delete(half_written.run_id)
-            tags = {**_tags(job.spec), **run_tags(self.kind, job.spec, outcome), **job.tags}
-            tags["trial_id"] = job.id
-            run_id = self.store.create(experiment, job.name, tags, seconds=outcome.seconds)
-            self.store.log(run_id, spec_params(job.spec), outcome.history)
-            self.store.set_status(run_id, "FAILED" if outcome.status == "failed" else "FINISHED")
-
-        recorder = Recorder(record, lambda error: say(f"recording waits: {str(error)[:100]}"))
+        recorder = Recorder(
+            lambda item: self.record(*item),
+            lambda error: say(f"recording waits: {str(error)[:100]}"),
+        )
         started = time.monotonic()
 
         def take(ask: Ask, outcome: Outcome) -> None:
