@@ -14,12 +14,8 @@ from suite.journal import Event, Journal, peek
 from suite.outcome import Outcome
 from suite.progress import Progress
 from suite.recording import Recorder, Store, dumps, run_tags, spec_params, versions, writable
-<<<<<<< HEAD
-from suite.results import list_tuned, read_leaderboard, tuned_of
+from suite.results import Query, list_tuned, read_leaderboard, tuned_of
 from suite.samplers import Known
-=======
-from suite.results import Query, read_leaderboard, tuned_of
->>>>>>> 71e9873 (Leaderboards people believe: all pairs corrected, ranks over cells, studies matched by content)
 from suite.search import LAG, Ask, SweepSearch
 from suite.study import Cell, Faults, Study, check_names, load_data, make_cells, override
 from suite.warm import NEAREST, as_event, journaled, tuned_files, warm_start
