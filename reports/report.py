@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from reports import figures, tuning
 from reports.figures import STYLE, Drawn, Style, slug
-from reports.leaderboard import Leaderboard, Row
+from reports.leaderboard import Leaderboard, Place, Row
 from reports.records import direction
 from reports.render import (
     behind_text,
@@ -35,7 +35,7 @@ from reports.render import (
     total_bytes,
     verdict,
 )
-from reports.report_data import Group, ReportData, Trial
+from reports.report_data import ReportData, Trial
 
 
 def build(data: ReportData, folder: Path | None = None) -> str:
@@ -93,14 +93,14 @@ def _drawn(data: ReportData, look: Style) -> Figures:
 
 
 def _tuning(
-    data: ReportData, look: Style, rows_of: Mapping[Group, list[Row]], found: Figures
+    data: ReportData, look: Style, rows_of: Mapping[Place, list[Row]], found: Figures
 ) -> None:
     """Best so far, and for each cell its slices and parallel coordinates."""
-    by_cell: dict[Group, dict[str, list[Trial]]] = defaultdict(lambda: defaultdict(list))
+    by_cell: dict[Place, dict[str, list[Trial]]] = defaultdict(lambda: defaultdict(list))
     places = [(row.group, row.algorithm) for row in data.board.rows]
     for trial in sorted(data.trials, key=lambda t: places.index((t.group, t.algorithm))):
         by_cell[trial.group][trial.algorithm].append(trial)
-    signed: dict[Group, dict[str, list[float]]] = {}
+    signed: dict[Place, dict[str, list[float]]] = {}
     for group, cells in by_cell.items():
         up = direction(rows_of[group][0].metric) == "maximize"
         best = {name: tuning.best_so_far(trials, up) for name, trials in cells.items()}
@@ -149,34 +149,30 @@ def _dots(rows: list[Row], look: Style) -> Figure:
     return fig
 
 
-def _heat(metric: str, rows_of: Mapping[Group, list[Row]]) -> Drawn:
+def _heat(metric: str, rows_of: Mapping[Place, list[Row]]) -> Drawn:
     groups = [group for group, rows in rows_of.items() if rows[0].metric == metric]
     sign = 1 if direction(metric) == "maximize" else -1
     score = {(row.algorithm, group): sign * row.mean for group in groups for row in rows_of[group]}
     names = list(dict.fromkeys(name for name, _ in score))
     names.sort(key=lambda n: -sum(score.get((n, g), min(score.values())) for g in groups))
     table = [[score.get((name, group)) for group in groups] for name in names]
-    same = [len({group[i] for group in groups}) == 1 for i in range(4)]
-    columns = [
-        " · ".join(part for part, alike in zip(group[1:], same[1:], strict=True) if not alike)
-        or group[3]
-        for group in groups
-    ]
+    apart = [i for i in (1, 2, 3) if len({group[i] for group in groups}) > 1]
+    columns = [" · ".join(str(group[i]) for i in apart or [3]) for group in groups]
     alt = f"{title_of(metric)} of each algorithm (rows) at each heterogeneity level (columns)"
     fig = figures.heat(table, names, columns)
     return Drawn(f"heat-{slug(metric)}", title_of(metric), alt, fig)
 
 
-def place(group: Group) -> str:
+def place(group: Place) -> str:
     """A group's question, in a line."""
-    return " · ".join(group[1:])
+    return " · ".join(group[1:4]) + (", warm-started" if group[4] else "")
 
 
-def _slug(group: Group) -> str:
-    return slug(" ".join([*group[1:], group[0]]))
+def _slug(group: Place) -> str:
+    return slug(f"{place(group)} {group[0]}")
 
 
-def _groups(board: Leaderboard) -> dict[Group, list[Row]]:
+def _groups(board: Leaderboard) -> dict[Place, list[Row]]:
     return {key: list(rows) for key, rows in groupby(board.rows, key=lambda row: row.group)}
 
 

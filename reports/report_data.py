@@ -4,17 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reports.leaderboard import Leaderboard
-
-Group = tuple[str, str, str, str]
-"""Sweeps, data set, model, heterogeneity: as `Row.group`."""
+from reports.leaderboard import Leaderboard, Place
 
 
 @dataclass(frozen=True)
 class Curve:
     """The test scores of one final run, with the bytes sent until then, by evaluation."""
 
-    group: Group
+    group: Place
     algorithm: str
     seed: int
     rounds: tuple[int, ...]
@@ -26,7 +23,7 @@ class Curve:
 class Trial:
     """One search trial; `value` is its validation score, None when it has none."""
 
-    group: Group
+    group: Place
     algorithm: str
     index: int
     origin: str

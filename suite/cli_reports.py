@@ -163,7 +163,8 @@ def ui(
         return
     say(f"Starting MLflow's pages on {store.uri}; Ctrl-C ends them.")
     command = ["-m", "mlflow", "ui", "--backend-store-uri", store.uri]
-    subprocess.run([sys.executable, *command, "--host", host, "--port", str(port)], check=False)
+    command += ["--host", host, "--port", str(port), "--workers", "1"]
+    subprocess.run([sys.executable, *command], check=False)
 
 
 def _tags(where: list[str] | None) -> dict[str, str]:

@@ -6,9 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.leaderboard import Leaderboard
+from reports.leaderboard import Leaderboard, Place
 from reports.records import COSTS
-from reports.report_data import Curve, Failure, Group, ReportData, Sweep, Trial
+from reports.report_data import Curve, Failure, ReportData, Sweep, Trial
 from suite.files import dump
 from suite.recording import Record, Store, writable
 from suite.results import Query, read_leaderboard
@@ -47,9 +47,9 @@ def read(store: Store, query: Query, server: str) -> ReportData:
     board = read_leaderboard(store, query)
     group_of = {(row.sweep, row.cell): row.group for row in board.rows}
     finals = {run.run_id: run for run in query.find(store, "final", **query.tags)}
-    searches = [r for r in _runs(store, query, "search") if _cell(r) in group_of]
+    searches = [r for r in query.find(store, "search", **query.scope) if _cell(r) in group_of]
     sweeps = _sweeps(store, query, board)
-    published = _runs(store, query, "leaderboard")
+    published = query.find(store, "leaderboard", **query.scope)
     return ReportData(
         board=board,
         curves=tuple(
@@ -58,7 +58,9 @@ def read(store: Store, query: Query, server: str) -> ReportData:
             for run_id in row.runs
             if finals[run_id].tags["status"] == "finished"
         ),
-        trials=tuple(_trial(run, group_of[_cell(run)]) for run in searches),
+        trials=tuple(
+            _trial(run, group_of[_cell(run)]) for run in searches if "confirm" not in run.tags
+        ),
         failures=tuple(
             _failure(run)
             for run in [*searches, *finals.values()]
@@ -70,21 +72,17 @@ def read(store: Store, query: Query, server: str) -> ReportData:
     )
 
 
-def _runs(store: Store, query: Query, kind: str) -> list[Record]:
-    return query.find(store, kind, **({"sweep": query.sweep} if query.sweep else {}))
-
-
 def _sweeps(store: Store, query: Query, board: Leaderboard) -> list[Record]:
     """The runs of the sweeps that have rows."""
     named = {row.sweep for row in board.rows}
-    return [run for run in _runs(store, query, "sweep") if run.tags["sweep"] in named]
+    return [run for run in query.find(store, "sweep", **query.scope) if run.tags["sweep"] in named]
 
 
 def _cell(run: Record) -> tuple[str, str]:
     return run.tags["sweep"], run.tags["cell"]
 
 
-def _curve(store: Store, run: Record, group: Group, metric: str) -> Curve:
+def _curve(store: Store, run: Record, group: Place, metric: str) -> Curve:
     task = f"test_{run.tags['metric']}"
     scores = store.history(run.run_id, task)
     costs = [dict(store.history(run.run_id, key)) for key in COSTS["bytes"]]
@@ -98,7 +96,7 @@ def _curve(store: Store, run: Record, group: Group, metric: str) -> Curve:
     )
 
 
-def _trial(run: Record, group: Group) -> Trial:
+def _trial(run: Record, group: Place) -> Trial:
     index = int(run.tags["trial_id"].rpartition("s")[2])
     score = run.metrics.get("val_score", math.nan)
     return Trial(
