@@ -128,13 +128,17 @@ def running(command: list[str], workload: Workload, core: int) -> Iterator[Worke
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured: workloads and peers by name, how often, how long each time."""
+    """What is measured: workloads and peers by name, how often, how long each time, where.
+
+    Raises `UserError` for what there is not, and for peers on a GPU, where they are not set up.
+    """
 
     workloads: tuple[str, ...] = tuple(WORKLOADS)
     peers: tuple[str, ...] = PEERS
     peer_python: str = sys.executable
     runs: int = 5
     seconds: float = 1.0
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         for name in self.workloads:
@@ -143,6 +147,12 @@ class Plan:
         for name in self.peers:
             if name not in PEERS:
                 raise unknown("peer", name, PEERS)
+        if self.device not in ("cpu", "cuda"):
+            raise unknown("device", self.device, ("cpu", "cuda"))
+        if self.device == "cuda" and self.peers:
+            raise UserError("device is cuda, which peers are not set up for; use --peers none")
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise UserError("device is cuda, but torch finds no GPU")
 
 
 def measure(plan: Plan) -> dict[str, Any]:
@@ -153,8 +163,12 @@ def measure(plan: Plan) -> dict[str, Any]:
         "machine": machine(),
         "runs": plan.runs,
         "seconds": plan.seconds,
+        "device": plan.device,
         "not_installed": missing,
-        "workloads": [_workload(WORKLOADS[name], there) for name in plan.workloads],
+        "workloads": [
+            _workload(replace(WORKLOADS[name], device=plan.device), there)
+            for name in plan.workloads
+        ],
     }
 
 

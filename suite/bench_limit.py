@@ -12,10 +12,12 @@ FLOPS = 2 * SIDE**3
 def prepare(workload: Workload) -> Round:
     """One product in single precision, whatever the workload."""
     torch.set_num_threads(1)
-    a, b, out = torch.randn(SIDE, SIDE), torch.randn(SIDE, SIDE), torch.empty(SIDE, SIDE)
+    a, b, out = torch.randn(3, SIDE, SIDE, device=workload.device)
 
     def run_round() -> tuple[int, int]:
         torch.mm(a, b, out=out)
+        if workload.device == "cuda":
+            torch.cuda.synchronize()
         return 1, 0
 
     return run_round

@@ -59,7 +59,10 @@ def network(workload: Workload) -> nn.Module:
 @lru_cache(maxsize=1)
 def tensors(workload: Workload) -> list[tuple[Tensor, Tensor]]:
     """Samples and labels of each client."""
-    return [(torch.from_numpy(x), torch.from_numpy(y)) for x, y in workload.data()]
+    device = workload.device
+    return [
+        (torch.from_numpy(x).to(device), torch.from_numpy(y).to(device)) for x, y in workload.data()
+    ]
 
 
 def train(model: nn.Module, x: Tensor, y: Tensor, batch_size: int) -> None:
@@ -75,7 +78,7 @@ def prepare(workload: Workload) -> Round:
     """A round of the loop."""
     torch.set_num_threads(1)
     data = tensors(workload)
-    server, rng = network(workload), np.random.default_rng(0)
+    server, rng = network(workload).to(workload.device), np.random.default_rng(0)
 
     def run_round() -> tuple[int, int]:
         clients, states = workload.draw(rng), []
@@ -90,6 +93,8 @@ def prepare(workload: Workload) -> Round:
             for name in states[0]
         }
         server.load_state_dict(mean)
+        if workload.device == "cuda":
+            torch.cuda.synchronize()
         return steps, samples
 
     return run_round

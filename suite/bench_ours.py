@@ -32,7 +32,7 @@ def federation(workload: Workload) -> Federation:
         heterogeneity.parse("iid"),
         settings,
         0,
-        torch.device("cpu"),
+        torch.device(workload.device),
     )
 
 

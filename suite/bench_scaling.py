@@ -92,7 +92,7 @@ class Axis:
 
 
 def _per_round(model: str, k: int) -> Round:
-    return round_of(federation(Workload("", model, (784,), 10, (50,) * 1000, k, 10)))
+    return round_of(federation(Workload("", model, (784,), 10, (20,) * k, k, 10)))
 
 
 def _in_all(model: str, n: int) -> Round:
@@ -103,25 +103,29 @@ def _in_all(model: str, n: int) -> Round:
     return round_of(Federation(data, fitted, level, settings, 0, torch.device("cpu")))
 
 
+def model_of(d: int) -> str:
+    """Two hidden layers of w, such that w^2 + (784 + 1 + 1 + 10) w + 10 is about d."""
+    w = max(1, round((-796 + math.sqrt(796**2 + 4 * (d - 10))) / 2))
+    return f"mlp({w},{w})"
+
+
 def _weights(model: str, d: int) -> Round:
-    # d = w^2 + (784 + 1 + 1 + 10) w + 10 for two hidden layers of w
-    width = max(1, round((-796 + math.sqrt(796**2 + 4 * (d - 10))) / 2))
-    named = model.format(width)
-    return round_of(federation(Workload("", named, (784,), 10, (50,) * 10, 10, 10)))
+    return round_of(federation(Workload("", model_of(d), (784,), 10, (50,) * 10, 10, 10)))
 
 
 AXES = (
     Axis("clients a round", (10, 30, 100, 300, 1000), ("logreg", "mlp(20,20)"), _per_round),
     Axis("clients in all", (100, 1000, 10_000, 100_000), ("logreg", "mlp(20,20)"), _in_all),
-    Axis("weights", (1000, 10_000, 100_000, 1_000_000, 10_000_000), ("mlp({0},{0})",), _weights),
+    Axis("weights", (1000, 10_000, 100_000, 1_000_000, 10_000_000), ("mlp(w,w)",), _weights),
 )
 
 
 def scaling(runs: int, seconds: float, most: int = 10**7) -> dict[str, Any]:
     """Time of a round along each of `AXES`, up to `most` of anything.
 
-    Clients have 50 samples (10 on the second axis) and take 5 (10) steps of 10; a line's `slopes` are
-    those between neighbouring points on logarithmic axes: 1 where twice as much takes twice the time.
+    Samples have 784 features, minibatches 10 samples. A client takes 2 steps a round on the first axis,
+    where all take part; 10 on the second and 5 on the third, with 10 clients a round. A line's `slopes`
+    are those between neighbouring points on logarithmic axes: 1 where twice as much takes twice as long.
     """
     torch.set_num_threads(1)
     return {

@@ -35,7 +35,8 @@ class Workload:
 
     `per_round` clients, drawn anew each round, take sizes[k] / batch_size steps each, which comes out
     even; they are averaged by their samples. `model` is a name of the suite's. Samples are N(0, 1)
-    floats of `shape`, or whole numbers below `tokens`; labels are below `classes`.
+    floats of `shape`, or whole numbers below `tokens`; labels are below `classes`. `device` is cpu, or
+    cuda for the suite and the loop.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Workload:
     per_round: int
     batch_size: int
     tokens: int = 0
+    device: str = "cpu"
 
     def written(self) -> str:
         """As JSON, on a command line."""

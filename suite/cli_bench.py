@@ -68,6 +68,7 @@ def engine(
     peer_python: Annotated[
         str, typer.Option(help="The interpreter that has the peers, see benchmarks/README.md.")
     ] = sys.executable,
+    device: Annotated[str, typer.Option(help="cpu or cuda; on cuda without peers.")] = "cpu",
     runs: Runs = 5,
     seconds: Seconds = 1.0,
     plot: Plot = None,
@@ -83,6 +84,7 @@ def engine(
         peer_python,
         runs,
         seconds,
+        device,
     )
     found = bench_engine.measure(plan)
     if plot is not None:

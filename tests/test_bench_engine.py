@@ -9,9 +9,12 @@ import pytest
 import torch
 from commands import document, suite_here
 
-from suite import bench_engine, bench_loop, bench_ours
+from suite import bench_engine, bench_loop, bench_ours, bench_scaling
 from suite.bench_engine import WORKLOADS, running
 from suite.bench_worker import LR, Workload, measured, read
+from trials import models
+from trials.algorithms import ALGORITHMS
+from trials.models import Model
 
 TINY = Workload("tiny", "logreg", (5,), 3, (8, 4, 12), 2, 4)
 
@@ -126,6 +129,8 @@ def test_the_json_document_and_a_missing_peer(tmp_path: Path) -> None:
         (["--peers", "fedjaxx"], "fedjax"),
         (["--plot", "e.doc"], ".svg"),
         (["--plot", "nowhere/e.svg"], "folder"),
+        (["--device", "gpu"], "cuda"),
+        (["--device", "cuda"], "--peers none"),
         (["--peer-python", "no/python"], "no/python"),
     ],
 )
@@ -134,3 +139,33 @@ def test_bad_input_is_refused_before_anything_is_measured(
 ) -> None:
     result = suite_here("bench", "engine", *args, cwd=tmp_path, code=2)
     assert said in result.stderr
+
+
+def test_the_cost_of_every_algorithm_beside_its_gradients(tmp_path: Path) -> None:
+    found = document(
+        suite_here("bench", "algorithms", "--runs", 1, "--seconds", 0, "--json", cwd=tmp_path)
+    )
+    rows = {row["algorithm"]: row for row in found["algorithms"]}
+    assert rows.keys() | found["skipped"].keys() == set(ALGORITHMS)
+    assert rows["fedavg"]["ratio"] == rows["fedavg"]["ratio_of_sample_gradients"] == 1
+    assert rows["fedprox"]["ratio_of_sample_gradients"] == 1
+    assert rows["folb"]["ratio_of_sample_gradients"] == 2  # one more pass over the same samples
+
+
+def test_growth_along_each_axis(tmp_path: Path) -> None:
+    args = ["--most", 100, "--runs", 1, "--seconds", 0, "--plot", "s.svg", "--json"]
+    found = document(suite_here("bench", "scaling", *args, cwd=tmp_path))
+    first, second, third = found["axes"]
+    assert (first["points"], second["points"], third["points"]) == ([10, 30, 100], [100], [])
+    for line in first["lines"]:
+        times, slopes = line["seconds_a_round"], line["slopes"]
+        assert len(times) == 3
+        assert times[0] * 3 ** slopes[0] == pytest.approx(times[1])
+        assert times[2] > times[0]
+    assert "<svg" in (tmp_path / "s.svg").read_text()
+
+
+@pytest.mark.parametrize("d", [1000, 10_000, 100_000, 1_000_000, 10_000_000])
+def test_a_network_of_about_so_many_weights(d: int) -> None:
+    name = bench_scaling.model_of(d)
+    assert Model(models.parse(name), (784,), 10).d == pytest.approx(d, rel=0.2)
