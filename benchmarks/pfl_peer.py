@@ -1,0 +1,77 @@
+"""pfl-research (https://github.com/apple/pfl-research) as a system of `suite bench engine`: its federated
+averaging on its simulated backend, in one process. It goes through a client's data in a fixed order.
+"""
+
+import logging
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from pfl.aggregate.simulate import SimulatedBackend
+from pfl.algorithm.base import NNAlgorithmParams
+from pfl.algorithm.federated_averaging import FederatedAveraging
+from pfl.data.federated_dataset import FederatedDataset
+from pfl.data.pytorch import PyTorchTensorDataset
+from pfl.hyperparam.base import NNTrainHyperParams
+from pfl.metrics import Weighted
+from pfl.model.pytorch import PyTorchModel
+from torch import Tensor, nn
+
+from suite.bench_loop import network, tensors
+from suite.bench_worker import LR, Round, Workload, serve
+
+
+class Trained(nn.Module):
+    """A network with the two methods that pfl calls."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def loss(self, x: Tensor, y: Tensor) -> Tensor:
+        """Mean cross-entropy."""
+        return F.cross_entropy(self.net(x), y)
+
+    def metrics(self, x: Tensor, y: Tensor) -> dict[str, Any]:
+        """What pfl evaluates, which it does in its first round only."""
+        return {"loss": Weighted(float(self.loss(x, y)) * len(y), len(y))}
+
+
+def prepare(workload: Workload) -> Round:
+    """A round of pfl's `FederatedAveraging.run`."""
+    torch.set_num_threads(1)
+    logging.disable(logging.CRITICAL)
+    sets = [PyTorchTensorDataset(pair) for pair in tensors(workload)]
+    rng = np.random.default_rng(0)
+    waiting: list[int] = []
+    drawn: list[int] = []
+
+    def sample() -> int:
+        if not waiting:
+            waiting.extend(workload.draw(rng))
+        drawn.append(waiting.pop())
+        return drawn[-1]
+
+    federated = FederatedDataset(lambda k: sets[k], sample)
+    backend = SimulatedBackend(federated, federated)
+    net = Trained(network(workload))
+    model = PyTorchModel(net, torch.optim.SGD, torch.optim.SGD(net.parameters(), lr=1.0))
+    local = NNTrainHyperParams(
+        local_batch_size=workload.batch_size, local_num_epochs=1, local_learning_rate=LR
+    )
+    algorithm, rounds = FederatedAveraging(), 0
+
+    def run_round() -> tuple[int, int]:
+        nonlocal rounds
+        rounds += 1
+        drawn.clear()
+        params = NNAlgorithmParams(rounds, 2**60, workload.per_round, 0)
+        algorithm.run(params, backend, model, local, send_metrics_to_platform=False)
+        return workload.work(drawn)
+
+    return run_round
+
+
+if __name__ == "__main__":
+    serve(prepare)
