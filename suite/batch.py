@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.console import say
+from suite.control import Control, HaltedError
 from suite.outcome import Outcome
 from suite.recording import Record, Recorder, Store, dumps, run_tags, spec_params
 from suite.search import Ask, End, SweepSearch
@@ -131,11 +132,14 @@ class Batch:
                 f"about {pace * (len(left) - ended):.0f} s left"
             )
 
-        hooks = Hooks(asked=lambda ask, new: None, ended=take)
-        interrupted = drive(queue, [], data, "none", {}, resources, hooks, self.folder)
-        if not recorder.close(RECORD_SECONDS):
-            raise RuntimeError(f"{self.store.uri} did not take all records; run the command again")
-        return failed, interrupted
+        control = Control(self.folder)
+        hooks = Hooks(asked=lambda ask, new: None, ended=take, control=control)
+        checkpoints = str(self.folder.resolve() / "checkpoints")
+        drive(queue, [], data, "none", {}, resources, {}, hooks, self.folder, checkpoints)
+        written = recorder.close(RECORD_SECONDS)
+        if control.fault or not written:
+            raise HaltedError(control.fault or f"{self.store.uri} did not take all records")
+        return failed, bool(control.ending)
 
 
 def _tags(spec: TrialSpec) -> dict[str, str]:

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from suite.driver import Resources, local_ray
+from suite.cluster import Resources, connect
 from suite.study import read_study
 from suite.sweep import Place, Sweep
 from trials.errors import UserError
@@ -58,14 +58,14 @@ def _plain(specs: list[dict[str, Any]], resources: Resources, folder: Path) -> f
 
     os.environ.pop("TUNE_MAX_PENDING_TRIALS_PG", None)  # the suite's own setting for its searcher
     started = time.perf_counter()
-    with local_ray(resources) as concurrent:
+    with connect(resources) as cluster:
         tune.Tuner(
             tune.with_resources(
                 _train, {"cpu": resources.cpus_per_trial, "gpu": resources.gpus_per_trial}
             ),
             param_space={"trial": tune.grid_search(specs)},
             tune_config=tune.TuneConfig(
-                max_concurrent_trials=concurrent,
+                max_concurrent_trials=cluster.slots(),
                 reuse_actors=False,
                 trial_dirname_creator=lambda trial: str(trial.trial_id),
             ),

@@ -1,7 +1,7 @@
 """The command line. Results go to standard output, everything else to standard error.
 
 Exit codes: 0 done; 1 ran, but some trials crashed for good; 2 bad input, nothing was started;
-130 interrupted, state kept.
+3 halted by a fault around it (a full disk, say), state kept; 130 interrupted or stopped, state kept.
 """
 
 import shlex
@@ -15,8 +15,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from suite import cli_bench, cli_data, cli_reports, cli_reproduce, cli_transfer, cli_tuned
+from suite import (
+    cli_bench,
+    cli_control,
+    cli_data,
+    cli_reports,
+    cli_reproduce,
+    cli_transfer,
+    cli_tuned,
+)
 from suite.console import RUNS, DataRoot, Json, Storage, Tracking, emit, say
+from suite.control import HaltedError
 from trials.errors import UserError
 
 app = typer.Typer(
@@ -30,6 +39,7 @@ app.add_typer(cli_reports.app)
 app.add_typer(cli_tuned.app, name="tuned")
 app.add_typer(cli_data.app, name="data")
 app.add_typer(cli_bench.app, name="bench")
+app.add_typer(cli_control.app)
 app.command(epilog="Example: suite reproduce folb/table1 --output results")(cli_reproduce.reproduce)
 app.command(epilog="Example: suite transfer --algorithm fedprox --seeds 5")(cli_transfer.transfer)
 
@@ -79,7 +89,24 @@ def sweep(
     ] = None,
     cpus_per_trial: Annotated[float, typer.Option(min=0.1)] = 1.0,
     gpus_per_trial: Annotated[float, typer.Option(min=0.0, help="Fractions share one GPU.")] = 0.0,
+    memory_per_trial: Annotated[
+        float | None, typer.Option(min=0.1, help="GB; default: an estimate.")
+    ] = None,
     max_concurrent: Annotated[int | None, typer.Option(min=1, help="Default: what fits.")] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            envvar="RAY_ADDRESS",
+            help="A running Ray cluster (HOST:PORT, ray://HOST:PORT, auto); default: one of its own.",
+        ),
+    ] = None,
+    checkpoints: Annotated[
+        str | None,
+        typer.Option(help="Folder or URI (s3://...) that all nodes reach; default: in --storage."),
+    ] = None,
+    checkpoint_seconds: Annotated[
+        float, typer.Option(min=0.0, help="How often a running trial saves its state.")
+    ] = 60.0,
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
@@ -88,6 +115,9 @@ def sweep(
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything, show the plan, start nothing.")
+    ] = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="With --dry-run: measure a few rounds of each cell.")
     ] = False,
     smoke: Annotated[
         bool,
@@ -120,7 +150,7 @@ def sweep(
     from suite.study import Study, read_study, small
     from suite.sweep import Place, Sweep, resumed_study
 
-    place = Place(storage, name or Path(study).stem, tracking_uri, data_root)
+    place = Place(storage, name or Path(study).stem, tracking_uri, data_root, checkpoints)
 
     def read(overrides: dict[str, Any]) -> tuple[str, Study]:
         begun = resumed_study(place, overrides) if resume else None
@@ -129,26 +159,30 @@ def sweep(
     if smoke:
         given = small(read(listed)[1]) | given
     study_name, content = read(listed | given)
+    from suite.cluster import Resources
+
+    memory = None if memory_per_trial is None else round(memory_per_trial * 1e9)
+    resources = Resources(
+        cpus_per_trial, gpus_per_trial, max_concurrent, memory, address, checkpoint_seconds
+    )
     if dry_run:
-        _plan(study_name, content, place, as_json)
+        cli_control.show_plan(study_name, content, place, resources, calibrate, as_json)
         return
     opened = Sweep(study_name, content, place, resume)
     for note in opened.search.small_grids:
         say(note)
-    from suite.driver import Resources
-
-    result = opened.run(Resources(cpus_per_trial, gpus_per_trial, max_concurrent))
+    result = opened.run(resources)
     summary = result.summary
     for note in opened.search.unmet:
         say(note)
     if as_json:
         emit(summary)
-    if result.interrupted:
+    if result.ending:
         options = [] if place.name == Path(study).stem else ["--name", place.name]
         options += [] if storage == RUNS else ["--storage", str(storage)]
         options += ["--tracking-uri", tracking_uri] if tracking_uri else []
         again = shlex.join(["suite", "sweep", study, *options, "--resume"])
-        say(f"Interrupted; everything is kept. Continue with: {again}")
+        say(f"{result.ending.capitalize()}; everything is kept. Continue with: {again}")
         raise typer.Exit(130)
     if not as_json:
         _conclude(summary, result.board, place)
@@ -325,43 +359,14 @@ def main() -> None:
     except UserError as error:
         say(f"error: {error}")
         sys.exit(2)
+    except HaltedError as error:
+        say(
+            f"halted: {error}. Nothing is lost: run the command again with --resume when that is mended."
+        )
+        sys.exit(3)
     except KeyboardInterrupt:
         say("interrupted")
         sys.exit(130)
-
-
-def _plan(study_name: str, study: Any, place: Any, as_json: bool) -> None:
-    """Show what a sweep would do."""
-    from suite.study import load_data, make_cells
-
-    cells = make_cells(study, f"study {study_name}")
-    load_data(cells, place.data_root, f"study {study_name}")
-    total = len(cells) * (study.trials + study.seeds)
-    plan = {
-        "study": study_name,
-        "name": place.name,
-        "cells": [
-            {"cell": c.id, "name": c.name, "anchor": c.space.anchor(), "published": len(c.known)}
-            for c in cells
-        ],
-        "trials_per_cell": study.trials,
-        "final_runs_per_cell": study.seeds,
-        "trials": total,
-    }
-    if as_json:
-        emit(plan)
-        return
-    for cell in cells:
-        Console().print(
-            f"{cell.name}: anchor {cell.space.anchor()}, {len(cell.known)} published",
-            highlight=False,
-            markup=False,
-        )
-    Console().print(
-        f"{len(cells)} cells x ({study.trials} search trials + {study.seeds} final runs) = {total} trials"
-        f" of {study.settings.rounds} rounds. Nothing was started.",
-        highlight=False,
-    )
 
 
 def _conclude(summary: dict[str, Any], board: Any, place: Any) -> None:

@@ -25,7 +25,7 @@ def sweep(
 ) -> None:
     """Trials per minute of a sweep, against the same trials as a plain Tune function trainable."""
     from suite import bench
-    from suite.driver import Resources
+    from suite.cluster import Resources
 
     found = bench.sweep(study, Resources(max_concurrent=max_concurrent))
     if as_json:

@@ -54,7 +54,7 @@ def reproduce(
         _list(storage, data_root, seeds or SEEDS, as_json)
         return
     papers.selected(path)
-    from suite.driver import Resources
+    from suite.cluster import Resources
     from suite.recording import Store
 
     effort = Effort(seeds or (QUICK_SEEDS if quick else SEEDS), rounds, quick, max_minutes)

@@ -30,7 +30,7 @@ def transfer(
 
     The same command continues an interrupted one; more --seeds extends it.
     """
-    from suite.driver import Resources
+    from suite.cluster import Resources
     from suite.recording import Store
     from suite.results import select_tuned
     from suite.transfer import transfer as run

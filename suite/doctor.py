@@ -83,10 +83,10 @@ def _vision() -> str:
 
 
 def _ray() -> str:
-    from suite.driver import Resources, local_ray
+    from suite.cluster import Resources, connect
 
-    with local_ray(Resources()) as concurrent:
-        return f"a local cluster starts; {concurrent} trials at once by default"
+    with connect(Resources()) as cluster:
+        return f"a local cluster starts; {cluster.slots()} trials at once by default"
 
 
 def _disk(storage: Path) -> str:

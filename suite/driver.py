@@ -1,36 +1,20 @@
-"""Ray Tune, driven: the searcher, scheduler, callback and stopper of one experiment for all cells.
+"""Ray Tune, driven: the searcher, scheduler, callback and stopper of one experiment for all cells."""
 
-Ray is set up by environment variables that must be there before its first import, so this module
-sets them and imports Ray afterwards; import it late.
-"""
-
-import gc
-import logging
 import math
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-for _name, _value in {
-    "RAY_AUTH_MODE": "disabled",  # a cluster of this process's own, on loopback
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean what the person meant
-    "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Tune's own returns normally from an interrupted sweep
-    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
-    "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is what a sweep resumes from
-    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
-}.items():
-    os.environ.setdefault(_name, _value)
+from suite.cluster import Cluster, Resources, connect  # before Ray, whose environment it sets
 
+# isort: split
 import ray
 from ray import tune
 from ray.tune.experiment import Trial
@@ -38,29 +22,26 @@ from ray.tune.experiment.config_parser import _create_trial_from_spec, _make_par
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search.search_algorithm import SearchAlgorithm
 
+from suite.control import Control, HaltedError
 from suite.outcome import Outcome
 from suite.schedulers import CellSchedulers
 from suite.search import Ask, SweepSearch
 from suite.study import Cell
+from trials import algorithms
+from trials.checkpoint import Checkpoint
 from trials.datasets import Dataset
 from trials.trainable import FederatedTrial
 
 
-@dataclass(frozen=True)
-class Resources:
-    """What a trial gets, and how many run at once (default: what fits)."""
-
-    cpus_per_trial: float = 1.0
-    gpus_per_trial: float = 0.0
-    max_concurrent: int | None = None
-
-
 @dataclass
 class Hooks:
-    """What the driver calls when a trial is handed out (is it new?) and when it has ended."""
+    """What the driver calls when a trial is handed out (is it new?) and when it has ended. Both may
+    raise `HaltedError`, which ends the sweep, as `control` does.
+    """
 
     asked: Callable[[Ask, bool], None]
     ended: Callable[[Ask, Outcome], None]
+    control: Control
 
 
 class _Unpicklable:
@@ -71,11 +52,14 @@ class _Unpicklable:
 
 
 class _Search(_Unpicklable, SearchAlgorithm):
-    """Hands the sweep's asks to Tune as trials with ids of our own."""
+    """Hands the sweep's asks to Tune as trials with ids of our own: the ask's, and when a trial is
+    started again `~2`, `~3`, ... after it.
+    """
 
-    def __init__(self, sweep: SweepSearch, hooks: Hooks, config: "_Config", stop: "_Stop") -> None:
-        self.sweep, self.hooks, self.config, self.stop = sweep, hooks, config, stop
+    def __init__(self, sweep: SweepSearch, hooks: Hooks, config: "_Config") -> None:
+        self.sweep, self.hooks, self.config = sweep, hooks, config
         self.live: set[str] = set()
+        self._attempts: Counter[str] = Counter()
         self._parser = _make_parser()
 
     def add_configurations(self, experiments: Any) -> None:
@@ -84,22 +68,29 @@ class _Search(_Unpicklable, SearchAlgorithm):
 
     def next_trial(self) -> Trial | None:
         """The next trial, unless the machine is full or the sweep is stopping."""
-        if self.stop.requested or len(self.live) >= self.config.max_concurrent:
+        if self.hooks.control.draining or len(self.live) >= self.config.slots:
             return None
         found = self.sweep.next()
         if found is None:
             return None
         ask, new = found
-        self.hooks.asked(ask, new)
+        try:
+            self.hooks.asked(ask, new)
+        except HaltedError as halted:
+            self.hooks.control.halt(str(halted))
+            return None
         self.live.add(ask.trial_id)
+        self._attempts[ask.trial_id] += 1
+        attempt = self._attempts[ask.trial_id]
+        trial_id = ask.trial_id if attempt == 1 else f"{ask.trial_id}~{attempt}"
         spec = {**self.spec, "config": self.config.of(ask, self.sweep)}
         return _create_trial_from_spec(
-            spec, self._parser, evaluated_params={}, experiment_tag="", trial_id=ask.trial_id
+            spec, self._parser, evaluated_params={}, experiment_tag="", trial_id=trial_id
         )
 
     def is_finished(self) -> bool:
         """Whether nothing will be asked any more."""
-        return self.stop.requested or self.sweep.exhausted
+        return self.hooks.control.draining or self.sweep.exhausted
 
 
 class _Scheduler(_Unpicklable, FIFOScheduler):
@@ -111,10 +102,12 @@ class _Scheduler(_Unpicklable, FIFOScheduler):
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Stop a search trial that is behind its own cell's."""
-        goes_on = result.get("status") != "running" or not math.isfinite(result["val_score"])
-        if goes_on or not self.cells.decide(trial.trial_id, result["round"], result["val_score"]):
+        if result.get("status") != "running":
             return str(TrialScheduler.CONTINUE)
-        return str(TrialScheduler.STOP)
+        trial_id, stops = ask_id(trial), False
+        for at, value in [*result.get("earlier", []), (result["round"], result["val_score"])]:
+            stops = math.isfinite(value) and self.cells.decide(trial_id, at, value)
+        return str(TrialScheduler.STOP if stops else TrialScheduler.CONTINUE)
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """Let Tune start trials in the order they came; scanning all of them each step is slow."""
@@ -124,8 +117,8 @@ class _Scheduler(_Unpicklable, FIFOScheduler):
 class _Callback(_Unpicklable, tune.Callback):
     """Collects what trials report and says when they have ended: the one place that decides."""
 
-    def __init__(self, sweep: SweepSearch, search: _Search, hooks: Hooks, stop: "_Stop") -> None:
-        self.sweep, self.search, self.hooks, self.stop = sweep, search, hooks, stop
+    def __init__(self, sweep: SweepSearch, search: _Search, hooks: Hooks) -> None:
+        self.sweep, self.search, self.hooks = sweep, search, hooks
         self.outcomes: dict[str, Outcome] = {}
         self.started: dict[str, float] = {}
 
@@ -133,17 +126,18 @@ class _Callback(_Unpicklable, tune.Callback):
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
         """Start the clock."""
-        self.started[trial.trial_id] = time.monotonic()
+        self.started.setdefault(ask_id(trial), time.monotonic())
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
         """Keep the history and drop it from the result, which Tune would keep too."""
-        outcome = self.outcomes.setdefault(trial.trial_id, Outcome())
+        outcome = self.outcomes.setdefault(ask_id(trial), Outcome())
         outcome.history += result.pop("history", [])
+        outcome.intermediates.update(result.pop("earlier", []))
         outcome.status = result.get("status", "failed")
         outcome.error = result.get("error", "")
-        if outcome.status != "failed":
+        if outcome.status not in ("failed", "halted"):
             outcome.fingerprint = result["fingerprint"]
             if math.isfinite(result["val_score"]):
                 outcome.intermediates[result["round"]] = result["val_score"]
@@ -152,9 +146,12 @@ class _Callback(_Unpicklable, tune.Callback):
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
         """Finished, diverged, failed, or stopped by the scheduler; not when the sweep stops."""
-        outcome = self.outcomes.pop(trial.trial_id, Outcome())
+        outcome = self.outcomes.pop(ask_id(trial), Outcome())
+        if outcome.status == "halted":
+            self.hooks.control.halt(outcome.error)
+            return
         if outcome.status == "running":
-            if self.stop.requested:
+            if self.hooks.control.ends_now:
                 return
             outcome.status = "pruned"
         self._end(trial, outcome)
@@ -162,25 +159,30 @@ class _Callback(_Unpicklable, tune.Callback):
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        """The trial's process died."""
-        outcome = self.outcomes.pop(trial.trial_id, Outcome())
-        outcome.status, outcome.error = (
-            "failed",
-            "the trial's process died: " + str(trial.get_error()),
-        )
+        """The trial's process, or its node, died."""
+        outcome = self.outcomes.pop(ask_id(trial), Outcome())
+        outcome.status = "failed"
+        outcome.error = f"the trial's process died: {_reason(trial)}"
         self._end(trial, outcome)
 
     def _end(self, trial: Trial, outcome: Outcome) -> None:
-        outcome.seconds = time.monotonic() - self.started.get(trial.trial_id, time.monotonic())
-        self.search.live.discard(trial.trial_id)
-        self.hooks.ended(self.sweep.asks[trial.trial_id], outcome)
+        trial_id, now = ask_id(trial), time.monotonic()
+        outcome.seconds = now - self.started.get(trial_id, now)
+        self.search.live.discard(trial_id)
+        try:
+            self.hooks.ended(self.sweep.asks[trial_id], outcome)
+        except HaltedError as halted:
+            self.hooks.control.halt(str(halted))
+        else:
+            if outcome.status != "failed":  # one that failed may be started again
+                Checkpoint(trial.config["checkpoint"]).delete()
 
 
 class _Stop(_Unpicklable, tune.Stopper):
-    """Ends the experiment when a person interrupts it."""
+    """Ends the experiment when it is to end before its work is done."""
 
-    def __init__(self) -> None:
-        self.requested = False
+    def __init__(self, control: Control) -> None:
+        self.control = control
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """No single trial is stopped here."""
@@ -188,25 +190,35 @@ class _Stop(_Unpicklable, tune.Stopper):
 
     def stop_all(self) -> bool:
         """Whether to end everything."""
-        return self.requested
+        return self.control.ends_now
 
 
 @dataclass
 class _Config:
-    """What a Tune trial gets besides its spec."""
+    """What a Tune trial gets besides its spec, and how many there are at once."""
 
     cells: dict[str, Cell]
     scheduler: str
-    resources: Resources
-    max_concurrent: int = 1
+    cluster: Cluster
+    checkpoints: str
+    memory: Mapping[str, int]
+
+    @property
+    def slots(self) -> int:
+        """How many trials run at once."""
+        return self.cluster.slots(max(self.memory.values(), default=0))
 
     def of(self, ask: Ask, sweep: SweepSearch) -> dict[str, Any]:
         searches = ask.kind == "search" and self.scheduler != "none"
+        resources = self.cluster.resources
         return {
             "trial": sweep.spec(ask).model_dump(),
             "stops": list(self.cells[ask.cell].stops) if searches else [],
-            "device": "cuda" if self.resources.gpus_per_trial else "cpu",
-            "threads": max(1, int(self.resources.cpus_per_trial)),
+            "device": "cuda" if resources.gpus_per_trial else "cpu",
+            "threads": max(1, int(resources.cpus_per_trial)),
+            "need": resources.need(self.memory.get(ask.cell, 0) if self.cluster.shared else 0),
+            "checkpoint": f"{self.checkpoints}/{ask.trial_id}.pt",
+            "checkpoint_seconds": resources.checkpoint_seconds,
         }
 
 
@@ -217,25 +229,29 @@ def drive(
     scheduler: str,
     replayed: Mapping[str, Outcome],
     resources: Resources,
+    memory: Mapping[str, int],
     hooks: Hooks,
     folder: Path,
-) -> bool:
-    """Run every trial that the sweep still asks for; whether it was interrupted. Empties `data`."""
-    stop = _Stop()
-    with local_ray(resources) as concurrent, _interruptible(stop):
-        os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(concurrent)
-        config = _Config({c.id: c for c in cells}, scheduler, resources, concurrent)
-        search = _Search(sweep, hooks, config, stop)
+    checkpoints: str,
+) -> None:
+    """Run every trial that the sweep still asks for, or until `hooks.control` ends it.
+
+    `memory` estimates the bytes of a trial of each cell. Empties `data`. Raises `UserError` when the
+    cluster cannot be joined or none of its nodes can hold a trial.
+    """
+    control = hooks.control
+    with connect(resources) as cluster, _interruptible(control):
+        cluster.refuse({cell.name: memory.get(cell.id, 0) for cell in cells})
+        config = _Config({c.id: c for c in cells}, scheduler, cluster, checkpoints, memory)
+        os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max(config.slots, 16))
+        search = _Search(sweep, hooks, config)
         schedulers = CellSchedulers(cells, sweep.asks, scheduler)
         schedulers.replay(replayed)
-        # Workers read the store's copy in place; the driver gives up its own.
+        # Workers read the store's copy in place, one a node; the driver gives up its own.
         shared = {key: ray.put(data.pop(key)) for key in list(data)}
-        trainable = tune.with_resources(
-            tune.with_parameters(FederatedTrial, datasets=shared),
-            {"cpu": resources.cpus_per_trial, "gpu": resources.gpus_per_trial},
-        )
-        tune.Tuner(
-            trainable,
+        files = dict(found for c in cells if (found := algorithms.source(c.algorithm)))
+        tuner = tune.Tuner(
+            tune.with_parameters(FederatedTrial, datasets=shared, sources=files),
             tune_config=tune.TuneConfig(
                 search_alg=search,
                 scheduler=_Scheduler(schedulers),
@@ -247,13 +263,28 @@ def drive(
             run_config=tune.RunConfig(
                 name=time.strftime("%Y%m%d-%H%M%S"),
                 storage_path=str(folder.resolve()),
-                callbacks=[_Callback(sweep, search, hooks, stop)],
-                stop=stop,
+                callbacks=[_Callback(sweep, search, hooks)],
+                stop=_Stop(control),
                 verbose=0,
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             ),
-        ).fit()
-    return stop.requested
+        )
+        try:
+            tuner.fit()
+        except OSError as error:  # Tune's own files, which nothing is resumed from
+            control.halt(f"storage {folder} cannot be written: {error.strerror or error}")
+
+
+def _reason(trial: Trial) -> str:
+    """What Ray says of a process that died; Tune writes it to a file."""
+    with suppress(OSError):
+        return Path(trial.local_path or "", "error.txt").read_text().strip()
+    return "no reason is known"
+
+
+def ask_id(trial: Trial) -> str:
+    """The id of the ask that a Tune trial runs."""
+    return str(trial.trial_id).partition("~")[0]
 
 
 def _trial_id(trial: Trial) -> str:
@@ -261,41 +292,13 @@ def _trial_id(trial: Trial) -> str:
 
 
 @contextmanager
-def local_ray(resources: Resources) -> Iterator[int]:
-    """A Ray cluster of our own on this machine; yields how many trials run at once."""
-    cpus = os.cpu_count() or 1
-    concurrent = resources.max_concurrent or max(1, int(cpus // resources.cpus_per_trial))
-    ray.init(
-        num_cpus=math.ceil(max(cpus, concurrent * resources.cpus_per_trial)),
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-        configure_logging=True,
-    )
-    if resources.gpus_per_trial and resources.max_concurrent is None:
-        gpus = ray.cluster_resources().get("GPU", 0)
-        concurrent = max(1, int(gpus / resources.gpus_per_trial))
-    try:
-        yield concurrent
-    finally:
-        # An object reference that another thread's garbage collection frees while Ray shuts down
-        # ends the process.
-        gc.collect()
-        gc.disable()
-        try:
-            ray.shutdown()
-        finally:
-            gc.enable()
-
-
-@contextmanager
-def _interruptible(stop: _Stop) -> Iterator[None]:
+def _interruptible(control: Control) -> Iterator[None]:
     """The first Ctrl-C (or SIGTERM) ends the sweep in order, the second at once."""
 
     def handler(number: int, frame: FrameType | None) -> None:
-        if stop.requested:
+        if control.ending == "interrupted":
             os._exit(130)
-        stop.requested = True
+        control.end("interrupted")
 
     before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -4,6 +4,7 @@ It is the only thing that a resumed sweep is rebuilt from. One process writes it
 lock on the file enforces; a line torn by a crash is cut off when it is opened.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -11,6 +12,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from suite.control import HaltedError
 from trials.errors import UserError
 
 Event = dict[str, Any]
@@ -22,7 +24,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
-        self._file = path.open("a+b")
+        self._file = path.open("a+b", buffering=0)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -30,14 +32,24 @@ class Journal:
             raise UserError(f"another process is running this sweep ({path} is locked)") from None
         self.events, whole = _read(path)
         self._file.truncate(whole)
+        self._fault = ""
 
     def write(self, event: str, **fields: Any) -> None:
-        """Append an event; when this returns it has reached the disk."""
+        """Append an event; when this returns it has reached the disk.
+
+        Raises `HaltedError` when the disk does not take it, and ever after: what is torn stays last.
+        """
+        line = json.dumps({"event": event, **fields}, separators=(",", ":")).encode() + b"\n"
         with self._lock:
-            line = json.dumps({"event": event, **fields}, separators=(",", ":"))
-            self._file.write(line.encode() + b"\n")
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            if not self._fault:
+                try:
+                    if os.write(self._file.fileno(), line) < len(line):
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                    os.fsync(self._file.fileno())
+                except OSError as error:
+                    self._fault = f"journal {self._file.name} cannot be written: {error.strerror}"
+            if self._fault:
+                raise HaltedError(self._fault)
 
     def close(self) -> None:
         """Give up the lock."""
@@ -47,6 +59,18 @@ class Journal:
 def peek(path: Path) -> list[Event]:
     """The events of a journal that another process may be writing."""
     return _read(path)[0] if path.exists() else []
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process is writing this journal, as far as this machine can see."""
+    if not path.exists():
+        return False
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
 
 
 def _read(path: Path) -> tuple[list[Event], int]:

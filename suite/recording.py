@@ -13,7 +13,7 @@ import queue
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -231,14 +231,19 @@ def sqlite_uri(storage: Path) -> str:
 class Recorder:
     """Writes ended trials to MLflow in a thread of its own, so that no trial waits for the store.
 
-    A write that fails is tried again until it succeeds; `write` must therefore be repeatable.
+    What is to be written waits in a queue, and the journal has it: it is the spool. A write that
+    fails is tried again until it succeeds, unless `failed(error)` says to give up; `write` must
+    therefore be repeatable.
     """
 
-    def __init__(self, write: Any, failed: Any) -> None:
+    def __init__(
+        self, write: Callable[[Any], object], failed: Callable[[Exception], object]
+    ) -> None:
         self._write, self._failed = write, failed
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._stop = threading.Event()
+        self._given_up = False
         self._thread.start()
 
     def put(self, item: Any) -> None:
@@ -250,7 +255,7 @@ class Recorder:
         self._queue.put(None)
         self._thread.join(patience)
         self._stop.set()
-        return not self._thread.is_alive()
+        return not (self._given_up or self._thread.is_alive())
 
     def _work(self) -> None:
         while (item := self._queue.get()) is not None:
@@ -260,7 +265,9 @@ class Recorder:
                     self._write(item)
                     break
                 except Exception as error:
-                    self._failed(error)
+                    if self._failed(error):
+                        self._given_up = True
+                        return
                     self._stop.wait(pause)
                     pause = min(pause * 2, 10)
 

@@ -32,7 +32,8 @@ class Study(SearchSettings):
 
     `search` overrides ranges: `lr` for every algorithm, `batch_size` moves a shared setting into the
     search of all, `fedprox.mu` is one algorithm's. Search runs use run seed `seed`; final runs
-    `seed + 1, seed + 2, ...`. `target` is a test score for "rounds to target".
+    `seed + 1, seed + 2, ...`. A trial that dies is started again from its checkpoint; when it has died
+    once and `retries` times more without getting any further, it has failed. `target` is a test score for "rounds to target".
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -46,6 +47,7 @@ class Study(SearchSettings):
     seeds: Annotated[int, Field(ge=1)] = 5
     seed: Annotated[int, Field(ge=0)] = 0
     vary_partition: bool = False
+    retries: Annotated[int, Field(ge=0)] = 2
     settings: Settings = Settings()
     search: dict[str, RangeSpec] = {}
 

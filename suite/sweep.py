@@ -1,31 +1,51 @@
 """A sweep: from a study to recorded runs, a leaderboard and tuned files; resumable at any moment."""
 
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reports.leaderboard import Leaderboard, Row
 from reports.render import mean_text
+from suite.control import Control, HaltedError
 from suite.journal import Event, Journal, peek
 from suite.outcome import Outcome
 from suite.progress import Progress
-from suite.recording import Recorder, Store, dumps, run_tags, spec_params, versions, writable
+from suite.recording import (
+    Recorder,
+    Store,
+    dumps,
+    is_server,
+    run_tags,
+    spec_params,
+    versions,
+    writable,
+)
 from suite.results import Query, list_tuned, read_leaderboard, tuned_of
 from suite.samplers import Known
 from suite.search import LAG, Ask, SweepSearch
 from suite.study import Cell, Faults, Study, check_names, load_data, make_cells, override
 from suite.warm import NEAREST, as_event, journaled, tuned_files, warm_start
+from trials.checkpoint import delete_folder
 from trials.engine import score
 from trials.errors import UserError
+
+if TYPE_CHECKING:
+    from suite.cluster import Resources
 
 GROWS = ("algorithms", "datasets", "models", "heterogeneity")
 """What a resumed sweep may have more of, besides trials and seeds."""
 RECORD_SECONDS = 600.0
 """How long a finished sweep waits for a tracking server that is away."""
+FAULT_SECONDS = 5.0
+"""How long one that was halted by a fault does."""
+LOCAL_TRIES = 5
+"""How often in a row a store on this machine may refuse a record before the sweep is halted."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +56,7 @@ class Place:
     name: str
     tracking_uri: str | None = None
     data_root: str | None = None
+    checkpoints: str | None = None
 
     @property
     def folder(self) -> Path:
@@ -47,14 +68,24 @@ class Place:
         """The file that a resumed sweep is rebuilt from."""
         return self.folder / "journal.jsonl"
 
+    @property
+    def checkpoint_folder(self) -> str:
+        """Path or URI of the folder of the trials' checkpoints, which all nodes must reach."""
+        if self.checkpoints is None:
+            return str(self.folder.resolve() / "checkpoints")
+        root = self.checkpoints if "://" in self.checkpoints else Path(self.checkpoints).resolve()
+        return f"{root}/{self.name}"
+
 
 @dataclass(frozen=True)
 class Result:
-    """What `suite sweep` says when it is over; `summary` is its JSON document."""
+    """What `suite sweep` says when it is over; `summary` is its JSON document, and `ending` is how it
+    ended before its work was done: interrupted, stopped or cancelled, else "".
+    """
 
     summary: dict[str, Any]
     board: Leaderboard | None
-    interrupted: bool
+    ending: str
 
 
 class Sweep:
@@ -77,6 +108,8 @@ class Sweep:
         self.warm = self._warm()
         with writable(place.folder):
             self.journal = Journal(place.journal)
+        self.control = Control(place.folder)
+        self.control.clear()
         self._rebuild(self.journal.events)
         study_fields = study.model_dump(mode="json")
         self.journal.write(
@@ -108,7 +141,9 @@ class Sweep:
         """Take over what earlier sessions of this sweep asked, saw end, and recorded."""
         asks: dict[str, Ask] = {}
         self.ended: dict[str, Outcome] = {}
-        recorded, lag = set(), LAG
+        self.deaths: dict[str, list[int]] = {}
+        self.recorded: dict[str, str] = {}
+        lag = LAG
         for event in events:
             fields = {key: value for key, value in event.items() if key != "event"}
             if event["event"] == "begin":
@@ -118,53 +153,74 @@ class Sweep:
             elif event["event"] == "end":
                 trial_id = fields.pop("trial_id")
                 self.ended[trial_id] = _outcome(fields)
+            elif event["event"] == "died":
+                self.deaths.setdefault(event["trial_id"], []).append(event["round"])
             elif event["event"] == "recorded":
-                recorded.add(event["trial_id"])
+                self.recorded[event["trial_id"]] = event["run_id"]
         self.search = SweepSearch(self.cells, self.study, lag, self.warm)
         self.search.replay(list(asks.values()), {i: o.end for i, o in self.ended.items()})
-        self._unrecorded = [trial_id for trial_id in self.ended if trial_id not in recorded]
+        self._unrecorded = [trial_id for trial_id in self.ended if trial_id not in self.recorded]
         # An earlier session may have left a half-written run of these in the store.
         self._maybe_recorded = set(asks)
 
-    def run(self, resources: Any) -> Result:
-        """Run what is left, record it, and draw the leaderboard."""
+    def run(self, resources: "Resources") -> Result:
+        """Run what is left, record it, and draw the leaderboard.
+
+        Raises `HaltedError` when a fault around the sweep ends it: it can be resumed.
+        """
         started = time.monotonic()
+        # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         self.progress = Progress(self.cells, self.search.planned, self.place.name)
         current = self._current_finals()
         for trial_id, outcome in self.ended.items():
             ask = self.search.asks[trial_id]
             if ask.counted or trial_id in current:
                 self.progress.ended(ask, outcome.status, outcome.value, before=True)
+        self.board: Leaderboard | None = None
         with self.progress:
             self._open_runs()
-            self.recorder = Recorder(self._record, self._waiting)
+            self._refused = 0
+            recorder = self.recorder = Recorder(lambda write: write(), self._waiting)
             for trial_id in self._unrecorded:
-                self.recorder.put(trial_id)
-            interrupted = written = False
+                recorder.put(partial(self._record, trial_id))
+            complete = False
             try:
-                interrupted = not self.search.exhausted and self._drive(resources)
+                if not self.search.exhausted:
+                    self._drive(resources)
+                complete = self.search.exhausted
+                ending = "" if complete else self.control.ending
             finally:
-                written = self.recorder.close(RECORD_SECONDS)
-                if written and (interrupted or not self.search.exhausted):
-                    self._close_runs("KILLED")
+                recorder.put(self._harvest if complete else partial(self._close_runs, "KILLED"))
+                halted = self.control.ending == "halted"
+                written = recorder.close(FAULT_SECONDS if halted else RECORD_SECONDS)
+        if self.control.fault and not (complete and written):
+            raise HaltedError(self.control.fault)
         if not written:
-            raise RuntimeError(
-                f"{self.store.uri} did not take all records. Nothing is lost: run the command again "
-                "with --resume when it is back."
+            raise HaltedError(
+                f"{self.store.uri} did not take all records ({self.progress.waiting})"
             )
-        board = None
-        if not interrupted:
-            board = self._harvest()
-            self._close_runs("FINISHED")
-        return Result(self._summary(time.monotonic() - started), board, interrupted)
+        if complete:
+            delete_folder(self.place.checkpoint_folder)
+        return Result(self._summary(time.monotonic() - started), self.board, ending)
 
-    def _drive(self, resources: Any) -> bool:
+    def _drive(self, resources: "Resources") -> None:
         from suite.driver import Hooks, drive
+        from suite.estimate import Estimates
 
-        hooks = Hooks(asked=self._asked, ended=self._ended)
-        folder, scheduler = self.place.folder / "tune", self.study.scheduler
-        return drive(
-            self.search, self.cells, self.data, scheduler, self.ended, resources, hooks, folder
+        memory = Estimates(self.study, self.data, resources).memory(self.cells)
+        hooks = Hooks(asked=self._asked, ended=self._ended, control=self.control)
+        drive(
+            self.search,
+            self.cells,
+            self.data,
+            self.study.scheduler,
+            self.ended,
+            resources,
+            memory,
+            hooks,
+            self.place.folder / "tune",
+            self.place.checkpoint_folder,
         )
 
     def _asked(self, ask: Ask, new: bool) -> None:
@@ -173,12 +229,32 @@ class Sweep:
         self.progress.asked(ask)
 
     def _ended(self, ask: Ask, outcome: Outcome) -> None:
+        if outcome.status == "failed" and self._starts_again(ask, outcome):
+            return
         fields = {key: value for key, value in asdict(outcome).items() if value}
         self.journal.write("end", trial_id=ask.trial_id, **fields)
         self.ended[ask.trial_id] = outcome
         self.search.end(ask.trial_id, outcome.end)
-        self.recorder.put(ask.trial_id)
+        self.recorder.put(partial(self._record, ask.trial_id))
         self.progress.ended(ask, outcome.status, outcome.value)
+
+    def _starts_again(self, ask: Ask, outcome: Outcome) -> bool:
+        """Whether a trial that died is handed out once more, to go on from its checkpoint.
+
+        It is, `retries` times; attempts that died without getting further than those before count.
+        """
+        died = self.deaths.setdefault(ask.trial_id, [])
+        died.append(int(outcome.history[-1]["round"]) if outcome.history else 0)
+        attempts = len(died) - died.index(max(died))
+        if attempts > self.study.retries:
+            return False
+        self.journal.write("died", trial_id=ask.trial_id, round=died[-1], error=outcome.error)
+        self.search.again.append(ask)
+        last = outcome.error.strip().splitlines()[-1][:200] if outcome.error else "no reason given"
+        self.progress.note(
+            f"trial {ask.trial_id} died at round {died[-1]} and starts again: {last}"
+        )
+        return True
 
     def _current_finals(self) -> set[str]:
         return {a.trial_id for c in self.search.cells.values() for a in c.current_finals}
@@ -242,7 +318,8 @@ class Sweep:
         store.log(run_id, spec_params(spec), [*outcome.history, *scores])
         store.set_status(run_id, "FAILED" if outcome.status == "failed" else "FINISHED")
         self.journal.write("recorded", trial_id=trial_id, run_id=run_id)
-        self.progress.waiting = ""
+        self.recorded[trial_id] = run_id
+        self.progress.waiting, self._refused = "", 0
 
     def _circumstances(self, cell: Cell, outcome: Outcome) -> dict[str, Any]:
         """Tags of what is not so in every sweep."""
@@ -257,29 +334,40 @@ class Sweep:
             else None,
         }
 
-    def _waiting(self, error: Exception) -> None:
-        reason = f"{type(error).__name__}: {str(error)[:100]}"
+    def _waiting(self, error: Exception) -> bool:
+        """A record could not be written: whether to give up. A server may come back; a store on this
+        machine that refuses again and again has to be seen to.
+        """
+        reason = f"{type(error).__name__}: {str(error)[:200]}"
         self.progress.waiting = f"the tracking store does not answer, trying again ({reason})"
+        self._refused += 1
+        if isinstance(error, HaltedError):
+            self.control.halt(str(error))
+        elif self._refused >= LOCAL_TRIES and not is_server(self.store.uri):
+            self.control.halt(f"tracking store {self.store.uri} cannot be written: {reason}")
+        return self.control.ending == "halted"
 
-    def _harvest(self) -> Leaderboard | None:
+    def _harvest(self) -> None:
         """Leaderboard runs and tuned files of all cells; finals of former bests are set aside.
 
-        None when no cell has a final run.
+        There is no leaderboard when no cell has a final run.
         """
         store, name = self.store, self.place.name
         current = self._current_finals()
-        for record in [r for k in ("final", "pareto") for r in store.find(sweep=name, kind=k)]:
-            if record.tags["trial_id"] not in current:
+        for record in store.find(sweep=name):
+            trial_id = record.tags.get("trial_id")
+            if trial_id and self.recorded.get(trial_id) != record.run_id:
+                store.delete(record.run_id)  # a request that a server took, and lost the answer to
+            elif record.tags["kind"] in ("final", "pareto") and trial_id not in current:
                 store.log(record.run_id, tags={"kind": "superseded"})
-        if all(self.ended[trial_id].status == "failed" for trial_id in current):
-            return None
-        board = read_leaderboard(store, Query(name, target=self.study.target))
-        for record in store.find(sweep=name, kind="leaderboard"):
-            store.delete(record.run_id)
-        cells = {cell.id: cell for cell in self.cells}
-        for place, row in enumerate(board.rows):
-            self._publish(row, cells[row.cell], place)
-        return board
+            elif record.tags["kind"] == "leaderboard":
+                store.delete(record.run_id)
+        if any(self.ended[trial_id].status != "failed" for trial_id in current):
+            self.board = read_leaderboard(store, Query(name, target=self.study.target))
+            cells = {cell.id: cell for cell in self.cells}
+            for place, row in enumerate(self.board.rows):
+                self._publish(row, cells[row.cell], place)
+        self._close_runs("FINISHED")
 
     def _publish(self, row: Row, cell: Cell, place: int) -> None:
         """One leaderboard row as a run of its own and as a tuned file; sorted by the tag `row`, such
@@ -350,7 +438,10 @@ def resumed_study(place: Place, overrides: Mapping[str, Any]) -> tuple[str, Stud
             key in GROWS and not set(old) <= set(new)
         ):
             faults.add(key, new, f"a resumed sweep can only grow; it had {old}")
-        elif key not in (*GROWS, "trials", "seeds", "description", "target") and new != old:
+        elif (
+            key not in (*GROWS, "trials", "seeds", "retries", "description", "target")
+            and new != old
+        ):
             faults.add(key, new, f"the sweep was begun with {old}; use another --name")
     faults.check()
     return begun[-1]["study_name"], study

@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ from ray.tune.schedulers import ASHAScheduler
 from suite_helpers import a_study, cells_of
 
 from suite import driver
+from suite.control import Control
 from suite.outcome import Outcome
 from suite.schedulers import CellSchedulers, Halving
 from suite.schedulers import _Named as Named
@@ -45,10 +47,11 @@ class Bench:
     def __post_init__(self) -> None:
         self.schedulers = CellSchedulers(self.cells, self.asks, self.scheduler)
         self.decide = driver._Scheduler(self.schedulers)
-        hooks = driver.Hooks(lambda a, new: None, self._ended)
+        self.control = Control(Path("unused"))
+        hooks = driver.Hooks(lambda a, new: None, self._ended, self.control)
         search = SimpleNamespace(live=set())
         sweep = SimpleNamespace(asks=self.asks)
-        self.callback = driver._Callback(sweep, search, hooks, driver._Stop())
+        self.callback = driver._Callback(sweep, search, hooks)
 
     def _ended(self, ask_: Ask, outcome: Outcome) -> None:
         self.outcomes[ask_.trial_id] = outcome
@@ -56,7 +59,7 @@ class Bench:
     def add(self, cell: Cell, index: int, kind: str = "search") -> SimpleNamespace:
         made = ask(cell, index, kind)
         self.asks[made.trial_id] = made
-        return SimpleNamespace(trial_id=made.trial_id)
+        return SimpleNamespace(trial_id=made.trial_id, config={"checkpoint": "/nowhere/x.pt"})
 
     def report(self, trial, round_index: int, value: float, status: str = "running") -> str:
         """One result, as `FederatedTrial` gives it and Tune hands it around."""
@@ -305,11 +308,14 @@ def test_only_search_trials_under_a_scheduler_report_at_stops():
         ("asha", "final", []),
         ("none", "search", []),
     ):
-        config = driver._Config({cell.id: cell}, scheduler, driver.Resources())
+        cluster = driver.Cluster(driver.Resources())
+        config = driver._Config({cell.id: cell}, scheduler, cluster, "/places", {cell.id: 5})
         made = config.of(ask(cell, 0, kind), sweep)
         assert made["stops"] == stops
         assert made["trial"]["params"] == {"lr": 0.1}
         assert (made["device"], made["threads"]) == ("cpu", 1)
+        assert made["need"] == {"CPU": 1.0}, "memory is set aside on a shared cluster only"
+        assert made["checkpoint"] == f"/places/{cell.id}-{kind[0]}0000.pt"
 
 
 def test_the_callback_keeps_the_whole_history_and_takes_it_from_tune(bench):
@@ -344,21 +350,53 @@ def test_a_failed_trial_keeps_its_error(bench):
     assert (outcome.status, outcome.error, outcome.value) == ("failed", "ZeroDivisionError", None)
 
 
-def test_a_trial_whose_process_died_has_failed(bench):
+def test_a_trial_whose_process_died_has_failed(bench, tmp_path):
     trial = bench.add(bench.cells[0], 0)
     bench.report(trial, 5, 0.5)
-    trial.get_error = lambda: "oom"
+    (tmp_path / "error.txt").write_text("oom")
+    trial.local_path = str(tmp_path)
     bench.callback.on_trial_error(0, [], trial)
     outcome = bench.outcomes[trial.trial_id]
     assert outcome.status == "failed"
     assert "oom" in outcome.error
 
 
+def test_a_trial_that_goes_on_from_its_checkpoint_is_one_trial_to_the_rungs(bench):
+    """What it reported before is decided on again only where the rungs do not know it."""
+    easy = bench.cells[0]
+    for i in range(3):
+        bench.run(bench.add(easy, i), easy, 0.5)
+    trial = bench.add(easy, 3)
+    bench.report(trial, 5, 0.6)
+    again = SimpleNamespace(trial_id=trial.trial_id + "~2", local_path=None)
+    bench.callback.on_trial_error(0, [], trial=SimpleNamespace(**vars(again)))
+    entry = {"round": 15, "val_score": 0.7, "status": "running", "fingerprint": "abc"}
+    result = {**entry, "history": [{"round": 0}, {"round": 15}], "earlier": [(5, 0.6), (10, 0.1)]}
+    assert bench.decide.on_trial_result(None, again, result) == CONTINUE
+    bench.callback.on_trial_result(0, [], again, result)
+    known = dict(bench.rungs()[easy.id])
+    assert known[5][trial.trial_id] == 0.6
+    assert known[15][trial.trial_id] == 0.7
+    assert not [name for scores in known.values() for name in scores if "~" in name]
+    assert bench.callback.outcomes[trial.trial_id].intermediates == {5: 0.6, 10: 0.1, 15: 0.7}
+
+
+def test_a_fault_of_the_storage_ends_the_sweep_and_not_the_trial(bench):
+    trial = bench.add(bench.cells[0], 0)
+    bench.report(trial, 5, 0.5)
+    result = {"status": "halted", "error": "disk full", "done": True, "history": []}
+    assert bench.decide.on_trial_result(None, trial, result) == CONTINUE
+    bench.callback.on_trial_result(0, [], trial, result)
+    bench.callback.on_trial_complete(0, [], trial)
+    assert bench.outcomes == {}
+    assert (bench.control.ending, bench.control.fault) == ("halted", "disk full")
+
+
 def test_an_interrupted_trial_has_not_ended(bench):
     """It is handed out again when the sweep is resumed; it was not pruned."""
     trial = bench.add(bench.cells[0], 0)
     bench.report(trial, 5, 0.5)
-    bench.callback.stop.requested = True
+    bench.control.end("cancelled")
     bench.callback.on_trial_complete(0, [], trial)
     assert bench.outcomes == {}
 

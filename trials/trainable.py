@@ -9,6 +9,8 @@ import ray
 import torch
 from ray import tune
 
+from trials import algorithms
+from trials.checkpoint import Checkpoint, StorageError
 from trials.datasets import Task
 from trials.engine import Simulation, score
 from trials.federated_data import FederatedData
@@ -25,14 +27,32 @@ class FederatedTrial(tune.Trainable):
     """Runs the trial that its config holds under `trial` (a `TrialSpec` as a dict).
 
     `config["stops"]` are rounds at which a scheduler wants to decide, so that each is the last of a
-    step; when a step ends besides that depends on time and changes no number. A result has `round`,
-    `val_score`, `status` (running | finished | diverged | failed), `done`, the new `history`
-    entries, `fingerprint`, and `error` when it failed. An exception does not raise: it would cost
-    the actor.
+    step; when a step ends besides that depends on time and changes no number. `config["checkpoint"]`
+    names the trial's own checkpoint and `config["checkpoint_seconds"]` how often it is written: a
+    trial whose checkpoint is there continues from it.
+
+    A result has `round`, `val_score`, `status` (running | finished | diverged | failed | halted),
+    `done`, the new `history` entries, `fingerprint`, and `error` when it failed or was halted by a
+    storage that does not work. After a restart the first result has the whole history, and `earlier`:
+    (round, score) of what was reported before. An exception does not raise: it would cost the actor.
     """
 
-    def setup(self, config: dict[str, Any], datasets: dict[str, Any] | None = None) -> None:
-        """`datasets` maps `TrialSpec.dataset_key` to a data set in Ray's object store."""
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
+        """What Ray sets aside for the trial: `config["need"]`."""
+        return tune.PlacementGroupFactory([config.get("need", {"CPU": 1})])
+
+    def setup(
+        self,
+        config: dict[str, Any],
+        datasets: dict[str, Any] | None = None,
+        sources: dict[str, str] | None = None,
+    ) -> None:
+        """`datasets` maps `TrialSpec.dataset_key` to a data set in Ray's object store, `sources` the
+        paths of third parties' algorithm files to their text.
+        """
+        for path, text in (sources or {}).items():
+            algorithms.supply(path, text)
         self._datasets = datasets or {}
         self._data: dict[str, FederatedData] = {}
         self.reset_config(config)
@@ -41,22 +61,29 @@ class FederatedTrial(tune.Trainable):
         """Take over another trial; data that are already dealt stay."""
         self._simulation: Simulation | None = None
         self._reported = 0
+        self._scores: dict[int, float] = {}
+        self._earlier: list[tuple[int, float]] = []
         self._spec = TrialSpec(**new_config["trial"])
+        place, seconds = new_config.get("checkpoint"), new_config.get("checkpoint_seconds", 60.0)
+        self._checkpoint = Checkpoint(place, seconds) if place else None
         self._stops = set(new_config["stops"])
         self._device, self._threads = new_config["device"], new_config["threads"]
+        if self._device == "cuda":
+            # Trials that share a GPU share its memory; one that takes more than its part fails alone.
+            torch.cuda.empty_cache()
+            share = new_config.get("need", {}).get("GPU", 1.0)
+            torch.cuda.set_per_process_memory_fraction(min(1.0, share))
         return True
 
     def step(self) -> dict[str, Any]:
         """The rounds up to the next report."""
         try:
             return self._step()
+        except StorageError as fault:
+            return {"status": "halted", "error": str(fault), "done": True, "history": []}
         except Exception:
-            return {
-                "status": "failed",
-                "error": traceback.format_exc(),
-                "done": True,
-                "history": [],
-            }
+            error = traceback.format_exc()
+            return {"status": "failed", "error": error, "done": True, "history": []}
 
     def _step(self) -> dict[str, Any]:
         simulation, started = self._started(), time.monotonic()
@@ -67,7 +94,7 @@ class FederatedTrial(tune.Trainable):
         news = simulation.history[self._reported :]
         self._reported = len(simulation.history)
         status = "diverged" if simulation.diverged else "finished"
-        return {
+        result: dict[str, Any] = {
             "round": simulation.fed.round,
             "val_score": score(simulation.history, f"val_{self._task.metric}"),
             "status": status if simulation.finished else "running",
@@ -75,6 +102,17 @@ class FederatedTrial(tune.Trainable):
             "history": news,
             "fingerprint": simulation.fed.data.fingerprint,
         }
+        if self._earlier:
+            result["earlier"], self._earlier = self._earlier, []
+        self._scores[result["round"]] = result["val_score"]
+        if not simulation.finished and self._checkpoint and self._checkpoint.due:
+            self._checkpoint.save(self._state())
+        return result
+
+    def _state(self) -> dict[str, Any]:
+        """All that a restart needs; the spec says whose it is."""
+        spec = self._spec.model_dump_json()
+        return {"spec": spec, "scores": self._scores, "simulation": self._started().save()}
 
     @property
     def _task(self) -> Task:
@@ -83,6 +121,11 @@ class FederatedTrial(tune.Trainable):
     def _started(self) -> Simulation:
         if self._simulation is None:
             self._simulation = simulate(self._spec, self._dealt(), self._device, self._threads)
+            saved = self._checkpoint.load() if self._checkpoint else None
+            if saved is not None and saved["spec"] == self._spec.model_dump_json():
+                self._simulation.load(saved["simulation"])
+                self._scores = saved["scores"]
+                self._earlier = list(self._scores.items())
         return self._simulation
 
     def _dealt(self) -> FederatedData:

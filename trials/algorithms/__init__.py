@@ -9,6 +9,7 @@ import sys
 import zlib
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 
 from trials.algorithm import Algorithm
 from trials.algorithms.astw import ASTW
@@ -107,8 +108,27 @@ def canonical(name: str) -> str:
     return f"{Path(path).expanduser().resolve()}:{class_name}" if path.endswith(".py") else name
 
 
+def source(name: str) -> tuple[str, str] | None:
+    """The path and the text of the file that `file.py:ClassName` names; None for other names."""
+    path, _, _ = canonical(name).rpartition(":")
+    return (path, Path(path).read_text(encoding="utf-8")) if path.endswith(".py") else None
+
+
+def supply(path: str, text: str) -> None:
+    """Import an algorithm file from its text, for a machine that may not have the file."""
+    name = _module_name(Path(path))
+    if name not in sys.modules:
+        module = sys.modules[name] = ModuleType(name)
+        module.__file__ = path
+        exec(compile(text, path, "exec"), module.__dict__)
+
+
+def _module_name(path: Path) -> str:
+    return f"suite_algorithm_{zlib.crc32(str(path).encode()):08x}"
+
+
 def _from_file(path: Path, class_name: str) -> type[Algorithm]:
-    module_name = f"suite_algorithm_{zlib.crc32(str(path).encode()):08x}"
+    module_name = _module_name(path)
     if module_name not in sys.modules:
         spec = importlib.util.spec_from_file_location(module_name, path)
         if not path.is_file() or spec is None or spec.loader is None:

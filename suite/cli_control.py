@@ -1,0 +1,155 @@
+"""`suite status`, `stop` and `cancel`: a sweep that another process runs; and the plan of one."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from suite.console import RUNS, Json, Storage, emit, say
+
+if TYPE_CHECKING:
+    from suite.cluster import Resources
+    from suite.study import Study
+    from suite.sweep import Place
+
+app = typer.Typer()
+Name = Annotated[str, typer.Argument(help="The sweep's name.")]
+
+
+@app.command(epilog="Example: suite status quickstart")
+def status(
+    name: Annotated[str | None, typer.Argument(help="The sweep's name; default: all.")] = None,
+    storage: Storage = RUNS,
+    as_json: Json = False,
+) -> None:
+    """How far sweeps are, also those that other processes run."""
+    from suite.status import status as read
+    from suite.status import sweeps
+
+    names = sweeps(storage) if name is None else [name]
+    found = [read(storage, each) for each in names]
+    if as_json:
+        emit(found if name is None else found[0])
+        return
+    for one in found:
+        counts = [
+            f"{one[key]} {key}" for key in ("finished", "pruned", "diverged", "failed", "died")
+        ]
+        shown = ", ".join(count for count in counts if not count.startswith("0 "))
+        state = "running" if one["running"] else "not running here"
+        state += f", asked to {one['asked_to']}" if one["asked_to"] else ""
+        Console().print(
+            f"{one['name']}: {one['ended']}/{one.get('expected', '?')} trials ({shown or 'none yet'}), "
+            f"{one['recorded']} recorded; {state}, last event {one['idle_seconds']:.0f} s ago",
+            highlight=False,
+            soft_wrap=True,
+            markup=False,
+        )
+
+
+@app.command(epilog="Example: suite stop quickstart")
+def stop(name: Name, storage: Storage = RUNS, as_json: Json = False) -> None:
+    """Let a sweep's running trials finish, start no more. `--resume` continues it."""
+    _ask("stop", name, storage, as_json)
+
+
+@app.command(epilog="Example: suite cancel quickstart")
+def cancel(name: Name, storage: Storage = RUNS, as_json: Json = False) -> None:
+    """End a sweep now, as Ctrl-C where it runs would. `--resume` continues it."""
+    _ask("cancel", name, storage, as_json)
+
+
+def _ask(word: str, name: str, storage: Path, as_json: bool) -> None:
+    from suite.status import ask
+
+    here = ask(storage, name, word)
+    if as_json:
+        emit({"name": name, "asked": word, "running": here})
+    elif here:
+        say(f"Asked sweep {name} to {word}; it answers within seconds.")
+    else:
+        say(
+            f"No process on this machine runs sweep {name}. One on another machine, on the same "
+            f"storage, will {word}; if there is none, nothing happens."
+        )
+
+
+def show_plan(
+    study_name: str,
+    study: "Study",
+    place: "Place",
+    resources: "Resources",
+    calibrate: bool,
+    as_json: bool,
+) -> None:
+    """Show what a sweep would do and take."""
+    from suite.cluster import local_slots
+    from suite.estimate import Estimates
+    from suite.study import load_data, make_cells
+
+    cells = make_cells(study, f"study {study_name}")
+    estimates = Estimates(
+        study, load_data(cells, place.data_root, f"study {study_name}"), resources
+    )
+    found = []
+    for number, cell in enumerate(cells, 1):
+        if calibrate:
+            say(f"measuring {number}/{len(cells)}: {cell.name}")
+        found.append(estimates.cell(cell, calibrate))
+    total = estimates.total(found, local_slots(resources))
+    plan: dict[str, Any] = {
+        "study": study_name,
+        "name": place.name,
+        "cells": [
+            {
+                "cell": cell.id,
+                "name": cell.name,
+                "anchor": cell.space.anchor(),
+                "published": len(cell.known),
+                "estimate": estimate,
+            }
+            for cell, estimate in zip(cells, found, strict=True)
+        ],
+        "trials_per_cell": study.trials,
+        "final_runs_per_cell": study.seeds,
+        "retries": study.retries,
+        **total,
+    }
+    if as_json:
+        emit(plan)
+        return
+    out = Console()
+    for cell in cells:
+        out.print(
+            f"{cell.name}: anchor {cell.space.anchor()}, {len(cell.known)} published",
+            highlight=False,
+            markup=False,
+        )
+    out.print(
+        f"{len(cells)} cells x ({study.trials} search trials + {study.seeds} final runs) = "
+        f"{total['trials']} trials of {study.settings.rounds} rounds, "
+        f"{total['client_steps']:,} client steps if none is stopped early.",
+        highlight=False,
+    )
+    out.print(
+        f"{_hours(total)}. Memory {_size(total['memory_bytes_per_trial'])} a trial; checkpoints "
+        f"{_size(total['checkpoint_bytes'])} at most, one for each of {total['trials_at_once']} running "
+        f"trials; records {_size(total['record_bytes'])}. Nothing was started.",
+        highlight=False,
+    )
+
+
+def _hours(total: dict[str, Any]) -> str:
+    if total["cpu_hours"] is None:
+        return "Hours: add --calibrate, which runs a few rounds of each cell"
+    gpu = f", {total['gpu_hours']:.2g} GPU hours" if total["gpu_hours"] else ""
+    return f"About {total['cpu_hours']:.2g} CPU hours{gpu}: {total['hours']:.2g} hours here"
+
+
+def _size(number: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} TB"

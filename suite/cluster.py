@@ -1,0 +1,184 @@
+"""The Ray cluster that a sweep runs on: one of its own on this machine, or one that is running.
+
+Ray is set up by environment variables that must be there before its first import, so this module
+sets them and imports Ray afterwards; import it late.
+"""
+
+import gc
+import logging
+import math
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_WORKERS = {
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean what the person meant
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+for _name, _value in {
+    **_WORKERS,
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Tune's own returns normally from an interrupted sweep
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+    "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is what a sweep resumes from
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+    "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "600",
+}.items():
+    os.environ.setdefault(_name, _value)
+if not os.environ.get("RAY_AUTH_MODE"):
+    # Ray would otherwise write a token into the home directory when it starts a cluster of this
+    # process's own, on loopback; who has one, or brings one, uses it.
+    _token = "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ
+    _token = _token or (Path.home() / ".ray" / "auth_token").exists()
+    os.environ["RAY_AUTH_MODE"] = "token" if _token else "disabled"
+
+import ray
+
+import reports
+import search_spaces
+import suite
+import trials
+from trials.errors import UserError
+
+REFRESH_SECONDS = 5.0
+"""How often the nodes of a running cluster are counted."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a trial gets, how many run at once (default: what fits), and where.
+
+    `memory_per_trial` in bytes replaces the estimate. `address` is a running cluster's (`host:port`, `ray://host:port`, `auto`); None starts one on
+    this machine. `checkpoint_seconds` is how often a trial writes its checkpoint.
+    """
+
+    cpus_per_trial: float = 1.0
+    gpus_per_trial: float = 0.0
+    max_concurrent: int | None = None
+    memory_per_trial: int | None = None
+    address: str | None = None
+    checkpoint_seconds: float = 60.0
+
+    def need(self, memory: int) -> dict[str, float]:
+        """What Ray sets aside for a trial that takes `memory` bytes."""
+        need = {"CPU": self.cpus_per_trial, "GPU": self.gpus_per_trial, "memory": float(memory)}
+        return {name: amount for name, amount in need.items() if amount}
+
+
+class Cluster:
+    """A cluster that is connected, and how many trials of these resources run on it at once."""
+
+    def __init__(self, resources: Resources) -> None:
+        self.resources, self.shared = resources, resources.address is not None
+        self._counted, self._slots = -math.inf, 0
+
+    def slots(self, memory: int = 0) -> int:
+        """How many trials fit on all nodes that are alive now, or `max_concurrent`; at least 1.
+
+        Nodes that join or leave a running cluster are seen within seconds.
+        """
+        if self.resources.max_concurrent is not None:
+            return self.resources.max_concurrent
+        now = time.monotonic()
+        if now - self._counted > REFRESH_SECONDS:
+            self._slots = sum(fits(node, self.resources.need(memory)) for node in nodes())
+            self._counted = now
+        return max(1, self._slots)
+
+    def refuse(self, memory: Mapping[str, int]) -> None:
+        """Raise `UserError` when a cell's trials, which take `memory[name]` bytes, fit on no node.
+
+        A cluster that can grow is taken at its word.
+        """
+        if ray._private.state.state.get_max_resources_from_cluster_config():
+            return
+        for name, wanted in memory.items():
+            need = self.resources.need(wanted)
+            if not any(fits(node, need) for node in nodes()):
+                have = "; ".join(sorted({_shown(node, need) for node in nodes()}))
+                raise UserError(
+                    f"no node can ever hold a trial of {name}: it needs {_shown(need, need)}, and "
+                    f"the nodes have {have}. Memory is an estimate: --memory-per-trial sets it."
+                )
+
+
+def nodes() -> list[dict[str, float]]:
+    """The resources of each node that is alive."""
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+
+
+def fits(node: Mapping[str, float], need: Mapping[str, float]) -> int:
+    """How many trials with these needs one node holds."""
+    return min(int(node.get(name, 0) / amount + 1e-9) for name, amount in need.items())
+
+
+def local_slots(resources: Resources) -> int:
+    """How many trials would run at once here, by the number of CPUs."""
+    cpus = os.cpu_count() or 1
+    return resources.max_concurrent or max(1, int(cpus // resources.cpus_per_trial))
+
+
+@contextmanager
+def connect(resources: Resources) -> Iterator[Cluster]:
+    """Join the cluster at `resources.address`, or run one of our own on this machine.
+
+    Nodes of a running cluster need the project's dependencies, not the project: its packages are
+    sent along. Raises `UserError` when nobody answers at the address.
+    """
+    common: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if resources.address is None:
+        wanted = (resources.max_concurrent or 1) * resources.cpus_per_trial
+        ray.init(
+            "local",
+            num_cpus=math.ceil(max(os.cpu_count() or 1, wanted)),
+            include_dashboard=False,
+            configure_logging=True,
+            **common,
+        )
+    else:
+        packages = [p.__path__[0] for p in (suite, trials, reports, search_spaces)]
+        runtime_env = {"py_modules": packages, "env_vars": _WORKERS, "excludes": ["__pycache__"]}
+        try:
+            ray.init(resources.address, runtime_env=runtime_env, **common)
+        except (ConnectionError, ray.exceptions.RayError, RuntimeError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0][:300]
+            raise UserError(
+                f"cluster {resources.address} cannot be joined: {reason} (RAY_AUTH_MODE is "
+                f"{os.environ['RAY_AUTH_MODE']}, and must be as where the cluster was started)"
+            ) from None
+    # Ray prints what it hears of nodes that die, with their last log lines, to standard output, which
+    # belongs to the result.
+    vars(ray._private.worker)["print_to_stdstream"] = _first_line
+    logging.getLogger("ray.tune.tune").setLevel(logging.CRITICAL)  # that trials died, at the end
+    try:
+        yield Cluster(resources)
+    finally:
+        # An object reference that another thread's garbage collection frees while Ray shuts down
+        # ends the process.
+        gc.collect()
+        gc.disable()
+        try:
+            ray.shutdown()
+        finally:
+            gc.enable()
+
+
+def _first_line(message: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:
+    text = "\n".join(message["lines"]).strip()
+    print(f"ray: {text.splitlines()[0][:300]}" if text else "ray:", file=sys.stderr, flush=True)
+
+
+def _shown(have: Mapping[str, float], names: Mapping[str, float]) -> str:
+    parts = []
+    for name in names:
+        amount = have.get(name, 0.0)
+        unit = f"{amount / 1e9:.1f} GB memory" if name == "memory" else f"{amount:g} {name}"
+        parts.append(unit)
+    return ", ".join(parts)

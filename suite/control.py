@@ -1,0 +1,66 @@
+"""How a running sweep is asked to end: by a signal, by another process, or by a fault around it."""
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+POLL_SECONDS = 0.5
+WORDS = {"stop": "stopped", "cancel": "cancelled"}
+"""What another process may ask for, and what the sweep then has been."""
+
+
+class HaltedError(Exception):
+    """The sweep ended because of something around it; all that ended is kept. Exit code 3."""
+
+
+class Control:
+    """Why a sweep should end early: `ending` is "" (it should not), interrupted, stopped (running
+    trials finish), cancelled, or halted, and then `fault` says why.
+
+    Other processes ask by a file in the sweep's folder, which a sweep that starts removes.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "control"
+        self.ending = self.fault = ""
+        self._next = 0.0
+
+    def ask(self, word: str) -> None:
+        """Leave a word for the process that runs the sweep."""
+        self.path.write_text(word)
+
+    @property
+    def asked(self) -> str:
+        """What another process asked for, or ""."""
+        with suppress(OSError):
+            return self.path.read_text().strip()
+        return ""
+
+    def clear(self) -> None:
+        """Forget what was asked of an earlier session."""
+        with suppress(OSError):
+            self.path.unlink()
+
+    def end(self, ending: str) -> None:
+        """End early; the first fault, or else the stronger reason, stays."""
+        if self.ending != "halted" and not (ending == "stopped" and self.ending):
+            self.ending = ending
+
+    def halt(self, fault: str) -> None:
+        """End because of a fault; the first one counts."""
+        if self.ending != "halted":
+            self.ending, self.fault = "halted", fault
+
+    @property
+    def draining(self) -> bool:
+        """Whether no trial may be started any more."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + POLL_SECONDS
+            if self.asked in WORDS:
+                self.end(WORDS[self.asked])
+        return bool(self.ending)
+
+    @property
+    def ends_now(self) -> bool:
+        """Whether running trials are to be ended too."""
+        return self.draining and self.ending != "stopped"

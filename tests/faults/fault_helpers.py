@@ -1,0 +1,243 @@
+"""Sweeps slow enough to be hurt, the means to hurt them, and what must be true afterwards."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from commands import SUITE
+
+from suite.recording import Record, Store
+from trials.trial import TrialSpec, run
+
+SLOW = '''
+import time
+from dataclasses import dataclass
+from trials.algorithms.fedavg import FedAvg
+
+@dataclass(frozen=True)
+class Slow(FedAvg):
+    """FedAvg that takes its time and says which rounds it ran."""
+
+    def round(self, state, fed):
+        time.sleep({seconds})
+        with open({log!r}, "a") as log:
+            log.write(f"{{self.lr}} {{fed.seed}} {{fed.round}}\\n")
+        return super().round(state, fed)
+'''
+STUDY = """
+algorithms: [{algorithms}]
+datasets: [digits]
+models: [logreg]
+heterogeneity: [{levels}]
+trials: {trials}
+seeds: {seeds}
+sampler: random
+scheduler: {scheduler}
+retries: {retries}
+settings: {{rounds: {rounds}, clients: 4, participation: 1.0, eval_every: 1, execution: batched}}
+"""
+
+
+def study(
+    folder: Path,
+    name: str,
+    seconds: float = 0.1,
+    trials: int = 4,
+    seeds: int = 1,
+    rounds: int = 20,
+    scheduler: str = "none",
+    retries: int = 2,
+    levels: str = "iid",
+) -> Path:
+    """A study of one slow algorithm, whose rounds take `seconds`; its file."""
+    source = folder / "slow.py"
+    source.write_text(SLOW.format(seconds=seconds, log=str(folder / "rounds.log")))
+    path = folder / f"{name}.yaml"
+    text = STUDY.format(
+        algorithms=f"{source}:Slow",
+        levels=levels,
+        trials=trials,
+        seeds=seeds,
+        rounds=rounds,
+        scheduler=scheduler,
+        retries=retries,
+    )
+    path.write_text(text)
+    return path
+
+
+class Driver:
+    """A `suite sweep` in a process of its own."""
+
+    def __init__(self, folder: Path, *args: Any, **env: str) -> None:
+        self.journal = folder / "runs" / Path(args[0]).stem / "journal.jsonl"
+        self.log = folder / f"{Path(args[0]).stem}.log"
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(
+                [SUITE, "sweep", *map(str, args)],
+                cwd=folder,
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **env},
+                stdout=log,
+                stderr=log,
+            )
+
+    @property
+    def said(self) -> str:
+        """All that it has printed, sessions before it included."""
+        return self.log.read_text()
+
+    def ends(self) -> int:
+        """Trials that have ended, in all sessions."""
+        return events(self.journal)["end"]
+
+    def until(self, true: Callable[[], bool], seconds: float = 200.0) -> None:
+        """Wait for something to become true while the sweep runs."""
+        deadline = time.monotonic() + seconds
+        while not true():
+            assert self.process.poll() is None, f"over too early:\n{self.said[-3000:]}"
+            assert time.monotonic() < deadline, f"waited in vain:\n{self.said[-3000:]}"
+            time.sleep(0.02)
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """End it without a word."""
+        self.process.send_signal(number)
+        self.process.wait(60)
+
+    def finish(self, code: int = 0, seconds: float = 280.0) -> None:
+        """Wait for its end."""
+        assert self.process.wait(seconds) == code, self.said[-3000:]
+
+
+def events(journal: Path) -> Counter[str]:
+    """How many events of each kind a journal has."""
+    text = journal.read_text() if journal.exists() else ""
+    return Counter(re.findall(r'^\{"event":"(\w+)"', text, re.MULTILINE))
+
+
+def processes(needle: str) -> list[int]:
+    """Ids of processes whose command line holds a text."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if needle in path.read_bytes().decode(errors="replace").replace("\0", " "):
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def environment(pid: int) -> dict[str, str]:
+    """What a process was started with."""
+    try:
+        parts = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return {}
+    return dict(part.partition("=")[::2] for part in parts if "=" in part)
+
+
+def workers(mark: str) -> list[int]:
+    """Processes of trials of the sweep that was started with `MARK=mark` in its environment."""
+    return [pid for pid in processes("ray::FederatedTrial") if environment(pid).get("MARK") == mark]
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class Server:
+    """A real `mlflow server`, which can be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, free_port()
+        self.uri = f"http://127.0.0.1:{self.port}"
+        self.start()
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        store = ["--backend-store-uri", f"sqlite:///{self.folder}/server.db"]
+        place = ["--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"]
+        artifacts = ["--default-artifact-root", str(self.folder / "artifacts")]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mlflow", "server", *store, *artifacts, *place],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + 180
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                assert self.process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+
+    def kill(self) -> None:
+        """End it and its workers at once."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(30)
+
+
+def complete(store: Store, name: str, search: int, finals: int) -> list[Record]:
+    """The runs of a sweep that is complete: the budget, each trial once, none still running."""
+    found = store.find(sweep=name)
+    kinds = Counter(run.tags["kind"] for run in found)
+    assert kinds["search"] == search
+    assert kinds["final"] == finals
+    assert kinds["sweep"] == 1
+    trials = [run for run in found if "trial_id" in run.tags]
+    assert max(Counter(run.tags["trial_id"] for run in trials).values()) == 1
+    assert {run.tags["run_status"] for run in found} == {"FINISHED"}
+    return trials
+
+
+def histories(store: Store, runs: list[Record]) -> dict[str, Any]:
+    """Recorded metrics by trial, times left out."""
+    return {
+        run.tags["trial_id"]: {
+            metric: store.history(run.run_id, metric)
+            for metric in sorted(run.metrics)
+            if not metric.endswith(("_seconds", "_score"))
+        }
+        for run in runs
+    }
+
+
+def unhurt(runs: list[Record]) -> dict[str, Any]:
+    """The same, from a plain loop over rounds in this process, which nothing interrupts."""
+    found = {}
+    for one in runs:
+        spec = TrialSpec.model_validate_json(one.tags["spec"])
+        with patch("time.sleep"):
+            history = run(spec)[0].history
+        metrics = sorted({k for e in history for k in e if not k.endswith("_seconds")} - {"round"})
+        found[one.tags["trial_id"]] = {
+            metric: [(e["round"], e[metric]) for e in history if metric in e] for metric in metrics
+        }
+    return found
+
+
+def rounds_run(folder: Path) -> Counter[str]:
+    """How often each trial ran a round, by learning rate and seed."""
+    lines = (folder / "rounds.log").read_text().splitlines()
+    return Counter(line.rpartition(" ")[0] for line in lines)
+
+
+def journal(path: Path, event: str) -> list[dict[str, Any]]:
+    """The events of one kind."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [line for line in lines if line["event"] == event]

@@ -1,0 +1,108 @@
+"""A trial's checkpoint: one file, replaced whole, that says by itself whether it is sound.
+
+Named by an absolute path or by a URI that pyarrow knows (`s3://`, `gs://`, `hdfs://`): any place that
+all machines of a cluster can reach.
+"""
+
+import io
+import os
+import time
+import uuid
+import zlib
+from contextlib import suppress
+from pathlib import PurePosixPath
+from typing import Any
+
+import torch
+from pyarrow import fs
+
+
+SPARING = 20
+"""A checkpoint's cost in time is at most one part in so many."""
+
+
+class StorageError(Exception):
+    """A checkpoint that cannot be written or read, or is damaged. The trial is not to blame."""
+
+
+class Checkpoint:
+    """The state of one trial; at most one file, and for the moment of a write a second one.
+
+    A file is a CRC-32 (4 bytes, big-endian) and what `torch.save` makes of the state. It is read
+    with `weights_only`: tensors and plain values, nothing that runs code. `due` is the rule for
+    writing: `seconds` after the start or the last write, and never more than a twentieth of the time.
+    """
+
+    def __init__(self, place: str, seconds: float = 60.0) -> None:
+        self.place, self.seconds = place, seconds
+        self._system, path = fs.FileSystem.from_uri(place)
+        self._path = PurePosixPath(path)
+        self._last, self._cost = time.monotonic(), 0.0
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to write."""
+        return time.monotonic() - self._last > max(self.seconds, SPARING * self._cost)
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Replace the file. Raises `StorageError` when the storage does not take it."""
+        started = time.monotonic()
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        body = buffer.getbuffer()
+        fresh = self._path.with_name(f"{self._path.name}.{uuid.uuid4().hex[:8]}.part")
+        try:
+            self._system.create_dir(str(self._path.parent), recursive=True)
+            with self._system.open_output_stream(str(fresh)) as out:
+                out.write(zlib.crc32(body).to_bytes(4, "big"))
+                out.write(body)
+            if isinstance(self._system, fs.LocalFileSystem):
+                with open(fresh) as written:
+                    os.fsync(written.fileno())
+            self._system.move(str(fresh), str(self._path))
+        except OSError as error:
+            self._remove(fresh)
+            raise StorageError(f"checkpoint {self.place} cannot be written: {error}") from None
+        self._last = time.monotonic()
+        self._cost = self._last - started
+
+    def load(self) -> dict[str, Any] | None:
+        """The state, or None when there is none.
+
+        Raises `StorageError` when it cannot be read, or is damaged; a damaged one is renamed, so
+        that the next attempt starts from round 0.
+        """
+        try:
+            with self._system.open_input_stream(str(self._path)) as file:
+                content = file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(f"checkpoint {self.place} cannot be read: {error}") from None
+        body = memoryview(content)[4:]
+        if len(content) < 4 or zlib.crc32(body) != int.from_bytes(content[:4], "big"):
+            aside = self._path.with_name(self._path.name + ".damaged")
+            try:
+                self._system.move(str(self._path), str(aside))
+            except OSError as error:
+                raise StorageError(f"checkpoint {self.place} is damaged: {error}") from None
+            raise StorageError(
+                f"checkpoint {self.place} is damaged ({len(content)} bytes with a wrong checksum). "
+                f"It is now {aside.name}; when the sweep is resumed, this trial starts from round 0"
+            )
+        return dict(torch.load(io.BytesIO(body), weights_only=True, map_location="cpu"))
+
+    def delete(self) -> None:
+        """Remove the file, if it is there and can be removed."""
+        self._remove(self._path)
+
+    def _remove(self, path: PurePosixPath) -> None:
+        with suppress(OSError):
+            self._system.delete_file(str(path))
+
+
+def delete_folder(place: str) -> None:
+    """Remove a folder of checkpoints, if it is there and can be removed."""
+    system, path = fs.FileSystem.from_uri(place)
+    with suppress(OSError):
+        system.delete_dir(path)

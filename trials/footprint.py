@@ -1,0 +1,96 @@
+"""What a trial takes, worked out from shapes alone: nothing of the model's size is allocated."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from trials import heterogeneity
+from trials.datasets.base import OnDemand
+from trials.federated_data import FederatedData
+from trials.federation import ClientRows, Federation, memory_budget
+from trials.models import Model
+from trials.solver import execution
+from trials.trial import TrialSpec
+
+PROCESS = 600_000_000
+"""Bytes of a worker with Python, torch and Ray, before its first trial."""
+GPU_PROCESS = 2_000_000_000
+"""The same on the host when it works on a GPU, whose libraries it loads."""
+VECTORS = 6
+"""Weights that the compiled loop holds for a client: start, now, sum, direction, pull, end."""
+EVALUATED = 512
+"""Samples that are evaluated in one block, `Federation.evaluate`."""
+KEPT_FORWARD = 1 / 8
+"""Of what a backward pass keeps of a sample, what a forward pass alone holds at once; a rule of thumb."""
+ROUNDS = 5
+"""Rounds whose local steps are counted; an average is taken."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Estimates of one trial: bytes of its state with every client met (which is its checkpoint),
+    bytes of memory of the process that runs it, and local steps of all clients in a round of FedAvg's
+    kind.
+    """
+
+    state: int
+    memory: int
+    steps: float
+
+
+class _Shapes(Federation):
+    """A federation on the meta device, whose tensors have shapes and no content."""
+
+    def initial(self, ids: Tensor) -> Tensor:
+        return torch.empty(len(ids), self.d, dtype=self.dtype, device="meta")
+
+    def steps(self, ids: Tensor) -> Tensor:
+        return torch.from_numpy(self._steps(ids.numpy(), self.round))
+
+
+def footprint(spec: TrialSpec, data: FederatedData, model: Model, device: str) -> Footprint:
+    """Memory is the process's own, the state, what local training takes for the clients that are
+    computed at once (`Model.bytes_a_client`, `memory_budget`) or a block of evaluation does, and the
+    samples where they are converted. Of a trial on a GPU it is the host's: the process and two copies of
+    the state, for a checkpoint.
+    """
+    level = heterogeneity.parse(spec.heterogeneity)
+    settings = spec.settings.model_copy(update={"execution": None})
+    fed = _Shapes(data, model, level, settings, spec.seed, torch.device("meta"))
+    state = sum(_size(value) for value in spec.configured().init(fed).values())
+    steps, most = 0.0, 0
+    for round_index in range(1, ROUNDS + 1):
+        fed.begin(round_index)
+        ids = fed.select()
+        steps += float(fed.steps(ids).sum()) / ROUNDS
+        most = max(most, len(ids))
+    if device != "cpu":
+        return Footprint(state, GPU_PROCESS + 2 * state, steps)
+    one = torch.empty(0, dtype=fed.dtype)
+    size, batch = one.element_size(), spec.settings.batch_size
+    width = int(data.sizes.max()) if batch == "full" else int(batch)
+    client = model.bytes_a_client(width, one)
+    how = execution(model, spec.settings, torch.device("cpu"))
+    if how == "compiled":
+        training = most * VECTORS * model.d * size
+    elif how == "sequential":
+        training = client
+    else:
+        chunk = spec.settings.chunk or max(1, int(memory_budget(torch.device("cpu")) // client))
+        training = min(most, chunk) * client
+    sample = (client - 5 * model.d * size) / width
+    x = data.dataset.x
+    converted = 0 if isinstance(x, OnDemand) or x.dtype.itemsize == size else x.size * size
+    working = max(training, EVALUATED * KEPT_FORWARD * sample)
+    return Footprint(
+        state, int(PROCESS + state + most * model.d * size + converted + working), steps
+    )
+
+
+def _size(value: Tensor | ClientRows) -> int:
+    """Bytes of an entry of a state; of a table of clients' rows, when all are written."""
+    if isinstance(value, Tensor):
+        return value.numel() * value.element_size()
+    row = value.default(torch.tensor([0]))
+    return len(value.slot) * row.numel() * row.element_size()
