@@ -24,7 +24,7 @@ from suite import (
     cli_transfer,
     cli_tuned,
 )
-from suite.console import RUNS, DataRoot, Json, Storage, Tracking, emit, say
+from suite.console import RUNS, DataRoot, Json, MemoryBudget, Storage, Tracking, emit, say
 from suite.control import HaltedError
 from trials.errors import UserError
 
@@ -92,6 +92,7 @@ def sweep(
     memory_per_trial: Annotated[
         float | None, typer.Option(min=0.1, help="GB; default: an estimate.")
     ] = None,
+    memory_budget: MemoryBudget = None,
     max_concurrent: Annotated[int | None, typer.Option(min=1, help="Default: what fits.")] = None,
     address: Annotated[
         str | None,
@@ -163,7 +164,13 @@ def sweep(
 
     memory = None if memory_per_trial is None else round(memory_per_trial * 1e9)
     resources = Resources(
-        cpus_per_trial, gpus_per_trial, max_concurrent, memory, address, checkpoint_seconds
+        cpus_per_trial,
+        gpus_per_trial,
+        max_concurrent,
+        memory,
+        address,
+        checkpoint_seconds,
+        memory_budget and memory_budget * 1e9,
     )
     if dry_run:
         cli_control.show_plan(study_name, content, place, resources, calibrate, as_json)
@@ -213,6 +220,7 @@ def run(
         bool, typer.Option("--tuned", help="Start from the best known configuration of the cell.")
     ] = False,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    memory_budget: MemoryBudget = None,
     record: Annotated[bool, typer.Option(help="Record the run in MLflow.")] = True,
     storage: Storage = RUNS,
     data_root: DataRoot = None,
@@ -256,7 +264,8 @@ def run(
     store = None
     if record:
         store = Store(tracking_uri, storage)
-    done = runs.execute(spec, data_root, device, _show_evaluation)
+    budget = memory_budget and memory_budget * 1e9
+    done = runs.execute(spec, data_root, device, _show_evaluation, budget)
     document = done.document()
     if store is not None:
         document["run_id"] = runs.record(store, done)
@@ -268,7 +277,8 @@ def run(
     Console().print(
         f"{spec.algorithm} {spec.params} on {spec.dataset}, {spec.model}, {spec.heterogeneity}, seed {seed}: "
         f"{document['status']} after {last['round']} rounds, test {metric} {last['test_' + metric]:.4f}, "
-        f"{document['seconds']} s" + (f", run {document['run_id']}" if store else ""),
+        f"{document['seconds']} s ({document['evaluation_share']:.0%} of it evaluating)"
+        + (f", run {document['run_id']}" if store else ""),
         highlight=False,
         markup=False,
     )

@@ -55,7 +55,8 @@ REFRESH_SECONDS = 5.0
 class Resources:
     """What a trial gets, how many run at once (default: what fits), and where.
 
-    `memory_per_trial` in bytes replaces the estimate. `address` is a running cluster's (`host:port`, `ray://host:port`, `auto`); None starts one on
+    `memory_per_trial` in bytes replaces the estimate; `memory_budget` in bytes is what a trial's clients
+    that are computed at once may take of it (`trials.federation.memory_budget`). `address` is a running cluster's (`host:port`, `ray://host:port`, `auto`); None starts one on
     this machine. `checkpoint_seconds` is how often a trial writes its checkpoint.
     """
 
@@ -65,6 +66,7 @@ class Resources:
     memory_per_trial: int | None = None
     address: str | None = None
     checkpoint_seconds: float = 60.0
+    memory_budget: float | None = None
 
     def need(self, memory: int) -> dict[str, float]:
         """What Ray sets aside for a trial that takes `memory` bytes."""

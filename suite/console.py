@@ -13,6 +13,13 @@ Tracking = Annotated[
     str | None, typer.Option(help="MLflow tracking server instead of the store's file.")
 ]
 DataRoot = Annotated[str | None, typer.Option(help="Folder of data sets (or SUITE_DATA).")]
+MemoryBudget = Annotated[
+    float | None,
+    typer.Option(
+        min=0.001,
+        help="GB for the clients that are computed at once; default: 2, or half of a GPU's.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 RUNS = Path("runs")
 

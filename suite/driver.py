@@ -139,6 +139,7 @@ class _Callback(_Unpicklable, tune.Callback):
         outcome.error = result.get("error", "")
         if outcome.status not in ("failed", "halted"):
             outcome.fingerprint = result["fingerprint"]
+            outcome.execution, outcome.chunk = result["execution"], result["chunk"]
             if math.isfinite(result["val_score"]):
                 outcome.intermediates[result["round"]] = result["val_score"]
 
@@ -216,6 +217,7 @@ class _Config:
             "stops": list(self.cells[ask.cell].stops) if searches else [],
             "device": "cuda" if resources.gpus_per_trial else "cpu",
             "threads": max(1, int(resources.cpus_per_trial)),
+            "memory_budget": resources.memory_budget,
             "need": resources.need(self.memory.get(ask.cell, 0) if self.cluster.shared else 0),
             "checkpoint": f"{self.checkpoints}/{ask.trial_id}.pt",
             "checkpoint_seconds": resources.checkpoint_seconds,

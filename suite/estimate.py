@@ -31,7 +31,8 @@ class Estimates:
         """What a trial of the cell takes; the memory is `memory_per_trial` where that is given."""
         spec = self._anchor(cell)
         data = self._deal(spec)
-        found = footprint(spec, data, fit_model(spec, data.dataset), self.device)
+        model, budget = fit_model(spec, data.dataset), self.resources.memory_budget
+        found = footprint(spec, data, model, self.device, budget)
         given = self.resources.memory_per_trial
         return found if given is None else Footprint(found.state, given, found.steps)
 

@@ -10,7 +10,8 @@ from suite.search import End
 class Outcome:
     """How a trial ended: finished, pruned, diverged or failed, and its whole history.
 
-    `intermediates` maps round to validation score. Only `end` of it reaches the search.
+    `execution` is how it was computed, `chunk` how many clients at once (None: all). `intermediates`
+    maps round to validation score. Only `end` of it reaches the search.
     """
 
     status: str = "failed"
@@ -19,6 +20,8 @@ class Outcome:
     fingerprint: str = ""
     error: str = ""
     seconds: float = 0.0
+    execution: str = ""
+    chunk: int | None = None
 
     @property
     def value(self) -> float | None:

@@ -285,6 +285,8 @@ def run_tags(kind: str, spec: TrialSpec, outcome: Outcome) -> dict[str, Any]:
         "seed": spec.seed,
         "status": outcome.status,
         "partition_fingerprint": outcome.fingerprint,
+        "execution": outcome.execution or None,
+        "chunk": outcome.chunk,
         "spec": dumps(spec.model_dump(mode="json")),
         "error": outcome.error[-5000:] or None,
         **versions(),

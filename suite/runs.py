@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from suite.outcome import Outcome
@@ -84,7 +85,15 @@ class Finished:
     def outcome(self) -> Outcome:
         """As it is recorded."""
         status = "diverged" if self.simulation.diverged else "finished"
-        return Outcome(status, self.simulation.history, {}, self.data.fingerprint, "", self.seconds)
+        fed = self.simulation.fed
+        return Outcome(
+            status,
+            self.simulation.history,
+            fingerprint=self.data.fingerprint,
+            seconds=self.seconds,
+            execution=fed.execution,
+            chunk=fed.chunk,
+        )
 
     def document(self) -> dict[str, Any]:
         """Plain data: what was run, and its history."""
@@ -102,15 +111,32 @@ class Finished:
             "partition_fingerprint": self.data.fingerprint,
             "history": self.simulation.history,
             "seconds": round(self.seconds, 3),
+            "execution": self.simulation.fed.execution,
+            "chunk": self.simulation.fed.chunk,
+            "evaluation_share": round(self.evaluation_share, 3),
         }
+
+    @property
+    def evaluation_share(self) -> float:
+        """Of the time in the loop, the part spent on evaluations."""
+        history, done, total = self.simulation.history, 0.0, 0.0
+        for before, entry in pairwise(history):
+            rounds = entry["round"] - before["round"]
+            done += entry["evaluation_seconds"]
+            total += entry["evaluation_seconds"] + rounds * entry["round_seconds"]
+        return done / total if total else 0.0
 
 
 def execute(
-    spec: TrialSpec, data_root: str | None, device: str, on_evaluation: OnEvaluation
+    spec: TrialSpec,
+    data_root: str | None,
+    device: str,
+    on_evaluation: OnEvaluation,
+    memory: float | None = None,
 ) -> Finished:
-    """Run a spec to its end in this process."""
+    """Run a spec to its end in this process; `memory` is its budget in bytes."""
     started = time.perf_counter()
-    simulation, data = trial.run(spec, data_root, device, on_evaluation)
+    simulation, data = trial.run(spec, data_root, device, on_evaluation, memory)
     return Finished(spec, simulation, data, time.perf_counter() - started)
 
 
@@ -138,10 +164,14 @@ def replay(
 ) -> tuple[Finished, list[str]]:
     """Run a recorded run again; the metrics whose values differ in any bit (times aside).
 
-    A search trial that was stopped early is compared up to where it was.
+    A search trial that was stopped early is compared up to where it was. It is computed as it was
+    then: with the recorded execution and chunk, whatever is the default here.
     """
     recorded = store.get(run_id)
-    run = execute(spec_of(recorded), data_root, "cpu", on_evaluation)
+    spec, tags = spec_of(recorded), recorded.tags
+    how = {name: tags[name] for name in ("execution", "chunk") if name in tags}
+    same = Settings.model_validate(spec.settings.model_dump() | how)
+    run = execute(spec.model_copy(update={"settings": same}), data_root, "cpu", on_evaluation)
     return run, _differences(store, recorded, run)
 
 

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from pyarrow import fs
 
-
 SPARING = 20
 """A checkpoint's cost in time is at most one part in so many."""
 

@@ -49,7 +49,9 @@ class _Shapes(Federation):
         return torch.from_numpy(self._steps(ids.numpy(), self.round))
 
 
-def footprint(spec: TrialSpec, data: FederatedData, model: Model, device: str) -> Footprint:
+def footprint(
+    spec: TrialSpec, data: FederatedData, model: Model, device: str, budget: float | None = None
+) -> Footprint:
     """Memory is the process's own, the state, what local training takes for the clients that are
     computed at once (`Model.bytes_a_client`, `memory_budget`) or a block of evaluation does, and the
     samples where they are converted. Of a trial on a GPU it is the host's: the process and two copies of
@@ -77,7 +79,9 @@ def footprint(spec: TrialSpec, data: FederatedData, model: Model, device: str) -
     elif how == "sequential":
         training = client
     else:
-        chunk = spec.settings.chunk or max(1, int(memory_budget(torch.device("cpu")) // client))
+        chunk = spec.settings.chunk or max(
+            1, int((budget or memory_budget(torch.device("cpu"))) // client)
+        )
         training = min(most, chunk) * client
     sample = (client - 5 * model.d * size) / width
     x = data.dataset.x

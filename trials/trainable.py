@@ -32,7 +32,7 @@ class FederatedTrial(tune.Trainable):
     trial whose checkpoint is there continues from it.
 
     A result has `round`, `val_score`, `status` (running | finished | diverged | failed | halted),
-    `done`, the new `history` entries, `fingerprint`, and `error` when it failed or was halted by a
+    `done`, the new `history` entries, `fingerprint`, `execution`, `chunk`, and `error` when it failed or was halted by a
     storage that does not work. After a restart the first result has the whole history, and `earlier`:
     (round, score) of what was reported before. An exception does not raise: it would cost the actor.
     """
@@ -68,6 +68,7 @@ class FederatedTrial(tune.Trainable):
         self._checkpoint = Checkpoint(place, seconds) if place else None
         self._stops = set(new_config["stops"])
         self._device, self._threads = new_config["device"], new_config["threads"]
+        self._budget = new_config.get("memory_budget")
         if self._device == "cuda":
             # Trials that share a GPU share its memory; one that takes more than its part fails alone.
             torch.cuda.empty_cache()
@@ -101,6 +102,8 @@ class FederatedTrial(tune.Trainable):
             "done": simulation.finished,
             "history": news,
             "fingerprint": simulation.fed.data.fingerprint,
+            "execution": simulation.fed.execution,
+            "chunk": simulation.fed.chunk,
         }
         if self._earlier:
             result["earlier"], self._earlier = self._earlier, []
@@ -120,7 +123,9 @@ class FederatedTrial(tune.Trainable):
 
     def _started(self) -> Simulation:
         if self._simulation is None:
-            self._simulation = simulate(self._spec, self._dealt(), self._device, self._threads)
+            self._simulation = simulate(
+                self._spec, self._dealt(), self._device, self._threads, self._budget
+            )
             saved = self._checkpoint.load() if self._checkpoint else None
             if saved is not None and saved["spec"] == self._spec.model_dump_json():
                 self._simulation.load(saved["simulation"])

@@ -135,10 +135,11 @@ def run(
     root: str | None = None,
     device: str = "cpu",
     on_evaluation: Callable[[dict[str, float]], None] = lambda entry: None,
+    memory: float | None = None,
 ) -> tuple[Simulation, FederatedData]:
     """Load, deal and run to the end, without Ray."""
     data = deal_data(spec, load_dataset(spec, root))
-    simulation = simulate(spec, data, device)
+    simulation = simulate(spec, data, device, memory=memory)
     on_evaluation(simulation.history[0])
     while not simulation.finished:
         on_evaluation(simulation.advance())
