@@ -3,13 +3,16 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: sweep test lint format docs clean
+.PHONY: sweep test test-faults lint format docs clean
 
 sweep: $(VENV)/.installed  ## run the quickstart study and end with its leaderboard
 	$(BIN)/suite sweep quickstart --resume
 
 test: $(VENV)/.installed-dev  ## run the tests
 	$(BIN)/python -m pytest
+
+test-faults: $(VENV)/.installed-dev  ## kill, fill and cut for half an hour
+	$(BIN)/python -m pytest tests/faults -m faults --timeout 3600
 
 lint: $(VENV)/.installed-dev  ## lint, check the format, check the types
 	$(BIN)/ruff check .

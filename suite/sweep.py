@@ -159,7 +159,6 @@ class Sweep:
                 self.recorded[event["trial_id"]] = event["run_id"]
         self.search = SweepSearch(self.cells, self.study, lag, self.warm)
         self.search.replay(list(asks.values()), {i: o.end for i, o in self.ended.items()})
-        self._unrecorded = [trial_id for trial_id in self.ended if trial_id not in self.recorded]
         # An earlier session may have left a half-written run of these in the store.
         self._maybe_recorded = set(asks)
 
@@ -182,8 +181,10 @@ class Sweep:
             self._open_runs()
             self._refused = 0
             recorder = self.recorder = Recorder(lambda write: write(), self._waiting)
-            for trial_id in self._unrecorded:
-                recorder.put(partial(self._record, trial_id))
+            there = {record.run_id for record in self.store.find(sweep=self.place.name)}
+            for trial_id in self.ended:
+                if self.recorded.get(trial_id) not in there:  # also when a store was lost
+                    recorder.put(partial(self._record, trial_id))
             complete = False
             try:
                 if not self.search.exhausted:

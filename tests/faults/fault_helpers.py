@@ -9,16 +9,21 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from unittest.mock import patch
 
+import pytest
 from commands import SUITE
 
+from suite.bench import _descendants
 from suite.recording import Record, Store
 from trials.trial import TrialSpec, run
 
+PATIENCE = 600.0
+"""Seconds that are waited for anything, on a machine that may be busy with other things."""
 SLOW = '''
 import time
 from dataclasses import dataclass
@@ -77,7 +82,9 @@ def study(
 
 
 class Driver:
-    """A `suite sweep` in a process of its own."""
+    """A `suite sweep` in a process of its own; `started` lists those of a test, which ends them."""
+
+    started: ClassVar[list["Driver"]] = []
 
     def __init__(self, folder: Path, *args: Any, **env: str) -> None:
         self.journal = folder / "runs" / Path(args[0]).stem / "journal.jsonl"
@@ -91,6 +98,8 @@ class Driver:
                 stderr=log,
             )
 
+        self.started.append(self)
+
     @property
     def said(self) -> str:
         """All that it has printed, sessions before it included."""
@@ -100,7 +109,7 @@ class Driver:
         """Trials that have ended, in all sessions."""
         return events(self.journal)["end"]
 
-    def until(self, true: Callable[[], bool], seconds: float = 200.0) -> None:
+    def until(self, true: Callable[[], bool], seconds: float = PATIENCE) -> None:
         """Wait for something to become true while the sweep runs."""
         deadline = time.monotonic() + seconds
         while not true():
@@ -113,7 +122,7 @@ class Driver:
         self.process.send_signal(number)
         self.process.wait(60)
 
-    def finish(self, code: int = 0, seconds: float = 280.0) -> None:
+    def finish(self, code: int = 0, seconds: float = PATIENCE) -> None:
         """Wait for its end."""
         assert self.process.wait(seconds) == code, self.said[-3000:]
 
@@ -124,30 +133,31 @@ def events(journal: Path) -> Counter[str]:
     return Counter(re.findall(r'^\{"event":"(\w+)"', text, re.MULTILINE))
 
 
-def processes(needle: str) -> list[int]:
-    """Ids of processes whose command line holds a text."""
+def workers_of(root: int) -> list[int]:
+    """Processes of trials that descend from a process: of a sweep, or of a cluster's nodes."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if needle in path.read_bytes().decode(errors="replace").replace("\0", " "):
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
+    for pid in _descendants(root):
+        with suppress(OSError):
+            if b"ray::FederatedTrial" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
     return found
 
 
-def environment(pid: int) -> dict[str, str]:
-    """What a process was started with."""
-    try:
-        parts = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
-    except OSError:
-        return {}
-    return dict(part.partition("=")[::2] for part in parts if "=" in part)
+@contextmanager
+def loopback_cluster() -> Iterator[Any]:
+    """A head node of 2 CPUs, without authentication because it is on loopback; `add_node` adds more."""
+    with pytest.MonkeyPatch.context() as patch_:
+        patch_.setenv("RAY_AUTH_MODE", "disabled")
+        patch_.delenv("RAY_ADDRESS", raising=False)
+        from ray.cluster_utils import Cluster
 
-
-def workers(mark: str) -> list[int]:
-    """Processes of trials of the sweep that was started with `MARK=mark` in its environment."""
-    return [pid for pid in processes("ray::FederatedTrial") if environment(pid).get("MARK") == mark]
+        cluster = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False}
+        )
+        try:
+            yield cluster
+        finally:
+            cluster.shutdown()
 
 
 def free_port() -> int:
@@ -160,14 +170,18 @@ def free_port() -> int:
 class Server:
     """A real `mlflow server`, which can be killed and started again."""
 
+    started: ClassVar[list["Server"]] = []
+
     def __init__(self, folder: Path) -> None:
         self.folder, self.port = folder, free_port()
         self.uri = f"http://127.0.0.1:{self.port}"
+        self.started.append(self)
         self.start()
 
     def start(self) -> None:
         """Start it and wait until it answers."""
-        store = ["--backend-store-uri", f"sqlite:///{self.folder}/server.db"]
+        default = f"sqlite:///{self.folder}/server.db"
+        store = ["--backend-store-uri", os.environ.get("SUITE_TEST_STORE", default)]
         place = ["--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"]
         artifacts = ["--default-artifact-root", str(self.folder / "artifacts")]
         self.process = subprocess.Popen(
@@ -233,7 +247,8 @@ def unhurt(runs: list[Record]) -> dict[str, Any]:
 
 def rounds_run(folder: Path) -> Counter[str]:
     """How often each trial ran a round, by learning rate and seed."""
-    lines = (folder / "rounds.log").read_text().splitlines()
+    log = folder / "rounds.log"
+    lines = log.read_text().splitlines() if log.exists() else []
     return Counter(line.rpartition(" ")[0] for line in lines)
 
 

@@ -1,0 +1,134 @@
+"""A short form of each fault, on real sweeps; the long forms are in test_faults_long.py."""
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from fault_helpers import (
+    Driver,
+    Server,
+    complete,
+    histories,
+    journal,
+    loopback_cluster,
+    rounds_run,
+    study,
+    unhurt,
+    workers_of,
+)
+
+from suite.recording import Store
+
+pytestmark = pytest.mark.timeout(1800)  # seconds on a machine of one's own, minutes on a busy one
+
+
+def test_two_sweeps_share_a_cluster_that_loses_a_node_a_worker_and_the_records(
+    tmp_path: Path,
+) -> None:
+    """Two Ray nodes on loopback, one tracking server over HTTP, one storage, two sweeps. A trial's
+    process is killed, then the server, then a node; the server comes back.
+    """
+    server = Server(tmp_path)
+    with loopback_cluster() as cluster:
+        lost = cluster.add_node(num_cpus=2)
+        shared = ("--address", cluster.address, "--tracking-uri", server.uri)
+        shared = (*shared, "--checkpoint-seconds", 0, "--max-concurrent", 2)
+        paths = [study(tmp_path, name, rounds=30, trials=3) for name in ("one", "two")]
+        drivers = [Driver(tmp_path, path, *shared) for path in paths]
+        drivers[0].until(lambda: len(workers_of(os.getpid())) >= 3)
+        drivers[0].until(lambda: sum(rounds_run(tmp_path).values()) >= 40)
+        os.kill(workers_of(os.getpid())[0], signal.SIGKILL)
+        drivers[0].until(lambda: sum(rounds_run(tmp_path).values()) >= 60)
+        server.kill()
+        cluster.remove_node(lost, allow_graceful=False)
+        drivers[0].until(lambda: sum(d.ends() for d in drivers) >= 3)
+        server.start()
+        for driver in drivers:
+            driver.finish()
+    store = Store(server.uri, tmp_path)
+    died = 0
+    for driver, name in zip(drivers, ("one", "two"), strict=True):
+        runs = complete(store, name, search=3, finals=1)
+        died += len(journal(driver.journal, "died"))
+        ran = rounds_run(tmp_path)
+        assert histories(store, runs) == unhurt(runs)
+        assert not list((tmp_path / "runs" / name).rglob("*.pt"))
+    assert died >= 1
+    # The two studies have the same trials; run twice from the start, each would take 2 x 2 x 30 rounds.
+    assert sum(ran.values()) < 2 * 4 * 30 + died * 15, "trials went on from their checkpoints"
+    server.kill()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 24 MB of its own."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("needs the right to mount a file system")
+    yield disk
+    subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=False)
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_a_disk_that_fills_up_and_a_torn_checkpoint(tmp_path: Path, small_disk: Path) -> None:
+    path, storage = study(tmp_path, "full", rounds=40), small_disk / "runs"
+    command = (path, "--storage", storage, "--checkpoint-seconds", 0, "--max-concurrent", 2)
+    checkpoints = storage / "full" / "checkpoints"
+    driver = Driver(tmp_path, *command)
+    driver.until(lambda: len(list(checkpoints.glob("*.pt"))) == 2)
+    fill(small_disk / "ballast")
+    driver.finish(code=3)
+    assert "No space left on device" in said(driver)
+    (small_disk / "ballast").unlink()
+    torn = next(checkpoints.glob("*.pt"))
+    torn.write_bytes(torn.read_bytes()[:100])
+    again = Driver(tmp_path, *command, "--resume")
+    again.finish(code=3)
+    assert f"{torn} is damaged" in said(again)
+    Driver(tmp_path, *command, "--resume").finish()
+    store = Store(None, storage)
+    runs = complete(store, "full", search=4, finals=1)
+    assert histories(store, runs) == unhurt(runs)
+
+
+def fill(path: Path) -> None:
+    """Write until the disk is full."""
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+
+
+def said(driver: Driver) -> str:
+    """What the last session said: one message, and nothing like a traceback."""
+    text = driver.said.rpartition("halted: ")[2]
+    assert driver.said.count("halted: ") >= 1
+    assert "Traceback" not in driver.said
+    return text
+
+
+def test_stop_lets_running_trials_finish_and_cancel_does_not(tmp_path: Path) -> None:
+    path = study(tmp_path, "asked", rounds=30, trials=6)
+    driver = Driver(tmp_path, path, "--checkpoint-seconds", 0, "--max-concurrent", 2)
+    driver.until(lambda: sum(rounds_run(tmp_path).values()) >= 10)
+    ask(tmp_path, "stop")
+    driver.finish(code=130)
+    assert driver.ends() == len(journal(driver.journal, "ask")) == 2
+    again = Driver(tmp_path, path, "--checkpoint-seconds", 0, "--max-concurrent", 2, "--resume")
+    again.until(lambda: list((tmp_path / "runs" / "asked" / "checkpoints").glob("*.pt")) != [])
+    ask(tmp_path, "cancel")
+    again.finish(code=130)
+    assert "Cancelled; everything is kept" in again.said
+    assert len(journal(driver.journal, "ask")) > again.ends() >= 2
+
+
+def ask(folder: Path, word: str) -> None:
+    from commands import SUITE
+
+    subprocess.run([SUITE, word, "asked"], cwd=folder, check=True, capture_output=True)
