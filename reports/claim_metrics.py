@@ -64,6 +64,13 @@ class Metric:
         return float(self.arguments[0]) / 100
 
     @property
+    def key(self) -> str:
+        """The recorded metric it is read from."""
+        other = {"uploads": "clients_uploaded", "top5_accuracy": "test_top5_accuracy"}
+        accuracy = self.name.endswith("accuracy") or self.name in ("rounds_to", "gain", "speedup")
+        return other.get(self.name, "test_accuracy" if accuracy else self.name)
+
+    @property
     def every_round(self) -> bool:
         """Whether it needs an evaluation after each round."""
         return self.at is not None or self.name in (
@@ -140,6 +147,5 @@ def _value(wanted: Metric, method: str, seed: int, runs: Runs) -> float:
         return 100 * max(trained, default=math.nan)
     if wanted.name == "mean_accuracy":
         return 100 * fmean(trained) if trained else math.nan
-    key = {"uploads": "clients_uploaded", "top5_accuracy": "test_top5_accuracy"}
     scale = 100 if wanted.name.endswith("accuracy") else 1
-    return scale * run.at(key.get(wanted.name, wanted.name), wanted.at)
+    return scale * run.at(wanted.key, wanted.at)

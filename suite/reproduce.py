@@ -1,7 +1,7 @@
 """`suite reproduce`: a paper's experiments run again, and what came out beside what was printed."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,15 +28,6 @@ EXPERIMENT = "reproduce"
 """The MLflow experiment of all reproductions."""
 SEEDS, QUICK_SEEDS, QUICK_SHARE, QUICK_ROUNDS = 5, 2, 5, 10
 """Seeds by default; `--quick`: seeds, what rounds are divided by, and their least number."""
-KEYS = (
-    "test_accuracy",
-    "test_loss",
-    "test_mse",
-    "test_top5_accuracy",
-    "train_loss",
-    "clients_uploaded",
-)
-"""The recorded metrics that claims are about."""
 
 
 @dataclass(frozen=True)
@@ -267,7 +258,8 @@ def _row(
         claims = statements(said, at.numbers, {}, 0, why_not)
         facts = (content.source, content.about, at.dataset, at.model, at.heterogeneity)
         return Row(table, row, *facts, 0, [], [], [], numbers, claims, 0, 0.0, why_not or "")
-    runs, best, seconds, note = _runs(plan, at.numbers, done, store)
+    wanted = [*at.numbers, *(c.metric for c in content.claims if c.metric)]
+    runs, best, seconds, note = _runs(plan, wanted, done, store)
     numbers = entries(at.numbers, runs, plan.planned, None)
     claims = statements(said, at.numbers, runs, plan.planned, None)
     seeds = len({seed for _, _, seed in plan.jobs})
@@ -307,9 +299,10 @@ def _reduced(plan: Planned) -> list[str]:
 
 
 def _runs(
-    plan: Planned, numbers: Mapping[str, Any], done: Mapping[str, Record], store: Store
+    plan: Planned, wanted: Sequence[str], done: Mapping[str, Record], store: Store
 ) -> tuple[dict[str, dict[int, Run]], dict[str, dict[str, Any]], float, str]:
     """The runs of each method's best variant, those variants' values, seconds in all, and a note."""
+    metrics = _measured(wanted)
     by_variant: dict[str, dict[int, dict[int, Run]]] = {}
     seconds, missing = {}, 0
     for (method, number, seed), job in plan.jobs.items():
@@ -317,22 +310,25 @@ def _runs(
         if record is None:
             missing += 1
             continue
-        by_variant.setdefault(method, {}).setdefault(number, {})[seed] = _run(store, record, job)
+        by_variant.setdefault(method, {}).setdefault(number, {})[seed] = _run(
+            store, record, job, {m.key for m in metrics}
+        )
         seconds[job.id] = record.metrics.get("round_seconds", 0.0) * job.spec.settings.rounds
     runs, best = {}, {}
     for method, variants in by_variant.items():
-        number = _best(variants, _first_measured(numbers), method)
+        number = _best(variants, metrics[0], method)
         runs[method] = variants[number]
         best[method] = plan.experiment.methods[method].variants[number] if len(variants) > 1 else {}
     return runs, best, sum(seconds.values()), f"{missing} runs are missing" if missing else ""
 
 
-def _first_measured(numbers: Iterable[str]) -> Metric:
-    """The first metric of a row that the suite measures; the mean accuracy where there is none."""
-    for name in numbers:
+def _measured(names: Iterable[str]) -> list[Metric]:
+    """Those of a row's metrics that the suite measures; the mean accuracy where there is none."""
+    found = []
+    for name in names:
         with suppress(UserError):
-            return metric(name)
-    return metric("mean_accuracy")
+            found.append(metric(name))
+    return found or [metric("mean_accuracy")]
 
 
 def _best(variants: Mapping[int, Mapping[int, Run]], wanted: Metric, method: str) -> int:
@@ -348,10 +344,10 @@ def _best(variants: Mapping[int, Mapping[int, Run]], wanted: Metric, method: str
     return max(variants, key=quality)
 
 
-def _run(store: Store, record: Record, job: Job) -> Run:
+def _run(store: Store, record: Record, job: Job, keys: set[str]) -> Run:
     """A recorded run as claims see it."""
     by_round: dict[int, dict[str, float]] = {}
-    for key in KEYS:
+    for key in sorted(keys):
         if key in record.metrics:
             for at, value in store.history(record.run_id, key):
                 by_round.setdefault(at, {"round": at})[key] = value
