@@ -50,6 +50,7 @@ def scaling(document: dict[str, Any], path: Path) -> None:
             for line in one["lines"]:
                 axes.loglog(one["points"], line["seconds_a_round"], "o-", label=line["model"])
             axes.set_xlabel(one["axis"])
+            axes.minorticks_off()
             axes.grid(alpha=0.3)
             axes.legend(frameon=False)
         figure.axes[0].set_ylabel("seconds a round")

@@ -1,6 +1,7 @@
 """`suite bench algorithms` and `suite bench scaling`: what a round costs, and how that grows.
 
-One process, one thread; what is compared takes turns, and medians over the runs are reported.
+One process, one thread, whose processor time counts: what else runs on the machine matters less so.
+Algorithms take turns, and medians over the runs are reported.
 """
 
 import math
@@ -26,12 +27,12 @@ from trials.settings import Settings
 
 
 def seconds_a_round(run_round: Round, least: float) -> float:
-    """Mean time of a round over at least `least` seconds, and at least one round."""
-    rounds, started = 0, time.perf_counter()
+    """Mean processor time of a round over at least `least` seconds, and at least one round."""
+    rounds, started = 0, time.process_time()
     while True:
         run_round()
         rounds += 1
-        elapsed = time.perf_counter() - started
+        elapsed = time.process_time() - started
         if elapsed >= least:
             return elapsed / rounds
 

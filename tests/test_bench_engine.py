@@ -129,7 +129,7 @@ def test_the_json_document_and_a_missing_peer(tmp_path: Path) -> None:
         (["--peers", "fedjaxx"], "fedjax"),
         (["--plot", "e.doc"], ".svg"),
         (["--plot", "nowhere/e.svg"], "folder"),
-        (["--device", "gpu"], "cuda"),
+        (["--device", "gpu"], "cpu"),
         (["--device", "cuda"], "--peers none"),
         (["--peer-python", "no/python"], "no/python"),
     ],

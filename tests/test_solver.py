@@ -113,16 +113,22 @@ def test_a_full_pass_weighs_each_sample_1_over_m(sizes, width):
         assert (weight[plan.steps[row] :] == 0).all()
 
 
-def test_a_full_pass_in_blocks_gives_the_gradient_on_all_samples():
+@pytest.mark.parametrize("execution", ["compiled", "batched", "sequential"])
+def test_a_full_pass_in_blocks_gives_the_gradient_on_all_samples(execution):
     data = dealt([700, 3])
-    run = simulation(ALGORITHMS["fedavg"](), data, settings())
+    run = simulation(ALGORITHMS["fedavg"](), data, settings(execution=execution))
+    assert run.fed.execution == execution
     w = run.fed.initial(torch.arange(2))
     found = run.fed.gradient(torch.arange(2), w)
+    losses = []
     for k in range(2):
         x, y = run.fed.x[mine(data, k)], run.fed.y[mine(data, k)]
         leaf = w[k].clone().requires_grad_()
-        torch.nn.functional.cross_entropy(run.fed.model.logits(leaf, x), y).backward()
+        loss = torch.nn.functional.cross_entropy(run.fed.model.logits(leaf, x), y)
+        loss.backward()
+        losses.append(loss.item())
         torch.testing.assert_close(found[k], leaf.grad, rtol=0, atol=1e-12)
+    assert run.fed.train_loss == pytest.approx(sum(losses) / 2, abs=1e-12)
 
 
 @given(st.integers(1, 9), st.integers(0, 9), st.integers(0, 99), st.integers(1, 99))

@@ -161,6 +161,13 @@ def _add(w: Array, x: Array, rows: Array, n: int, z: Array, factor: float) -> No
 
 
 @_jit
+def _shift(w: Array, fixed: Array, toward: float, rate: float) -> None:
+    """w -= toward w + rate fixed."""
+    for q in range(len(w)):
+        w[q] -= toward * w[q] + rate * fixed[q]
+
+
+@_jit
 def _sgd(
     weights: Array,
     x: Array,
@@ -211,9 +218,7 @@ def _sgd(
                     w[q] -= rate * v[q]
                 continue
             if len(shift):
-                toward, fixed = rate * pull[i], shift[i]
-                for q in range(d):
-                    w[q] -= toward * w[q] + rate * fixed[q]
+                _shift(w, shift[i], rate * pull[i], rate)
             elif pull[i] != 0:
                 toward = rate * pull[i]
                 for q in range(d):

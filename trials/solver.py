@@ -272,11 +272,37 @@ class Solver:
                 path[:, e] = w
         return w, w.new_tensor(total)
 
+    def _compiled_gradient(self, w: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
+        """`gradient` by the same loop: with momentum 1 and steps of length 0, v adds up gradients."""
+        from trials import compiled
+
+        g, at = torch.zeros_like(w, memory_format=torch.contiguous_format).numpy(), w.numpy()
+        x, y, samples = self.x.matrix(self.y, plan.samples)
+        total = compiled.sgd(
+            at.copy(),
+            x.numpy(),
+            y.numpy(),
+            self.model.loss,
+            samples,
+            plan.weight.astype(g.dtype),
+            np.zeros_like(plan.steps),
+            plan.steps,
+            lr=np.zeros((1, 1), g.dtype),
+            scale=np.ones(len(g), g.dtype),
+            pull=np.zeros(len(g), g.dtype),
+            shift=np.zeros((0, 0), g.dtype),
+            momentum=1.0,
+            v=g,
+        )
+        return torch.from_numpy(g), w.new_tensor(total / len(g))
+
     def gradient(self, w: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
         """Sum over a plan of the gradients at w (k, d): with `full_pass`, those of F_k, (k, d).
 
         Also returns the mean over rows of F_k, ().
         """
+        if self.execution == "compiled":
+            return self._compiled_gradient(w, plan)
         found, total = torch.empty_like(w), w.new_zeros(())
         for group in self._groups(plan.steps):
             at = w[group]
