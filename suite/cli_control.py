@@ -127,7 +127,7 @@ def show_plan(
             markup=False,
         )
     out.print(
-        f"{len(cells)} cells x ({study.trials} search trials + {study.seeds} final runs) = "
+        f"{len(cells)} cells, each {study.trials} search trials and {study.seeds} final runs{_besides(study)}: "
         f"{total['trials']} trials of {study.settings.rounds} rounds, "
         f"{total['client_steps']:,} client steps if none is stopped early.",
         highlight=False,
@@ -138,6 +138,14 @@ def show_plan(
         f"trials; records {_size(total['record_bytes'])}. Nothing was started.",
         highlight=False,
     )
+
+
+def _besides(study: Any) -> str:
+    """What else a cell runs, or does not."""
+    confirm = study.confirm and f", {study.confirm.best * study.confirm.seeds} that confirm"
+    knee = study.traded and f", {study.seeds} of the front's knee"
+    grid = study.sampler == "grid" and ", fewer where the grid is smaller"
+    return "".join(filter(None, (confirm, knee, grid)))
 
 
 def _hours(total: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from suite.cluster import Resources
+from suite.search import SweepSearch
 from suite.study import Cell, Study
 from trials.datasets import Dataset
 from trials.federated_data import FederatedData
@@ -46,7 +47,7 @@ class Estimates:
         Seconds and hours are None unless `calibrate` runs a few rounds of the anchor here and now.
         """
         found, s = self.footprint(cell), cell.settings
-        runs = self.study.trials + self.study.seeds
+        runs = SweepSearch([cell], self.study).planned
         evaluations = -(-s.rounds // s.evaluation_gap) + 1
         steps, seconds = found.steps, None
         if calibrate:
