@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.cluster import Resources, connect
+from suite.journal import peek
 from suite.study import read_study
 from suite.sweep import Place, Sweep
 from trials.errors import UserError
@@ -47,6 +48,31 @@ def sweep(study: str, resources: Resources) -> dict[str, Any]:
             "plain_seconds": round(plain, 2),
             "plain_trials_per_minute": round(plain_rate, 1),
             "ratio": round(rate / plain_rate, 2),
+        }
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def parallel(study: str) -> dict[str, Any]:
+    """Trials per minute of one sweep with one and with two single-threaded trials at once, from the first
+    trial's end to the last one's, and their ratio.
+    """
+    name, content = read_study(study, {})
+    folder = Path(tempfile.mkdtemp(prefix="suite-bench-"))
+    try:
+        rates = []
+        for concurrent in (1, 2):
+            place = Place(folder, f"at-once-{concurrent}")
+            Sweep(name, content, place, resume=False).run(Resources(max_concurrent=concurrent))
+            ends = [event["at"] for event in peek(place.journal) if event["event"] == "end"]
+            rates.append(60 * (len(ends) - 1) / (ends[-1] - ends[0]))
+        one, two = rates
+        return {
+            "study": name,
+            "trials": len(ends),
+            "trials_per_minute_1": round(one, 1),
+            "trials_per_minute_2": round(two, 1),
+            "ratio": round(two / one, 2),
         }
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -21,12 +21,26 @@ Plot = Annotated[Path | None, typer.Option(help="Picture to write: .svg, .png or
 def sweep(
     study: Annotated[str, typer.Option(help="The study to measure.")] = "quickstart",
     max_concurrent: Annotated[int | None, typer.Option(min=1)] = None,
+    parallel: Annotated[
+        bool, typer.Option("--parallel", help="Two trials at once against one, instead.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Trials per minute of a sweep, against the same trials as a plain Tune function trainable."""
     from suite import bench
     from suite.cluster import Resources
 
+    if parallel:
+        found = bench.parallel(study)
+        if as_json:
+            emit(found)
+        else:
+            Console().print(
+                f"{found['study']}, {found['trials']} trials: {found['trials_per_minute_1']:g} trials/min "
+                f"one at a time, {found['trials_per_minute_2']:g} two at a time; ratio {found['ratio']:g}",
+                highlight=False,
+            )
+        return
     found = bench.sweep(study, Resources(max_concurrent=max_concurrent))
     if as_json:
         emit(found)

@@ -145,7 +145,7 @@ class Sweep:
         self.recorded: dict[str, str] = {}
         lag = LAG
         for event in events:
-            fields = {key: value for key, value in event.items() if key != "event"}
+            fields = {key: value for key, value in event.items() if key not in ("event", "at")}
             if event["event"] == "begin":
                 lag = event["lag"]
             elif event["event"] == "ask":
@@ -233,7 +233,7 @@ class Sweep:
         if outcome.status == "failed" and self._starts_again(ask, outcome):
             return
         fields = {key: value for key, value in asdict(outcome).items() if value}
-        self.journal.write("end", trial_id=ask.trial_id, **fields)
+        self.journal.write("end", trial_id=ask.trial_id, at=round(time.time(), 3), **fields)
         self.ended[ask.trial_id] = outcome
         self.search.end(ask.trial_id, outcome.end)
         self.recorder.put(partial(self._record, ask.trial_id))

@@ -1,0 +1,171 @@
+"""The long forms: `make test-faults`. Each injects its fault for real, many times or for long."""
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from fault_helpers import (
+    Driver,
+    Server,
+    complete,
+    histories,
+    journal,
+    loopback_cluster,
+    rounds_run,
+    study,
+    unhurt,
+    workers_of,
+)
+
+from suite.recording import Record, Store
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(7200)]
+LEVELS = '"iid", "labels(2)"'
+
+
+def killed(folder: Path, path: Path, kills: int) -> int:
+    """Start a sweep and kill its driver at random moments, so often; then let it end. Sessions."""
+    draw, command, sessions = random.Random(kills), (path, "--max-concurrent", 2), 0
+    while True:
+        more = ("--resume",) if sessions else ()
+        driver = Driver(folder, *command, *more)
+        sessions += 1
+        if kills == 0:
+            driver.finish()
+            return sessions
+        before, moment = driver.ends(), draw.randrange(4)
+        if moment:  # after some trials; else while it starts
+            driver.until(lambda d=driver, n=before + moment: d.ends() >= n or over(d))
+        time.sleep(draw.random())
+        if over(driver):
+            return sessions
+        driver.kill()
+        kills -= 1
+
+
+def over(driver: Driver) -> bool:
+    return driver.process.poll() is not None
+
+
+def pruned(runs: list[Record]) -> float:
+    """The share of search trials that were stopped."""
+    search = Counter(r.tags["status"] for r in runs if r.tags["kind"] == "search")
+    return search["pruned"] / search.total()
+
+
+def test_twenty_kills_of_the_driver_under_asha(tmp_path: Path) -> None:
+    """40 trials in two cells; the budget of each is exact, and the rungs are rebuilt."""
+    shares = {}
+    for name, kills in (("calm", 0), ("hurt", 20)):
+        folder = tmp_path / name
+        folder.mkdir()
+        given = {"trials": 20, "seeds": 2, "rounds": 18, "seconds": 0.05}
+        path = study(folder, "kills", scheduler="asha", levels=LEVELS, **given)
+        sessions = killed(folder, path, kills)
+        store = Store(None, folder / "runs")
+        runs = complete(store, "kills", search=40, finals=4)
+        per_cell = Counter((r.tags["cell"], r.tags["kind"]) for r in runs)
+        assert sorted(per_cell.values()) == [2, 2, 20, 20]
+        shares[name] = pruned(runs)
+        print(f"{name}: {sessions} sessions, {shares[name]:.0%} of search trials stopped")
+    assert shares["calm"] > 0.2
+    assert shares["hurt"] >= 0.6 * shares["calm"]
+
+
+def test_kills_of_the_driver_change_no_number_without_early_stopping(tmp_path: Path) -> None:
+    path = study(tmp_path, "kills", trials=10, seeds=2, rounds=10, seconds=0.05, levels=LEVELS)
+    sessions = killed(tmp_path, path, 10)
+    store = Store(None, tmp_path / "runs")
+    runs = complete(store, "kills", search=20, finals=4)
+    assert histories(store, runs) == unhurt(runs)
+    print(f"{sessions} sessions")
+
+
+def test_a_trial_s_process_killed_ten_times(tmp_path: Path) -> None:
+    path = study(tmp_path, "workers", trials=10, seeds=2, rounds=60, seconds=0.1)
+    driver = Driver(tmp_path, path, "--checkpoint-seconds", 0, "--max-concurrent", 2)
+    draw = random.Random(1)
+    for _ in range(10):
+        ran = sum(rounds_run(tmp_path).values())
+        driver.until(lambda n=ran: sum(rounds_run(tmp_path).values()) >= n + 40)
+        driver.until(lambda: workers_of(driver.process.pid) != [])
+        os.kill(draw.choice(workers_of(driver.process.pid)), signal.SIGKILL)
+    driver.finish()
+    store = Store(None, tmp_path / "runs")
+    runs = complete(store, "workers", search=10, finals=2)
+    ran = sum(rounds_run(tmp_path).values())
+    died = len(journal(driver.journal, "died"))
+    assert died >= 8, "a process may be between two trials when it is killed"
+    assert ran < 12 * 60 + died * 30, "they went on from checkpoints, about a second old"
+    assert {r.tags["status"] for r in runs} == {"finished"}
+    assert histories(store, runs) == unhurt(runs)
+    print(f"{died} deaths, {ran - 12 * 60} rounds run again of {12 * 60}")
+
+
+def test_a_node_killed_mid_sweep(tmp_path: Path) -> None:
+    with loopback_cluster() as cluster:
+        lost = cluster.add_node(num_cpus=2)
+        path = study(tmp_path, "node", trials=8, seeds=2, rounds=60, seconds=0.1)
+        driver = Driver(tmp_path, path, "--address", cluster.address, "--checkpoint-seconds", 0)
+        driver.until(lambda: len(workers_of(os.getpid())) >= 4)
+        driver.until(lambda: sum(rounds_run(tmp_path).values()) >= 160)
+        cluster.remove_node(lost, allow_graceful=False)
+        driver.until(lambda: driver.ends() >= 3)
+        cluster.add_node(num_cpus=2)
+        driver.finish()
+    store = Store(None, tmp_path / "runs")
+    runs = complete(store, "node", search=8, finals=2)
+    died = len(journal(driver.journal, "died"))
+    assert died >= 1
+    assert sum(rounds_run(tmp_path).values()) < 10 * 60 + died * 30
+    assert histories(store, runs) == unhurt(runs)
+
+
+def test_a_tracking_server_killed_for_half_a_minute(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    path = study(tmp_path, "away", trials=30, seeds=2, rounds=10, seconds=0.1)
+    driver = Driver(tmp_path, path, "--tracking-uri", server.uri, "--max-concurrent", 2)
+    driver.until(lambda: driver.ends() >= 4)
+    server.kill()
+    ended, gone = driver.ends(), time.monotonic()
+    driver.until(lambda: driver.ends() >= min(31, ended + 10))
+    slowest = time.monotonic() - gone
+    time.sleep(max(0.0, 30 - slowest))
+    server.start()
+    driver.finish()
+    store = Store(server.uri, tmp_path)
+    runs = complete(store, "away", search=30, finals=2)
+    assert histories(store, runs) == unhurt(runs)
+    recorded = [event["trial_id"] for event in journal(driver.journal, "recorded")]
+    assert recorded == [event["trial_id"] for event in journal(driver.journal, "end")], "in order"
+    print(f"10 trials in {slowest:.1f} s while the server was away")
+
+
+def test_a_thousand_short_trials(tmp_path: Path) -> None:
+    """Time per trial and the driver's memory, first hundred against last hundred."""
+    path = study(tmp_path, "many", trials=250, seeds=1, rounds=3, seconds=0.0, levels=FOUR)
+    driver = Driver(tmp_path, path, "--max-concurrent", 2)
+    memory = {}
+    for count in (100, 200, 400, 600, 800, 1000):
+        driver.until(lambda n=count: driver.ends() >= n, 3600)
+        memory[count] = resident(driver.process.pid)
+    driver.finish()
+    ends = [event["at"] for event in journal(driver.journal, "end")]
+    assert len(ends) == 1004
+    first, last = ends[199] - ends[99], ends[999] - ends[899]
+    print(f"second hundred {first:.1f} s, last hundred {last:.1f} s; driver's MB {memory}")
+    assert last < 1.5 * first
+    assert memory[1000] < 1.3 * memory[200]
+
+
+FOUR = '"iid", "labels(2)", "dirichlet(0.3)", "shards(2)"'
+
+
+def resident(pid: int) -> float:
+    """A process's resident memory in MB."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return round(next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1e3)
