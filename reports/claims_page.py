@@ -15,8 +15,10 @@ def page(report: Mapping[str, Any]) -> str:
     for row in report["rows"]:
         parts += _row(row)
     parts += ["## How verdicts are made", *(f"- {rule}" for rule in report["rules"])]
-    made = ", ".join(f"{k} {v}" for k, v in report["versions"].items())
-    return "\n\n".join([*parts, f"Made with {made}."]) + "\n"
+    for versions in report["made_with"]:
+        made = ", ".join(f"{key} {value}" for key, value in versions.items())
+        parts.append(f"Runs made with {made}.")
+    return "\n\n".join(parts) + "\n"
 
 
 def _counts(verdicts: Mapping[str, int]) -> str:
@@ -33,7 +35,9 @@ def _row(row: Mapping[str, Any]) -> list[str]:
         parts.append(f"**{row['note']}**")
     if row["runs"]:
         cut = "; ".join(row["reduced"])
-        work = f"{row['runs']} runs, {row['seeds']} seeds, {row['seconds']:.0f} s of rounds in all."
+        work = (
+            f"{row['runs']} runs, {_seeds(row['seeds'])}, {row['seconds']:.0f} s of rounds in all."
+        )
         parts.append(work + (f" **Reduced: {cut}.**" if cut else " Nothing was reduced."))
     if row["numbers"]:
         head = ["method", "metric", "published", "measured", "difference", "verdict"]
@@ -51,6 +55,10 @@ def _row(row: Mapping[str, Any]) -> list[str]:
             "Chosen by us:\n\n" + "\n".join([*lines, *(f"- {r}" for r in row["readings"])])
         )
     return parts
+
+
+def _seeds(count: int) -> str:
+    return f"{count} seed" + "s" * (count != 1)
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

@@ -20,7 +20,7 @@ from suite.papers import (
     reason_not_run,
     selected,
 )
-from suite.recording import Record, Store, versions
+from suite.recording import Record, Store
 from trials import datasets
 from trials.errors import UserError
 
@@ -28,6 +28,10 @@ EXPERIMENT = "reproduce"
 """The MLflow experiment of all reproductions."""
 SEEDS, QUICK_SEEDS, QUICK_SHARE, QUICK_ROUNDS = 5, 2, 5, 10
 """Seeds by default; `--quick`: seeds, what rounds are divided by, and their least number."""
+
+
+VERSIONS = ("version", "torch_version", "git_commit")
+"""The tags of a run that say what made it."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ class Report:
     cites: str
     command: str
     rows: list[Row]
+    made_with: list[dict[str, str]]
     failed: int
     interrupted: bool
 
@@ -107,7 +112,7 @@ class Report:
             "protocol": "the paper's: its test set, its fixed hyperparameters; one run a seed",
             "verdicts": self.verdicts,
             "rules": list(RULES),
-            "versions": versions(),
+            "made_with": self.made_with,
             "rows": [asdict(row) for row in self.rows],
             "runs_failed": self.failed,
         }
@@ -156,7 +161,17 @@ def reproduce(
         _row(paper, table, row, plans.get((table, row)), why_not.get((table, row)), done, store)
         for _, table, row in places
     ]
-    return Report(paper.paper, paper.cites, command, rows, failed, interrupted)
+    records = [done[job.id] for job in jobs if job.id in done]
+    made_with = sorted({tuple((key, r.tags.get(key, "")) for key in VERSIONS) for r in records})
+    return Report(
+        paper.paper,
+        paper.cites,
+        command,
+        rows,
+        [dict(versions) for versions in made_with],
+        failed,
+        interrupted,
+    )
 
 
 def listing(storage: Path, data_root: str | None, seeds: int = SEEDS) -> Iterable[dict[str, Any]]:
