@@ -131,8 +131,8 @@ def engine(
     _table("Medians, one thread each", heads, rows, words=2)
 
 
-@app.command("algorithms", epilog="Example: suite bench algorithms --runs 9")
-def algorithms(runs: Runs = 5, seconds: Seconds = 0.3, as_json: Json = False) -> None:
+@app.command("algorithms", epilog="Example: suite bench algorithms --json")
+def algorithms(runs: Runs = 51, seconds: Seconds = 0.0, as_json: Json = False) -> None:
     """What a round of each algorithm costs, as a ratio to FedAvg's (logistic regression, 784-10)."""
     from suite import bench_scaling
 
