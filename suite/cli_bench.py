@@ -122,10 +122,8 @@ def engine(
         ]
         rows += [[one["workload"], name, why] for name, why in one["failed"].items()]
         if (two := one["two_at_once"]) is not None:
-            ratio = f"{two['ratio_to_one']:.2f} times one"
-            rows.append(
-                [one["workload"], "ours, two at once", _short(two["steps_per_second"]), ratio]
-            )
+            rate, ratio = _short(two["steps_per_second"]), f"{1 / two['ratio_to_one']:.2f}"
+            rows.append([one["workload"], "two of ours", rate, "", ratio])
     rows += [["", name, "not installed"] for name in found["not_installed"]]
     heads = ["workload", "system", "steps/s", "samples/s", "ours / it", "of the limit", "peak MB"]
     _table("Medians, one thread each", heads, rows, words=2)
@@ -177,7 +175,7 @@ def scaling(
         for one in found["axes"]
         for line in one["lines"]
         for i, (x, time, slope) in enumerate(
-            zip(one["points"], line["seconds_a_round"], [0.0, *line["slopes"]], strict=True)
+            zip(one["points"], line["seconds_a_round"], [0.0, *line["slopes"]], strict=False)
         )
     ]
     heads = ["what grows", "model", "to", "ms a round", "slope (1: in proportion)"]

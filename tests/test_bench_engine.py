@@ -163,6 +163,31 @@ def test_growth_along_each_axis(tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "s.svg").read_text()
 
 
+def test_tables_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From documents as `--json` prints them; a line without points has no row."""
+    line = {"model": "logreg", "seconds_a_round": [0.001, 0.004], "slopes": [2.0]}
+    none = {"model": "mlp(w,w)", "seconds_a_round": [], "slopes": []}
+    axes = [
+        {"axis": "clients a round", "points": [10, 20], "lines": [line]},
+        {"axis": "weights", "points": [], "lines": [none]},
+    ]
+    monkeypatch.setattr(bench_scaling, "scaling", lambda *given: {"axes": axes})
+    said = suite_here("bench", "scaling", cwd=tmp_path).stdout
+    assert "4.00" in said
+    assert "2.00" in said
+    assert "mlp" not in said
+    row = {"system": "ours", "steps_per_second": 1234.5, "samples_per_second": 12345.0}
+    row |= {"ours_is_faster": 1.0, "share_of_limit": 0.25, "peak_bytes": 3e8}
+    workload = {"workload": "cnn", "systems": [row], "failed": {"pfl": "it broke"}}
+    workload |= {"two_at_once": {"steps_per_second": 2469.0, "ratio_to_one": 2.0}}
+    found = {"workloads": [workload], "not_installed": ["flwr"]}
+    monkeypatch.setattr(bench_engine, "measure", lambda plan: found)
+    monkeypatch.setenv("COLUMNS", "120")
+    said = suite_here("bench", "engine", cwd=tmp_path).stdout
+    for text in ("1,234", "25.00%", "300", "two of ours", "0.50", "it broke", "not installed"):
+        assert text in said
+
+
 @pytest.mark.parametrize("d", [1000, 10_000, 100_000, 1_000_000, 10_000_000])
 def test_a_network_of_about_so_many_weights(d: int) -> None:
     name = bench_scaling.model_of(d)
