@@ -22,6 +22,8 @@ from suite.study import Cell
 STOP, CONTINUE, NAN = "STOP", "CONTINUE", float("nan")
 LEVELS = ["iid", "labels(2)"]
 SETTINGS = {"rounds": 50}
+RUN_AS = {"execution": "batched", "chunk": 4}
+"""How a trial says it was computed."""
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +70,7 @@ class Bench:
         if status == "failed":
             result |= {"error": "ZeroDivisionError", "history": []}
         else:
-            result |= {"round": round_index, "val_score": value, "fingerprint": "abc"}
+            result |= {"round": round_index, "val_score": value, "fingerprint": "abc", **RUN_AS}
             result |= {"history": [entry]}
         decision = self.decide.on_trial_result(None, trial, result)
         self.callback.on_trial_result(0, [], trial, result)
@@ -321,7 +323,7 @@ def test_only_search_trials_under_a_scheduler_report_at_stops():
 def test_the_callback_keeps_the_whole_history_and_takes_it_from_tune(bench):
     easy = bench.cells[0]
     trial = bench.add(easy, 0)
-    result = {"round": 5, "val_score": 0.5, "status": "running", "fingerprint": "abc"}
+    result = {"round": 5, "val_score": 0.5, "status": "running", "fingerprint": "abc", **RUN_AS}
     history = [{"round": 0.0, "test_accuracy": 0.1}, {"round": 5.0, "test_accuracy": 0.5}]
     first = {**result, "history": history}
     bench.callback.on_trial_result(0, [], trial, first)
@@ -370,7 +372,7 @@ def test_a_trial_that_goes_on_from_its_checkpoint_is_one_trial_to_the_rungs(benc
     bench.report(trial, 5, 0.6)
     again = SimpleNamespace(trial_id=trial.trial_id + "~2", local_path=None)
     bench.callback.on_trial_error(0, [], trial=SimpleNamespace(**vars(again)))
-    entry = {"round": 15, "val_score": 0.7, "status": "running", "fingerprint": "abc"}
+    entry = {"round": 15, "val_score": 0.7, "status": "running", "fingerprint": "abc", **RUN_AS}
     result = {**entry, "history": [{"round": 0}, {"round": 15}], "earlier": [(5, 0.6), (10, 0.1)]}
     assert bench.decide.on_trial_result(None, again, result) == CONTINUE
     bench.callback.on_trial_result(0, [], again, result)
