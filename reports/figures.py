@@ -94,7 +94,8 @@ def inline(drawn: Drawn) -> str:
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(r'<g id="s-([^"]*)">', r'<g class="s s-\1">', text)
-    text = re.sub(r'<g id="[A-Za-z]+_\d+">', "<g>", text)
+    text = re.sub(r'<g id="[A-Za-z0-9]+_\d+">', "<g>", text)
+    text = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{drawn.name}-", text)
     text = re.sub(r'xml:space="preserve"|xmlns:xlink="[^"]*"', "", text)
     text = re.sub(r"(\d+\.\d{2})\d+", r"\1", text)
     for colour, name in ((INK, "ink"), (FAINT, "faint"), (PAPER, "paper")):

@@ -37,8 +37,8 @@ for _name in ("alembic", "mlflow", "mlflow.store.db.utils"):
 
 PREFIX = "suite."
 VIEW = "leaderboard"
-VIEW_TAGS = ("dataset", "model", "heterogeneity", "sweep")
-VIEW_METRICS = ("rank", "mean", "ci_low", "ci_high", "behind", "worst_clients", "rounds_to_target")
+VIEW_TAGS = ("score", "dataset", "heterogeneity", "model", "paper", "sweep")
+VIEW_METRICS = ("rank", "mean", "worst_clients")
 """What MLflow's table of runs shows beside their names when it is opened as a leaderboard."""
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "lustre", "beegfs", "gpfs", "fuse.sshfs"}
 
@@ -97,7 +97,7 @@ class Store:
         found = [e for e in self.client.search_experiments() if e.name != "Default"]
         for experiment in found:
             self._share_view(str(experiment.experiment_id))
-        view = f"runs?viewStateShareKey={VIEW}"
+        view = f"runs?workflowType=machine_learning&viewStateShareKey={VIEW}"
         return [(e.name, f"{server}/#/experiments/{e.experiment_id}/{view}") for e in found]
 
     def _share_view(self, experiment: str) -> None:

@@ -380,13 +380,14 @@ class Sweep:
         path.write_text(tuned.text())
         tags = {**identity(cell), "kind": "leaderboard", "study": self.study_name, "sweep": name}
         tags |= {"tuned": tuned.text(), "status": "finished", "row": f"{name} {place:04d}"}
+        tags |= {"score": mean_text(row)}
         rank = "unranked" if row.rank is None else f"rank {row.rank}"
         title = f"{cell.name} · {rank}"
         run_id = store.create(
             self.experiment, title, {**tags, **versions()}, self.cell_runs[cell.id]
         )
-        score = f"{row.metric} {mean_text(row)} over {row.seeds} seeds"
-        store.describe(run_id, f"{title}: {score}\n\n```yaml\n{tuned.text()}```\n")
+        about = f"{title}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
+        store.describe(run_id, f"{about}\n\n```yaml\n{tuned.text()}```\n")
         numbers = {
             key: value for key, value in asdict(row).items() if isinstance(value, int | float)
         }
