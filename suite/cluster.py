@@ -158,7 +158,8 @@ def connect(resources: Resources) -> Iterator[Cluster]:
     # Ray prints what it hears of nodes that die, with their last log lines, to standard output, which
     # belongs to the result.
     vars(ray._private.worker)["print_to_stdstream"] = _first_line
-    logging.getLogger("ray.tune.tune").setLevel(logging.CRITICAL)  # that trials died, at the end
+    # Tune's tracebacks: of trials that died, which start again, and of its own files, which nobody needs.
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     try:
         yield Cluster(resources)
     finally:

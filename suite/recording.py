@@ -32,8 +32,10 @@ from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
-for _name in ("alembic", "mlflow", "mlflow.store.db.utils"):
+for _name in ("alembic", "mlflow"):
     logging.getLogger(_name).setLevel(logging.WARNING)
+# Tracebacks of writes that fail: they are tried again, and the last failure is said.
+logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 PREFIX = "suite."
 VIEW = "leaderboard"

@@ -339,7 +339,7 @@ class Sweep:
         """A record could not be written: whether to give up. A server may come back; a store on this
         machine that refuses again and again has to be seen to.
         """
-        reason = f"{type(error).__name__}: {str(error)[:200]}"
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         self.progress.waiting = f"the tracking store does not answer, trying again ({reason})"
         self._refused += 1
         if isinstance(error, HaltedError):

@@ -143,6 +143,19 @@ def workers_of(root: int) -> list[int]:
     return found
 
 
+def kill_a_worker(driver: Driver, root: int) -> None:
+    """Kill the process of some running trial."""
+
+    def found() -> bool:
+        for pid in workers_of(root):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                return True
+        return False
+
+    driver.until(found)
+
+
 @contextmanager
 def loopback_cluster() -> Iterator[Any]:
     """A head node of 2 CPUs, without authentication because it is on loopback; `add_node` adds more."""

@@ -2,7 +2,6 @@
 
 import os
 import random
-import signal
 import time
 from collections import Counter
 from pathlib import Path
@@ -14,6 +13,7 @@ from fault_helpers import (
     complete,
     histories,
     journal,
+    kill_a_worker,
     loopback_cluster,
     rounds_run,
     study,
@@ -88,12 +88,10 @@ def test_kills_of_the_driver_change_no_number_without_early_stopping(tmp_path: P
 def test_a_trial_s_process_killed_ten_times(tmp_path: Path) -> None:
     path = study(tmp_path, "workers", trials=10, seeds=2, rounds=60, seconds=0.1)
     driver = Driver(tmp_path, path, "--checkpoint-seconds", 0, "--max-concurrent", 2)
-    draw = random.Random(1)
     for _ in range(10):
         ran = sum(rounds_run(tmp_path).values())
         driver.until(lambda n=ran: sum(rounds_run(tmp_path).values()) >= n + 40)
-        driver.until(lambda: workers_of(driver.process.pid) != [])
-        os.kill(draw.choice(workers_of(driver.process.pid)), signal.SIGKILL)
+        kill_a_worker(driver, driver.process.pid)
     driver.finish()
     store = Store(None, tmp_path / "runs")
     runs = complete(store, "workers", search=10, finals=2)
