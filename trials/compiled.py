@@ -56,8 +56,9 @@ def sgd(
 
 
 # Sums may be reassociated (that is what makes them vectors), but infinities and NaN keep their
-# meaning, since a run that diverges has to show it.
-_jit = numba.njit(fastmath={"reassoc", "contract", "nsz", "arcp"}, cache=True, nogil=True)
+# meaning, since a run that diverges has to show it. Nothing is kept on disk: what numba loads from its
+# cache rounds otherwise than what it has just compiled, so that a first run would not repeat.
+_jit = numba.njit(fastmath={"reassoc", "contract", "nsz", "arcp"}, nogil=True)
 
 
 @_jit
