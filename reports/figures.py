@@ -20,6 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from reports.pareto import Front
 from reports.render import short, title_of
 from reports.report_data import Curve, Trial
 from reports.statistics import Across, interval
@@ -207,6 +208,31 @@ def budget(found: Mapping[str, Sequence[float]], look: Style, label: str) -> Fig
         if "rank" in label:
             axes.invert_yaxis()
             axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+    return fig
+
+
+def fronts(found: Sequence[Front], look: Style) -> Figure:
+    """What each algorithm scores on validation data at most at a cost; its best and knee are ringed."""
+    with mpl.rc_context(STYLE):
+        fig = _figure(4.4, 3.0)
+        axes = fig.subplots()
+        unit = 1e6 if found[0].cost.endswith("_bytes") else 1
+        for front in found:
+            hue, dash = look[front.algorithm]
+            gid = f"s-{slug(front.algorithm)}"
+            x = [point.cost / unit for point in front.points]
+            y = [point.val_score for point in front.points]
+            named: dict[str, Any] = {"color": hue, "label": short(front.algorithm), "gid": gid}
+            axes.step(x, y, where="post", ls=dash, lw=1.5, marker="o", ms=3, **named)
+            ringed = [i for i, point in enumerate(front.points) if point.role]
+            ring: dict[str, Any] = {"ms": 8, "mfc": "none", "color": hue, "gid": gid}
+            axes.plot([x[i] for i in ringed], [y[i] for i in ringed], "o", **ring)
+        known = [p.cost for front in found for p in front.points]
+        if min(known) > 0 and max(known) > 30 * min(known):
+            axes.set_xscale("log")
+        cost = found[0].cost.replace("_", " ")
+        axes.set_xlabel(cost.replace(" bytes", " MB") if unit > 1 else cost)
+        axes.set_ylabel(f"validation {found[0].metric}")
     return fig
 
 

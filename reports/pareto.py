@@ -29,6 +29,18 @@ class Point:
     role: str = ""
     repeated: Sequence[float] = field(default_factory=tuple)
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What a table shows of it, under `Front.columns`."""
+        low, high = interval(self.repeated)
+        mean = f"{fmean(self.repeated):.4f}" if self.repeated else ""
+        half = "" if low is None or high is None else f" ± {(high - low) / 2:.4f}"
+        params = (
+            f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in self.params.items()
+        )
+        score = f"{self.val_score:.4f}"
+        return f"{self.cost:,.0f}", score, self.role, mean + half, " ".join(params)
+
     def as_dict(self) -> dict[str, Any]:
         """As `suite leaderboard --json` shows it."""
         low, high = interval(self.repeated)
@@ -58,6 +70,12 @@ class Front:
     cost: str
     points: tuple[Point, ...]
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What `Point.texts` are."""
+        cost = self.cost.replace("_", " ")
+        return cost, "val score", "repeated", f"test {self.metric}", "tuned"
+
     def as_dict(self) -> dict[str, Any]:
         """As `suite leaderboard --json` shows it."""
         return {**vars(self), "points": [point.as_dict() for point in self.points]}
@@ -68,18 +86,10 @@ def tables(fronts: Sequence[Front]) -> list[Any]:
     parts: list[Any] = []
     for found in fronts:
         shown = Table()
-        for name in (found.cost, "val score", "repeated", f"test {found.metric}", "tuned"):
+        for name in found.columns:
             shown.add_column(name, justify="left" if name == "tuned" else "right")
         for point in found.points:
-            low, high = interval(point.repeated)
-            mean = f"{fmean(point.repeated):.4f}" if point.repeated else ""
-            half = "" if low is None or high is None else f" ± {(high - low) / 2:.4f}"
-            params = (
-                f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}"
-                for k, v in point.params.items()
-            )
-            cells = (f"{point.cost:,.0f}", f"{point.val_score:.4f}", point.role, mean + half)
-            shown.add_row(*map(Text, (*cells, " ".join(params))))
+            shown.add_row(*map(Text, point.texts))
         name = f"{found.algorithm} · {found.dataset} · {found.model} · {found.heterogeneity}"
         parts += [Text(f"Pareto front of {name} ({found.sweep})", style="bold"), shown, Text()]
     return parts

@@ -18,6 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from reports import figures, tuning
 from reports.figures import STYLE, Drawn, Style, slug
 from reports.leaderboard import Leaderboard, Place, Row
+from reports.pareto import Front
 from reports.records import direction
 from reports.render import (
     behind_text,
@@ -88,8 +89,26 @@ def _drawn(data: ReportData, look: Style) -> Figures:
             title = overall_title(metric, compared)
             found["cd"].append(Drawn(f"critical-difference-{slug(metric)}", title, alt, fig))
         found["heat"].append(_heat(metric, rows_of))
+    _fronts(data.board, look, found)
     _tuning(data, look, rows_of, found)
     return found
+
+
+def _fronts(board: Leaderboard, look: Style, found: Figures) -> None:
+    """The Pareto fronts of a place's algorithms, each against the same cost."""
+    for where, fronts in front_groups(board).items():
+        alt = f"{where}: best validation score at each cost, a line for each algorithm"
+        drawn = Drawn(f"front-{slug(where)}", where, alt, figures.fronts(fronts, look))
+        found["fronts"].append(drawn)
+
+
+def front_groups(board: Leaderboard) -> dict[str, list[Front]]:
+    """The fronts that answer the same question, by its name."""
+    groups: dict[str, list[Front]] = defaultdict(list)
+    for front in board.pareto:
+        where = (front.dataset, front.model, front.heterogeneity, front.cost.replace("_", " "))
+        groups[" · ".join((*where, front.sweep))].append(front)
+    return groups
 
 
 def _tuning(
@@ -227,6 +246,7 @@ def _page(data: ReportData, look: Style, drawn: Mapping[str, list[Drawn]]) -> st
             legend=legend(board),
             groups=groups,
             overall=compared,
+            fronts=front_groups(board),
             chips=chips,
             counts=[(name, count) for name, count in counts if count or name == "crashed"],
             figures=defaultdict(list, inline),

@@ -49,6 +49,10 @@ from trials.errors import UserError
 
 REFRESH_SECONDS = 5.0
 """How often the nodes of a running cluster are counted."""
+STARTS = 3
+"""How often a cluster of one's own is started: on a busy machine Ray gives up after half a minute."""
+
+_QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
 @dataclass(frozen=True)
@@ -132,29 +136,12 @@ def connect(resources: Resources) -> Iterator[Cluster]:
     """Join the cluster at `resources.address`, or run one of our own on this machine.
 
     Nodes of a running cluster need the project's dependencies, not the project: its packages are
-    sent along. Raises `UserError` when nobody answers at the address.
+    sent along. Raises `UserError` when nobody answers at the address, or Ray does not start here.
     """
-    common: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if resources.address is None:
-        wanted = (resources.max_concurrent or 1) * resources.cpus_per_trial
-        ray.init(
-            "local",
-            num_cpus=math.ceil(max(os.cpu_count() or 1, wanted)),
-            include_dashboard=False,
-            configure_logging=True,
-            **common,
-        )
+        _start(resources)
     else:
-        packages = [p.__path__[0] for p in (suite, trials, reports, search_spaces)]
-        runtime_env = {"py_modules": packages, "env_vars": _WORKERS, "excludes": ["__pycache__"]}
-        try:
-            ray.init(resources.address, runtime_env=runtime_env, **common)
-        except (ConnectionError, ray.exceptions.RayError, RuntimeError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0][:300]
-            raise UserError(
-                f"cluster {resources.address} cannot be joined: {reason} (RAY_AUTH_MODE is "
-                f"{os.environ['RAY_AUTH_MODE']}, and must be as where the cluster was started)"
-            ) from None
+        _join(resources.address)
     # Ray prints what it hears of nodes that die, with their last log lines, to standard output, which
     # belongs to the result.
     vars(ray._private.worker)["print_to_stdstream"] = _first_line
@@ -171,6 +158,48 @@ def connect(resources: Resources) -> Iterator[Cluster]:
             ray.shutdown()
         finally:
             gc.enable()
+
+
+def _start(resources: Resources) -> None:
+    """A cluster of our own, on loopback."""
+    wanted = (resources.max_concurrent or 1) * resources.cpus_per_trial
+    for attempt in range(1, STARTS + 1):
+        try:
+            ray.init(
+                "local",
+                num_cpus=math.ceil(max(os.cpu_count() or 1, wanted)),
+                include_dashboard=False,
+                configure_logging=True,
+                **_QUIET,
+            )
+            return
+        except Exception as error:
+            # Ray says that it ran out of time with a bare Exception.
+            late = type(error) is Exception or isinstance(error, ray.exceptions.RayError | OSError)
+            if not late:
+                raise
+            ray.shutdown()
+            if attempt == STARTS:
+                raise UserError(
+                    f"Ray did not start on this machine, {STARTS} times in a row: {_reason(error)}"
+                ) from error
+
+
+def _join(address: str) -> None:
+    """The running cluster at an address."""
+    packages = [p.__path__[0] for p in (suite, trials, reports, search_spaces)]
+    runtime_env = {"py_modules": packages, "env_vars": _WORKERS, "excludes": ["__pycache__"]}
+    try:
+        ray.init(address, runtime_env=runtime_env, **_QUIET)
+    except (ConnectionError, ray.exceptions.RayError, RuntimeError, ValueError) as error:
+        raise UserError(
+            f"cluster {address} cannot be joined: {_reason(error)} (RAY_AUTH_MODE is "
+            f"{os.environ['RAY_AUTH_MODE']}, and must be as where the cluster was started)"
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).strip() or repr(error)).splitlines()[0][:300]
 
 
 def _first_line(message: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:

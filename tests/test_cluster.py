@@ -57,6 +57,28 @@ def test_the_cluster_is_filled_and_refilled(nodes: list[dict[str, Any]], monkeyp
     assert made.slots() == 2
 
 
+def test_ray_that_starts_too_slowly_is_started_again(monkeypatch) -> None:
+    """On a busy machine Ray gives up after half a minute, with a bare Exception."""
+    starts: list[str] = []
+
+    def init(address: str, **options: Any) -> None:
+        starts.append(address)
+        if len(starts) < failing:
+            raise Exception("The current node timed out during startup.\nMore")
+
+    monkeypatch.setattr(cluster.ray, "init", init)
+    failing = 3
+    with cluster.connect(Resources()):
+        assert starts == ["local"] * 3
+    starts, failing = [], 9
+    with (
+        pytest.raises(UserError, match=r"3 times in a row: The current node timed out .*up\.$"),
+        cluster.connect(Resources()),
+    ):
+        pass
+    assert len(starts) == 3
+
+
 def test_a_trial_that_no_node_can_hold_is_refused_with_the_reason(nodes: list) -> None:
     made = Cluster(Resources(cpus_per_trial=2, gpus_per_trial=1, address="auto"))
     made.refuse({"small": 10**9})

@@ -2,14 +2,17 @@
 
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import pytest
 from test_leaderboard import A, B, C, board_of, runs
 
 from reports import figures, tuning
+from reports.pareto import Front, Point
 from reports.report import build
 from reports.report_data import Curve, Failure, ReportData, Sweep, Trial
 
@@ -127,6 +130,29 @@ def test_every_section_is_there(built):
         assert word in built[0] or word == "fingerprint"
     assert "&lt;b&gt;ZeroDivisionError" in built[0], "what runs say is text, not markup"
     assert "<b>Zero" not in built[0]
+
+
+def front(algorithm: str, *points: Point) -> Front:
+    named = {"dataset": "digits", "model": "logreg", "heterogeneity": "iid", "sweep": "night"}
+    cost = "uploaded_bytes"
+    return Front(algorithm, **named, metric="accuracy", cost=cost, points=points)
+
+
+def test_fronts_are_drawn_and_listed(data, tmp_path):
+    cheap, dear = Point("s0", {"lr": 0.1}, 0.5, 2e6), Point("s1", {"lr": 0.3}, 0.9, 9e6, "best", A)
+    fronts = (front("fedavg", cheap, dear), front("folb", Point("s2", {"mu": 1.0}, 0.7, 3e6)))
+    page = build(replace(data, board=replace(data.board, pareto=fronts)), tmp_path)
+    rows = [row for row in Page(page).rows if row[-1] in ("lr=0.1", "lr=0.3", "mu=1")]
+    assert [row[:4] for row in rows] == [
+        ["fedavg", "2,000,000", "0.5000", ""],
+        ["fedavg", "9,000,000", "0.9000", "best"],
+        ["folb", "3,000,000", "0.7000", ""],
+    ]
+    assert rows[1][4].startswith(f"{fmean(A):.4f} ±")
+    assert (tmp_path / "front-digits-logreg-iid-uploaded-bytes-night.svg").exists()
+    svg = page[page.index('<section id="fronts">') :]
+    assert "uploaded MB" in svg
+    assert "s s-folb" in svg, "its lines can be hidden"
 
 
 def test_figures_are_files_of_three_kinds(built):

@@ -3,10 +3,12 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -180,21 +182,34 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    """Wait until a server that was just started answers."""
+    deadline = time.monotonic() + 180
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
 class Server:
     """A real `mlflow server`, which can be killed and started again."""
 
     started: ClassVar[list["Server"]] = []
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: str | None = None) -> None:
         self.folder, self.port = folder, free_port()
+        self.store = store or f"sqlite:///{folder}/server.db"
         self.uri = f"http://127.0.0.1:{self.port}"
         self.started.append(self)
         self.start()
 
     def start(self) -> None:
         """Start it and wait until it answers."""
-        default = f"sqlite:///{self.folder}/server.db"
-        store = ["--backend-store-uri", os.environ.get("SUITE_TEST_STORE", default)]
+        store = ["--backend-store-uri", self.store]
         place = ["--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"]
         artifacts = ["--default-artifact-root", str(self.folder / "artifacts")]
         self.process = subprocess.Popen(
@@ -203,20 +218,45 @@ class Server:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        deadline = time.monotonic() + 180
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            except OSError:
-                assert self.process.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+        wait_for(self.port, self.process)
 
     def kill(self) -> None:
         """End it and its workers at once."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(30)
+
+
+@contextmanager
+def postgresql(folder: Path) -> Iterator[str]:
+    """A PostgreSQL of one's own on loopback, ended with the test; its address for MLflow. Skips where
+    there is none, and lets another user run it where this one is root, as it wants.
+    """
+    pytest.importorskip("psycopg2", reason="PostgreSQL needs the package psycopg2")
+    places = os.pathsep.join(
+        [os.environ["PATH"], *map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin")))]
+    )
+    initdb, postgres = (shutil.which(name, path=places) for name in ("initdb", "postgres"))
+    if initdb is None or postgres is None:
+        pytest.skip("no PostgreSQL on this machine")
+    user = "postgres" if os.geteuid() == 0 else None
+    home = Path(tempfile.mkdtemp(prefix="suite-pg-"))
+    if user:
+        shutil.chown(home, user)
+    data, port = home / "data", free_port()
+    made = [initdb, "-D", str(data), "-U", "suite", "-A", "trust", "-E", "UTF8", "--no-sync"]
+    subprocess.run(made, check=True, capture_output=True, user=user, cwd="/")
+    listens = ["-p", str(port), "-c", "listen_addresses=127.0.0.1", "-k", str(home)]
+    with (folder / "postgres.log").open("w") as log:
+        server = subprocess.Popen(
+            [postgres, "-D", str(data), *listens], stderr=log, stdout=log, user=user, cwd="/"
+        )
+    try:
+        wait_for(port, server)
+        yield f"postgresql://suite@127.0.0.1:{port}/postgres"
+    finally:
+        server.send_signal(signal.SIGINT)  # its "fast shutdown"
+        server.wait(60)
+        shutil.rmtree(home)
 
 
 def complete(store: Store, name: str, search: int, finals: int) -> list[Record]:

@@ -4,6 +4,8 @@ import os
 import random
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from fault_helpers import (
     journal,
     kill_a_worker,
     loopback_cluster,
+    postgresql,
     rounds_run,
     study,
     unhurt,
@@ -123,8 +126,15 @@ def test_a_node_killed_mid_sweep(tmp_path: Path) -> None:
     assert histories(store, runs) == unhurt(runs)
 
 
-def test_a_tracking_server_killed_for_half_a_minute(tmp_path: Path) -> None:
-    server = Server(tmp_path)
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str | None]:
+    """Where a tracking server keeps its records; None: in a file of its own."""
+    with postgresql(tmp_path) if request.param == "postgresql" else nullcontext() as uri:
+        yield uri
+
+
+def test_a_tracking_server_killed_for_half_a_minute(tmp_path: Path, database: str | None) -> None:
+    server = Server(tmp_path, database)
     path = study(tmp_path, "away", trials=30, seeds=2, rounds=10, seconds=0.1)
     driver = Driver(tmp_path, path, "--tracking-uri", server.uri, "--max-concurrent", 2)
     driver.until(lambda: driver.ends() >= 4)
@@ -140,6 +150,7 @@ def test_a_tracking_server_killed_for_half_a_minute(tmp_path: Path) -> None:
     assert histories(store, runs) == unhurt(runs)
     recorded = [event["trial_id"] for event in journal(driver.journal, "recorded")]
     assert recorded == [event["trial_id"] for event in journal(driver.journal, "end")], "in order"
+    server.kill()
     print(f"10 trials in {slowest:.1f} s while the server was away")
 
 

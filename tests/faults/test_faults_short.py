@@ -1,7 +1,6 @@
 """A short form of each fault, on real sweeps; the long forms are in test_faults_long.py."""
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -64,28 +63,69 @@ def test_two_sweeps_share_a_cluster_that_loses_a_node_a_worker_and_the_records(
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 24 MB of its own."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)]
-    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("needs the right to mount a file system")
-    yield disk
-    subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=False)
-    subprocess.run(["umount", "-l", str(disk)], check=True)
+def small_disk(tmp_path: Path) -> Iterator["Disk"]:
+    """A disk of its own."""
+    disk = Disk(tmp_path)
+    try:
+        yield disk
+    finally:
+        disk.unmount()
 
 
-def test_a_disk_that_fills_up_and_a_torn_checkpoint(tmp_path: Path, small_disk: Path) -> None:
-    path, storage = study(tmp_path, "full", rounds=40), small_disk / "runs"
+class Disk:
+    """An ext4 file system of 32 MB, which turns read-only when it finds an error, as real ones do."""
+
+    def __init__(self, folder: Path) -> None:
+        self.image, self.path = folder / "image", folder / "disk"
+        self.path.mkdir()
+        with self.image.open("wb") as file:
+            file.truncate(32 << 20)
+        try:
+            subprocess.run(["mkfs.ext4", "-q", self.image], check=True, capture_output=True)
+            self._mount()
+        except (OSError, subprocess.CalledProcessError):
+            pytest.skip("needs the right to mount a file system")
+
+    def _mount(self) -> None:
+        options = ["-o", "loop,errors=remount-ro"]
+        mount = ["mount", *options, self.image, self.path]
+        subprocess.run(mount, check=True, capture_output=True)
+
+    def fail(self) -> None:
+        """Have the kernel find an error: from now on nothing can be written, open files included."""
+        found = ["findmnt", "-no", "SOURCE", self.path]
+        device = subprocess.run(found, check=True, capture_output=True, text=True).stdout.strip()
+        Path("/sys/fs/ext4", Path(device).name, "trigger_fs_error").write_text("a test")
+
+    def repair(self) -> None:
+        """Check it and mount it again."""
+        self.unmount()
+        subprocess.run(["e2fsck", "-fy", self.image], check=False, capture_output=True)
+        self._mount()
+
+    def unmount(self) -> None:
+        """Take it away."""
+        subprocess.run(["umount", self.path], check=False, capture_output=True)
+
+
+def test_a_disk_that_turns_read_only_or_fills_up_and_a_torn_checkpoint(
+    tmp_path: Path, small_disk: Disk
+) -> None:
+    path, storage = study(tmp_path, "full", rounds=40), small_disk.path / "runs"
     command = (path, "--storage", storage, "--checkpoint-seconds", 0, "--max-concurrent", 2)
     checkpoints = storage / "full" / "checkpoints"
     driver = Driver(tmp_path, *command)
     driver.until(lambda: len(list(checkpoints.glob("*.pt"))) == 2)
-    fill(small_disk / "ballast")
+    small_disk.fail()
+    driver.finish(code=3)
+    assert "Read-only file system" in said(driver)
+    small_disk.repair()
+    driver = Driver(tmp_path, *command, "--resume")
+    driver.until(lambda: len(list(checkpoints.glob("*.pt"))) == 2)
+    fill(small_disk.path / "ballast")
     driver.finish(code=3)
     assert "No space left on device" in said(driver)
-    (small_disk / "ballast").unlink()
+    (small_disk.path / "ballast").unlink()
     torn = next(checkpoints.glob("*.pt"))
     torn.write_bytes(torn.read_bytes()[:100])
     again = Driver(tmp_path, *command, "--resume")
