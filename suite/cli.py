@@ -261,11 +261,16 @@ def run(
         seed=seed,
     )
     spec = request.spec()
-    store = None
-    if record:
-        store = Store(tracking_uri, storage)
+    store: Store | None = None
+
+    def evaluated(entry: dict[str, float]) -> None:
+        nonlocal store
+        if record and store is None:  # not before: what is refused for its data leaves no store
+            store = Store(tracking_uri, storage)
+        _show_evaluation(entry)
+
     budget = memory_budget and memory_budget * 1e9
-    done = runs.execute(spec, data_root, device, _show_evaluation, budget)
+    done = runs.execute(spec, data_root, device, evaluated, budget)
     document = done.document()
     if store is not None:
         document["run_id"] = runs.record(store, done)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
@@ -97,22 +98,23 @@ def _write(output: Path, path: str, document: dict[str, Any]) -> None:
 
 
 def _list(storage: Path, data_root: str | None, seeds: int, as_json: bool) -> None:
-    from suite.reproduce import listing
+    from suite.reproduce import NO_DATA, listing
 
     found = list(listing(storage, data_root, seeds))
     if as_json:
         emit(found)
         return
-    shown = Table()
-    for column in ("table", "what", "rows here", "runs", "cost", "not run"):
+    shown = Table(box=SIMPLE)
+    for column in ("table", "rows here", "runs", "cost", "what"):
         shown.add_column(column, overflow="fold", no_wrap=column in ("table", "cost"))
     for item in found:
         rows = f"{item['rows_that_run_here']} of {item['rows']}"
         cost = _time(item["minutes"]) if item["runs"] else ""
-        what = f"{item['source']}: {item['about']}"
-        shown.add_row(
-            item["table"], what, rows, str(item["runs"] or ""), cost, "; ".join(item["not_run"])
-        )
+        absent = [why.removeprefix(NO_DATA) for why in item["not_run"] if why.startswith(NO_DATA)]
+        why = [why for why in item["not_run"] if not why.startswith(NO_DATA)]
+        why += [NO_DATA + ", ".join(absent)] if absent else []
+        what = [f"{item['source']}: {item['about']}", *(f"not run: {reason}" for reason in why)]
+        shown.add_row(item["table"], rows, str(item["runs"] or ""), cost, "\n".join(what))
     Console().print(shown)
     Console().print(
         f"{seeds} seeds. Costs are orders of magnitude, from a short measurement of each model; run "

@@ -32,6 +32,8 @@ SEEDS, QUICK_SEEDS, QUICK_SHARE, QUICK_ROUNDS = 5, 2, 5, 10
 
 VERSIONS = ("version", "torch_version", "git_commit")
 """The tags of a run that say what made it."""
+NO_DATA = "no data: "
+"""Begins the reason why a row without its data set is not run."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +218,7 @@ def _missing(made: Experiment | None, data_root: str | None) -> str | None:
     dataset = next(iter(made.methods.values())).dataset
     unsound = [r.name for r in datasets.prepare(dataset, data_root) if not r.sound]
     if unsound:
-        return f"no data: {dataset}"
+        return NO_DATA + dataset
     return None
 
 

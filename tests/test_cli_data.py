@@ -176,8 +176,9 @@ def test_a_wrong_file_is_reported_with_both_checksums(tmp_path: Path) -> None:
     for text in (IMAGES, "f68b3c2dcbeaaa9fbdd348bbdeb94873", found):
         assert text in failed.stderr
     assert failed.stdout == ""
-    trained = ["run", "--dataset", "mnist", "--data-root", "root", "--no-record"]
+    trained = ["run", "--dataset", "mnist", "--data-root", "root"]
     assert found in suite_here(*trained, cwd=tmp_path, code=2).stderr
+    assert not (tmp_path / "runs").exists(), "no store is made for a run that did not begin"
 
 
 def test_every_data_set_that_cannot_be_had_is_named(tmp_path: Path) -> None:
