@@ -58,7 +58,8 @@ def footprint(
     the state, for a checkpoint.
     """
     level = heterogeneity.parse(spec.heterogeneity)
-    settings = spec.settings.model_copy(update={"execution": None})
+    # A chunk is given because working one out on the meta device loads seconds' worth of torch.
+    settings = spec.settings.model_copy(update={"execution": None, "chunk": 1})
     fed = _Shapes(data, model, level, settings, spec.seed, torch.device("meta"))
     state = sum(_size(value) for value in spec.configured().init(fed).values())
     steps, most = 0.0, 0
