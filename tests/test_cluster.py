@@ -1,6 +1,8 @@
 """What fits where, estimates of what trials take, and asking a sweep of another process to end."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -138,6 +140,30 @@ def test_memory_grows_with_what_trials_hold() -> None:
     assert memory(trial("scaffold", "mlp(4096)")) - wide >= 9 * 4 * d
     assert memory(trial("fedavg", "mlp(4096)", dtype="float64")) > wide
     assert memory(trial("fedavg", "mlp(4096)", participation=0.25)) < wide
+
+
+PEAK = """
+import resource, sys
+from trials.footprint import footprint
+from trials.trial import TrialSpec, deal_data, fit_model, load_dataset, simulate
+spec = TrialSpec.model_validate_json(sys.argv[1])
+data = deal_data(spec, load_dataset(spec, None))
+simulation = simulate(spec, data)
+while not simulation.finished:
+    simulation.advance()
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(peak, footprint(spec, data, fit_model(spec, data.dataset), "cpu").memory)
+"""
+
+
+def test_the_estimate_is_near_what_a_process_takes() -> None:
+    """250 clients' states of 4 x 77,000 weights are a third of a gigabyte."""
+    spec = trial("scaffold", "mlp(1024)", clients=250, rounds=2)
+    command = [sys.executable, "-c", PEAK, spec.model_dump_json()]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    measured, estimated = map(int, done.stdout.split())
+    assert measured > 7e8, "more than a process with nothing in it"
+    assert 0.8 * measured < estimated < 1.5 * measured
 
 
 def test_memory_per_trial_replaces_the_estimate() -> None:

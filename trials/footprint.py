@@ -13,8 +13,8 @@ from trials.models import Model
 from trials.solver import execution
 from trials.trial import TrialSpec
 
-PROCESS = 600_000_000
-"""Bytes of a worker with Python, torch and Ray, before its first trial."""
+PROCESS = 700_000_000
+"""Bytes of a worker with Python, torch and Ray, its compiled loops or the libraries' work space."""
 GPU_PROCESS = 2_000_000_000
 """The same on the host when it works on a GPU, whose libraries it loads."""
 VECTORS = 6
