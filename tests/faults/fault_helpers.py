@@ -212,12 +212,13 @@ class Server:
         store = ["--backend-store-uri", self.store]
         place = ["--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"]
         artifacts = ["--default-artifact-root", str(self.folder / "artifacts")]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "mlflow", "server", *store, *artifacts, *place],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        with (self.folder / "server.log").open("a") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "mlflow", "server", *store, *artifacts, *place],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
         wait_for(self.port, self.process)
 
     def kill(self) -> None:
@@ -252,7 +253,7 @@ def postgresql(folder: Path) -> Iterator[str]:
         )
     try:
         wait_for(port, server)
-        yield f"postgresql://suite@127.0.0.1:{port}/postgres"
+        yield f"postgresql+psycopg2://suite@127.0.0.1:{port}/postgres"
     finally:
         server.send_signal(signal.SIGINT)  # its "fast shutdown"
         server.wait(60)
