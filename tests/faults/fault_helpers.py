@@ -140,7 +140,8 @@ def workers_of(root: int) -> list[int]:
     found = []
     for pid in _descendants(root):
         with suppress(OSError):
-            if b"ray::FederatedTrial" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            title = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if title.startswith((b"ray::FederatedTrial", b"ray::_Inner")):  # waiting, in a method
                 found.append(pid)
     return found
 
