@@ -17,6 +17,7 @@ from suite.cli import main
 from suite.recording import Record, Store
 
 SUITE = str(Path(sys.executable).with_name("suite"))
+# Batched: compiling loops takes the workers of every sweep seconds.
 STUDY = """
 algorithms: [fedavg, folb]
 datasets: [digits]
@@ -27,7 +28,7 @@ seeds: 2
 sampler: random
 scheduler: none
 target: 0.5
-settings: {rounds: 6, clients: 4, participation: 1.0}
+settings: {rounds: 6, clients: 4, participation: 1.0, execution: batched}
 """
 
 

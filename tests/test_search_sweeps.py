@@ -19,7 +19,7 @@ trials: 8
 seeds: 2
 sampler: nsga2
 constraints: {uploaded_bytes: {max: 50000}}
-settings: {rounds: 6, clients: 4, participation: 1.0}
+settings: {rounds: 6, clients: 4, participation: 1.0, execution: batched}
 """
 SHARED = """
 algorithms: [fedavg]
@@ -31,7 +31,7 @@ seeds: 2
 joint: {over: [heterogeneity]}
 confirm: {best: 2, seeds: 1}
 warm_start: nearest
-settings: {rounds: 6, clients: 4, participation: 1.0}
+settings: {rounds: 6, clients: 4, participation: 1.0, execution: batched}
 """
 
 
