@@ -15,7 +15,7 @@ trials: 6
 seeds: 2
 sampler: {sampler}
 {more}
-settings: {{rounds: 6, clients: 4, participation: 1.0}}
+settings: {{rounds: 6, clients: 4, participation: 1.0, execution: batched}}
 """
 WARM = """
 algorithm: folb
