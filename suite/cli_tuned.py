@@ -30,6 +30,8 @@ def tuned_list(
     as_json: Json = False,
 ) -> None:
     """List tuned configurations, best first."""
+    from reports.render import params_text
+
     found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
     if as_json:
         emit([item.model_dump(mode="json") for item in found])
@@ -44,10 +46,7 @@ def tuned_list(
         shown.add_row(
             *(item.algorithm, item.dataset, item.heterogeneity, item.model),
             f"{scores[0]:.4f}" if scores else "",
-            " ".join(
-                f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}"
-                for k, v in item.params.items()
-            ),
+            params_text(item.params),
             str(item.provenance.get("sweep", "a file")),
         )
     Console().print(shown)
