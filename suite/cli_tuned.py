@@ -38,7 +38,7 @@ def tuned_list(
         return
     shown = Table()
     for column in ("algorithm", "dataset", "heterogeneity", "model", "test", "params", "from"):
-        shown.add_column(column)
+        shown.add_column(column, overflow="fold" if column == "params" else "ellipsis")
     for item in found:
         scores = [
             v for k, v in item.scores.items() if k.startswith("test_") and isinstance(v, float)
