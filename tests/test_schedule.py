@@ -106,7 +106,7 @@ def scheduled(name: str, rounds: int = 6) -> tuple[Algorithm, list[Algorithm]]:
 @pytest.mark.parametrize("name", ["fedprox", "feddyn", "fedadam", "fedumf", "defed"])
 def test_a_scheduled_run_is_switching_by_hand(name: str) -> None:
     made, by_round = scheduled(name)
-    common = settings(rounds=6, lr_decay=0.9, **local_work(name))
+    common = settings(rounds=6, lr_decay=0.9, execution="batched", **local_work(name))
     by_hand = simulation(by_round[0], DATA, common)
     for algorithm in by_round:
         by_hand.algorithm = algorithm
@@ -154,13 +154,14 @@ def test_specs_agree_up_to_where_their_schedules_part() -> None:
 
 def test_the_command_line_and_files_take_schedules(tmp_path: Path) -> None:
     args = ["run", "--algorithm", "fedprox", "--rounds", 4, "--clients", 4, "--json"]
+    args += ["--set", "execution=batched"]
     rates = "0.3@1,0.03@3"
     done = document(suite_here(*args, "--set", f"lr={rates}", cwd=tmp_path))
     assert done["params"] == {"lr": rates, "mu": 0.01}
     assert document(suite_here("replay", done["run_id"], "--json", cwd=tmp_path))["identical"]
     (tmp_path / "c.yaml").write_text(
         "algorithm: fedprox\ndataset: digits\nmodel: logreg\nheterogeneity: iid\n"
-        f"params: {{lr: '{rates}'}}\nsettings: {{rounds: 4, clients: 4}}\n"
+        f"params: {{lr: '{rates}'}}\nsettings: {{rounds: 4, clients: 4, execution: batched}}\n"
     )
     again = document(suite_here("run", "--config", "c.yaml", "--json", cwd=tmp_path))
     assert [e["test_loss"] for e in again["history"]] == [e["test_loss"] for e in done["history"]]
