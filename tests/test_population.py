@@ -12,6 +12,7 @@ from suite_helpers import a_study, cells_of
 
 from suite import population
 from suite.population import Population, perturbed, stops
+from suite.samplers import Known
 from suite.search import Ask, CellSearch, End, SweepSearch
 from trials.algorithm import Range
 from trials.schedule import pieces
@@ -315,6 +316,25 @@ def test_the_sampler_is_told_nothing() -> None:
         assert found is not None, "all are begun without waiting"
         assert found[0].params == first[found[0].trial_id]
     assert alone.next() is None
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "gp", "cmaes", "random", "grid"])
+@pytest.mark.parametrize("scheduler", ["none", "pbt"])
+def test_a_schedule_can_be_started_from(sampler: str, scheduler: str) -> None:
+    """As a warm start: it is tried, and the sampler is not told of it."""
+    study = a_study(**{**PBT, "scheduler": scheduler, "sampler": sampler})
+    (cell,) = cells_of(**study.model_dump(exclude_unset=True))
+    warm = Known("warm", {"lr": "0.3@1,0.1@5"}, "a file")
+    sweep = SweepSearch([cell], study, warm={cell.id: [warm]})
+    tried = []
+    while (found := sweep.next()) is not None and found[0].kind == "search" and not found[0].since:
+        ask, _ = found
+        tried.append(ask.params["lr"])
+        if scheduler == "none":
+            sweep.end(ask.trial_id, End("finished", 0.5, {20: 0.5}))
+    assert tried[:2] == [0.1, "0.3@1,0.1@5"]
+    assert len(tried) == (7 if sampler == "grid" else 8)
+    assert 1 not in sweep.cells[cell.id].candidates.proposer._numbers
 
 
 def test_what_runs_again_runs_the_schedule() -> None:
