@@ -13,6 +13,7 @@ from rich.text import Text
 from reports import pareto
 from reports.leaderboard import Leaderboard, Row
 from reports.statistics import CANNOT, DIFFERS, Across
+from trials import schedule
 
 Columns = list[tuple[str, Callable[[Row], str]]]
 
@@ -233,9 +234,7 @@ def to_target_text(row: Row) -> str:
 
 def params_text(params: Mapping[str, Any]) -> str:
     """Hyperparameters on one line."""
-    return " ".join(
-        f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in params.items()
-    )
+    return " ".join(f"{key}={schedule.short(value)}" for key, value in params.items())
 
 
 def _csv(board: Leaderboard) -> str:

@@ -35,13 +35,15 @@ Ends = Callable[[Cell, int], Sequence[End]]
 class Candidates:
     """Configurations by number, from the results of all cells that share them.
 
-    `ends` are the results of all their trials by id. Number i waits for the results of 0..i-lag.
+    `ends` are the results of all their trials by id. Number i waits for the results of 0..i-lag; a
+    population's for none.
     """
 
     def __init__(
         self, cells: Sequence[Cell], study: Study, lag: int, warm: Mapping[str, Iterable[Known]]
     ) -> None:
-        self.cells, self.study, self.lag = list(cells), study, lag
+        self.cells, self.study = list(cells), study
+        self.lag = study.trials if study.scheduler == "pbt" else lag
         self.ends: dict[str, End] = {}
         self.first = first = self.cells[0]
         self._joint = bool(first.apart)
@@ -86,6 +88,10 @@ class Candidates:
             if not self._joint:
                 self._tell(index - self.lag)
             self.proposer.restore(index, made)
+
+    def change(self, index: int, made: Known) -> None:
+        """Configuration `index` became another; the sampler is not told."""
+        self.proposer.made[index] = made
 
     def end(self, trial_id: str, end: End) -> None:
         """Take a result."""

@@ -79,7 +79,9 @@ def sweep(
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(help="none, or early stopping per cell: asha, hyperband or median."),
+        typer.Option(
+            help="none, early stopping per cell (asha, hyperband, median), or pbt: a population."
+        ),
     ] = None,
     warm_start: Annotated[
         str | None,

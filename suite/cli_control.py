@@ -135,7 +135,7 @@ def show_plan(
     out.print(
         f"{_hours(total)}. Memory {_size(total['memory_bytes_per_trial'])} a trial; checkpoints "
         f"{_size(total['checkpoint_bytes'])} at most, one for each of {total['trials_at_once']} running "
-        f"trials; records {_size(total['record_bytes'])}. Nothing was started.",
+        f"trials{', two for each member' * (study.scheduler == 'pbt')}; records {_size(total['record_bytes'])}. Nothing was started.",
         highlight=False,
     )
 

@@ -30,13 +30,15 @@ def tuned_list(
     as_json: Json = False,
 ) -> None:
     """List tuned configurations, best first."""
+    from reports.render import params_text
+
     found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
     if as_json:
         emit([item.model_dump(mode="json") for item in found])
         return
     shown = Table()
     for column in ("algorithm", "dataset", "heterogeneity", "model", "test", "params", "from"):
-        shown.add_column(column)
+        shown.add_column(column, overflow="fold" if column == "params" else "ellipsis")
     for item in found:
         scores = [
             v for k, v in item.scores.items() if k.startswith("test_") and isinstance(v, float)
@@ -44,10 +46,7 @@ def tuned_list(
         shown.add_row(
             *(item.algorithm, item.dataset, item.heterogeneity, item.model),
             f"{scores[0]:.4f}" if scores else "",
-            " ".join(
-                f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}"
-                for k, v in item.params.items()
-            ),
+            params_text(item.params),
             str(item.provenance.get("sweep", "a file")),
         )
     Console().print(shown)

@@ -4,7 +4,7 @@ import math
 import os
 import signal
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,7 +24,8 @@ from ray.tune.search.search_algorithm import SearchAlgorithm
 
 from suite.control import Control, HaltedError
 from suite.outcome import Outcome
-from suite.schedulers import CellSchedulers
+from suite.population import folder as stop_folder
+from suite.schedulers import SCHEDULERS, CellSchedulers
 from suite.search import Ask, SweepSearch
 from suite.study import Cell
 from trials import algorithms
@@ -121,6 +122,7 @@ class _Callback(_Unpicklable, tune.Callback):
         self.sweep, self.search, self.hooks = sweep, search, hooks
         self.outcomes: dict[str, Outcome] = {}
         self.started: dict[str, float] = {}
+        self.seconds: dict[str, float] = defaultdict(float)
 
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
@@ -146,7 +148,7 @@ class _Callback(_Unpicklable, tune.Callback):
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        """Finished, diverged, failed, or stopped by the scheduler; not when the sweep stops."""
+        """Finished, diverged, failed, paused, or stopped by the scheduler; not when the sweep stops."""
         outcome = self.outcomes.pop(ask_id(trial), Outcome())
         if outcome.status == "halted":
             self.hooks.control.halt(outcome.error)
@@ -168,7 +170,8 @@ class _Callback(_Unpicklable, tune.Callback):
 
     def _end(self, trial: Trial, outcome: Outcome) -> None:
         trial_id, now = ask_id(trial), time.monotonic()
-        outcome.seconds = now - self.started.get(trial_id, now)
+        self.seconds[trial_id] += now - self.started.pop(trial_id, now)
+        outcome.seconds = self.seconds[trial_id]
         self.search.live.discard(trial_id)
         try:
             self.hooks.ended(self.sweep.asks[trial_id], outcome)
@@ -210,7 +213,7 @@ class _Config:
         return self.cluster.slots(max(self.memory.values(), default=0))
 
     def of(self, ask: Ask, sweep: SweepSearch) -> dict[str, Any]:
-        searches = ask.kind == "search" and self.scheduler != "none"
+        searches = ask.kind == "search" and SCHEDULERS[self.scheduler] is not None
         resources = self.cluster.resources
         return {
             "trial": sweep.spec(ask).model_dump(),
@@ -221,7 +224,14 @@ class _Config:
             "need": resources.need(self.memory.get(ask.cell, 0) if self.cluster.shared else 0),
             "checkpoint": f"{self.checkpoints}/{ask.trial_id}.pt",
             "checkpoint_seconds": resources.checkpoint_seconds,
+            "begins": self._pause(ask.cell, ask.since, ask.parent) if ask.parent else None,
+            "pause": ask.until,
+            "paused": self._pause(ask.cell, ask.until, ask.trial_id) if ask.until else None,
         }
+
+    def _pause(self, cell: str, stop: int, trial_id: str) -> str:
+        """The checkpoint of a member of a population at a stop."""
+        return f"{self.checkpoints}/{stop_folder(cell, stop)}/{trial_id}.pt"
 
 
 def drive(

@@ -64,12 +64,17 @@ class Estimates:
         }
 
     def total(self, cells: Iterable[Mapping[str, Any]], slots: int) -> dict[str, Any]:
-        """All cells together; `slots` trials run at once, and each keeps one checkpoint."""
+        """All cells together; `slots` trials run at once, and each keeps one checkpoint. A population
+        keeps those of its members at two stops.
+        """
         cells = list(cells)
         seconds = [cell["seconds"] for cell in cells]
         known = None if None in seconds else sum(seconds) / 3600
         r = self.resources
-        largest = max((cell["checkpoint_bytes_per_trial"] for cell in cells), default=0)
+        states = [cell["checkpoint_bytes_per_trial"] for cell in cells]
+        kept = slots * max(states, default=0)
+        if self.study.scheduler == "pbt":
+            kept += 2 * self.study.trials * sum(states)
         return {
             **{
                 key: sum(cell[key] for cell in cells)
@@ -79,7 +84,7 @@ class Estimates:
             "gpu_hours": None if known is None else known * r.gpus_per_trial,
             "hours": None if known is None else known / slots,
             "trials_at_once": slots,
-            "checkpoint_bytes": slots * largest,
+            "checkpoint_bytes": kept,
             "memory_bytes_per_trial": max(
                 (cell["memory_bytes_per_trial"] for cell in cells), default=0
             ),

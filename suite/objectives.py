@@ -7,7 +7,7 @@ Everything here is computed from what an `End` holds: validation scores and coun
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 from scipy.stats import rankdata
 
 Cost = Literal[
@@ -63,7 +63,7 @@ class SearchSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     sampler: Literal["tpe", "gp", "cmaes", "random", "grid", "nsga2"] = "tpe"
-    scheduler: Literal["none", "asha", "hyperband", "median"] = "none"
+    scheduler: Literal["none", "asha", "hyperband", "median", "pbt"] = "none"
     grid_points: Annotated[int, Field(ge=1)] = 5
     pareto: Cost | None = None
     constraints: dict[Cost, Bound] = {}
@@ -71,16 +71,6 @@ class SearchSettings(BaseModel):
     joint: Joint | None = None
     warm_start: str | None = None
     target: float | None = None
-
-    @field_validator("scheduler", mode="before")
-    @classmethod
-    def _constant(cls, value: Any) -> Any:
-        if value == "pbt":
-            raise ValueError(
-                "population-based training ends with a schedule, but final runs, tuned files and "
-                "replays hold constant configurations; choose asha, hyperband, median or none"
-            )
-        return value
 
     @property
     def traded(self) -> Cost | None:
@@ -97,7 +87,7 @@ class SearchSettings(BaseModel):
         if self.traded and self.sampler == "cmaes":
             yield "sampler", "cmaes", f"has one objective, and `pareto: {self.traded}` is a second"
         if self.traded and self.scheduler != "none":
-            rule = "with two objectives no trial can be stopped early: none"
+            rule = "with two objectives no trial can be stopped early, or replaced: none"
             yield "scheduler", self.scheduler, rule
         if self.traded and self.confirm:
             yield "confirm", None, "chooses one configuration, but two objectives have a front"

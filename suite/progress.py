@@ -64,6 +64,10 @@ class Progress:
             better = max if self.cells[ask.cell].task.direction == "maximize" else min
             self.best[ask.cell] = better(value, self.best.get(ask.cell, value))
 
+    def stands(self, ask: Ask) -> None:
+        """A member of a population waits for the others."""
+        self.running.pop(ask.trial_id, None)
+
     def note(self, text: str) -> None:
         """Say something that a person should know, and go on."""
         self._say(f"{self.name}: {text}")

@@ -12,6 +12,7 @@ from reports.report_data import Curve, Failure, ReportData, Sweep, Trial
 from suite.files import dump
 from suite.recording import Record, Store, writable
 from suite.results import Query, read_leaderboard
+from trials import schedule
 
 FACTS = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
 PAGE = "report.html"
@@ -106,7 +107,7 @@ def _trial(run: Record, group: Place) -> Trial:
         run.tags["origin"],
         run.tags["status"],
         score if math.isfinite(score) else None,
-        json.loads(run.tags["params"]),
+        {name: schedule.last(value) for name, value in json.loads(run.tags["params"]).items()},
     )
 
 

@@ -120,7 +120,9 @@ SCHEDULERS: dict[str, Callable[[Cell], Scheduler] | None] = {
     "asha": lambda cell: Halving(cell, brackets=1),
     "hyperband": lambda cell: Halving(cell, brackets=len(cell.stops) + 1),
     "median": Median,
+    "pbt": None,
 }
+"""What stops trials; a population (`suite.population`) stops none."""
 
 
 class CellSchedulers:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from suite.candidates import Candidates, End
+from suite.population import Population
 from suite.samplers import Known
 from suite.study import Cell, Study
 from trials.trial import TrialSpec
@@ -33,7 +34,8 @@ class Ask:
 
     `kind` is search, confirm (a search trial again with a further search seed), final (the best
     again with a fresh seed) or pareto (the knee of the front likewise). `source` is the search trial
-    whose configuration it repeats, or where a warm one is from.
+    whose configuration it repeats, or where a warm one is from. A member of a population goes on from
+    where the trial `parent` was at round `since`, and stops at round `until` (`suite.population`).
     """
 
     trial_id: str
@@ -45,11 +47,18 @@ class Ask:
     seed: int
     partition_seed: int
     source: str | None = None
+    parent: str | None = None
+    since: int = 0
+    until: int | None = None
 
     @property
     def counted(self) -> bool:
         """Whether it is part of the search, and so of its budget."""
         return self.kind in ("search", "confirm")
+
+    def stands(self, status: str) -> bool:
+        """Whether a member of a population that ended so waits for the others, and is not over."""
+        return self.until is not None and status in ("paused", "diverged")
 
 
 class CellSearch:
@@ -63,6 +72,9 @@ class CellSearch:
         self.ends = candidates.ends
         self.asks: list[Ask] = []
         self.repeats: dict[str, Ask] = {}
+        self.population: Population | None = None
+        if self.study.scheduler == "pbt":
+            self.population = Population(cell, self.study.seed, candidates.budget)
 
     @property
     def searching(self) -> bool:
@@ -128,15 +140,26 @@ class CellSearch:
     def end(self, trial_id: str, end: End) -> None:
         """Take a result. The sampler is told later, in index order."""
         self.candidates.end(trial_id, end)
+        if self.population is not None:
+            self.population.standing.pop(trial_id, None)
 
     def replay(self, asks: Iterable[Ask]) -> None:
         """Take over the asks of a journal, whose `ends` are known already."""
         for ask in asks:
             if ask.kind in REPEATS:
                 self.repeats[ask.trial_id] = ask
+            elif ask.index < len(self.asks):
+                self.go_on(ask)
             else:
                 self.candidates.restore(ask.index, Known(ask.origin, ask.params, ask.source))
                 self.asks.append(ask)
+
+    def go_on(self, ask: Ask) -> None:
+        """A member of the population goes on so: what it runs is the configuration of its number."""
+        assert self.population is not None
+        self.population.standing.pop(ask.trial_id, None)
+        self.candidates.change(ask.index, Known(ask.origin, ask.params, ask.source))
+        self.asks[ask.index] = ask
 
     def forget(self, ask: Ask) -> bool:
         """Drop an unfinished run that repeats what is not, or not yet again, to be repeated; whether
@@ -168,6 +191,7 @@ class CellSearch:
                 seed=self.study.seed,
                 partition_seed=self.cell.settings.partition_seed,
                 source=made.source,
+                until=self.population.stops[0] if self.population else None,
             )
         )
         return self.asks[-1]
@@ -213,9 +237,12 @@ class SweepSearch:
         self.again: list[Ask] = []
         self._turn = 0
 
-    def replay(self, asks: list[Ask], ends: Mapping[str, End]) -> None:
-        """Rebuild from a journal. Trials without an end are handed out again, as they were; but runs
-        that repeat a search trial only if they still should, now that the sweep may have grown.
+    def replay(
+        self, asks: list[Ask], ends: Mapping[str, End], standing: Mapping[str, End] | None = None
+    ) -> None:
+        """Rebuild from a journal. Of several asks of a trial the last holds; `standing` are those that
+        wait where they are. Trials without an end are handed out again, as they were; but runs that
+        repeat a search trial only if they still should, now that the sweep may have grown.
         """
         for ask in asks:
             if ask.trial_id in ends:
@@ -223,7 +250,10 @@ class SweepSearch:
         for cell_id, cell in self.cells.items():
             cell.replay(ask for ask in asks if ask.cell == cell_id)
         self.asks = {ask.trial_id: ask for ask in asks}
-        unfinished = [ask for ask in asks if ask.trial_id not in ends]
+        for trial_id, end in (standing or {}).items():
+            self.stand(trial_id, end)
+        waits = {*ends, *(standing or {})}
+        unfinished = [ask for ask in self.asks.values() if ask.trial_id not in waits]
         self.again = [ask for ask in unfinished if not self.cells[ask.cell].forget(ask)]
 
     def next(self) -> tuple[Ask, bool] | None:
@@ -244,6 +274,19 @@ class SweepSearch:
         ask = self.asks[trial_id]
         self.cells[ask.cell].end(trial_id, end)
         return ask
+
+    def stand(self, trial_id: str, end: End) -> None:
+        """A member of a population waits for the others."""
+        population = self.cells[self.asks[trial_id].cell].population
+        assert population is not None
+        population.standing[trial_id] = end
+
+    def go_on(self, asks: Iterable[Ask]) -> None:
+        """Members of a population go on: they are handed out before what is new."""
+        for ask in asks:
+            self.asks[ask.trial_id] = ask
+            self.cells[ask.cell].go_on(ask)
+            self.again.append(ask)
 
     @property
     def small_grids(self) -> list[str]:

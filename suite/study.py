@@ -3,7 +3,7 @@
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from suite import population
 from suite.files import parse_mapping, read_text
 from suite.objectives import SearchSettings
 from suite.spaces import Published, RangeSpec, Space, published
@@ -50,6 +51,12 @@ class Study(SearchSettings):
     retries: Annotated[int, Field(ge=0)] = 2
     settings: Settings = Settings()
     search: dict[str, RangeSpec] = {}
+
+    def contradictions(self) -> Iterator[tuple[str, Any, str]]:
+        """Settings that do not go together: key, value, rule."""
+        yield from super().contradictions()
+        if self.scheduler == "pbt":
+            yield from population.contradictions(self.trials, self.settings)
 
 
 @dataclass(frozen=True)
@@ -229,7 +236,8 @@ def small(study: Study) -> dict[str, Any]:
     """Overrides that make a study a matter of seconds: 4 clients, all in every round. Under `natural`
     the data say how many clients there are, and the study's participation stays.
     """
-    few = {"trials": 3, "seeds": 2, "settings.rounds": 2, "settings.eval_every": 1}
+    trials = population.FEWEST if study.scheduler == "pbt" else 3
+    few = {"trials": trials, "seeds": 2, "settings.rounds": 2, "settings.eval_every": 1}
     levels = [heterogeneity.parse(level) for level in study.heterogeneity]
     if any(isinstance(level.partition, Natural) for level in levels):
         return {**few, "settings.clients": None}

@@ -28,7 +28,7 @@ from suite.recording import (
 )
 from suite.results import Query, list_tuned, read_leaderboard, tuned_of
 from suite.samplers import Known
-from suite.search import LAG, Ask, SweepSearch
+from suite.search import LAG, Ask, CellSearch, SweepSearch
 from suite.study import Cell, Faults, Study, check_names, load_data, make_cells, override
 from suite.warm import NEAREST, as_event, journaled, tuned_files, warm_start
 from trials.checkpoint import delete_folder
@@ -139,7 +139,8 @@ class Sweep:
 
     def _rebuild(self, events: list[Event]) -> None:
         """Take over what earlier sessions of this sweep asked, saw end, and recorded."""
-        asks: dict[str, Ask] = {}
+        asks: list[Ask] = []
+        self.standing: dict[str, Outcome] = {}
         self.ended: dict[str, Outcome] = {}
         self.deaths: dict[str, list[int]] = {}
         self.recorded: dict[str, str] = {}
@@ -149,18 +150,30 @@ class Sweep:
             if event["event"] == "begin":
                 lag = event["lag"]
             elif event["event"] == "ask":
-                asks[event["trial_id"]] = Ask(**fields)
+                asks.append(Ask(**fields))
+            elif event["event"] == "generation":
+                asks += (went_on := [Ask(**ask) for ask in event["asks"]])
+                for ask in went_on:
+                    del self.standing[ask.trial_id]
+            elif event["event"] == "stand":
+                trial_id = fields.pop("trial_id")
+                self.standing[trial_id] = _outcome(fields)
             elif event["event"] == "end":
                 trial_id = fields.pop("trial_id")
+                self.standing.pop(trial_id, None)
                 self.ended[trial_id] = _outcome(fields)
             elif event["event"] == "died":
                 self.deaths.setdefault(event["trial_id"], []).append(event["round"])
             elif event["event"] == "recorded":
                 self.recorded[event["trial_id"]] = event["run_id"]
         self.search = SweepSearch(self.cells, self.study, lag, self.warm)
-        self.search.replay(list(asks.values()), {i: o.end for i, o in self.ended.items()})
+        ends, standing = (
+            {trial_id: outcome.end for trial_id, outcome in found.items()}
+            for found in (self.ended, self.standing)
+        )
+        self.search.replay(asks, ends, standing)
         # An earlier session may have left a half-written run of these in the store.
-        self._maybe_recorded = set(asks)
+        self._maybe_recorded = set(self.search.asks)
 
     def run(self, resources: "Resources") -> Result:
         """Run what is left, record it, and draw the leaderboard.
@@ -187,6 +200,8 @@ class Sweep:
                     recorder.put(partial(self._record, trial_id))
             complete = False
             try:
+                for search in self.search.cells.values():
+                    self._move_on(search)
                 if not self.search.exhausted:
                     self._drive(resources)
                 complete = self.search.exhausted
@@ -232,12 +247,46 @@ class Sweep:
     def _ended(self, ask: Ask, outcome: Outcome) -> None:
         if outcome.status == "failed" and self._starts_again(ask, outcome):
             return
-        fields = {key: value for key, value in asdict(outcome).items() if value}
-        self.journal.write("end", trial_id=ask.trial_id, at=round(time.time(), 3), **fields)
+        if ask.stands(outcome.status):
+            self._stands(ask, outcome)
+        else:
+            self._over(ask, outcome)
+        if ask.kind == "search":
+            self._move_on(self.search.cells[ask.cell])
+
+    def _over(self, ask: Ask, outcome: Outcome) -> None:
+        self._journal("end", ask, outcome)
         self.ended[ask.trial_id] = outcome
         self.search.end(ask.trial_id, outcome.end)
         self.recorder.put(partial(self._record, ask.trial_id))
         self.progress.ended(ask, outcome.status, outcome.value)
+
+    def _stands(self, ask: Ask, outcome: Outcome) -> None:
+        """A member of a population waits for the others; the checkpoint has its history."""
+        if outcome.status == "paused":
+            outcome.history = []
+        self._journal("stand", ask, outcome)
+        self.standing[ask.trial_id] = outcome
+        self.search.stand(ask.trial_id, outcome.end)
+        self.progress.stands(ask)
+
+    def _move_on(self, search: CellSearch) -> None:
+        """A population whose members all stand at a stop goes on."""
+        population, asks, ends = search.population, search.asks, search.ends
+        if population is None:
+            return
+        if going := population.next(asks, ends):
+            self.journal.write("generation", asks=[asdict(ask) for ask in going])
+            self.search.go_on(going)
+        for ask in population.lost(asks, ends):
+            self._over(ask, self.standing.pop(ask.trial_id))
+        if going or not search.searching:
+            for folder in population.leftover(asks, ends):
+                delete_folder(f"{self.place.checkpoint_folder}/{folder}")
+
+    def _journal(self, event: str, ask: Ask, outcome: Outcome) -> None:
+        fields = {key: value for key, value in asdict(outcome).items() if value}
+        self.journal.write(event, trial_id=ask.trial_id, at=round(time.time(), 3), **fields)
 
     def _starts_again(self, ask: Ask, outcome: Outcome) -> bool:
         """Whether a trial that died is handed out once more, to go on from its checkpoint.
@@ -440,6 +489,9 @@ def resumed_study(place: Place, overrides: Mapping[str, Any]) -> tuple[str, Stud
             key in GROWS and not set(old) <= set(new)
         ):
             faults.add(key, new, f"a resumed sweep can only grow; it had {old}")
+        elif key == "trials" and new != old and study.scheduler == "pbt":
+            rule = f"a population that has begun cannot grow; it had {old}, so use another --name"
+            faults.add(key, new, rule)
         elif (
             key not in (*GROWS, "trials", "seeds", "retries", "description", "target")
             and new != old

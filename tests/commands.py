@@ -109,8 +109,12 @@ def counts(folder: Path) -> Counter[tuple[str, str]]:
     return Counter((r.tags["kind"], r.tags["run_status"]) for r in records(folder))
 
 
-def cut_short(*args: Any, cwd: Path, journal: Path, ends: int, signal: int) -> int:
-    """Start the command, send it a signal once so many trials have ended; its exit code."""
+def cut_short(
+    *args: Any, cwd: Path, journal: Path, ends: int, signal: int, event: str = "end"
+) -> int:
+    """Start the command, send it a signal once so many trials have ended (or met another `event`);
+    its exit code.
+    """
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with open(cwd / "log", "w") as log:
         process = subprocess.Popen(
@@ -118,7 +122,7 @@ def cut_short(*args: Any, cwd: Path, journal: Path, ends: int, signal: int) -> i
         )
         deadline = time.monotonic() + 200
         while process.poll() is None and time.monotonic() < deadline:
-            if journal.exists() and journal.read_text().count('"event":"end"') >= ends:
+            if journal.exists() and journal.read_text().count(f'"event":"{event}"') >= ends:
                 process.send_signal(signal)
                 break
             time.sleep(0.02)

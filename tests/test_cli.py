@@ -29,6 +29,7 @@ BAD = {
     ),
     "range": (["run", "--set", "participation=3"], "less than or equal to 1"),
     "type": (["run", "--set", "lr=fast"], "must be a number"),
+    "schedule": (["run", "--set", "lr=0.3@1,0.1"], "'0.1' is no VALUE@ROUND; a schedule is VALUE@"),
     "file": (["run", "--config", "nope.yaml"], "cannot read configuration nope.yaml"),
     "empty": (["leaderboard"], "there is no store"),
     "tuned": (["run", "--tuned"], "there is no store"),

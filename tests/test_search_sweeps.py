@@ -150,7 +150,7 @@ def test_nu_cannot_be_searched_for_the_score_alone(tmp_path: Path) -> None:
     ("options", "words"),
     [
         (["--scheduler", "asha"], ["scheduler = 'asha'", "two objectives"]),
-        (["--scheduler", "pbt"], ["scheduler = 'pbt'", "ends with a schedule"]),
+        (["--scheduler", "pbt"], ["scheduler = 'pbt'", "two objectives", "replaced"]),
         (["--sampler", "cma"], ["sampler = 'cma'"]),
         (["--warm-start", "nowhere.yaml"], ["nowhere.yaml"]),
     ],

@@ -607,7 +607,12 @@ def test_a_third_party_algorithm_is_named_by_its_file(tmp_path):
         ({"constraints": {"uploaded_bytes": {"maxi": 1}}}, ["Did you mean 'max'?"]),
         ({"confirm": {"best": 1}}, ["confirm.best = 1"]),
         ({"confirm": {"seed": 1}}, ["confirm.seed = 1", "Did you mean 'seeds'?"]),
-        ({"scheduler": "pbt"}, ["scheduler = 'pbt'", "ends with a schedule"]),
+        ({"scheduler": "pbt", "pareto": "uploaded_bytes"}, ["scheduler = 'pbt'", "two objectives"]),
+        ({"scheduler": "pbt", "joint": {"over": ["models"]}}, ["scheduler = 'pbt'", "joint"]),
+        (
+            {"scheduler": "pbt", "trials": 3, "settings": {"rounds": 5, "eval_every": 5}},
+            ["trials = 3", "at least 4 members", "settings.rounds = 5", "lower eval_every"],
+        ),
     ],
 )
 def test_settings_of_the_search_that_cannot_be_are_refused(faults, changed, words):

@@ -17,13 +17,16 @@ class Simulation:
     """One federated run: an algorithm, a federation, and the loop that evaluates on the way.
 
     `history` holds one flat dict an evaluation, round 0 (the untrained model) first; counters in it
-    are cumulative. The run is over when `finished`: all rounds done, or `diverged`.
+    are cumulative. The run is over when `finished`: all rounds done, or `diverged`. `algorithm` is
+    that of the current round; the state is made once, by that of round 1.
     """
 
     def __init__(self, algorithm: Algorithm, fed: Federation) -> None:
-        algorithm.check(fed.n, fed.model, fed.settings)
-        self.algorithm, self.fed = algorithm, fed
-        self.state = algorithm.init(fed)
+        self._phases = algorithm.phases()
+        for phase in self._phases.values():
+            phase.check(fed.n, fed.model, fed.settings)
+        self.algorithm, self.fed = self._phases[1], fed
+        self.state = self.algorithm.init(fed)
         self.diverged = False
         self._clock = 0.0
         self.history: list[dict[str, float]] = []
@@ -43,6 +46,7 @@ class Simulation:
         started, first = time.perf_counter(), self.fed.round
         while not self.finished:
             self.fed.begin(self.fed.round + 1)
+            self.algorithm = self._phases.get(self.fed.round, self.algorithm)
             rate = self.algorithm.lr * settings.lr_decay ** (self.fed.round - 1)
             self.state = replace(self.algorithm, lr=rate).round(self.state, self.fed)
             self.diverged = not math.isfinite(self.fed.train_loss)
@@ -123,6 +127,7 @@ class Simulation:
         kept = {k: v.to(device) for k, v in saved["tensors"].items()}
         self.state = {**self.state, **kept}
         self.fed.round, self.diverged = saved["round"], saved["diverged"]
+        self.algorithm = self._phases[max(r for r in self._phases if r <= max(1, self.fed.round))]
         self.fed.counters = dict(saved["counters"])
         self.history = [dict(entry) for entry in saved["history"]]
 

@@ -61,7 +61,7 @@ def footprint(
     # A chunk is given because working one out on the meta device loads seconds' worth of torch.
     settings = spec.settings.model_copy(update={"execution": None, "chunk": 1})
     fed = _Shapes(data, model, level, settings, spec.seed, torch.device("meta"))
-    state = sum(_size(value) for value in spec.configured().init(fed).values())
+    state = sum(_size(value) for value in spec.configured().phases()[1].init(fed).values())
     steps, most = 0.0, 0
     for round_index in range(1, ROUNDS + 1):
         fed.begin(round_index)

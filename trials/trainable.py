@@ -29,9 +29,11 @@ class FederatedTrial(tune.Trainable):
     `config["stops"]` are rounds at which a scheduler wants to decide, so that each is the last of a
     step; when a step ends besides that depends on time and changes no number. `config["checkpoint"]`
     names the trial's own checkpoint and `config["checkpoint_seconds"]` how often it is written: a
-    trial whose checkpoint is there continues from it.
+    trial whose checkpoint is there continues from it, else from that of `config["begins"]`, of a trial
+    that was the same up to there. `config["pause"]` is a round at which it ends as paused, once its
+    state is in the checkpoint `config["paused"]`.
 
-    A result has `round`, `val_score`, `status` (running | finished | diverged | failed | halted),
+    A result has `round`, `val_score`, `status` (running | paused | finished | diverged | failed | halted),
     `done`, the new `history` entries, `fingerprint`, `execution`, `chunk`, and `error` when it failed or was halted by a
     storage that does not work. After a restart the first result has the whole history, and `earlier`:
     (round, score) of what was reported before. An exception does not raise: it would cost the actor.
@@ -66,7 +68,10 @@ class FederatedTrial(tune.Trainable):
         self._spec = TrialSpec(**new_config["trial"])
         place, seconds = new_config.get("checkpoint"), new_config.get("checkpoint_seconds", 60.0)
         self._checkpoint = Checkpoint(place, seconds) if place else None
-        self._stops = set(new_config["stops"])
+        self._begins, self._pause = new_config.get("begins"), new_config.get("pause")
+        paused = new_config.get("paused")
+        self._paused = Checkpoint(paused) if paused else None
+        self._stops = {*new_config["stops"], self._pause}
         self._device, self._threads = new_config["device"], new_config["threads"]
         self._budget = new_config.get("memory_budget")
         if self._device == "cuda":
@@ -108,7 +113,12 @@ class FederatedTrial(tune.Trainable):
         if self._earlier:
             result["earlier"], self._earlier = self._earlier, []
         self._scores[result["round"]] = result["val_score"]
-        if not simulation.finished and self._checkpoint and self._checkpoint.due:
+        if simulation.finished:
+            return result
+        if self._paused and result["round"] == self._pause:
+            self._paused.save(self._state())
+            return {**result, "status": "paused", "done": True}
+        if self._checkpoint and self._checkpoint.due:
             self._checkpoint.save(self._state())
         return result
 
@@ -126,12 +136,21 @@ class FederatedTrial(tune.Trainable):
             self._simulation = simulate(
                 self._spec, self._dealt(), self._device, self._threads, self._budget
             )
-            saved = self._checkpoint.load() if self._checkpoint else None
-            if saved is not None and saved["spec"] == self._spec.model_dump_json():
-                self._simulation.load(saved["simulation"])
-                self._scores = saved["scores"]
-                self._earlier = list(self._scores.items())
+            begins = Checkpoint(self._begins) if self._begins else None
+            for checkpoint in filter(None, [self._checkpoint, begins]):
+                saved = checkpoint.load()
+                if saved is not None and self._continues(saved):
+                    self._simulation.load(saved["simulation"])
+                    self._scores = saved["scores"]
+                    self._earlier = list(self._scores.items())
+                    break
         return self._simulation
+
+    def _continues(self, saved: dict[str, Any]) -> bool:
+        """Whether a checkpoint is of a trial that was the same as this one up to there."""
+        reached = saved["simulation"]["round"]
+        of = TrialSpec.model_validate_json(saved["spec"]).until(reached)
+        return of.model_dump_json() == self._spec.until(reached).model_dump_json()
 
     def _dealt(self) -> FederatedData:
         key = self._spec.data_key

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from pydantic import BaseModel, ConfigDict
 
-from trials import algorithms, datasets, heterogeneity, losses, models
+from trials import algorithms, datasets, heterogeneity, losses, models, schedule
 from trials.algorithm import Algorithm
 from trials.datasets import Dataset
 from trials.engine import Simulation
@@ -36,6 +36,11 @@ class TrialSpec(BaseModel):
         cls = algorithms.resolve(self.algorithm)
         refuse(self.algorithm, cls, self.settings, self.heterogeneity)
         return cls.configured(self.params)
+
+    def until(self, round_index: int) -> "TrialSpec":
+        """What decides the rounds up to this one: specs that agree in it have the same run so far."""
+        params = {name: schedule.until(value, round_index) for name, value in self.params.items()}
+        return self.model_copy(update={"params": params})
 
     @property
     def dataset_key(self) -> str:
