@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reports.leaderboard import interval
+from trials import schedule
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,9 @@ class Point:
         low, high = interval(self.repeated)
         mean = f"{fmean(self.repeated):.4f}" if self.repeated else ""
         half = "" if low is None or high is None else f" ± {(high - low) / 2:.4f}"
-        params = (
-            f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in self.params.items()
-        )
+        params = " ".join(f"{k}={schedule.short(v)}" for k, v in self.params.items())
         score = f"{self.val_score:.4f}"
-        return f"{self.cost:,.0f}", score, self.role, mean + half, " ".join(params)
+        return f"{self.cost:,.0f}", score, self.role, mean + half, params
 
     def as_dict(self) -> dict[str, Any]:
         """As `suite leaderboard --json` shows it."""

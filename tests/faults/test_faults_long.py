@@ -40,10 +40,10 @@ def killed(folder: Path, path: Path, kills: int) -> int:
         if kills == 0:
             driver.finish()
             return sessions
-        before, moment = driver.ends(), draw.randrange(4)
+        before, moment = driver.ends(), draw.randrange(3)
         if moment:  # after some trials; else while it starts
             driver.until(lambda d=driver, n=before + moment: d.ends() >= n or over(d))
-        time.sleep(draw.random())
+        time.sleep(draw.random() / 2)
         if over(driver):
             return sessions
         driver.kill()
@@ -66,9 +66,10 @@ def test_twenty_kills_of_the_driver_under_asha(tmp_path: Path) -> None:
     for name, kills in (("calm", 0), ("hurt", 20)):
         folder = tmp_path / name
         folder.mkdir()
-        given = {"trials": 20, "seeds": 2, "rounds": 18, "seconds": 0.05}
+        given = {"trials": 20, "seeds": 2, "rounds": 18, "seconds": 0.1}
         path = study(folder, "kills", scheduler="asha", levels=LEVELS, **given)
         sessions = killed(folder, path, kills)
+        assert sessions == kills + 1
         store = Store(None, folder / "runs")
         runs = complete(store, "kills", search=40, finals=4)
         per_cell = Counter((r.tags["cell"], r.tags["kind"]) for r in runs)
@@ -80,12 +81,11 @@ def test_twenty_kills_of_the_driver_under_asha(tmp_path: Path) -> None:
 
 
 def test_kills_of_the_driver_change_no_number_without_early_stopping(tmp_path: Path) -> None:
-    path = study(tmp_path, "kills", trials=10, seeds=2, rounds=10, seconds=0.05, levels=LEVELS)
-    sessions = killed(tmp_path, path, 10)
+    path = study(tmp_path, "kills", trials=10, seeds=2, rounds=18, seconds=0.1, levels=LEVELS)
+    assert killed(tmp_path, path, 10) == 11
     store = Store(None, tmp_path / "runs")
     runs = complete(store, "kills", search=20, finals=4)
     assert histories(store, runs) == unhurt(runs)
-    print(f"{sessions} sessions")
 
 
 def test_a_trial_s_process_killed_ten_times(tmp_path: Path) -> None:
