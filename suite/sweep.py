@@ -10,29 +10,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reports.leaderboard import Leaderboard, Row
-from reports.render import mean_text
+from reports.leaderboard import Leaderboard
 from suite.control import Control, HaltedError
 from suite.journal import Event, Journal, peek
+from suite.ledger import Ledger
 from suite.outcome import Outcome
 from suite.progress import Progress
 from suite.recording import (
     Recorder,
     Store,
-    dumps,
     is_server,
-    run_tags,
-    spec_params,
     versions,
     writable,
 )
-from suite.results import Query, list_tuned, read_leaderboard, tuned_of
+from suite.results import list_tuned
 from suite.samplers import Known
 from suite.search import LAG, Ask, CellSearch, SweepSearch
-from suite.study import Cell, Faults, Study, check_names, load_data, make_cells, override
+from suite.study import Faults, Study, check_names, load_data, make_cells, override
 from suite.warm import NEAREST, as_event, journaled, tuned_files, warm_start
 from trials.checkpoint import delete_folder
-from trials.engine import score
 from trials.errors import UserError
 
 if TYPE_CHECKING:
@@ -143,7 +139,7 @@ class Sweep:
         self.standing: dict[str, Outcome] = {}
         self.ended: dict[str, Outcome] = {}
         self.deaths: dict[str, list[int]] = {}
-        self.recorded: dict[str, str] = {}
+        recorded: dict[str, str] = {}
         lag = LAG
         for event in events:
             fields = {key: value for key, value in event.items() if key not in ("event", "at")}
@@ -165,15 +161,22 @@ class Sweep:
             elif event["event"] == "died":
                 self.deaths.setdefault(event["trial_id"], []).append(event["round"])
             elif event["event"] == "recorded":
-                self.recorded[event["trial_id"]] = event["run_id"]
+                recorded[event["trial_id"]] = event["run_id"]
         self.search = SweepSearch(self.cells, self.study, lag, self.warm)
         ends, standing = (
             {trial_id: outcome.end for trial_id, outcome in found.items()}
             for found in (self.ended, self.standing)
         )
         self.search.replay(asks, ends, standing)
-        # An earlier session may have left a half-written run of these in the store.
-        self._maybe_recorded = set(self.search.asks)
+        self.ledger = Ledger(
+            self.store,
+            self.place.name,
+            self.study_name,
+            self.study,
+            self.search,
+            self.warm,
+            recorded,
+        )
 
     def run(self, resources: "Resources") -> Result:
         """Run what is left, record it, and draw the leaderboard.
@@ -191,13 +194,11 @@ class Sweep:
                 self.progress.ended(ask, outcome.status, outcome.value, before=True)
         self.board: Leaderboard | None = None
         with self.progress:
-            self._open_runs()
+            self.ledger.open()
             self._refused = 0
             recorder = self.recorder = Recorder(lambda write: write(), self._waiting)
-            there = {record.run_id for record in self.store.find(sweep=self.place.name)}
-            for trial_id in self.ended:
-                if self.recorded.get(trial_id) not in there:  # also when a store was lost
-                    recorder.put(partial(self._record, trial_id))
+            for trial_id in self.ledger.missing(self.ended):
+                recorder.put(partial(self._record, trial_id))
             complete = False
             try:
                 for search in self.search.cells.values():
@@ -207,7 +208,7 @@ class Sweep:
                 complete = self.search.exhausted
                 ending = "" if complete else self.control.ending
             finally:
-                recorder.put(self._harvest if complete else partial(self._close_runs, "KILLED"))
+                recorder.put(self._harvest if complete else partial(self.ledger.close, "KILLED"))
                 halted = self.control.ending == "halted"
                 written = recorder.close(FAULT_SECONDS if halted else RECORD_SECONDS)
         if self.control.fault and not (complete and written):
@@ -309,80 +310,14 @@ class Sweep:
     def _current_finals(self) -> set[str]:
         return {a.trial_id for c in self.search.cells.values() for a in c.current_finals}
 
-    def _open_runs(self) -> None:
-        """Find or make the runs of the sweep and its cells, which are the parents of the trials'."""
-        store, name = self.store, self.place.name
-        self.experiment = store.experiment(self.study_name)
-        common = {"study": self.study_name, "sweep": name, **versions()}
-        study = {"kind": "sweep", "study_json": dumps(self.study.model_dump(mode="json"))}
-        found = [record.run_id for record in store.find(sweep=name, kind="sweep")]
-        self.sweep_run = (
-            found[0] if found else store.create(self.experiment, name, {**common, **study})
-        )
-        store.log(self.sweep_run, tags=study)
-        cells = {
-            record.tags["cell"]: record.run_id for record in store.find(sweep=name, kind="cell")
-        }
-        for cell in self.cells:
-            if cell.id not in cells:
-                tags = {**common, **identity(cell), "kind": "cell"}
-                cells[cell.id] = store.create(self.experiment, cell.name, tags, self.sweep_run)
-        self.cell_runs = {cell.id: cells[cell.id] for cell in self.cells}
-        self._close_runs("RUNNING")
-
-    def _close_runs(self, status: str) -> None:
-        for run_id in [*self.cell_runs.values(), self.sweep_run]:
-            self.store.set_status(run_id, status)
-
     def _record(self, trial_id: str) -> None:
-        """Write one ended trial: once, whatever an earlier attempt left behind."""
-        store, ask, outcome = self.store, self.search.asks[trial_id], self.ended[trial_id]
-        cell, spec = self.search.cells[ask.cell].cell, self.search.spec(ask)
-        if trial_id in self._maybe_recorded:
-            for record in store.find(sweep=self.place.name, trial_id=trial_id):
-                store.delete(record.run_id)
-        self._maybe_recorded.add(trial_id)
-        tags = {
-            **identity(cell),
-            **run_tags("search" if ask.counted else ask.kind, spec, outcome),
-            "confirm": "true" if ask.kind == "confirm" else None,
-            "study": self.study_name,
-            "sweep": self.place.name,
-            "trial_id": trial_id,
-            "source": ask.source,
-            "origin": ask.origin,
-            "metric": cell.task.metric,
-            "target": self.study.target,
-            "sampler": self.study.sampler,
-            "scheduler": self.study.scheduler,
-            "params": dumps(ask.params),
-            **self._circumstances(cell, outcome),
-        }
-        number = f"trial {ask.index}" if ask.kind == "search" else f"seed {ask.seed}"
-        name = f"{cell.label} · {cell.dataset} · {cell.heterogeneity} · {number}"
-        run_id = store.create(self.experiment, name, tags, self.cell_runs[cell.id], outcome.seconds)
-        scores = _scores(ask, outcome, cell)
-        if scores and "rounds_to_target" in self.study.costs:
-            cost = self.search.cells[cell.id].candidates.cost(outcome.end, "rounds_to_target")
-            scores[0]["rounds_to_target"] = cost
-        store.log(run_id, spec_params(spec), [*outcome.history, *scores])
-        store.set_status(run_id, "FAILED" if outcome.status == "failed" else "FINISHED")
+        run_id = self.ledger.record(self.search.asks[trial_id], self.ended[trial_id])
         self.journal.write("recorded", trial_id=trial_id, run_id=run_id)
-        self.recorded[trial_id] = run_id
         self.progress.waiting, self._refused = "", 0
 
-    def _circumstances(self, cell: Cell, outcome: Outcome) -> dict[str, Any]:
-        """Tags of what is not so in every sweep."""
-        candidates, study = self.search.cells[cell.id].candidates, self.study
-        warm = [known.source for known in self.warm.get(cell.id, [])]
-        return {
-            "warm_start": "; ".join(filter(None, warm)) or None,
-            "pareto": study.traded,
-            "joint": ", ".join(cell.apart) or None,
-            "feasible": str(candidates.feasible(cell, outcome.end)).lower()
-            if cell.constraints
-            else None,
-        }
+    def _harvest(self) -> None:
+        finals = {trial_id: self.ended[trial_id] for trial_id in self._current_finals()}
+        self.board = self.ledger.harvest(finals, self.place.folder / "tuned")
 
     def _waiting(self, error: Exception) -> bool:
         """A record could not be written: whether to give up. A server may come back; a store on this
@@ -396,53 +331,6 @@ class Sweep:
         elif self._refused >= LOCAL_TRIES and not is_server(self.store.uri):
             self.control.halt(f"tracking store {self.store.uri} cannot be written: {reason}")
         return self.control.ending == "halted"
-
-    def _harvest(self) -> None:
-        """Leaderboard runs and tuned files of all cells; finals of former bests are set aside.
-
-        There is no leaderboard when no cell has a final run.
-        """
-        store, name = self.store, self.place.name
-        current = self._current_finals()
-        for record in store.find(sweep=name):
-            trial_id = record.tags.get("trial_id")
-            if trial_id and self.recorded.get(trial_id) != record.run_id:
-                store.delete(record.run_id)  # a request that a server took, and lost the answer to
-            elif record.tags["kind"] in ("final", "pareto") and trial_id not in current:
-                store.log(record.run_id, tags={"kind": "superseded"})
-            elif record.tags["kind"] == "leaderboard":
-                store.delete(record.run_id)
-        if any(self.ended[trial_id].status != "failed" for trial_id in current):
-            self.board = read_leaderboard(store, Query(name, target=self.study.target))
-            cells = {cell.id: cell for cell in self.cells}
-            for place, row in enumerate(self.board.rows):
-                self._publish(row, cells[row.cell], place)
-        self._close_runs("FINISHED")
-
-    def _publish(self, row: Row, cell: Cell, place: int) -> None:
-        """One leaderboard row as a run of its own and as a tuned file; sorted by the tag `row`, such
-        runs are the leaderboard.
-        """
-        store, name = self.store, self.place.name
-        tuned = tuned_of(store, row)
-        path = self.place.folder / "tuned" / tuned.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(tuned.text())
-        tags = {**identity(cell), "kind": "leaderboard", "study": self.study_name, "sweep": name}
-        tags |= {"tuned": tuned.text(), "status": "finished", "row": f"{name} {place:04d}"}
-        tags |= {"score": mean_text(row)}
-        rank = "unranked" if row.rank is None else f"rank {row.rank}"
-        title = f"{cell.name} · {rank}"
-        run_id = store.create(
-            self.experiment, title, {**tags, **versions()}, self.cell_runs[cell.id]
-        )
-        about = f"{title}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
-        store.describe(run_id, f"{about}\n\n```yaml\n{tuned.text()}```\n")
-        numbers = {
-            key: value for key, value in asdict(row).items() if isinstance(value, int | float)
-        }
-        store.log(run_id, row.params, [{**numbers, "round": 0}])
-        store.set_status(run_id, "FINISHED")
 
     def _summary(self, seconds: float) -> dict[str, Any]:
         search = Counter(
@@ -463,7 +351,7 @@ class Sweep:
             "final_runs_diverged": sum(o.status == "diverged" for o in finals),
             "seconds": round(seconds, 3),
             "tracking_uri": self.store.uri,
-            "experiment_id": self.experiment,
+            "experiment_id": self.ledger.experiment,
             "storage": str(self.place.folder.resolve()),
         }
 
@@ -501,39 +389,6 @@ def resumed_study(place: Place, overrides: Mapping[str, Any]) -> tuple[str, Stud
     return begun[-1]["study_name"], study
 
 
-def identity(cell: Cell) -> dict[str, str]:
-    """The tags that say which question a run belongs to."""
-    return {
-        "cell": cell.id,
-        "cell_name": cell.name,
-        "algorithm": cell.algorithm,
-        "paper": cell.paper,
-        "reference": str(cell.reference).lower(),
-        "dataset": cell.dataset,
-        "model": cell.model,
-        "heterogeneity": cell.heterogeneity,
-    }
-
-
 def _outcome(fields: dict[str, Any]) -> Outcome:
     steps = {int(k): v for k, v in fields.pop("intermediates", {}).items()}
     return Outcome(intermediates=steps, **fields)
-
-
-def _scores(ask: Ask, outcome: Outcome, cell: Cell) -> list[dict[str, float]]:
-    """The scores that are compared, as one more history entry: means of the last three evaluations.
-
-    A final run that diverged counts as the untrained model.
-    """
-    if not outcome.history:
-        return []
-    last = {"round": outcome.history[-1]["round"]}
-    if outcome.value is not None:
-        last["val_score"] = outcome.value
-    if not ask.counted:
-        metric = f"test_{cell.task.metric}"
-        diverged = outcome.status == "diverged"
-        last["test_score"] = (
-            outcome.history[0][metric] if diverged else score(outcome.history, metric)
-        )
-    return [last]
