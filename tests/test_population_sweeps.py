@@ -118,6 +118,7 @@ def test_a_population_cannot_grow(done: Path) -> None:
     assert "trials = 9: a population that has begun cannot grow; it had 8" in said
 
 
+@pytest.mark.faults
 def test_killed_between_two_stops_and_resumed_one_at_a_time_it_is_the_same(
     done: Path, tmp_path: Path
 ) -> None:
