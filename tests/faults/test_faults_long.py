@@ -40,7 +40,7 @@ def killed(folder: Path, path: Path, kills: int) -> int:
         if kills == 0:
             driver.finish()
             return sessions
-        before, moment = driver.ends(), draw.randrange(3)
+        before, moment = driver.ends(), draw.randrange(2)
         if moment:  # after some trials; else while it starts
             driver.until(lambda d=driver, n=before + moment: d.ends() >= n or over(d))
         time.sleep(draw.random() / 2)
