@@ -8,8 +8,8 @@ BIN := $(VENV)/bin
 sweep: $(VENV)/.installed  ## run the quickstart study and end with its leaderboard
 	$(BIN)/suite sweep quickstart --resume
 
-test: $(VENV)/.installed-dev  ## run the tests, three at a time: sweeps often wait
-	$(BIN)/python -m pytest -n 3 --dist worksteal
+test: $(VENV)/.installed-dev  ## run the tests, two at a time
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-faults: $(VENV)/.installed-dev  ## kill, fill and cut for half an hour
 	$(BIN)/python -m pytest -m faults --timeout 3600
