@@ -132,10 +132,11 @@ def show_plan(
         f"{total['client_steps']:,} client steps if none is stopped early.",
         highlight=False,
     )
+    members = ", two for each member" if study.scheduler == "pbt" else ""
     out.print(
         f"{_hours(total)}. Memory {_size(total['memory_bytes_per_trial'])} a trial; checkpoints "
         f"{_size(total['checkpoint_bytes'])} at most, one for each of {total['trials_at_once']} running "
-        f"trials{', two for each member' * (study.scheduler == 'pbt')}; records {_size(total['record_bytes'])}. Nothing was started.",
+        f"trials{members}; records {_size(total['record_bytes'])}. Nothing was started.",
         highlight=False,
     )
 
