@@ -254,14 +254,14 @@ def _spent(runs: Sequence[FinalRun]) -> dict[str, Any]:
 
 
 def _to_target(runs: Sequence[FinalRun], target: float | None) -> dict[str, Any]:
-    hit = [run for run in runs if run.reached is not None]
-    rounds = [float("inf") if run.reached is None else float(run.reached) for run in runs]
+    rounds = [run.reached.get("reached_round", float("inf")) for run in runs]
+    hit = [run.reached for run in runs if run.reached]
     median = median_low(rounds) if hit else float("inf")
     return {
-        "rounds_to_target": _mean(run.reached for run in hit),
+        "rounds_to_target": _mean(of["reached_round"] for of in hit),
         "median_rounds_to_target": None if median == float("inf") else median,
-        "client_steps_to_target": _mean(run.reached_at.get("client_steps") for run in hit),
-        "bytes_to_target": _mean(run.reached_at.get("bytes") for run in hit),
+        "client_steps_to_target": _mean(of["reached_client_steps"] for of in hit),
+        "bytes_to_target": _mean(of["reached_bytes"] for of in hit),
         "reached_share": None if target is None else len(hit) / len(runs),
     }
 

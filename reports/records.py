@@ -29,6 +29,12 @@ COSTS: dict[str, tuple[str, ...]] = {
 """What runs are compared at equal amounts of. Steps are counted in samples whose gradient was taken,
 so that minibatches and full-gradient passes weigh alike; bytes in both directions and between peers.
 """
+REACHED = ("reached_round", "reached_client_steps", "reached_bytes")
+"""What final runs have besides, of the first evaluation at or past their study's target: its round,
+and client steps and bytes until then.
+"""
+DERIVED = ("val_score", "test_score", "rounds_to_target", *REACHED)
+"""What trials have besides what their rounds measured."""
 METRICS = {"accuracy": "maximize", "mse": "minimize"}
 """What data sets' tasks are ranked by, and which way."""
 Trials = Mapping[tuple[str, str], int]
@@ -41,14 +47,32 @@ def direction(metric: str) -> str:
     return "maximize" if upwards else "minimize"
 
 
+def cost_until(entry: Mapping[str, float], at: str) -> float:
+    """What a run cost until an evaluation, in one of `COSTS`."""
+    return sum(entry.get(name, 0.0) for name in COSTS[at])
+
+
+def reach(history: Sequence[Mapping[str, float]], task: str, target: float) -> dict[str, float]:
+    """`REACHED` of a run whose test scores are measured by `task`; {} when it never got there.
+
+    The untrained model does not count.
+    """
+    sign = 1 if METRICS[task] == "maximize" else -1
+    for entry in history:
+        value = entry.get(f"test_{task}")
+        if value is not None and entry["round"] > 0 and sign * value >= sign * target:
+            costs = entry["round"], entry.get("client_steps", 0.0), cost_until(entry, "bytes")
+            return dict(zip(REACHED, costs, strict=True))
+    return {}
+
+
 @dataclass(frozen=True)
 class FinalRun:
     """One final run as it was recorded.
 
     `metric` is its name without `test_`; `score` the mean of the last three evaluations, or the
-    untrained model's when the run diverged. `reached` is the first evaluation at or past the target:
-    its round, and the client steps and bytes until then. `spent` has its `COUNTED` totals, `worst`
-    and `spread` the scores of the worst 10 % of clients and their standard deviation over clients.
+    untrained model's when the run diverged. `reached` has `REACHED` of the first evaluation at or past
+    the target, {} without one. `spent` has its `COUNTED` totals, `worst` and `spread` the scores of the worst 10 % of clients and their standard deviation over clients.
     `curve` has (cost so far, score) of each evaluation, round 0 first, where runs are compared at
     equal cost. `settings` (JSON) and `split` are what makes runs comparable, `page` where MLflow's
     pages show its leaderboard row.
@@ -68,8 +92,7 @@ class FinalRun:
     score: float
     spent: Mapping[str, float]
     params: Mapping[str, Any]
-    reached: int | None = None
-    reached_at: Mapping[str, float] = field(default_factory=dict)
+    reached: Mapping[str, float] = field(default_factory=dict)
     reference: bool = False
     curve: tuple[tuple[float, float], ...] = ()
     worst: float | None = None

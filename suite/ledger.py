@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from reports.leaderboard import Leaderboard, Row
+from reports.records import reach
 from reports.render import mean_text
 from suite.outcome import Outcome
 from suite.recording import Store, dumps, run_tags, spec_params, versions
@@ -75,6 +76,10 @@ class Ledger:
         """Write one ended trial: once, whatever an earlier attempt left behind. Its run."""
         store, trial_id = self.store, ask.trial_id
         cell, spec = self.cells[ask.cell], self.search.spec(ask)
+        target = None if ask.counted else self.study.target
+        reached: Mapping[str, float] = {}
+        if target is not None and outcome.status != "diverged":
+            reached = reach(outcome.history, cell.task.metric, target)
         if trial_id in self._maybe_recorded:
             for record in store.find(sweep=self.name, trial_id=trial_id):
                 store.delete(record.run_id)
@@ -90,6 +95,7 @@ class Ledger:
             "origin": ask.origin,
             "metric": cell.task.metric,
             "target": self.study.target,
+            "reached": None if target is None else str(bool(reached)).lower(),
             "sampler": self.study.sampler,
             "scheduler": self.study.scheduler,
             "params": dumps(ask.params),
@@ -102,6 +108,8 @@ class Ledger:
         if scores and "rounds_to_target" in self.study.costs:
             cost = self.search.cells[cell.id].candidates.cost(outcome.end, "rounds_to_target")
             scores[0]["rounds_to_target"] = cost
+        if scores:
+            scores[0] |= reached
         store.log(run_id, spec_params(spec), [*outcome.history, *scores])
         store.set_status(run_id, "FAILED" if outcome.status == "failed" else "FINISHED")
         self.recorded[trial_id] = run_id

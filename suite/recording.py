@@ -13,7 +13,7 @@ import queue
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -198,6 +198,14 @@ class Store:
     def history(self, run_id: str, metric: str) -> list[tuple[int, float]]:
         """(round, value) of a metric, in order of rounds."""
         return sorted((m.step, m.value) for m in self.client.get_metric_history(run_id, metric))
+
+    def course(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
+        """These metrics of a run as its history: one entry a round at which any was recorded."""
+        rounds: dict[int, dict[str, float]] = {}
+        for metric in record.metrics.keys() & set(metrics):
+            for at, value in self.history(record.run_id, metric):
+                rounds.setdefault(at, {"round": at})[metric] = value
+        return [rounds[at] for at in sorted(rounds)]
 
     def delete(self, run_id: str) -> None:
         """Remove a half-written run."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reports.leaderboard import Leaderboard, Place
-from reports.records import COSTS
+from reports.records import COSTS, cost_until
 from reports.report_data import Curve, Failure, ReportData, Sweep, Trial
 from suite.files import dump
 from suite.recording import Record, Store, writable
@@ -85,15 +85,14 @@ def _cell(run: Record) -> tuple[str, str]:
 
 def _curve(store: Store, run: Record, group: Place, metric: str) -> Curve:
     task = f"test_{run.tags['metric']}"
-    scores = store.history(run.run_id, task)
-    costs = [dict(store.history(run.run_id, key)) for key in COSTS["bytes"]]
+    course = [e for e in store.course(run, [task, *COSTS["bytes"]]) if task in e]
     return Curve(
         group,
         run.tags["algorithm"],
         int(run.tags["seed"]),
-        tuple(r for r, _ in scores),
-        tuple(value for _, value in scores),
-        tuple(sum(cost.get(r, 0.0) for cost in costs) for r, _ in scores),
+        tuple(int(entry["round"]) for entry in course),
+        tuple(entry[task] for entry in course),
+        tuple(cost_until(entry, "bytes") for entry in course),
     )
 
 

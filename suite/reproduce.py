@@ -363,12 +363,7 @@ def _best(variants: Mapping[int, Mapping[int, Run]], wanted: Metric, method: str
 
 def _run(store: Store, record: Record, job: Job, keys: set[str]) -> Run:
     """A recorded run as claims see it."""
-    by_round: dict[int, dict[str, float]] = {}
-    for key in sorted(keys):
-        if key in record.metrics:
-            for at, value in store.history(record.run_id, key):
-                by_round.setdefault(at, {"round": at})[key] = value
-    history = [by_round[at] for at in sorted(by_round)]
+    history = store.course(record, keys)
     return Run(history, job.spec.settings.rounds, record.tags["status"] == "diverged")
 
 

@@ -12,7 +12,16 @@ from typing import NoReturn
 from reports import pareto
 from reports.leaderboard import Leaderboard, Row, leaderboard
 from reports.pareto import Front, Point
-from reports.records import COSTS, COUNTED, METRICS, FinalRun, direction
+from reports.records import (
+    COSTS,
+    COUNTED,
+    METRICS,
+    REACHED,
+    FinalRun,
+    cost_until,
+    direction,
+    reach,
+)
 from suite import tuned
 from suite.recording import Record, Store, dumps
 from suite.tuned import Tuned
@@ -262,28 +271,19 @@ def _final_run(store: Store, run: Record, metric: str, target: float | None, at:
     tags, task = run.tags, run.tags["metric"]
     recorded = METRIC[metric].format(task)
     diverged = tags["status"] == "diverged"
-    wanted = metric not in ("score", *AT_THE_END) or target is not None or at != "rounds"
-    scores = store.history(run.run_id, f"test_{task}") if wanted else []
-    values = (
-        scores if metric in ("score", "best") else store.history(run.run_id, f"test_{recorded}")
-    )
-    up = direction(task) == "maximize"
+    name = f"test_{task if metric == 'best' else recorded}"
+    course = []
+    if metric != "score" or at != "rounds":
+        course = [e for e in store.course(run, [name, *COSTS[at]]) if name in e]
+    values = [entry[name] for entry in course]
     if metric == "best":
-        values = list(
-            zip(
-                (r for r, _ in values),
-                accumulate((v for _, v in values), max if up else min),
-                strict=True,
-            )
-        )
-    reached = None
+        values = list(accumulate(values, max if direction(task) == "maximize" else min))
+    reached: Mapping[str, float] = {}
     if target is not None and not diverged:
-        sign = 1 if up else -1
-        reached = next((r for r, v in scores if r > 0 and sign * v >= sign * target), None)
-    costs = {key: dict(store.history(run.run_id, key)) for key in _costs(reached is not None, at)}
+        reached = _reached(store, run, target)
     curve: tuple[tuple[float, float], ...] = ()
     if at != "rounds" and not diverged:
-        curve = tuple((sum(costs[c].get(r, 0.0) for c in COSTS[at]), v) for r, v in values)
+        curve = tuple((cost_until(e, at), v) for e, v in zip(course, values, strict=True))
     spec = TrialSpec.model_validate_json(tags["spec"])
     params = json.loads(tags["params"])
     apart = {"partition_seed", "execution", "chunk", *(params.keys() - spec.params)}
@@ -303,12 +303,6 @@ def _final_run(store: Store, run: Record, metric: str, target: float | None, at:
         spent={name: run.metrics.get(name, 0.0) for name in COUNTED},
         params=params,
         reached=reached,
-        reached_at={}
-        if reached is None
-        else {
-            "client_steps": costs["client_steps"].get(reached, 0.0),
-            "bytes": sum(costs[c].get(reached, 0.0) for c in COSTS["bytes"]),
-        },
         reference=tags.get("reference") == "true",
         curve=curve,
         worst=run.metrics.get(f"test_{task}_worst10"),
@@ -320,12 +314,16 @@ def _final_run(store: Store, run: Record, metric: str, target: float | None, at:
     )
 
 
-def _costs(reached: bool, at: str) -> set[str]:
-    """The counters whose course is needed."""
-    return {*COSTS[at], *((*COSTS["bytes"], "client_steps") if reached else ())}
+def _reached(store: Store, run: Record, target: float) -> Mapping[str, float]:
+    """`REACHED` of a final run: as recorded for its study's target, of its course for another."""
+    task = run.tags["metric"]
+    if run.tags.get("reached") and float(run.tags["target"]) == target:
+        return {key: run.metrics[key] for key in REACHED if key in run.metrics}
+    names = [f"test_{task}", "client_steps", *COSTS["bytes"]]
+    return reach(store.course(run, names), task, target)
 
 
-def _score(run: Record, metric: str, values: list[tuple[int, float]], diverged: bool) -> float:
+def _score(run: Record, metric: str, values: list[float], diverged: bool) -> float:
     """What `--metric` asks for; of a run that diverged, what the untrained model had."""
     if metric == "score":
         return run.metrics["test_score"]
@@ -335,7 +333,7 @@ def _score(run: Record, metric: str, values: list[tuple[int, float]], diverged: 
             f"({run.tags['dataset']}, suite {run.tags['version']})"
         )
     if diverged:
-        return values[0][1]
+        return values[0]
     if metric in ("best", *AT_THE_END):
-        return values[-1][1]
-    return fmean(value for r, value in values[-3:] if r > 0)
+        return values[-1]
+    return fmean(values[1:][-3:])

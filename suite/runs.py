@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from reports.records import DERIVED
 from suite.outcome import Outcome
 from suite.recording import Record, Store, run_tags, spec_params
 from suite.results import spec_of
@@ -181,7 +182,7 @@ def _differences(store: Store, recorded: Record, run: Finished) -> list[str]:
         found.append("partition_fingerprint: the data or their partition are not the same")
     rounds: dict[int, dict[str, float]] = {int(e["round"]): e for e in run.simulation.history}
     for metric in sorted(recorded.metrics):
-        if metric in ("round_seconds", "evaluation_seconds", "val_score", "test_score"):
+        if metric in ("round_seconds", "evaluation_seconds", *DERIVED):
             continue
         for at, value in store.history(recorded.run_id, metric):
             now = rounds.get(at, {}).get(metric)

@@ -138,9 +138,7 @@ def _job(source: Tuned, target: Tuned, seed: int) -> Job:
 def _score(store: Store, record: Record) -> float:
     """Mean of the last three evaluations; the untrained model's where the run diverged."""
     name = f"test_{record.tags['metric']}"
-    history: list[dict[str, float]] = [
-        {"round": at, name: value} for at, value in store.history(record.run_id, name)
-    ]
+    history = store.course(record, [name])
     return history[0][name] if record.tags["status"] == "diverged" else score(history, name)
 
 

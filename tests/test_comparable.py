@@ -8,7 +8,7 @@ import pytest
 from test_leaderboard import A, B, C, board_of, run, runs
 
 from reports.leaderboard import SORTABLE, ordered
-from reports.records import direction
+from reports.records import REACHED, direction
 from reports.render import render
 
 DAY = {"sweep": "day", "study": "other"}
@@ -138,13 +138,9 @@ def test_which_way_a_metric_is_better(metric, way):
 def test_censored_seeds_are_later_than_all():
     """Reached after 10 and 20 rounds; three of five seeds never. The median is one that never did."""
     at = [
-        {"client_steps": 100.0 * r, "bytes": 7.0 * r} if r else {}
-        for r in (10, None, 20, None, None)
+        dict(zip(REACHED, (r, 100 * r, 7 * r), strict=True)) if r else {} for r in (10, 0, 20, 0, 0)
     ]
-    found = [
-        run("a", i, s, reached=r, reached_at=x)
-        for i, (s, r, x) in enumerate(zip(A, (10, None, 20, None, None), at, strict=True))
-    ]
+    found = [run("a", i, s, reached=x) for i, (s, x) in enumerate(zip(A, at, strict=True))]
     (row,) = board_of(found, target=0.9).rows
     assert (row.rounds_to_target, row.reached_share) == (15.0, 0.4)
     assert row.median_rounds_to_target is None

@@ -19,6 +19,7 @@ from rich.console import Console
 from scipy import stats
 
 from reports.leaderboard import COUNTED, FinalRun, Leaderboard, interval, leaderboard
+from reports.records import REACHED
 from reports.render import render, table
 
 A = [0.91, 0.92, 0.90, 0.93, 0.89]
@@ -49,6 +50,11 @@ def run(algorithm: str, seed: int, score: float, **given: Any) -> FinalRun:
 
 def runs(algorithm: str, scores: list[float], **given: Any) -> list[FinalRun]:
     return [run(algorithm, seed, score, **given) for seed, score in enumerate(scores, 1)]
+
+
+def at(rounds: int) -> dict[str, float]:
+    """The target, reached after so many rounds."""
+    return dict(zip(REACHED, (rounds, 1000.0 * rounds, 2e6 * rounds), strict=True))
 
 
 def board_of(
@@ -186,9 +192,9 @@ def test_diverged_runs_count_and_are_counted():
 
 
 def test_rounds_to_target_is_a_mean_over_those_that_reached_it():
-    reached = [10, None, 20, None, None]
+    reached = [at(10), {}, at(20), {}, {}]
     found = [run("a", i, s, reached=r) for i, (s, r) in enumerate(zip(A, reached, strict=True), 1)]
-    never, always = runs("b", B), [run("c", i, s, reached=i) for i, s in enumerate(C, 1)]
+    never, always = runs("b", B), [run("c", i, s, reached=at(i)) for i, s in enumerate(C, 1)]
     rows = {r.algorithm: r for r in board_of(found, never, always, target=0.9).rows}
     assert (rows["a"].rounds_to_target, rows["a"].reached_share) == (15.0, 0.4)
     assert (rows["b"].rounds_to_target, rows["b"].reached_share) == (None, 0.0)
@@ -287,7 +293,7 @@ def typical(target: float | None = 0.9) -> Leaderboard:
                         heterogeneity=level,
                         params=params,
                         diverged=(algorithm, seed) == ("folb", 2),
-                        reached=10 * seed if seed > 2 else None,
+                        reached=at(10 * seed) if seed > 2 else {},
                     )
                 )
     return board_of(found, target=target)

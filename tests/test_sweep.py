@@ -19,7 +19,9 @@ from commands import (
 )
 from contract import FIELDS
 
-from suite.results import tuned_of
+from reports.records import DERIVED, REACHED
+from suite.recording import Store
+from suite.results import Query, read_leaderboard, tuned_of
 from suite.tuned import read
 
 CELLS, TRIALS, SEEDS = 4, 6, 2
@@ -121,7 +123,7 @@ def test_a_tuned_file_repeats_its_final_run_to_the_bit(done: Path) -> None:
     )
     recorded = histories(done)[final.tags["trial_id"]][3]
     for metric, values in recorded.items():
-        if metric not in ("val_score", "test_score"):
+        if metric not in DERIVED:
             assert [(e["round"], e[metric]) for e in run["history"] if metric in e] == values
     best = document(
         suite(
@@ -241,10 +243,28 @@ def test_a_crashing_algorithm_fails_its_trials_and_nothing_else(tmp_path: Path) 
     assert [row["algorithm"] for row in board["rows"]] == ["fedavg"]
 
 
-def test_tuned_of_needs_no_files(done: Path) -> None:
-    from suite.recording import Store
-    from suite.results import Query, read_leaderboard
+def test_the_recorded_way_to_the_target_is_what_the_curves_say(done: Path) -> None:
+    """A target that differs by less than any score is looked up in the curves."""
+    store = Store(None, done / "runs")
+    finals = records(done, kind="final")
+    (target,) = {float(run.tags["target"]) for run in finals}
+    assert {run.tags["reached"] for run in finals} == {"true", "false"}
+    for run in finals:
+        assert run.metrics.keys() & set(REACHED) == (
+            set(REACHED) if run.tags["reached"] == "true" else set()
+        )
 
+    def rows(target: float) -> list[tuple[float | None, ...]]:
+        found = read_leaderboard(store, Query("small", target=target)).rows
+        return [
+            (r.rounds_to_target, r.reached_share, r.client_steps_to_target, r.bytes_to_target)
+            for r in found
+        ]
+
+    assert rows(target) == rows(target + 1e-9)
+
+
+def test_tuned_of_needs_no_files(done: Path) -> None:
     store = Store(None, done / "runs")
     board = read_leaderboard(store, Query("small"))
     for row in board.rows:
