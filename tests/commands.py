@@ -7,11 +7,15 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+
+import pytest
+from filelock import FileLock
 
 from suite.cli import main
 from suite.recording import Record, Store
@@ -84,6 +88,21 @@ def study_file(folder: Path, text: str = STUDY) -> Path:
     path = folder / "small.yaml"
     path.write_text(text)
     return path
+
+
+def once(temporary: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """A folder that is made by the first of several test processes to need it."""
+    base = temporary.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    folder = base / name
+    with FileLock(base / f"{name}.lock"):
+        if not folder.exists():
+            make_in = base / f"{name}-made"
+            make_in.mkdir()
+            make(make_in)
+            make_in.rename(folder)
+    return folder
 
 
 def records(folder: Path, **tags: str) -> list[Record]:

@@ -27,8 +27,8 @@ def test_the_example_is_the_median():
 
 
 def ranked(folder, algorithm, env):
-    names = f"fedavg,{algorithm}"
-    suite("sweep", "smoke", "--algorithms", names, "--trials", "2", cwd=folder, env=env)
+    args = ("--algorithms", f"fedavg,{algorithm}", "--heterogeneity", "iid", "--trials", 2)
+    suite("sweep", "smoke", *args, "--max-concurrent", 1, cwd=folder, env=env)
     board = suite_here("leaderboard", "--json", cwd=folder)
     return {row["algorithm"]: row for row in json.loads(board.stdout)["rows"]}
 

@@ -41,7 +41,8 @@ TIMES = ("round_seconds", "evaluation_seconds", "val_score", "test_score")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a finished sweep, two trials at a time."""
     folder = tmp_path_factory.mktemp("pbt")
-    suite("sweep", study_file(folder, STUDY), "--name", "s", "--max-concurrent", 2, cwd=folder)
+    args = ("--name", "s", "--max-concurrent", 2)
+    suite_here("sweep", study_file(folder, STUDY), *args, cwd=folder)
     return folder
 
 

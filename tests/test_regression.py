@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from commands import suite, suite_here
+from commands import suite_here
 
 from suite.study import Study, make_cells
 from trials import losses
@@ -79,7 +79,7 @@ def test_less_is_better_from_search_to_leaderboard(tmp_path: Path):
     (cell, _) = make_cells(Study(**study), "sine")
     assert (cell.task.metric, cell.task.direction) == ("mse", "minimize")
     (tmp_path / "line.yaml").write_text(json.dumps(study))
-    suite("sweep", "line.yaml", "--json", cwd=tmp_path)
+    suite_here("sweep", "line.yaml", "--max-concurrent", 1, cwd=tmp_path)
     board = json.loads(suite_here("leaderboard", "--json", cwd=tmp_path).stdout)
     assert (board["metric"], board["direction"]) == ("test_mse", "minimize")
     first, second = board["rows"]

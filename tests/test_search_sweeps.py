@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from commands import document, records, study_file, suite, suite_here
+from commands import document, records, study_file, suite_here
 
 from suite.tuned import read
 
@@ -40,7 +40,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sweep of two objectives."""
     folder = tmp_path_factory.mktemp("two")
     path = study_file(folder, TWO)
-    done = suite("sweep", path, "--name", "two", "--json", cwd=folder)
+    done = suite_here("sweep", path, "--name", "two", "--max-concurrent", 1, "--json", cwd=folder)
     (folder / "summary.json").write_text(done.stdout)
     (folder / "said").write_text(done.stderr)
     return folder
@@ -51,7 +51,8 @@ def shared(two: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sweep of joint cells beside it, warm-started from it."""
     folder = tmp_path_factory.mktemp("shared") / "runs"
     shutil.copytree(two, folder.parent, dirs_exist_ok=True)
-    suite("sweep", study_file(folder.parent, SHARED), "--name", "shared", cwd=folder.parent)
+    args = ("--name", "shared", "--max-concurrent", 1)
+    suite_here("sweep", study_file(folder.parent, SHARED), *args, cwd=folder.parent)
     return folder.parent
 
 

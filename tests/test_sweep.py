@@ -12,6 +12,7 @@ from commands import (
     cut_short,
     document,
     histories,
+    once,
     records,
     study_file,
     suite,
@@ -25,6 +26,7 @@ from suite.results import Query, read_leaderboard, tuned_of
 from suite.tuned import read
 
 CELLS, TRIALS, SEEDS = 4, 6, 2
+SINGLY = ("--max-concurrent", 1)
 SUMMARY = {
     "study",
     "name",
@@ -62,10 +64,12 @@ TAGS = {
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the small study was swept, its summary in summary.json."""
-    folder = tmp_path_factory.mktemp("done")
-    finished = suite("sweep", study_file(folder), "--json", "--max-concurrent", 2, cwd=folder)
-    (folder / "summary.json").write_text(finished.stdout)
-    return folder
+
+    def make(folder: Path) -> None:
+        finished = suite("sweep", study_file(folder), "--json", "--max-concurrent", 2, cwd=folder)
+        (folder / "summary.json").write_text(finished.stdout)
+
+    return once(tmp_path_factory, "done", make)
 
 
 def test_summary_agrees_with_the_store(done: Path) -> None:
@@ -155,16 +159,14 @@ def test_replay_is_identical_and_says_when_it_is_not(done: Path) -> None:
     assert "there is no run" in suite_here("replay", "nope", cwd=done, code=2).stderr
 
 
-def test_one_at_a_time_gives_the_same_numbers(done: Path, tmp_path: Path) -> None:
-    suite("sweep", study_file(tmp_path), "--max-concurrent", 1, cwd=tmp_path)
-    assert histories(tmp_path) == histories(done)
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("number", "code", "at_once"), [(signal.SIGINT, 130, 1), (signal.SIGKILL, -9, 2)]
+)
 def test_a_sweep_cut_short_resumes_to_the_same_end(
-    done: Path, tmp_path: Path, number: signal.Signals, code: int
+    done: Path, tmp_path: Path, number: signal.Signals, code: int, at_once: int
 ) -> None:
-    command = ["sweep", study_file(tmp_path), "--max-concurrent", 2]
+    """One at a time, and two at a time, it gives the numbers of the sweep that was left alone."""
+    command = ["sweep", study_file(tmp_path), "--max-concurrent", at_once]
     journal = tmp_path / "runs" / "small" / "journal.jsonl"
     got = cut_short(*command, cwd=tmp_path, journal=journal, ends=9, signal=number)
     assert got == code
@@ -172,8 +174,8 @@ def test_a_sweep_cut_short_resumes_to_the_same_end(
     if number == signal.SIGINT:
         assert "--resume" in (tmp_path / "log").read_text()
         assert not [run for run in records(tmp_path) if run.tags["run_status"] == "RUNNING"]
-    assert "--resume" in suite(*command, cwd=tmp_path, code=2).stderr
-    suite(*command, "--resume", cwd=tmp_path)
+    assert "--resume" in suite_here(*command, cwd=tmp_path, code=2).stderr
+    suite_here(*command, "--resume", cwd=tmp_path)
     assert counts(tmp_path) == counts(done)
     assert histories(tmp_path) == histories(done)
 
@@ -181,10 +183,10 @@ def test_a_sweep_cut_short_resumes_to_the_same_end(
 def test_a_finished_sweep_is_extended(done: Path, tmp_path: Path) -> None:
     shutil.copytree(done, tmp_path / "copy")
     folder = tmp_path / "copy"
-    less = suite("sweep", folder / "small.yaml", "--resume", "--trials", 2, cwd=folder, code=2)
+    less = suite_here("sweep", folder / "small.yaml", "--resume", "--trials", 2, cwd=folder, code=2)
     assert "can only grow" in less.stderr
     more = ("--resume", "--trials", TRIALS + 2, "--seeds", SEEDS + 1, "--json")
-    summary = document(suite("sweep", folder / "small.yaml", *more, cwd=folder))
+    summary = document(suite_here("sweep", folder / "small.yaml", *more, *SINGLY, cwd=folder))
     assert summary["trials_finished"] + summary["trials_diverged"] == CELLS * (TRIALS + 2)
     assert len(records(folder, kind="search")) == CELLS * (TRIALS + 2)
     assert len(records(folder, kind="final")) == CELLS * (SEEDS + 1) == summary["final_runs"]
@@ -199,7 +201,8 @@ def test_a_finished_sweep_is_extended(done: Path, tmp_path: Path) -> None:
 def test_divergence_is_an_outcome(tmp_path: Path) -> None:
     text = STUDY + "search: {lr: {default: 0.1, low: 1.0e+38, high: 3.0e+38}}\n"
     path = study_file(tmp_path, text)
-    summary = document(suite("sweep", path, "--algorithms", "fedavg", "--json", cwd=tmp_path))
+    args = ("--algorithms", "fedavg", "--json", *SINGLY)
+    summary = document(suite_here("sweep", path, *args, cwd=tmp_path))
     assert summary["trials_diverged"] == 2 * (TRIALS - 1)
     assert summary["trials_finished"] == 2
     assert summary["trials_failed"] == 0
@@ -211,7 +214,8 @@ def test_divergence_is_an_outcome(tmp_path: Path) -> None:
 
 def test_early_stopping_stops_search_trials_only(tmp_path: Path) -> None:
     path = study_file(tmp_path, STUDY.replace("scheduler: none", "scheduler: asha"))
-    summary = document(suite("sweep", path, "--trials", 10, "--json", cwd=tmp_path))
+    args = ("--trials", 10, "--json", *SINGLY)
+    summary = document(suite_here("sweep", path, *args, cwd=tmp_path))
     assert summary["trials_pruned"] > 0
     assert summary["trials_pruned"] + summary["trials_finished"] == CELLS * 10
     assert {r.tags["status"] for r in records(tmp_path, kind="final")} == {"finished"}
@@ -234,7 +238,8 @@ def test_a_crashing_algorithm_fails_its_trials_and_nothing_else(tmp_path: Path) 
     path = study_file(tmp_path)
     names = f"fedavg,{tmp_path / 'mine.py'}:Broken"
     level = ("--heterogeneity", "iid", "--trials", 2)
-    finished = suite("sweep", path, "--algorithms", names, *level, "--json", cwd=tmp_path, code=1)
+    args = ("--algorithms", names, *level, "--json", *SINGLY)
+    finished = suite_here("sweep", path, *args, cwd=tmp_path, code=1)
     assert document(finished)["trials_failed"] == 2
     failed = [r for r in records(tmp_path, kind="search") if r.tags["status"] == "failed"]
     assert len(failed) == 2
