@@ -69,7 +69,7 @@ def _measure(configured: Configured, data: Data, batch: int) -> float:
     architecture = models.parse(configured.model)
     metric = datasets.parse(configured.dataset).task.metric
     model = Model(architecture, data.shape, data.classes, losses.resolve(None, metric))
-    rows: tuple[int, ...] = (CLIENTS,) if architecture.batched_on_cpu else ()
+    rows: tuple[int, ...] = (CLIENTS,) if batch <= architecture.batched_up_to else ()
     w = torch.zeros(*rows, model.d)
     x = torch.zeros(*rows, batch, *data.shape)
     y: Any = torch.zeros(*rows, batch, dtype=torch.float32 if metric == "mse" else torch.int64)

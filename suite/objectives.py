@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-from scipy.stats import rankdata
 
 Cost = Literal[
     "uploaded_bytes",
@@ -113,6 +112,8 @@ def jointly(scores: Sequence[Sequence[float | None]], by: str) -> list[float]:
 
 
 def _ranks(cell: Sequence[float | None]) -> list[float]:
+    from scipy.stats import rankdata  # takes every start half a second
+
     return [-float(r) for r in rankdata([-_or_worst(s) for s in cell])]
 
 

@@ -102,9 +102,16 @@ def test_what_was_compiled_before_changes_no_bit():
 
 def test_what_is_fastest_is_taken_and_said():
     data, cpu = dealt([4, 4], shape=(1, 16, 16)), torch.device("cpu")
-    for name, best in {"logreg": "compiled", "mlp": "batched", "lenet5": "sequential"}.items():
+    for name, size, best in (
+        ("logreg", 32, "compiled"),
+        ("mlp", "full", "batched"),
+        ("lenet5", 16, "batched"),
+        ("lenet5", 32, "sequential"),
+        ("lenet5", "full", "sequential"),
+        ("mcmahan_cnn", 10, "sequential"),
+    ):
         model = Model(models.parse(name), data.dataset.shape, 3)
-        assert execution(model, settings(), cpu) == best
+        assert execution(model, settings(batch_size=size), cpu) == best
         assert execution(model, settings(execution="sequential"), cpu) == "sequential"
     linear = Model(models.parse("logreg"), (4,), 3)
     assert execution(linear, settings(), torch.device("cuda")) == "batched"

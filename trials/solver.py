@@ -1,5 +1,6 @@
 """The local solver: minibatch plans, and SGD of many clients at once, in one of three executions."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -33,8 +34,10 @@ def execution(model: Model, settings: Settings, device: torch.device) -> str:
     Raises `UserError` for `compiled` where a model, loss or device does not have it.
     """
     architecture, known = model.architecture, ["sequential"]
+    minibatch = math.inf if settings.batch_size == "full" else settings.batch_size
     if architecture.batchable:
-        known.insert(0 if device.type != "cpu" or architecture.batched_on_cpu else 1, "batched")
+        faster = device.type != "cpu" or minibatch <= architecture.batched_up_to
+        known.insert(0 if faster else 1, "batched")
     plain = architecture.linear and not model.mixed
     if plain and device.type == "cpu" and find_spec("numba"):
         from trials import compiled

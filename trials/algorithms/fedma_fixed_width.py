@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from trials.algorithm import State
@@ -69,6 +68,8 @@ def match(w: Tensor, reference: Tensor, model: Model) -> Tensor:
         units, target = (
             torch.cat([of[t].reshape(len(weight), -1) for t in tensors], 1) for of in (mine, theirs)
         )
+        from scipy.optimize import linear_sum_assignment  # takes every start half a second
+
         # |a - b|^2 = |a|^2 + |b|^2 - 2 <a, b>, of which only the product depends on the matching.
         cost = -(target @ units.T).nan_to_num(0.0)
         order = torch.from_numpy(linear_sum_assignment(cost.cpu().numpy())[1]).to(w.device)

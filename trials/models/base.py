@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from math import prod
+from math import inf, prod
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -42,8 +42,10 @@ class Architecture(ABC):
     summary: ClassVar[str]
     batchable: ClassVar[bool] = True
     """Whether k clients can be computed at once at all; else they are, one after the other."""
-    batched_on_cpu: ClassVar[bool] = True
-    """Whether a CPU is faster with k clients at once than with one after the other."""
+    batched_up_to: ClassVar[float] = inf
+    """The largest minibatch with which a CPU is faster at k clients at once than at one after the
+    other.
+    """
     linear: ClassVar[bool] = False
     """Whether the outputs are W x + b with nothing but W (C, p) and b (C,), in this order."""
 

@@ -87,7 +87,7 @@ class LeNet5(ConvNet):
     """
 
     summary: ClassVar[str] = "LeNet-5 without padding (SAFL Table II), images of 16x16 and more"
-    batched_on_cpu: ClassVar[bool] = False
+    batched_up_to: ClassVar[float] = 16
     name: ClassVar[str] = "lenet5"
     hidden: ClassVar[tuple[int, ...]] = (120, 84)
     average: ClassVar[bool] = True
@@ -109,7 +109,7 @@ class LeNet5FedAgg(ConvNet):
     """
 
     summary: ClassVar[str] = "LeNet-5 of FedAgg: padded first convolution, 32 second maps"
-    batched_on_cpu: ClassVar[bool] = False
+    batched_up_to: ClassVar[float] = 16
     name: ClassVar[str] = "lenet5_fedagg"
     hidden: ClassVar[tuple[int, ...]] = (120, 84)
     average: ClassVar[bool] = True
@@ -132,7 +132,7 @@ class McMahanCNN(ConvNet):
     """
 
     summary: ClassVar[str] = "CNN of McMahan et al. 2017: two padded 5x5 convolutions, 512"
-    batched_on_cpu: ClassVar[bool] = False
+    batched_up_to: ClassVar[float] = 0
     name: ClassVar[str] = "mcmahan_cnn"
     hidden: ClassVar[tuple[int, ...]] = (512,)
 
@@ -152,7 +152,7 @@ class Cifar10CNN(ConvNet):
     """
 
     summary: ClassVar[str] = "CIFAR10-CNN of FedAgg: three padded 3x3 convolutions, 512; no dropout"
-    batched_on_cpu: ClassVar[bool] = False
+    batched_up_to: ClassVar[float] = 0
     name: ClassVar[str] = "cifar10_cnn"
     hidden: ClassVar[tuple[int, ...]] = (512,)
 
@@ -169,7 +169,7 @@ class FedDCCNN(ConvNet):
     """
 
     summary: ClassVar[str] = "CIFAR network of FedDC and FedDyn: two 5x5 convolutions, 384, 192"
-    batched_on_cpu: ClassVar[bool] = False
+    batched_up_to: ClassVar[float] = 0
     name: ClassVar[str] = "feddc_cnn"
     hidden: ClassVar[tuple[int, ...]] = (384, 192)
 
@@ -191,7 +191,7 @@ class VGGLight(Architecture):
     """
 
     summary: ClassVar[str] = "light VGGNet of SAFL: five 3x3 convolutions; images, (1, frames, 13)"
-    batched_on_cpu: ClassVar[bool] = False
+    batched_up_to: ClassVar[float] = 0
     maps: ClassVar[tuple[int, ...]] = (64, 128, 128, 128, 128)
 
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:

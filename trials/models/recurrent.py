@@ -50,7 +50,7 @@ class CharLSTM(StackedLSTM):
     """
 
     summary: ClassVar[str] = "next character (Shakespeare): embedding 8, LSTM 2 x 100"
-    batched_on_cpu: ClassVar[bool] = False
+    batched_up_to: ClassVar[float] = 0
 
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
         """See `Architecture`."""
@@ -66,7 +66,7 @@ class SentLSTM(StackedLSTM):
     """
 
     summary: ClassVar[str] = "sentiment of words (Sent140): embedding, LSTM 2 x 256"
-    batched_on_cpu: ClassVar[bool] = False
+    batched_up_to: ClassVar[float] = 0
     vocabulary: int = 10000
     width: int = 300
 

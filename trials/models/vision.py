@@ -35,7 +35,7 @@ class Network(Architecture):
     """A network of torchvision; `name` is what it is called there and in `MODELS`."""
 
     batchable: ClassVar[bool] = False
-    batched_on_cpu: ClassVar[bool] = False
+    batched_up_to: ClassVar[float] = 0
     name: ClassVar[str]
     side: ClassVar[int]
     norm: str
