@@ -67,6 +67,11 @@ class Ledger:
         for run_id in [*self.cell_runs.values(), self.sweep_run]:
             self.store.set_status(run_id, status)
 
+    def delete(self) -> None:
+        """Remove the runs of the sweep and its cells."""
+        for run_id in [*self.cell_runs.values(), self.sweep_run]:
+            self.store.delete(run_id)
+
     def missing(self, trial_ids: Iterable[str]) -> list[str]:
         """Which of these trials have no run in the store; all, when the store was lost."""
         there = {record.run_id for record in self.store.find(sweep=self.name)}

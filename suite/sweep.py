@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -200,6 +200,7 @@ class Sweep:
             for trial_id in self.ledger.missing(self.ended):
                 recorder.put(partial(self._record, trial_id))
             complete = False
+            last: Callable[[], None] = partial(self.ledger.close, "KILLED")
             try:
                 for search in self.search.cells.values():
                     self._move_on(search)
@@ -207,8 +208,12 @@ class Sweep:
                     self._drive(resources)
                 complete = self.search.exhausted
                 ending = "" if complete else self.control.ending
+            except UserError:
+                if not self.search.asks:
+                    last = self._forget
+                raise
             finally:
-                recorder.put(self._harvest if complete else partial(self.ledger.close, "KILLED"))
+                recorder.put(self._harvest if complete else last)
                 halted = self.control.ending == "halted"
                 written = recorder.close(FAULT_SECONDS if halted else RECORD_SECONDS)
         if self.control.fault and not (complete and written):
@@ -220,6 +225,11 @@ class Sweep:
         if complete:
             delete_folder(self.place.checkpoint_folder)
         return Result(self._summary(time.monotonic() - started), self.board, ending)
+
+    def _forget(self) -> None:
+        """Leave nothing of a sweep that was refused before its first trial."""
+        self.ledger.delete()
+        self.place.journal.unlink()
 
     def _drive(self, resources: "Resources") -> None:
         from suite.driver import Hooks, drive

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from commands import STUDY, document, study_file, suite_here
+from commands import STUDY, document, records, study_file, suite_here
 from suite_helpers import a_study, cells_of
 
 from suite import cluster
@@ -252,6 +252,8 @@ def test_nobody_is_there(tmp_path: Path) -> None:
         patch.setenv("RAY_ADDRESS", "127.0.0.1:9")
         patch.setattr(cluster.ray, "init", refuses)
         said = suite_here("sweep", path, cwd=tmp_path, code=2).stderr
+        assert not records(tmp_path)
+        assert suite_here("sweep", path, cwd=tmp_path, code=2).stderr == said, "nothing was begun"
     assert "cluster 127.0.0.1:9 cannot be joined: nobody answers" in said
     assert "RAY_AUTH_MODE" in said
 
