@@ -151,6 +151,7 @@ def ui(
     tracking_uri: Tracking = None,
 ) -> None:
     """Open MLflow's web UI on the recorded runs."""
+    import os
     import subprocess
 
     from suite.recording import is_server, open_existing
@@ -164,7 +165,9 @@ def ui(
     say(f"Starting MLflow's pages on {store.uri}; Ctrl-C ends them.")
     command = ["-m", "mlflow", "ui", "--backend-store-uri", store.uri]
     command += ["--host", host, "--port", str(port), "--workers", "1"]
-    subprocess.run([sys.executable, *command], check=False)
+    # Else MLflow starts runners of jobs that nothing here submits, a handful of processes.
+    env = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **os.environ}
+    subprocess.run([sys.executable, *command], check=False, env=env)
 
 
 def _tags(where: list[str] | None) -> dict[str, str]:

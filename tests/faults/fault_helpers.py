@@ -218,6 +218,7 @@ class Server:
                 [sys.executable, "-m", "mlflow", "server", *store, *artifacts, *place],
                 stdout=log,
                 stderr=log,
+                env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
                 start_new_session=True,
             )
         wait_for(self.port, self.process)
