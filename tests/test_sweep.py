@@ -159,14 +159,16 @@ def test_replay_is_identical_and_says_when_it_is_not(done: Path) -> None:
     assert "there is no run" in suite_here("replay", "nope", cwd=done, code=2).stderr
 
 
-@pytest.mark.parametrize(
-    ("number", "code", "at_once"), [(signal.SIGINT, 130, 1), (signal.SIGKILL, -9, 2)]
-)
+def test_one_at_a_time_gives_the_same_numbers(done: Path, tmp_path: Path) -> None:
+    suite_here("sweep", study_file(tmp_path), *SINGLY, cwd=tmp_path)
+    assert histories(tmp_path) == histories(done)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_a_sweep_cut_short_resumes_to_the_same_end(
-    done: Path, tmp_path: Path, number: signal.Signals, code: int, at_once: int
+    done: Path, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
-    """One at a time, and two at a time, it gives the numbers of the sweep that was left alone."""
-    command = ["sweep", study_file(tmp_path), "--max-concurrent", at_once]
+    command = ["sweep", study_file(tmp_path), "--max-concurrent", 2]
     journal = tmp_path / "runs" / "small" / "journal.jsonl"
     got = cut_short(*command, cwd=tmp_path, journal=journal, ends=9, signal=number)
     assert got == code

@@ -108,16 +108,16 @@ def test_a_disk_that_turns_read_only_or_fills_up_and_a_torn_checkpoint(
     tmp_path: Path, small_disk: Disk
 ) -> None:
     path, storage = study(tmp_path, "full", rounds=40), small_disk.path / "runs"
-    command = (path, "--storage", storage, "--checkpoint-seconds", 0, "--max-concurrent", 1)
+    command = (path, "--storage", storage, "--checkpoint-seconds", 0, "--max-concurrent", 2)
     checkpoints = storage / "full" / "checkpoints"
     driver = Driver(tmp_path, *command)
-    driver.until(lambda: list(checkpoints.glob("*.pt")) != [])
+    driver.until(lambda: len(list(checkpoints.glob("*.pt"))) == 2)
     small_disk.fail()
     driver.finish(code=3)
     assert "Read-only file system" in said(driver)
     small_disk.repair()
     driver = Driver(tmp_path, *command, "--resume")
-    driver.until(lambda: list(checkpoints.glob("*.pt")) != [])
+    driver.until(lambda: len(list(checkpoints.glob("*.pt"))) == 2)
     fill(small_disk.path / "ballast")
     driver.finish(code=3)
     assert "No space left on device" in said(driver)
