@@ -67,9 +67,6 @@ def reproduce(
     store = Store(tracking_uri, storage)
     resources = Resources(cpus_per_trial, gpus_per_trial, max_concurrent)
     report = run(path, effort, store, storage, data_root, resources, command)
-    if report.interrupted:
-        say("Interrupted; what is done is kept. The same command continues.")
-        raise typer.Exit(130)
     document = report.document()
     if output is not None:
         _write(output, path, document)
@@ -79,6 +76,9 @@ def reproduce(
         from reports.claims_page import page
 
         Console().print(Markdown(page(document)))
+    if report.interrupted:
+        say("Interrupted: this is what is done. The same command continues.")
+        raise typer.Exit(130)
     raise typer.Exit(1 if report.failed else 0)
 
 

@@ -276,7 +276,8 @@ def _row(
         facts = (content.source, content.about, at.dataset, at.model, at.heterogeneity)
         return Row(table, row, *facts, 0, [], [], [], numbers, claims, 0, 0.0, why_not or "")
     wanted = [*at.numbers, *(c.metric for c in content.claims if c.metric)]
-    runs, best, seconds, note = _runs(plan, wanted, done, store)
+    runs, best, seconds = _runs(plan, wanted, done, store)
+    missing = len({job.id for job in plan.jobs.values()} - seconds.keys())
     numbers = entries(at.numbers, runs, plan.planned, None)
     claims = statements(said, at.numbers, runs, plan.planned, None)
     seeds = len({seed for _, _, seed in plan.jobs})
@@ -297,9 +298,9 @@ def _row(
         list(dict.fromkeys(readings)),
         numbers,
         claims,
-        len({job.id for job in plan.jobs.values()}),
-        round(seconds, 1),
-        note,
+        len(seconds),
+        round(sum(seconds.values()), 1),
+        f"{missing} runs are missing" if missing else "",
     )
 
 
@@ -317,15 +318,14 @@ def _reduced(plan: Planned) -> list[str]:
 
 def _runs(
     plan: Planned, wanted: Sequence[str], done: Mapping[str, Record], store: Store
-) -> tuple[dict[str, dict[int, Run]], dict[str, dict[str, Any]], float, str]:
-    """The runs of each method's best variant, those variants' values, seconds in all, and a note."""
+) -> tuple[dict[str, dict[int, Run]], dict[str, dict[str, Any]], dict[str, float]]:
+    """The runs of each method's best variant, those variants' values, and seconds by job."""
     metrics = _measured(wanted)
     by_variant: dict[str, dict[int, dict[int, Run]]] = {}
-    seconds, missing = {}, 0
+    seconds = {}
     for (method, number, seed), job in plan.jobs.items():
         record = done.get(job.id)
         if record is None:
-            missing += 1
             continue
         by_variant.setdefault(method, {}).setdefault(number, {})[seed] = _run(
             store, record, job, {m.key for m in metrics}
@@ -336,7 +336,7 @@ def _runs(
         number = _best(variants, metrics[0], method)
         runs[method] = variants[number]
         best[method] = plan.experiment.methods[method].variants[number] if len(variants) > 1 else {}
-    return runs, best, sum(seconds.values()), f"{missing} runs are missing" if missing else ""
+    return runs, best, seconds
 
 
 def _measured(names: Iterable[str]) -> list[Metric]:

@@ -12,6 +12,7 @@ from test_papers import SMALL
 from reports.claims import VERDICTS
 from reports.claims_page import page
 from suite import papers
+from suite.batch import Batch
 from suite.papers import Decision
 from suite.recording import Store
 from suite.reproduce import Effort, _planned, _reduced
@@ -96,6 +97,15 @@ def test_two_seeds_then_nothing_then_a_third(place):
         "**reproduced**",
     ):
         assert shown in text
+
+
+def test_interrupted_it_shows_what_is_done(place, monkeypatch):
+    monkeypatch.setattr(Batch, "run", lambda *args: (0, True))
+    done = suite_here("reproduce", "toy", "--seeds", 4, "--json", cwd=place, code=130)
+    (row,) = document(done)["rows"]
+    assert (row["seeds"], row["runs"], row["note"]) == (4, 12, "4 runs are missing")
+    assert row["numbers"][0]["seeds"] == 3
+    assert "same command continues" in done.stderr
 
 
 def test_quick_says_what_it_leaves_out():
