@@ -4,6 +4,7 @@ The names of tags, params and metrics are a contract (README, "What is recorded"
 """
 
 import contextlib
+import fcntl
 import importlib.metadata
 import json
 import logging
@@ -77,7 +78,7 @@ class Store:
             with writable(storage):
                 storage.mkdir(parents=True, exist_ok=True)
         self._artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
-        with _patience(1, 5):
+        with _patience(1, 5), contextlib.nullcontext() if tracking_uri else _alone(storage):
             try:
                 self.client = MlflowClient(self.uri)
                 self.client.search_experiments(max_results=1)
@@ -221,6 +222,20 @@ def open_existing(tracking_uri: str | None, storage: Path) -> Store:
             "or name another place with --storage or --tracking-uri"
         )
     return Store(tracking_uri, storage)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process after the other: MLflow makes its tables without asking whether another one does.
+    Where a folder cannot be locked (some network file systems) nobody waits.
+    """
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(place, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(place)
 
 
 def sqlite_uri(storage: Path) -> str:

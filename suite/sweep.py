@@ -179,7 +179,7 @@ class Sweep:
         )
 
     def run(self, resources: "Resources") -> Result:
-        """Run what is left, record it, and draw the leaderboard.
+        """Run what is left, record it, draw the leaderboard, and give up the journal: once.
 
         Raises `HaltedError` when a fault around the sweep ends it: it can be resumed.
         """
@@ -216,6 +216,7 @@ class Sweep:
                 recorder.put(self._harvest if complete else last)
                 halted = self.control.ending == "halted"
                 written = recorder.close(FAULT_SECONDS if halted else RECORD_SECONDS)
+                self.journal.close()
         if self.control.fault and not (complete and written):
             raise HaltedError(self.control.fault)
         if not written:

@@ -17,11 +17,13 @@ from unittest.mock import patch
 import pytest
 from filelock import FileLock
 
+from suite import cluster
 from suite.cli import main
 from suite.recording import Record, Store
 
 SUITE = str(Path(sys.executable).with_name("suite"))
 # Batched: compiling loops takes the workers of every sweep seconds.
+SINGLY = ("--max-concurrent", 1)
 STUDY = """
 algorithms: [fedavg, folb]
 datasets: [digits]
@@ -61,13 +63,23 @@ class Here:
 
 
 def suite_here(*args: Any, cwd: Path, code: int = 0) -> Here:
-    """Run the command's entry point in this process."""
+    """Run the command's entry point in this process, on the Ray that the first such sweep of the
+    process starts and the process's end stops.
+    """
     out, err = io.StringIO(), io.StringIO()
+
+    def start_once(resources: Any) -> None:
+        if not cluster.ray.is_initialized():
+            start(resources)
+
+    start = cluster._start
     with (
         chdir(cwd),
         redirect_stdout(out),
         redirect_stderr(err),
         patch("sys.argv", ["suite", *map(str, args)]),
+        patch.object(cluster, "_start", start_once),
+        patch.object(cluster.ray, "shutdown"),
     ):
         try:
             main()

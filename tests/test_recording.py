@@ -1,6 +1,8 @@
 """Records: a real SQLite store (one for all tests), and the recorder's patience."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -36,6 +38,13 @@ def test_the_store_is_one_file_under_the_storage(store, folder):
     assert (folder / "mlflow.db").is_file()
     assert store.uri == f"sqlite:///{folder}/mlflow.db"
     assert open_existing(None, folder).uri == store.uri
+
+
+def test_two_processes_may_make_a_store_at_once(tmp_path):
+    text = "from pathlib import Path; from suite.recording import Store; Store(None, Path())"
+    made = [subprocess.Popen([sys.executable, "-c", text], cwd=tmp_path) for _ in range(2)]
+    assert [process.wait(120) for process in made] == [0, 0]
+    assert Store(None, tmp_path).find() == []
 
 
 def test_an_experiment_is_made_once(store):

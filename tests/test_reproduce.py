@@ -6,7 +6,7 @@ from importlib.resources import files as package_files
 from pathlib import Path
 
 import pytest
-from commands import document, records, suite_here
+from commands import SINGLY, document, records, suite_here
 from test_papers import SMALL
 
 from reports.claims import VERDICTS
@@ -46,10 +46,9 @@ def test_first_what_it_would_cost(place):
     assert all(0 < seconds < 1 for seconds in calibration.values())
 
 
-def test_two_seeds_then_nothing_then_a_third(place):
-    first = document(
-        suite_here("reproduce", "toy", "--seeds", 2, "--json", "--output", "out", cwd=place)
-    )
+def test_two_seeds_then_nothing_then_a_third_and_interrupted_what_is_done(place, monkeypatch):
+    two = ("toy", "--seeds", 2, *SINGLY)
+    first = document(suite_here("reproduce", *two, "--json", "--output", "out", cwd=place))
     (row,) = first["rows"]
     assert sum(first["verdicts"].values()) == 3
     assert set(first["verdicts"]) == set(VERDICTS)
@@ -72,14 +71,14 @@ def test_two_seeds_then_nothing_then_a_third(place):
     assert {s: 100 * v for s, v in final.items()} == pytest.approx(fedavg["by_seed"])
 
     before = {r.run_id for r in runs}
-    again = suite_here("reproduce", "toy", "--seeds", 2, "--json", cwd=place)
+    again = suite_here("reproduce", *two, "--json", cwd=place)
     assert document(again)["rows"] == first["rows"]
     assert "1/" not in again.stderr, "nothing was run"
 
     store = Store(None, place / "runs")
     half_written = next(iter(before))
     store.client.update_run(half_written, status="RUNNING")
-    more = document(suite_here("reproduce", "toy", "--seeds", 3, "--json", cwd=place))
+    more = document(suite_here("reproduce", "toy", "--seeds", 3, *SINGLY, "--json", cwd=place))
     after = {r.run_id for r in records(place, kind="reproduce")}
     assert before - after == {half_written}, "one that a crash left half-written is made anew"
     assert len(after) == 12
@@ -98,14 +97,12 @@ def test_two_seeds_then_nothing_then_a_third(place):
     ):
         assert shown in text
 
-
-def test_interrupted_it_shows_what_is_done(place, monkeypatch):
     monkeypatch.setattr(Batch, "run", lambda *args: (0, True))
-    done = suite_here("reproduce", "toy", "--seeds", 4, "--json", cwd=place, code=130)
-    (row,) = document(done)["rows"]
+    cut = suite_here("reproduce", "toy", "--seeds", 4, "--json", cwd=place, code=130)
+    (row,) = document(cut)["rows"]
     assert (row["seeds"], row["runs"], row["note"]) == (4, 12, "4 runs are missing")
     assert row["numbers"][0]["seeds"] == 3
-    assert "same command continues" in done.stderr
+    assert "same command continues" in cut.stderr
 
 
 def test_quick_says_what_it_leaves_out():

@@ -3,10 +3,12 @@
 import json
 import shutil
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
 from commands import (
+    SINGLY,
     STUDY,
     counts,
     cut_short,
@@ -26,7 +28,6 @@ from suite.results import Query, read_leaderboard, tuned_of
 from suite.tuned import read
 
 CELLS, TRIALS, SEEDS = 4, 6, 2
-SINGLY = ("--max-concurrent", 1)
 SUMMARY = {
     "study",
     "name",
@@ -164,19 +165,16 @@ def test_one_at_a_time_gives_the_same_numbers(done: Path, tmp_path: Path) -> Non
     assert histories(tmp_path) == histories(done)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
-def test_a_sweep_cut_short_resumes_to_the_same_end(
-    done: Path, tmp_path: Path, number: signal.Signals, code: int
-) -> None:
+def test_a_sweep_cut_short_twice_resumes_to_the_same_end(done: Path, tmp_path: Path) -> None:
     command = ["sweep", study_file(tmp_path), "--max-concurrent", 2]
     journal = tmp_path / "runs" / "small" / "journal.jsonl"
-    got = cut_short(*command, cwd=tmp_path, journal=journal, ends=9, signal=number)
-    assert got == code
-    assert not (tmp_path / "runs/small/tuned").exists()
-    if number == signal.SIGINT:
-        assert "--resume" in (tmp_path / "log").read_text()
-        assert not [run for run in records(tmp_path) if run.tags["run_status"] == "RUNNING"]
+    cut = partial(cut_short, cwd=tmp_path, journal=journal)
+    assert cut(*command, ends=6, signal=signal.SIGINT) == 130
+    assert "--resume" in (tmp_path / "log").read_text()
+    assert not [run for run in records(tmp_path) if run.tags["run_status"] == "RUNNING"]
     assert "--resume" in suite_here(*command, cwd=tmp_path, code=2).stderr
+    assert cut(*command, "--resume", ends=14, signal=signal.SIGKILL) == -9
+    assert not (tmp_path / "runs/small/tuned").exists()
     suite_here(*command, "--resume", cwd=tmp_path)
     assert counts(tmp_path) == counts(done)
     assert histories(tmp_path) == histories(done)

@@ -3,7 +3,7 @@
 from statistics import fmean
 
 import pytest
-from commands import document, records, suite_here
+from commands import SINGLY, document, records, suite_here
 from test_recommend import a_tuned, folder
 
 from suite.transfer import FIRST_SEED
@@ -28,7 +28,7 @@ def by_hand(source: str, target: str, seed: int) -> float:
 
 
 def test_the_matrix(place):
-    found = document(suite_here("transfer", "--seeds", 2, "--json", cwd=place))
+    found = document(suite_here("transfer", "--seeds", 2, *SINGLY, "--json", cwd=place))
     entries = {
         (e["source"].split(" · ")[1], e["target"].split(" · ")[1]): e for e in found["entries"]
     }

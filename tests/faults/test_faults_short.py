@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from commands import suite_here
 from fault_helpers import (
     Driver,
     Server,
@@ -124,10 +125,10 @@ def test_a_disk_that_turns_read_only_or_fills_up_and_a_torn_checkpoint(
     (small_disk.path / "ballast").unlink()
     torn = next(checkpoints.glob("*.pt"))
     torn.write_bytes(torn.read_bytes()[:100])
-    again = Driver(tmp_path, *command, "--resume")
-    again.finish(code=3)
-    assert f"{torn} is damaged" in said(again)
-    Driver(tmp_path, *command, "--resume").finish()
+    again = suite_here("sweep", *command, "--resume", cwd=tmp_path, code=3)
+    assert f"{torn} is damaged" in again.stderr.rpartition("halted: ")[2]
+    assert "Traceback" not in again.stderr
+    suite_here("sweep", *command, "--resume", cwd=tmp_path)
     store = Store(None, storage)
     runs = complete(store, "full", search=4, finals=1)
     assert histories(store, runs) == unhurt(runs)
