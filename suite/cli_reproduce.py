@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ from rich.markdown import Markdown
 from rich.table import Table
 
 from suite.console import RUNS, DataRoot, Json, Storage, Tracking, emit, finite, say
+from suite.files import assigned
 from trials.errors import UserError
 
 
@@ -34,6 +36,10 @@ def reproduce(
     max_minutes: Annotated[
         float | None, typer.Option(min=0, help="Leave out rows that would take longer here.")
     ] = None,
+    assign: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="KEY=VALUE instead of what the suite chose; repeatable."),
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Folder for NAME.md and NAME.json.")] = None,
     cpus_per_trial: Annotated[float, typer.Option(min=0.1)] = 1.0,
     gpus_per_trial: Annotated[float, typer.Option(min=0.0)] = 0.0,
@@ -47,26 +53,28 @@ def reproduce(
 
     What is done is not done again: the same command continues, and more --seeds extends.
     """
-    from suite import papers
     from suite.reproduce import QUICK_SEEDS, SEEDS, Effort
     from suite.reproduce import reproduce as run
 
     if list_ or path is None:
         _list(storage, data_root, seeds or SEEDS, as_json)
         return
-    papers.selected(path)
     from suite.cluster import Resources
-    from suite.recording import Store
+    from suite.study import Faults
 
-    effort = Effort(seeds or (QUICK_SEEDS if quick else SEEDS), rounds, quick, max_minutes)
+    faults = Faults("reproduce")
+    other = [faults.attempt("--set", text, partial(assigned, text)) for text in assign or ()]
+    faults.check()
+    few = seeds or (QUICK_SEEDS if quick else SEEDS)
+    effort = Effort(few, rounds, quick, max_minutes, dict(filter(None, other)))
     options: list[str] = [f"--seeds {seeds}"] if seeds else []
     options += [f"--rounds {rounds}"] if rounds else []
     options += ["--quick"] if quick else []
     options += [f"--max-minutes {max_minutes:g}"] if max_minutes is not None else []
+    options += [f"--set {shlex.quote(text)}" for text in assign or ()]
     command = " ".join(["suite reproduce", shlex.quote(path), *options])
-    store = Store(tracking_uri, storage)
     resources = Resources(cpus_per_trial, gpus_per_trial, max_concurrent)
-    report = run(path, effort, store, storage, data_root, resources, command)
+    report = run(path, effort, tracking_uri, storage, data_root, resources, command)
     document = report.document()
     if output is not None:
         _write(output, path, document)

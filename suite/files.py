@@ -49,3 +49,16 @@ def parse_mapping(text: str, source: str) -> dict[str, Any]:
 def dump(content: dict[str, Any]) -> str:
     """YAML that `parse_mapping` reads back as it was, keys in their order."""
     return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+
+
+def assigned(text: str) -> tuple[str, Any]:
+    """`KEY=VALUE` of a command line; a value is a number, null, or text. Raises `UserError` without =."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise UserError("must be KEY=VALUE")
+    for convert in (int, float):
+        try:
+            return key, convert(value)
+        except ValueError:
+            continue
+    return key, None if value == "null" else value

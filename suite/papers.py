@@ -8,9 +8,9 @@ a default in silence. docs/reproduce.md explains the form.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
@@ -276,6 +276,46 @@ def experiment(paper: Paper, name: str, table: str, row: str) -> Experiment | No
     return Experiment(name, table, row, found)
 
 
+def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Experiment]:
+    """The same rows with other values of what is ours wherever it is; what a paper states stays.
+
+    Raises `UserError` for a key that is ours nowhere, and for the first value that cannot be.
+    """
+    decided = {
+        (k, d.why is None)
+        for row in rows
+        for c in row.methods.values()
+        for k, d in c.decisions.items()
+    }
+    ours = {key for key, stated in decided if not stated}
+    for key in other:
+        if key not in ours and (key, True) in decided:
+            raise UserError(
+                f"--set {key}: the paper states it; to be chosen are {', '.join(sorted(ours))}"
+            )
+        if key not in ours:
+            raise unknown("chosen setting", key, ours)
+    changed = [
+        replace(row, methods={m: _otherwise(c, other) for m, c in row.methods.items()})
+        for row in rows
+    ]
+    faults = Faults("--set")
+    for row in changed if other else []:
+        for method, configured in row.methods.items():
+            for variant in configured.variants:
+                faults.attempt(f"{row.path}, {method}", None, partial(_check, configured, variant))
+                faults.check()
+    return changed
+
+
+def _otherwise(configured: Configured, other: Mapping[str, Any]) -> Configured:
+    found = dict(configured.decisions)
+    for key, value in other.items():
+        if key in found and found[key].why is not None:
+            found[key] = Decision(value, f"--set; the suite's own choice: {found[key].value}")
+    return replace(configured, decisions=found)
+
+
 def _layers(paper: Paper, table: str, row: str, method: str) -> Iterator[tuple[bool, Layer]]:
     """Outermost first, and whether the layer speaks of this method alone."""
     t = paper.tables[table]
@@ -339,7 +379,7 @@ def _configured(
         paper.data[family].drawn,
     )
     for variant in configured.variants:
-        faults.attempt(method, None, lambda v=variant: _check(configured, v))  # type: ignore[misc]
+        faults.attempt(method, None, partial(_check, configured, variant))
     return configured
 
 
@@ -347,6 +387,8 @@ def _check(configured: Configured, variant: Mapping[str, Any]) -> TrialSpec:
     try:
         spec = configured.spec(variant, 0, configured.rounds, 1)
     except ValidationError as error:
-        raise UserError(str(error.errors()[0]["msg"])) from None
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise UserError(f"{key} = {first['input']!r}: {first['msg']}") from None
     spec.configured()
     return spec

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from suite.papers import (
     Experiment,
     Paper,
     experiment,
+    otherwise,
     read_paper,
     reason_not_run,
     selected,
@@ -38,12 +39,13 @@ NO_DATA = "no data: "
 
 @dataclass(frozen=True)
 class Effort:
-    """How much of the paper's protocol is run."""
+    """How much of the paper's protocol is run; `other`: values of what is ours, instead of ours."""
 
     seeds: int = SEEDS
     rounds: int | None = None
     quick: bool = False
     max_minutes: float | None = None
+    other: Mapping[str, Any] = field(default_factory=dict)
 
     def cut(self, rounds: int) -> int:
         """The rounds that are run of those the paper ran."""
@@ -123,7 +125,7 @@ class Report:
 def reproduce(
     path: str,
     effort: Effort,
-    store: Store,
+    tracking_uri: str | None,
     storage: Path,
     data_root: str | None,
     resources: Any,
@@ -131,7 +133,7 @@ def reproduce(
 ) -> Report:
     """Run what is not done of `PAPER[/TABLE[/ROW]]` and judge all of it.
 
-    Raises `UserError` on an unknown path, before anything starts.
+    Raises `UserError` on an unknown path or another value that cannot be, before anything starts.
     """
     places = selected(path)
     name = places[0][0]
@@ -139,8 +141,11 @@ def reproduce(
     costs = calibration.Costs(storage) if effort.max_minutes is not None else None
     plans: dict[tuple[str, str], Planned] = {}
     why_not: dict[tuple[str, str], str] = {}
+    found = [experiment(paper, name, table, row) for _, table, row in places]
+    can_run = otherwise([made for made in found if made is not None], effort.other)
+    experiments = {(made.table, made.row): made for made in can_run}
     for _, table, row in places:
-        made = experiment(paper, name, table, row)
+        made = experiments.get((table, row))
         reason = reason_not_run(paper, table, row) or _missing(made, data_root)
         if made is None or reason:
             why_not[table, row] = reason or "nothing to run"
@@ -155,6 +160,7 @@ def reproduce(
                 )
                 continue
         plans[table, row] = plan
+    store = Store(tracking_uri, storage)
     batch = Batch(store, EXPERIMENT, EXPERIMENT, storage / EXPERIMENT / "tune")
     jobs = [job for plan in plans.values() for job in plan.jobs.values()]
     failed, interrupted = batch.run(jobs, data_root, resources)

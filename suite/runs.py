@@ -3,10 +3,12 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from reports.records import DERIVED
+from suite.files import assigned
 from suite.outcome import Outcome
 from suite.recording import Record, Store, run_tags, spec_params
 from suite.results import spec_of
@@ -45,17 +47,18 @@ class Request:
         except UserError:
             ranges = {}  # check_run says so
         for assignment in self.assignments:
-            key, equals, text = assignment.partition("=")
-            if not equals:
-                faults.add("--set", assignment, "must be KEY=VALUE")
-            elif key in Settings.model_fields:
-                settings[key] = _value(text)
+            pair = faults.attempt("--set", assignment, partial(assigned, assignment))
+            if pair is None:
+                continue
+            key, value = pair
+            if key in Settings.model_fields:
+                settings[key] = value
             elif key in ranges:
-                params[key] = _value(text)
+                params[key] = value
             elif ranges:
                 known = [*ranges, *Settings.model_fields]
                 faults.add(
-                    f"--set {key}", text, str(unknown("hyperparameter or setting", key, known))
+                    f"--set {key}", value, str(unknown("hyperparameter or setting", key, known))
                 )
         check_run(faults, {**self.__dict__, "params": params})
         faults.validate(Settings, settings, "settings.")
@@ -189,12 +192,3 @@ def _differences(store: Store, recorded: Record, run: Finished) -> list[str]:
             if now != value:
                 found.append(f"{metric} at round {at}: recorded {value!r}, now {now!r}")
     return found
-
-
-def _value(text: str) -> Any:
-    for convert in (int, float):
-        try:
-            return convert(text)
-        except ValueError:
-            continue
-    return text

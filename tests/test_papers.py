@@ -160,3 +160,24 @@ def test_faults_are_named(old, new, message):
     assert old in SMALL
     with pytest.raises(UserError, match=message.replace(".", r"\.")):
         parse_paper(SMALL.replace(old, new), "toy.yaml")
+
+
+def test_what_is_ours_can_be_chosen_otherwise():
+    text = SMALL.replace("fedprox: {params: {mu: 0.1}}", "fedprox: {chosen: {mu: [0.1, a guess]}}")
+    made = papers.experiment(parse_paper(text, "toy.yaml"), "toy", "one", "iid")
+    assert made is not None
+    (other,) = papers.otherwise([made], {"momentum": 0.5, "mu": 0.7})
+    fedavg, prox = other.methods["fedavg"], other.methods["fedprox"]
+    assert fedavg.decisions["momentum"].value == prox.decisions["momentum"].value == 0.5
+    assert fedavg.decisions["momentum"].why == "--set; the suite's own choice: 0.0"
+    assert prox.decisions["mu"].value == 0.7
+    assert "mu" not in fedavg.decisions
+    assert other.methods["fedavg"].decisions["lr"] == made.methods["fedavg"].decisions["lr"]
+    assert papers.otherwise([made], {}) == [made]
+    for key, value, said in (
+        ("lr", 0.5, "--set lr: the paper states it; to be chosen are aggregation, clip_norm"),
+        ("momentun", 0.5, "Did you mean 'momentum'"),
+        ("momentum", 2.0, "toy/one/iid, fedavg.*momentum"),
+    ):
+        with pytest.raises(UserError, match=said):
+            papers.otherwise([made], {key: value})

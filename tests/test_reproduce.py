@@ -103,6 +103,11 @@ def test_two_seeds_then_nothing_then_a_third_and_interrupted_what_is_done(place,
     assert (row["seeds"], row["runs"], row["note"]) == (4, 12, "4 runs are missing")
     assert row["numbers"][0]["seeds"] == 3
     assert "same command continues" in cut.stderr
+    args = ("--set", "momentum=0.5", "--json")
+    (row,) = document(suite_here("reproduce", "toy", *args, cwd=place, code=130))["rows"]
+    assert row["runs"] == 0, "other settings are other runs"
+    (chosen,) = [s for s in row["settings"] if s["name"] == "momentum"]
+    assert (chosen["value"], chosen["chosen_because"][:5]) == (0.5, "--set")
 
 
 def test_quick_says_what_it_leaves_out():
@@ -135,6 +140,12 @@ def test_too_long_is_not_run(place):
 def test_bad_input_starts_nothing(tmp_path):
     done = suite_here("reproduce", "toi", cwd=tmp_path, code=2)
     assert "Did you mean 'toy'?" in done.stderr
+    for given, said in (
+        ("lr=0.5", "the paper states it"),
+        ("momentum", "must be KEY=VALUE"),
+        ("momentum=2", "momentum"),
+    ):
+        assert said in suite_here("reproduce", "toy", "--set", given, cwd=tmp_path, code=2).stderr
     assert not (tmp_path / "runs").exists()
 
 
