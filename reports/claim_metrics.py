@@ -1,7 +1,7 @@
 """What papers print of runs: accuracies, losses, rounds to a target, gains, speed-ups.
 
-A run is its history, one dict an evaluation. A value that is infinite is a target that was not reached,
-or the loss of a run that diverged.
+A run is its history, one dict an evaluation. A value that is infinite is a target that was not reached
+(a speed-up: by one of the two), or the loss of a run that diverged.
 """
 
 import math
@@ -84,6 +84,10 @@ class Metric:
         """How far a mean may be from it."""
         return max(self.kind.points, self.kind.share * abs(printed))
 
+    def apart(self, size: float) -> float:
+        """How far two means of about this size may be from each other to count as alike."""
+        return KINDS["gain"].points if self.kind.unit == "%" else self.tolerance(size)
+
 
 def metric(text: str) -> Metric:
     """Read a metric's name; raises `UserError` on one that is not measured or has a wrong form."""
@@ -140,9 +144,13 @@ def _value(wanted: Metric, method: str, seed: int, runs: Runs) -> float:
         simpler = Metric(inner, wanted.arguments[:-1], wanted.at)
         theirs = measured(simpler, other, runs).get(seed, math.nan)
         ours = _value(simpler, method, seed, runs)
-        return ours - theirs if wanted.name == "gain" else theirs / ours
+        if wanted.name == "gain":
+            return ours - theirs
+        return theirs / ours if math.isfinite(theirs) and math.isfinite(ours) else theirs + ours
     if wanted.name == "rounds_to":
         return run.first("test_accuracy", wanted.target)
+    if run.diverged and wanted.name in ("best_test_accuracy", "mean_accuracy"):
+        return 100 * run.at("test_accuracy", None)
     if wanted.name == "best_test_accuracy":
         return 100 * max(trained, default=math.nan)
     if wanted.name == "mean_accuracy":

@@ -28,15 +28,16 @@ Seeds = Mapping[int, float]
 RULES = (
     "A number is **reproduced** when it is no farther from the mean over seeds than the tolerance plus "
     "half the width of the mean's 95 % Student-t interval, of which no more than another tolerance "
-    "counts. A bound (> 50) is reproduced when the whole interval keeps it. A printed 'never within "
-    "the rounds' is reproduced when no seed reached the target; any other rounds-to-target number "
-    "only when every seed reached it.",
+    "counts. A bound (> 50) is reproduced when the whole interval keeps it, and on rounds to a target "
+    "only when all seeds reached it or none did. A printed 'never within the rounds' is reproduced when "
+    "no seed reached the target; any other rounds-to-target number only when every seed reached it.",
     "**Direction only**: the number is not reproduced, but its method stands to every other method of "
     "the row as printed (better or worse in the mean); a bound holds in the mean alone.",
     "A statement that compares two methods is **reproduced** when the whole interval of the difference, "
     "paired by seed, is on its side; **direction only** when just the mean is, or there is one seed. "
     "'As good as' is judged as a printed difference of 0. A seed that never reaches a target counts "
-    "as the last round plus one; a run that diverges loses to one that does not.",
+    "as the last round plus one; a run that diverges loses to one that does not. A speed-up needs a "
+    "number of rounds of both methods; a seed without it counts as one that did not reach the target.",
     "**Not run**: the data, the metric or the experiment cannot be had, or the run was cut too short.",
     "Tolerances: 1 point of accuracy, 2 of a difference of accuracies, 20 % of a number of rounds (at "
     "least 2) or of a speed-up, 10 % of a loss, 5 % of uploads.",
@@ -45,9 +46,9 @@ RULES = (
 
 @dataclass(frozen=True)
 class Summary:
-    """A mean over seeds. Where some are infinite (`reached` < 1) there is no interval: the mean counts
-    seeds that never reached a target as the last round plus one, a lower bound, and leaves out runs
-    that diverged.
+    """A mean over seeds. Where some are infinite (`reached` < 1) there is no interval: a mean of rounds
+    counts seeds that never reached the target as the last round plus one, a lower bound; others leave
+    out runs that diverged and speed-ups without two numbers.
     """
 
     mean: float
@@ -68,7 +69,7 @@ def summary(values: Seeds, wanted: Metric, rounds: int) -> Summary | None:
         return None
     finite = [v for v in values.values() if math.isfinite(v)]
     reached = len(finite) / len(values)
-    if wanted.kind.last:
+    if wanted.kind.unit != "rounds":
         mean = fmean(finite) if finite else math.inf
     else:
         mean = fmean([*finite, *[rounds + 1.0] * (len(values) - len(finite))])
@@ -125,7 +126,7 @@ def judge(
             return fallback
         return Verdict(REPRODUCED) if _near(wanted, claim.value, found) else fallback
     ends = (found.mean,) if found.low is None or found.high is None else (found.low, found.high)
-    if all(_holds(claim.relation, end, claim.value) for end in ends):
+    if found.reached in (0, 1) and all(_holds(claim.relation, end, claim.value) for end in ends):
         return Verdict(REPRODUCED)
     return Verdict(DIRECTION if _holds(claim.relation, found.mean, claim.value) else FAILED)
 
@@ -165,16 +166,17 @@ def compare(
     seeds = [seed for seed in of if seed in to]
     if wanted.kind.last and any(math.isinf(side[seed]) for side in (of, to) for seed in seeds):
         lead = {math.isinf(of[s]) - math.isinf(to[s]) for s in seeds}  # -1: only `to` diverged
-        won = lead == {-1} if relation in ("<", "<=") else lead == {1}
+        won = relation != "~" and all(_holds(relation, of[s] - times * to[s], by) for s in seeds)
+        verdict = (REPRODUCED if len(lead) == 1 else DIRECTION) if won else FAILED
         reason = "both diverge" if lead == {0} else "one of them diverges"
-        return Verdict(REPRODUCED if won and relation != "~" else FAILED, reason), None
+        return Verdict(verdict, reason), None
     gaps = {s: counted(of[s]) - times * counted(to[s]) for s in seeds}
     found = summary(gaps, wanted, rounds)
     if found is None:
         return Verdict(NOT_RUN, "nothing was measured"), None
     if relation == "~":
         size = fmean(times * counted(to[s]) for s in gaps)
-        tolerance = wanted.tolerance(size)
+        tolerance = wanted.apart(size)
         near = abs(found.mean - by) <= tolerance + min(found.half, tolerance)
         return Verdict(REPRODUCED if near else FAILED), found
     if not _holds(relation, found.mean, by):
@@ -274,6 +276,8 @@ def entries(
         rounds = _rounds(runs)
         values = {m: measured(wanted, m, runs) for m in claims} if wanted else {}
         means = {m: _mean(v, wanted, rounds) for m, v in values.items() if v and wanted}
+        if wanted is not None and wanted.name == "speedup":
+            means = {m: mean for m, mean in means.items() if math.isfinite(mean)}
         for method, claim in claims.items():
             unit = KINDS[name.split("(")[0].split("@")[0]].unit if _known(name) else ""
             if wanted is None:

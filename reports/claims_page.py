@@ -86,11 +86,10 @@ def measured(entry: Mapping[str, Any]) -> str:
         return ""
     if entry["reached_share"] is not None and entry["reached_share"] < 1:
         reached = round(entry["reached_share"] * entry["seeds"])
-        return (
-            "never"
-            if not reached
-            else f">= {entry['measured']:.4g} ({reached} of {entry['seeds']})"
-        )
+        if not reached:
+            return "never"
+        bound = ">= " if entry["unit"] == "rounds" else ""
+        return f"{bound}{entry['measured']:.4g} ({reached} of {entry['seeds']})"
     text = f"{entry['measured']:.4g}"
     return text if entry["ci_low"] is None else f"{text} ± {_half(entry):.2g}"
 

@@ -94,6 +94,11 @@ class Row:
         """What rows must share to be ranked together."""
         return self.sweeps, self.dataset, self.model, self.heterogeneity, self.warm
 
+    @property
+    def compared_as(self) -> str:
+        """The comparison over cells that it takes part in: cells that were warm-started stand apart."""
+        return self.metric + ", warm-started" * self.warm
+
 
 @dataclass(frozen=True)
 class Leaderboard:
@@ -161,17 +166,17 @@ def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
     question on other terms, the one with the most algorithms counts, so that none counts twice.
     """
     found = {}
-    for metric, warm in dict.fromkeys((rows[0].metric, rows[0].warm) for rows in groups):
-        sign = 1 if direction(metric) == "maximize" else -1
+    for name in dict.fromkeys(rows[0].compared_as for rows in groups):
         cells: dict[str, dict[str, float]] = {}
         for rows in groups:
-            if (rows[0].metric, rows[0].warm) == (metric, warm):
-                name = " · ".join(rows[0].group[1:4])
+            if rows[0].compared_as == name:
+                sign = 1 if direction(rows[0].metric) == "maximize" else -1
+                cell = " · ".join(rows[0].group[1:4])
                 scores = {row.algorithm: sign * row.mean for row in rows if row.rank is not None}
-                cells[name] = max(cells.get(name, {}), scores, key=len)
+                cells[cell] = max(cells.get(cell, {}), scores, key=len)
         compared = across(cells)
         if compared is not None:
-            found[metric + ", warm-started" * warm] = compared
+            found[name] = compared
     return found
 
 

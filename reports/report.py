@@ -168,18 +168,18 @@ def _dots(rows: list[Row], look: Style) -> Figure:
     return fig
 
 
-def _heat(metric: str, rows_of: Mapping[Place, list[Row]]) -> Drawn:
-    groups = [group for group, rows in rows_of.items() if rows[0].metric == metric]
-    sign = 1 if direction(metric) == "maximize" else -1
+def _heat(name: str, rows_of: Mapping[Place, list[Row]]) -> Drawn:
+    groups = [group for group, rows in rows_of.items() if rows[0].compared_as == name]
+    sign = 1 if direction(rows_of[groups[0]][0].metric) == "maximize" else -1
     score = {(row.algorithm, group): sign * row.mean for group in groups for row in rows_of[group]}
-    names = list(dict.fromkeys(name for name, _ in score))
-    names.sort(key=lambda n: -sum(score.get((n, g), min(score.values())) for g in groups))
-    table = [[score.get((name, group)) for group in groups] for name in names]
+    rows = list(dict.fromkeys(algorithm for algorithm, _ in score))
+    rows.sort(key=lambda n: -sum(score.get((n, g), min(score.values())) for g in groups))
+    table = [[score.get((row, group)) for group in groups] for row in rows]
     apart = [i for i in (1, 2, 3) if len({group[i] for group in groups}) > 1]
     columns = [" · ".join(str(group[i]) for i in apart or [3]) for group in groups]
-    alt = f"{title_of(metric)} of each algorithm (rows) at each heterogeneity level (columns)"
-    fig = figures.heat(table, names, columns)
-    return Drawn(f"heat-{slug(metric)}", title_of(metric), alt, fig)
+    alt = f"{title_of(name)} of each algorithm (rows) at each heterogeneity level (columns)"
+    fig = figures.heat(table, rows, columns)
+    return Drawn(f"heat-{slug(name)}", title_of(name), alt, fig)
 
 
 def place(group: Place) -> str:

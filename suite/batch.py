@@ -138,7 +138,10 @@ class Batch:
         drive(queue, [], data, "none", {}, resources, {}, hooks, self.folder, checkpoints)
         written = recorder.close(RECORD_SECONDS)
         if control.fault or not written:
-            raise HaltedError(control.fault or f"{self.store.uri} did not take all records")
+            fault = control.fault or f"{self.store.uri} did not take all records"
+            raise HaltedError(
+                fault, "The same command runs what is not recorded, once that is mended."
+            )
         return failed, bool(control.ending)
 
 

@@ -8,6 +8,7 @@ pass take longer: it is an order of magnitude.
 import json
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,15 @@ class Costs:
         if self.path.exists():
             self.seconds = json.loads(self.path.read_text())
 
-    def minutes(self, paper: Paper, made: Experiment, seeds: int, rounds: int) -> float:
-        """Of all runs of a row on this machine's cores."""
+    def minutes(
+        self, paper: Paper, made: Experiment, runs: Mapping[str, int], rounds: int
+    ) -> float:
+        """Of so many runs of each method of a row on this machine's cores."""
         total = 0.0
-        for configured in made.methods.values():
+        for method, count in runs.items():
+            configured = made.methods[method]
             data = paper.data[configured.dataset.split("(")[0]]
-            runs = seeds * len(configured.variants)
-            total += runs * rounds * self._round(configured, data)
+            total += count * rounds * self._round(configured, data)
         return total / 60 / (os.cpu_count() or 1)
 
     def _round(self, configured: Configured, data: Data) -> float:

@@ -377,9 +377,7 @@ def main() -> None:
         say(f"error: {error}")
         sys.exit(2)
     except HaltedError as error:
-        say(
-            f"halted: {error}. Nothing is lost: run the command again with --resume when that is mended."
-        )
+        say(f"halted: {error}. {error.remedy}")
         sys.exit(3)
     except KeyboardInterrupt:
         say("interrupted")

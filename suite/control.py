@@ -10,7 +10,15 @@ WORDS = {"stop": "stopped", "cancel": "cancelled"}
 
 
 class HaltedError(Exception):
-    """The sweep ended because of something around it; all that ended is kept. Exit code 3."""
+    """A sweep or batch ended because of something around it; `remedy` says what is kept. Exit code 3."""
+
+    def __init__(
+        self,
+        fault: str,
+        remedy: str = "Nothing is lost: run the command again with --resume when that is mended.",
+    ) -> None:
+        super().__init__(fault)
+        self.remedy = remedy
 
 
 class Control:

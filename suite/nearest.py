@@ -5,8 +5,8 @@ The distance between two cells is the sum of three parts, each 0 for equal names
 - dataset: 0.25 for one family with other arguments (`synthetic(0,0)`, `synthetic(1,1)`), 0.5 for
   another of the same kind (`KINDS`), 1 for another kind, infinite where the task is another;
 - model: the same rule (`mlp` and `mlp(100,100)` are 0.25 apart, `logreg` and `linear` 0.5);
-- heterogeneity: how far apart the label skews are (`skew`), 0.5 where only one is `natural`; 0.05 for
-  another partition rule; and for each modifier (`+sizes`, `+system`, ...) 0.1 where only one has it, 0.05
+- heterogeneity: how far apart the label skews are (`skew`), 0.5 where one is `natural`; 0.05 for
+  another partition rule, 0.01 for the same one with other arguments; and for each modifier (`+sizes`, `+system`, ...) 0.1 where only one has it, 0.05
   where its arguments differ.
 
 Each part is symmetric and obeys the triangle inequality. A learning rate depends on more than this (rounds, clients,
@@ -16,6 +16,7 @@ local work), so a recommendation names its settings as well.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, Protocol, TypeVar
 
 from scipy.special import betainc
@@ -133,7 +134,8 @@ def skew(level: str) -> float | None:
     """Expected total variation between a client's label shares and even ones, for C = `LABELS`
     labels; None for `natural`, which depends on the data.
 
-    iid: 0. labels(c), shards(c), gaussian(labels=c): 1 - c / C. dirichlet(a) and
+    iid: 0. labels(c), shards(c), gaussian(labels=c): 1 - c / C, for a range of c their mean; groups:
+    the same for its two sets of labels, weighted by their shares of the clients. dirichlet(a) and
     dirichlet_by_class(a): (C / 2) E|p - 1/C| with p ~ Beta(a, b), b = (C - 1) a, which is
     I_{1/C}(a, b) - I_{1/C}(a + 1, b), I the regularised incomplete beta function.
     """
@@ -142,12 +144,22 @@ def skew(level: str) -> float | None:
         return 0.0
     if kind in ("labels", "shards", "gaussian"):
         held = {"labels": "c", "shards": "s", "gaussian": "labels"}[kind]
-        return max(0.0, 1 - float(getattr(partition, held)) / LABELS)
+        count = getattr(partition, held)
+        least, most = count if isinstance(count, tuple) else (count, count)
+        return fmean(_held(c) for c in range(int(least), int(most) + 1))
+    if kind == "groups":
+        first, second = _held(len(partition.first)), _held(len(partition.second))
+        return float(partition.share * first + (1 - partition.share) * second)
     if kind in ("dirichlet", "dirichlet_by_class"):
         a = min(max(partition.a, 1e-9), 1e9)  # beyond, the limits; and betainc gives up at 1e300
         b = (LABELS - 1) * a
         return float(betainc(a, b, 1 / LABELS) - betainc(a + 1, b, 1 / LABELS))
     return None
+
+
+def _held(count: int) -> float:
+    """The skew of a client that holds `count` labels alike."""
+    return max(0.0, 1 - count / LABELS)
 
 
 def _partition(level: str) -> tuple[str, Any]:
@@ -170,7 +182,8 @@ def _levels_apart(a: str, b: str) -> float:
     mine, yours = ({_bare(modifier): modifier for modifier in rest} for rest in (rest_a, rest_b))
     changed = sum(0.05 for m in mine.keys() & yours.keys() if mine[m] != yours[m])
     missing = 0.1 * len(mine.keys() ^ yours.keys())
-    return skews + 0.05 * (_bare(rule_a) != _bare(rule_b)) + changed + missing
+    rules = 0.05 if _bare(rule_a) != _bare(rule_b) else 0.01 * (rule_a != rule_b)
+    return skews + rules + changed + missing
 
 
 def _apart(a: str, b: str) -> float:

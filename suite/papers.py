@@ -9,6 +9,7 @@ a default in silence. docs/reproduce.md explains the form.
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.resources import files
@@ -277,34 +278,34 @@ def experiment(paper: Paper, name: str, table: str, row: str) -> Experiment | No
 
 
 def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Experiment]:
-    """The same rows with other values of what is ours wherever it is; what a paper states stays.
+    """The same rows with other values of what is ours wherever it is; what a paper states stays. A
+    hyperparameter that only comes with such a value has to be given as well.
 
     Raises `UserError` for a key that is ours nowhere, and for the first value that cannot be.
     """
-    decided = {
-        (k, d.why is None)
-        for row in rows
-        for c in row.methods.values()
-        for k, d in c.decisions.items()
-    }
-    ours = {key for key, stated in decided if not stated}
-    for key in other:
-        if key not in ours and (key, True) in decided:
-            raise UserError(
-                f"--set {key}: the paper states it; to be chosen are {', '.join(sorted(ours))}"
-            )
-        if key not in ours:
-            raise unknown("chosen setting", key, ours)
+    if not rows or not other:
+        return list(rows)
     changed = [
         replace(row, methods={m: _otherwise(c, other) for m, c in row.methods.items()})
         for row in rows
     ]
+    decisions = [c.decisions for row in changed for c in row.methods.values()]
+    ours = {key for found in decisions for key, d in found.items() if d.why is not None}
+    for key in other.keys() - ours:
+        if any(key in found for found in decisions):
+            to_choose = ", ".join(sorted(ours))
+            raise UserError(f"--set {key}: the paper states it; to be chosen are {to_choose}")
+        raise unknown("chosen setting", key, ours)
     faults = Faults("--set")
-    for row in changed if other else []:
+    for row in changed:
         for method, configured in row.methods.items():
+            place = f"{row.path}, {method}"
             for variant in configured.variants:
-                faults.attempt(f"{row.path}, {method}", None, partial(_check, configured, variant))
+                faults.attempt(place, None, partial(_check, configured, variant))
                 faults.check()
+            for key in _undecided(configured):
+                faults.add(f"{place}: {key}", None, "has to be set too")
+            faults.check()
     return changed
 
 
@@ -313,7 +314,18 @@ def _otherwise(configured: Configured, other: Mapping[str, Any]) -> Configured:
     for key, value in other.items():
         if key in found and found[key].why is not None:
             found[key] = Decision(value, f"--set; the suite's own choice: {found[key].value}")
-    return replace(configured, decisions=found)
+    changed = replace(configured, decisions=found)
+    with suppress(UserError):  # said when the values are checked
+        found |= {key: Decision(other[key], "--set") for key in _undecided(changed) if key in other}
+    return changed
+
+
+def _undecided(configured: Configured) -> list[str]:
+    """The hyperparameters that are neither stated nor chosen nor searched."""
+    cls = algorithms.resolve(configured.algorithm)
+    decided = {k: d.value for k, d in configured.decisions.items() if k in cls.ranges()}
+    decided |= configured.variants[0]
+    return [key for key in cls.configured(decided).params() if key not in decided]
 
 
 def _layers(paper: Paper, table: str, row: str, method: str) -> Iterator[tuple[bool, Layer]]:
@@ -352,20 +364,9 @@ def _configured(
             elif own:
                 known = [*cls.ranges(), *Settings.model_fields]
                 faults.add(f"{method}.{key}", decision.value, str(unknown("key", key, known)))
-    missing = [key for key in DECIDED if key not in decisions]
-    if not ({"local_epochs", "local_steps"} & decisions.keys() or level.changes_work):
-        missing.append("local_epochs or local_steps")
-    chosen = {k: d.value for k, d in decisions.items() if k in cls.ranges()}
-    first = {key: values[0] for key, values in column.search.items()}
-    made = faults.attempt(method, None, lambda: cls.configured(chosen | first))
-    if made is not None:
-        missing += [key for key in made.params() if key not in chosen and key not in first]
-    for key in missing:
-        faults.add(f"{method}.{key}", None, "must be stated or chosen")
     family = dataset.split("(")[0]
     if family not in paper.data:
         faults.add(f"data.{family}", None, "is required")
-    if len(faults.found) > before:
         return None
     readings = [text for _, layer in _layers(paper, table, row, method) for text in layer.readings]
     configured = Configured(
@@ -378,6 +379,14 @@ def _configured(
         tuple(dict.fromkeys(readings)),
         paper.data[family].drawn,
     )
+    missing = [key for key in DECIDED if key not in decisions]
+    if not ({"local_epochs", "local_steps"} & decisions.keys() or level.changes_work):
+        missing.append("local_epochs or local_steps")
+    missing += faults.attempt(method, None, partial(_undecided, configured)) or []
+    for key in missing:
+        faults.add(f"{method}.{key}", None, "must be stated or chosen")
+    if len(faults.found) > before:
+        return None
     for variant in configured.variants:
         faults.attempt(method, None, partial(_check, configured, variant))
     return configured
@@ -385,7 +394,7 @@ def _configured(
 
 def _check(configured: Configured, variant: Mapping[str, Any]) -> TrialSpec:
     try:
-        spec = configured.spec(variant, 0, configured.rounds, 1)
+        spec = configured.spec(variant, 0, configured.decisions["rounds"].value, 1)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))

@@ -144,6 +144,10 @@ def reproduce(
     found = [experiment(paper, name, table, row) for _, table, row in places]
     can_run = otherwise([made for made in found if made is not None], effort.other)
     experiments = {(made.table, made.row): made for made in can_run}
+    batch = Batch(
+        Store(tracking_uri, storage), EXPERIMENT, EXPERIMENT, storage / EXPERIMENT / "tune"
+    )
+    done = batch.done()
     for _, table, row in places:
         made = experiments.get((table, row))
         reason = reason_not_run(paper, table, row) or _missing(made, data_root)
@@ -152,7 +156,7 @@ def reproduce(
             continue
         plan = _planned(paper, made, effort)
         if costs is not None and effort.max_minutes is not None:
-            minutes = costs.minutes(paper, made, effort.seeds, plan.rounds)
+            minutes = costs.minutes(paper, made, _left(plan, done), plan.rounds)
             if minutes > effort.max_minutes:
                 why_not[table, row] = (
                     f"about {minutes:.0f} min on this machine, more than --max-minutes "
@@ -160,13 +164,13 @@ def reproduce(
                 )
                 continue
         plans[table, row] = plan
-    store = Store(tracking_uri, storage)
-    batch = Batch(store, EXPERIMENT, EXPERIMENT, storage / EXPERIMENT / "tune")
     jobs = [job for plan in plans.values() for job in plan.jobs.values()]
     failed, interrupted = batch.run(jobs, data_root, resources)
     done = batch.done()
     rows = [
-        _row(paper, table, row, plans.get((table, row)), why_not.get((table, row)), done, store)
+        _row(
+            paper, table, row, plans.get((table, row)), why_not.get((table, row)), done, batch.store
+        )
         for _, table, row in places
     ]
     records = [done[job.id] for job in jobs if job.id in done]
@@ -196,7 +200,7 @@ def listing(storage: Path, data_root: str | None, seeds: int = SEEDS) -> Iterabl
                 if made is None:
                     continue
                 plan = _planned(paper, made, Effort(seeds))
-                minutes = costs.minutes(paper, made, seeds, plan.rounds)
+                minutes = costs.minutes(paper, made, _left(plan, {}), plan.rounds)
                 if reason:
                     elsewhere += minutes
                 else:
@@ -215,6 +219,11 @@ def listing(storage: Path, data_root: str | None, seeds: int = SEEDS) -> Iterabl
                 "minutes_of_rows_without_data": round(elsewhere, 1),
                 "not_run": sorted(set(reasons)),
             }
+
+
+def _left(plan: Planned, done: Mapping[str, Record]) -> Counter[str]:
+    """How many runs of each method are to be made."""
+    return Counter(method for (method, _, _), job in plan.jobs.items() if job.id not in done)
 
 
 def _missing(made: Experiment | None, data_root: str | None) -> str | None:
@@ -324,8 +333,10 @@ def _reduced(plan: Planned) -> list[str]:
 
 def _runs(
     plan: Planned, wanted: Sequence[str], done: Mapping[str, Record], store: Store
-) -> tuple[dict[str, dict[int, Run]], dict[str, dict[str, Any]], dict[str, float]]:
-    """The runs of each method's best variant, those variants' values, and seconds by job."""
+) -> tuple[dict[str, dict[int, Run]], dict[str, list[dict[str, Any]]], dict[str, float]]:
+    """The runs of each method's best variant; the searched values that ran, the best first; and
+    seconds by job.
+    """
     metrics = _measured(wanted)
     by_variant: dict[str, dict[int, dict[int, Run]]] = {}
     seconds = {}
@@ -341,7 +352,8 @@ def _runs(
     for method, variants in by_variant.items():
         number = _best(variants, metrics[0], method)
         runs[method] = variants[number]
-        best[method] = plan.experiment.methods[method].variants[number] if len(variants) > 1 else {}
+        values = plan.experiment.methods[method].variants
+        best[method] = [values[number], *(values[n] for n in variants if n != number)]
     return runs, best, seconds
 
 
@@ -374,7 +386,7 @@ def _run(store: Store, record: Record, job: Job, keys: set[str]) -> Run:
 
 
 def _settings(
-    methods: Mapping[str, Configured], best: Mapping[str, Mapping[str, Any]]
+    methods: Mapping[str, Configured], best: Mapping[str, list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
     """All decisions; those that every method shares are said once, with `method` None."""
     found = []
@@ -385,8 +397,13 @@ def _settings(
         for method, decision in list(given.items())[: 1 if same else None]:
             entry = {"method": None if same else method, "name": key}
             found.append({**entry, "value": decision.value, "chosen_because": decision.why})
-    for method, values in best.items():
-        for key, value in values.items():
-            why = f"the best of {', '.join(f'{v:g}' for v in methods[method].search[key])}"
+    for method, ran in best.items():
+        for key, value in ran[0].items():
+            those = sorted({variant[key] for variant in ran})
+            why = f"the best of {', '.join(f'{v:g}' for v in those)}"
+            if len(those) < len(methods[method].search[key]):
+                why += (
+                    f"; of {', '.join(f'{v:g}' for v in methods[method].search[key])} no others ran"
+                )
             found.append({"method": method, "name": key, "value": value, "chosen_because": why})
     return found

@@ -305,8 +305,8 @@ def _final_run(store: Store, run: Record, metric: str, target: float | None, at:
         reached=reached,
         reference=tags.get("reference") == "true",
         curve=curve,
-        worst=run.metrics.get(f"test_{task}_worst10"),
-        spread=run.metrics.get(f"test_{task}_spread"),
+        worst=_over_clients(store, run, f"test_{task}_worst10", diverged),
+        spread=_over_clients(store, run, f"test_{task}_spread", diverged),
         settings=dumps(spec.settings.model_dump(mode="json", exclude=apart)),
         split=tags["partition_fingerprint"],
         run_id=run.run_id,
@@ -321,6 +321,13 @@ def _reached(store: Store, run: Record, target: float) -> Mapping[str, float]:
         return {key: run.metrics[key] for key in REACHED if key in run.metrics}
     names = [f"test_{task}", "client_steps", *COSTS["bytes"]]
     return reach(store.course(run, names), task, target)
+
+
+def _over_clients(store: Store, run: Record, name: str, diverged: bool) -> float | None:
+    """As it ended; of a run that diverged, what the untrained model had."""
+    if diverged and name in run.metrics:
+        return store.history(run.run_id, name)[0][1]
+    return run.metrics.get(name)
 
 
 def _score(run: Record, metric: str, values: list[float], diverged: bool) -> float:

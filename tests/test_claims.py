@@ -1,6 +1,7 @@
 """Verdicts by hand-made cases: metrics of histories, numbers, bounds, statements."""
 
 import math
+from dataclasses import asdict
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,7 @@ from reports.claims import (
     statements,
     summary,
 )
+from reports.claims_page import measured as measured_text
 from trials.errors import UserError
 
 ACCURACY, ROUNDS, LOSS = metric("test_accuracy"), metric("rounds_to(70)"), metric("test_loss")
@@ -60,8 +62,8 @@ def test_metrics_against_another_method():
     assert of("gain(b)", fast, b=slow) == {0: pytest.approx(20)}
     assert of("gain(b)@2", fast, b=slow) == {0: pytest.approx(50)}
     assert of("speedup(60,b)", fast, b=slow) == {0: 4}
-    assert of("speedup(70,b)", fast, b=slow) == {0: math.inf}, "only the other one never reaches it"
-    assert of("speedup(90,b)", fast, b=slow) == {}, "neither does: no ratio"
+    for target, a, b in ((70, fast, slow), (70, slow, fast), (90, fast, slow)):
+        assert of(f"speedup({target},b)", a, b=b) == {0: math.inf}, "one never reaches it: no ratio"
     assert of("gain(b)", fast) == {}, "no other run"
 
 
@@ -70,6 +72,8 @@ def test_a_run_that_diverged():
     assert of("test_accuracy", lost) == {0: pytest.approx(10)}, "the untrained model's"
     assert of("test_loss", lost) == {0: math.inf}
     assert of("rounds_to(80)", lost) == {0: 1}, "it was there before"
+    for name in ("best_test_accuracy", "mean_accuracy"):
+        assert of(name, lost) == {0: pytest.approx(10)}, "it loses to one that did not"
 
 
 @pytest.mark.parametrize("text", ["test_acuracy", "rounds_to", "rounds_to(70,80)", "a b", "gain()"])
@@ -122,6 +126,7 @@ def test_bounds():
     assert verdict("> 50", [40, 41]) == FAILED
     assert verdict("<= 20", [15, 15], ROUNDS) == REPRODUCED
     assert verdict("> 70", [math.inf] * 2, ROUNDS) == REPRODUCED, "counts as 101"
+    assert verdict("> 70", [65, math.inf], ROUNDS) == DIRECTION, "one seed did reach it"
 
 
 def test_nothing_measured_is_no_verdict():
@@ -174,7 +179,10 @@ def test_statements_go_by_paired_differences():
     assert said("<", [10, 11, 12], [math.inf] * 3, ROUNDS).verdict == REPRODUCED
     assert said("<", [math.inf] * 3, [math.inf] * 3, ROUNDS).verdict == FAILED, "a tie"
     assert said("~", [90, 91, 92], [90.5, 91.5, 92.5]).verdict == REPRODUCED
-    assert said("~", [90, 91, 92], [95, 96, 97]).verdict == FAILED
+    assert said("~", [90, 91, 92], [91.9, 92.9, 93.9]).verdict == REPRODUCED, (
+        "a difference: 2 points"
+    )
+    assert said("~", [90, 91, 92], [92.1, 93.1, 94.1]).verdict == FAILED
     assert said(">=", [90, 90, 90], [90.5, 90.5, 90.5], by=-0.7).verdict == REPRODUCED
     assert (
         said("<", [60, 61, 62], [100, 101, 102], metric("uploads"), times=0.7).verdict == REPRODUCED
@@ -189,6 +197,8 @@ def test_statements_about_runs_that_diverge():
     both = said("~", lost, lost, LOSS)
     assert (both.verdict, both.reason) == (FAILED, "both diverge")
     assert said("<", [0.1, math.inf], lost, LOSS).verdict == FAILED, "not in every seed"
+    assert said("<", fine, [0.4, math.inf], LOSS).verdict == DIRECTION, "no interval"
+    assert said("<", fine, [0.1, math.inf], LOSS).verdict == FAILED
 
 
 def test_entries_of_a_row_and_runs_that_were_cut():
@@ -208,6 +218,20 @@ def test_entries_of_a_row_and_runs_that_were_cut():
     assert {(e.verdict, e.reason) for e in absent} == {(NOT_RUN, "no data: mnist")}
     unknown = entries({"train_accuracy": {"a": 99}}, runs, 2, None)
     assert [e.verdict for e in unknown] == [NOT_RUN]
+
+
+def test_speedups_without_two_numbers_count_as_not_reached():
+    """b reaches 70 % in round 4 and twice as fast in a's seed 0; a misses it in seed 1."""
+    slow = run(0.1, 0.2, 0.3, 0.4, 0.8)
+    runs = {
+        "a": {0: run(0.1, 0.2, 0.8, 0.8, 0.8), 1: run(0.1, 0.2, 0.2, 0.2, 0.2)},
+        "b": {0: slow, 1: slow},
+    }
+    (entry,) = entries({"speedup(70,b)": {"a": 2.0}}, runs, 4, None)
+    assert (entry.measured, entry.reached_share, entry.verdict) == (2.0, 0.5, FAILED)
+    assert measured_text(asdict(entry)) == "2 (1 of 2)"
+    (cut,) = entries({"speedup(70,b)": {"a": 2.0}}, runs, 9, None)
+    assert cut.verdict == NOT_RUN
 
 
 def test_statements_of_a_row():

@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from suite.nearest import KINDS, Cell, Distance, distance, nearest, skew
 from trials import datasets, heterogeneity, models
 
+GROUPS = heterogeneity.parse("groups").name
+"""Half of the clients hold five labels, half of them one."""
 LEVELS = [
+    GROUPS,
+    "gaussian(labels=7,mean=300,std=10)",
+    "gaussian(labels=1..7,mean=600,std=10)",
     "iid",
     "natural",
     "labels(1)",
@@ -67,7 +72,15 @@ def test_every_kind_holds_known_names_once():
             0,
         ),
         (("mnist", "iid", "mlp"), ("cifar10", "iid", "mlp(100,100)"), 1, 0.25, 0),
-        (("mnist", "labels(2)", "logreg"), ("mnist", "labels(5)", "logreg"), 0, 0, 0.3),
+        (("mnist", "labels(2)", "logreg"), ("mnist", "labels(5)", "logreg"), 0, 0, 0.31),
+        (("mnist", "shards(2)", "logreg"), ("mnist", "shards(2,strict)", "logreg"), 0, 0, 0.01),
+        (
+            ("mnist", "gaussian(labels=7,mean=600,std=10)", "logreg"),
+            ("mnist", "gaussian(labels=1..7,mean=600,std=10)", "logreg"),
+            *(0, 0, 0.31),  # four labels in the mean
+        ),
+        (("mnist", GROUPS, "logreg"), ("mnist", "iid", "logreg"), 0, 0, 0.75),
+        (("mnist", GROUPS, "logreg"), ("mnist", "natural", "logreg"), 0, 0, 0.55),
         (("mnist", "labels(2)", "logreg"), ("mnist", "shards(2)", "logreg"), 0, 0, 0.05),
         (("mnist", "iid", "logreg"), ("mnist", "labels(2)", "logreg"), 0, 0, 0.85),
         (("mnist", "iid", "logreg"), ("mnist", "natural", "logreg"), 0, 0, 0.55),

@@ -5,7 +5,7 @@ import pytest
 from reports.claim_metrics import metric
 from reports.claims import printed
 from suite import papers
-from suite.papers import parse_paper, read_paper, selected
+from suite.papers import Decision, parse_paper, read_paper, selected
 from trials import algorithms
 from trials.errors import UserError
 from trials.settings import Settings
@@ -181,3 +181,30 @@ def test_what_is_ours_can_be_chosen_otherwise():
     ):
         with pytest.raises(UserError, match=said):
             papers.otherwise([made], {key: value})
+
+
+@pytest.mark.parametrize("rounds", ["abc", None, 12.7, float("inf"), 0])
+def test_rounds_that_cannot_be_are_refused(rounds):
+    text = SMALL.replace(", rounds: 5}", "}").replace(
+        "  init: [", "  rounds: [5, a guess]\n  init: ["
+    )
+    made = papers.experiment(parse_paper(text, "toy.yaml"), "toy", "one", "iid")
+    assert made is not None
+    assert papers.otherwise([made], {"rounds": 7})[0].methods["fedavg"].rounds == 7
+    with pytest.raises(UserError, match="rounds"):
+        papers.otherwise([made], {"rounds": rounds})
+
+
+def test_what_comes_with_another_choice_has_to_be_chosen_too():
+    """FOLB's psi is there in its second variant only."""
+    text = SMALL.replace(
+        "fedprox: {params: {mu: 0.1}}",
+        "fedprox: {algorithm: folb, params: {mu: 0.1}, chosen: {variant: [plain, a guess]}}",
+    )
+    made = papers.experiment(parse_paper(text, "toy.yaml"), "toy", "one", "iid")
+    assert made is not None
+    with pytest.raises(UserError, match="toy/one/iid, fedprox: psi: has to be set too"):
+        papers.otherwise([made], {"variant": "heterogeneity"})
+    (both,) = papers.otherwise([made], {"variant": "heterogeneity", "psi": 0.5})
+    assert both.methods["fedprox"].decisions["psi"] == Decision(0.5, "--set")
+    assert both.methods["fedprox"].spec({}, 0, 5, 5).params["psi"] == 0.5

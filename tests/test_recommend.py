@@ -73,7 +73,7 @@ def test_else_the_nearest():
     found = recommend(KNOWN, "digits", "labels(3)")
     assert not found.exact
     assert (
-        "The nearest cell: digits, labels(2), logreg, 0.10 away (heterogeneity 0.10)"
+        "The nearest cell: digits, labels(2), logreg, 0.11 away (heterogeneity 0.11)"
         in found.lines()[0]
     )
     assert [_where(t) for _, t in found.others] == [
@@ -145,7 +145,7 @@ def test_imported_offline_then_recommended_and_run(tmp_path):
         "tuned", "recommend", "--dataset", "digits", "--heterogeneity", "labels(4)", cwd=tmp_path
     )
     assert tuned.parse(near.stdout, "out").heterogeneity == "labels(2)"
-    assert "0.20 away" in near.stderr
+    assert "0.21 away" in near.stderr
     options = (
         "run",
         "--tuned",

@@ -13,6 +13,7 @@ import pytest
 from suite import recording
 from suite.outcome import Outcome
 from suite.recording import Recorder, Store, open_existing, run_tags, spec_params, sqlite_uri
+from suite.results import _over_clients
 from trials.errors import UserError
 from trials.settings import Settings
 from trials.trial import TrialSpec
@@ -112,6 +113,16 @@ def test_logging_twice_adds_nothing(store, experiment):
     assert store.get(run_id).params == {"lr": "0.1"}
     store.log(run_id, tags={"kind": "superseded"})
     assert store.find(kind="repeat") == []
+
+
+def test_of_a_run_that_diverged_the_untrained_model_s_clients_count(store, experiment):
+    run_id = store.create(experiment, "name", {"kind": "final"})
+    history = [{"round": 0, "worst": 0.1}, {"round": 5, "worst": 0.0}]
+    store.log(run_id, history=history)
+    run = store.get(run_id)
+    assert _over_clients(store, run, "worst", diverged=False) == 0.0
+    assert _over_clients(store, run, "worst", diverged=True) == 0.1
+    assert _over_clients(store, run, "spread", diverged=True) is None
 
 
 def test_find_takes_all_tags_together_oldest_first(store, experiment):

@@ -155,6 +155,27 @@ def test_fronts_are_drawn_and_listed(data, tmp_path):
     assert "s s-folb" in svg, "its lines can be hidden"
 
 
+def test_warm_started_cells_have_figures_of_their_own(data, tmp_path):
+    """They are compared apart, so that they do not stand in the others' heat map either."""
+    both = [
+        runs(name, scores, warm=warm, heterogeneity=level)
+        for warm, level in ((False, "iid"), (True, "labels(2)"))
+        for name, scores in (("fedavg", A), ("folb", B))
+    ]
+    found = replace(data, board=board_of(*both), curves=(), trials=(), tuned={})
+    text = build(found, tmp_path)
+    drawn = {path.stem for path in tmp_path.glob("heat-*.svg")}
+    assert drawn == {"heat-test-accuracy", "heat-test-accuracy-warm-started"}
+    for name, level, other in (
+        ("heat-test-accuracy", "iid", "labels(2)"),
+        ("heat-test-accuracy-warm-started", "labels(2)", "iid"),
+    ):
+        drawing = (tmp_path / f"{name}.svg").read_text()
+        assert level in drawing
+        assert other not in drawing
+    assert Page(text).wrong == []
+
+
 def test_figures_are_files_of_three_kinds(built):
     names = {path.stem for path in built[1].iterdir()}
     kinds = {path.suffix for path in built[1].iterdir()}
