@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 ran, but some trials crashed for good; 2 bad input, nothin
 
 import shlex
 import sys
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -160,8 +161,11 @@ def sweep(
         return begun or read_study(study, overrides)
 
     if smoke:
-        given = small(read(listed)[1]) | given
+        sized = {k: v for k, v in given.items() if k == "scheduler"}
+        given = small(read(listed | sized)[1]) | given
     study_name, content = read(listed | given)
+    if resume:
+        _differs(study, content)
     from suite.cluster import Resources
 
     memory = None if memory_per_trial is None else round(memory_per_trial * 1e9)
@@ -175,6 +179,8 @@ def sweep(
         memory_budget and memory_budget * 1e9,
     )
     if dry_run:
+        if place.journal.exists() and not resume:
+            say(f"Sweep {place.name!r} exists in {storage}: it needs --resume, or another --name.")
         cli_control.show_plan(study_name, content, place, resources, calibrate, as_json)
         return
     opened = Sweep(study_name, content, place, resume)
@@ -187,10 +193,8 @@ def sweep(
     if as_json:
         emit(summary)
     if result.ending:
-        options = [] if place.name == Path(study).stem else ["--name", place.name]
-        options += [] if storage == RUNS else ["--storage", str(storage)]
-        options += ["--tracking-uri", tracking_uri] if tracking_uri else []
-        again = shlex.join(["suite", "sweep", study, *options, "--resume"])
+        words = ["suite", *sys.argv[1:]]
+        again = shlex.join(words if resume else [*words, "--resume"])
         say(f"{result.ending.capitalize()}; everything is kept. Continue with: {again}")
         raise typer.Exit(130)
     if not as_json:
@@ -234,6 +238,7 @@ def run(
     from suite import tuned as tuned_files
     from suite.recording import Store
     from suite.results import select_tuned
+    from trials import algorithms
 
     path = config_file or config
     base: dict[str, Any] = {"params": {}, "settings": {}}
@@ -249,7 +254,10 @@ def run(
                 "see `suite tuned list`, or make one with `suite sweep`"
             )
         base = matching[0].model_dump()
-    if algorithm and base.get("algorithm", algorithm) != algorithm:
+    if algorithm and base.get("algorithm", algorithm) not in (
+        algorithm,
+        algorithms.canonical(algorithm),
+    ):
         raise UserError(f"--algorithm {algorithm}: {path} configures {base['algorithm']}")
     extra = {k: v for k, v in (("rounds", rounds), ("clients", clients)) if v is not None}
     request = runs.Request(
@@ -382,6 +390,17 @@ def main() -> None:
     except KeyboardInterrupt:
         say("interrupted")
         sys.exit(130)
+
+
+def _differs(study: str, content: Any) -> None:
+    """Say where a resumed sweep's study is not what the file has now, which it does not go by."""
+    from suite.study import read_study
+
+    with suppress(UserError):  # the file may be gone
+        there = read_study(study, {})[1].model_dump(mode="json")
+        mine = content.model_dump(mode="json")
+        for key in [key for key in mine if mine[key] != there[key]]:
+            say(f"{key} is {mine[key]}, not {there[key]} as in {study}: options extend a sweep.")
 
 
 def _conclude(summary: dict[str, Any], board: Any, place: Any) -> None:

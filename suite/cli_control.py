@@ -88,6 +88,7 @@ def show_plan(
     from suite.estimate import Estimates
     from suite.study import load_data, make_cells
 
+    place.check(study.warm_start)
     cells = make_cells(study, f"study {study_name}")
     estimates = Estimates(
         study, load_data(cells, place.data_root, f"study {study_name}"), resources

@@ -139,11 +139,13 @@ class Ledger:
         """
         store, name, board = self.store, self.name, None
         for record in store.find(sweep=name):
-            trial_id = record.tags.get("trial_id")
+            trial_id = record.tags.get("trial_id", "")
             if trial_id and self.recorded.get(trial_id) != record.run_id:
                 store.delete(record.run_id)  # a request that a server took, and lost the answer to
             elif record.tags["kind"] in ("final", "pareto") and trial_id not in finals:
                 store.log(record.run_id, tags={"kind": "superseded"})
+            elif trial_id in finals and record.tags["kind"] == "superseded":
+                store.log(record.run_id, tags={"kind": self.search.asks[trial_id].kind})
             elif record.tags["kind"] == "leaderboard":
                 store.delete(record.run_id)
         if any(outcome.status != "failed" for outcome in finals.values()):

@@ -90,6 +90,8 @@ class Store:
         """The id of a study's experiment, made when there is none."""
         found = self.client.get_experiment_by_name(study)
         if found is not None:
+            if found.lifecycle_stage == "deleted":  # on MLflow's pages; its name stays taken
+                self.client.restore_experiment(found.experiment_id)
             return str(found.experiment_id)
         made = str(self.client.create_experiment(study, self._artifacts))
         self._share_view(made)

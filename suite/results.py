@@ -25,7 +25,7 @@ from reports.records import (
 from suite import tuned
 from suite.recording import Record, Store, dumps
 from suite.tuned import Tuned
-from trials import datasets, heterogeneity, models
+from trials import algorithms, datasets, heterogeneity, models
 from trials.errors import UserError, unknown
 from trials.trial import TrialSpec
 
@@ -239,7 +239,7 @@ def select_tuned(
 ) -> list[Tuned]:
     """Those that match, best test score first."""
     wanted = {
-        "algorithm": algorithm,
+        "algorithm": algorithm and algorithms.canonical(algorithm),
         "dataset": dataset and datasets.canonical(dataset),
         "model": model and models.canonical(model),
         "heterogeneity": level and heterogeneity.parse(level).name,

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import optuna
@@ -247,7 +247,7 @@ def _setting(field: str, settings: Settings, spec: RangeSpec) -> tuple[Range, An
     elif spec.low is None or spec.high is None:
         raise UserError("a setting that is searched needs low and high, or choices")
     else:
-        real = Settings.model_fields[field].annotation is float
+        real = _real(Settings.model_fields[field].annotation)
         found = Range("float" if real else "int", spec.low, spec.high, bool(spec.log))
     anchor = fixed[field] if spec.default is None else spec.default
     for value in (anchor, *(spec.choices or (spec.low, spec.high))):
@@ -257,6 +257,11 @@ def _setting(field: str, settings: Settings, spec: RangeSpec) -> tuple[Range, An
             rule = error.errors()[0]["msg"].replace("Input should", "must")
             raise UserError(f"{value!r} is no {field}: {rule}") from None
     return found, anchor
+
+
+def _real(annotation: Any) -> bool:
+    """Whether a setting is a real number, or one that may be left out."""
+    return annotation is float or any(map(_real, get_args(annotation)))
 
 
 def _suggest(trial: optuna.Trial, name: str, spec: Range) -> Any:

@@ -7,7 +7,9 @@ from typing import Any
 
 from suite.control import WORDS, Control
 from suite.journal import is_locked, peek
+from suite.search import SweepSearch
 from suite.study import Study, make_cells
+from suite.warm import journaled
 from trials.errors import UserError, unknown
 
 
@@ -33,7 +35,7 @@ def status(storage: Path, name: str) -> dict[str, Any]:
     if begun:
         study = Study.model_validate(begun[-1]["study"])
         cells = make_cells(study, f"sweep {name}")
-        expected = len(cells) * (study.trials + study.seeds)
+        expected = SweepSearch(cells, study, begun[-1]["lag"], journaled(events)).planned
         document |= {"study": begun[-1]["study_name"], "cells": len(cells), "expected": expected}
     statuses = Counter(end.get("status", "failed") for end in ends.values())
     return {

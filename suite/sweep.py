@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlflow.exceptions import MlflowException
+
 from reports.leaderboard import Leaderboard
 from suite.control import Control, HaltedError
 from suite.journal import Event, Journal, peek
@@ -28,7 +30,7 @@ from suite.samplers import Known
 from suite.search import LAG, Ask, CellSearch, SweepSearch
 from suite.study import Faults, Study, check_names, load_data, make_cells, override
 from suite.warm import NEAREST, as_event, journaled, tuned_files, warm_start
-from trials.checkpoint import delete_folder
+from trials.checkpoint import check_place, delete_folder
 from trials.errors import UserError
 
 if TYPE_CHECKING:
@@ -64,6 +66,16 @@ class Place:
         """The file that a resumed sweep is rebuilt from."""
         return self.folder / "journal.jsonl"
 
+    def check(self, warm_start: str | None) -> None:
+        """Raise `UserError` when the name, the checkpoints' place or the files to start from cannot be
+        used.
+        """
+        if Path(self.name).name != self.name:
+            raise UserError(f"--name {self.name}: must be the name of one folder")
+        check_place(self.checkpoint_folder)
+        if warm_start not in (None, NEAREST):
+            tuned_files(Path(str(warm_start)))
+
     @property
     def checkpoint_folder(self) -> str:
         """Path or URI of the folder of the trials' checkpoints, which all nodes must reach."""
@@ -98,9 +110,16 @@ class Sweep:
                 f"sweep {place.name!r} exists in {place.storage}: continue it with --resume, "
                 "or choose another --name"
             )
+        place.check(study.warm_start)
         self.cells = make_cells(study, f"study {study_name}")
         self.data = load_data(self.cells, place.data_root, f"study {study_name}")
         self.store = Store(place.tracking_uri, place.storage)
+        new = place.tracking_uri and not place.journal.exists()
+        if new and self.store.find(sweep=place.name, kind="sweep"):
+            raise UserError(
+                f"{place.tracking_uri} holds a sweep {place.name!r} that was not run in "
+                f"{place.storage}: choose another --name, or its --storage"
+            )
         self.warm = self._warm()
         with writable(place.folder):
             self.journal = Journal(place.journal)
@@ -194,7 +213,7 @@ class Sweep:
                 self.progress.ended(ask, outcome.status, outcome.value, before=True)
         self.board: Leaderboard | None = None
         with self.progress:
-            self.ledger.open()
+            self._open_ledger()
             self._refused = 0
             recorder = self.recorder = Recorder(lambda write: write(), self._waiting)
             for trial_id in self.ledger.missing(self.ended):
@@ -226,6 +245,16 @@ class Sweep:
         if complete:
             delete_folder(self.place.checkpoint_folder)
         return Result(self._summary(time.monotonic() - started), self.board, ending)
+
+    def _open_ledger(self) -> None:
+        try:
+            self.ledger.open()
+        except MlflowException as error:
+            self.journal.close()
+            reason = str(error).splitlines()[0][:300]
+            raise HaltedError(
+                f"tracking store {self.store.uri} cannot be written: {reason}"
+            ) from None
 
     def _forget(self) -> None:
         """Leave nothing of a sweep that was refused before its first trial."""

@@ -75,6 +75,25 @@ def test_folder_without_parts_holds_out_a_stratified_fifth(tmp_path):
     assert (load(tmp_path, seed=1).x != made.x).any()
 
 
+def test_folder_with_too_few_images_for_a_fifth_of_each_label(tmp_path):
+    album(tmp_path, 2, labels=[f"label{i}" for i in range(10)])
+    with pytest.raises(UserError, match="a fifth of the 20 images is held out"):
+        load(tmp_path)
+
+
+def test_folder_with_more_than_8_bits_a_channel(tmp_path):
+    album(tmp_path, 5, channels=1)
+    Image.fromarray(np.full((4, 6), 40_000, np.uint16)).save(tmp_path / "cat" / "000.png")
+    with pytest.raises(UserError, match="more than 8 bits"):
+        load(tmp_path)
+
+
+def test_an_empty_file_of_arrays(tmp_path):
+    (tmp_path / "empty.npz").touch()
+    with pytest.raises(UserError, match="cannot read data set"):
+        load(tmp_path / "empty.npz", scheme="npz:")
+
+
 def test_folder_is_dealt_like_any_data_set(tmp_path):
     album(tmp_path, 20)
     data = deal(load(tmp_path), heterogeneity.parse("dirichlet(1)"), Settings(clients=4))
@@ -168,6 +187,8 @@ def short(): return {"x_train": np.ones((2, 2))}
 def failing(): raise ValueError("no such sensor")
 def asking(seed): return arrays()
 def nothing(): return None
+def ragged(): return {**arrays(), "x_train": [[1, 2], [3]]}
+def lists(): return whole(y=[0, 1, 0, 1])
 def double(): return whole(x=np.ones((4, 2)))
 def gap(): return whole(x=np.full((4, 2), np.nan, np.float32))
 def high(): return whole(y=np.array([0, 1, 2, 1]))
@@ -207,6 +228,8 @@ def test_functions(sets, by):
         ("short", "my_sets:short lacks x_test, y_test, y_train; it has x_train"),
         ("failing", "my_sets:failing raised ValueError: no such sensor"),
         ("asking", "my_sets:asking raised TypeError: .*seed"),
+        ("ragged", "x_train is no array"),
+        ("lists", "y must be an array, not list"),
         ("nothing", "returned NoneType; it must be a trials.datasets.Dataset, or a dict"),
         ("double", "x must be finite float32"),
         ("gap", "x must be finite float32"),

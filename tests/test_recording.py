@@ -53,6 +53,13 @@ def test_an_experiment_is_made_once(store):
     assert store.experiment("twice") != store.experiment("other")
 
 
+def test_an_experiment_that_was_deleted_is_there_again(store):
+    made = store.experiment("deleted on the page")
+    store.client.delete_experiment(made)
+    assert store.experiment("deleted on the page") == made
+    store.create(made, "name", {"kind": "search"})
+
+
 def test_what_is_logged_is_found(store, experiment):
     run_id = store.create(experiment, "name", {"kind": "search", "seed": 3, "none": None})
     store.log(run_id, {"lr": 0.1, "variant": "plain"}, [{"round": 5, "x": 1.5}], {"late": "yes"})

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import document, records, suite_here
@@ -121,6 +122,24 @@ def test_a_scheduled_run_is_switching_by_hand(name: str) -> None:
         second.load(first.save())
         assert second.algorithm == by_round[cut - 1]
         assert digest(finish(second)) == digest(whole)
+
+
+def test_what_is_fused_was_trained_as_in_the_round_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FedUmf with FedDC replays the last round's training: with that round's rate and alpha."""
+    cls = ALGORITHMS["fedumf_feddc"]
+    replayed, train = {}, cls.train
+
+    def trace(self: Any, state: Any, ids: Any, start: Any, fed: Any, at: int | None = None) -> Any:
+        if at is not None:
+            replayed[at] = (self.lr, self.alpha)
+        return train(self, state, ids, start, fed, at)
+
+    monkeypatch.setattr(cls, "train", trace)
+    made = cls.configured({"lr": "0.3@1,0.1@4", "alpha": "0.01@1,0.5@3"})
+    finish(simulation(made, DATA, settings(rounds=5, participation=0.5, execution="batched")))
+    rates = {1: (0.3, 0.01), 2: (0.3, 0.01), 3: (0.3, 0.5), 4: (0.1, 0.5)}
+    assert replayed == {at: pytest.approx(rates[at]) for at in replayed}
+    assert {2, 3} <= replayed.keys(), "rounds after which something changed"
 
 
 def test_each_phase_is_asked_whether_it_can_run(monkeypatch: pytest.MonkeyPatch) -> None:

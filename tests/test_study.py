@@ -500,6 +500,22 @@ def test_what_makes_trials_comparable_cannot_be_searched(faults, key, spec):
     assert key in faults({**BASE, "search": {key: spec}})
 
 
+def test_a_real_setting_that_may_be_unset_is_searched_as_a_real_number():
+    search = {"clip_norm": {"default": 1.0, "low": 0.1, "high": 10, "log": True}}
+    (cell,) = cells_of(search=search)
+    found = cell.space.ranges["clip_norm"]
+    assert (found.type, found.low, found.high, found.log) == ("float", 0.1, 10, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("astw", {"loop": 0}), ("fedagg", {"alpha": 0}), ("safl", {"L": -1}), ("safl", {"L": 0.0})],
+)
+def test_values_without_a_meaning_are_refused(name, values):
+    with pytest.raises(UserError, match="must be above 0"):
+        algorithms.ALGORITHMS[name].configured(values)
+
+
 def test_a_searched_setting_that_is_unset_takes_whole_numbers_where_only_those_are_legal():
     search = {"local_steps": {"default": 5, "low": 1, "high": 9}}
     (cell,) = cells_of(search=search)

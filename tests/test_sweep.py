@@ -185,6 +185,9 @@ def test_a_finished_sweep_is_extended(done: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
     less = suite_here("sweep", folder / "small.yaml", "--resume", "--trials", 2, cwd=folder, code=2)
     assert "can only grow" in less.stderr
+    store = Store(None, folder / "runs")
+    aside = records(folder, kind="final")[0]
+    store.log(aside.run_id, tags={"kind": "superseded"})  # as by an extension that chose another
     more = ("--resume", "--trials", TRIALS + 2, "--seeds", SEEDS + 1, "--json")
     summary = document(suite_here("sweep", folder / "small.yaml", *more, *SINGLY, cwd=folder))
     assert summary["trials_finished"] + summary["trials_diverged"] == CELLS * (TRIALS + 2)

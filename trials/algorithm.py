@@ -50,7 +50,8 @@ class Range:
     `when` maps another hyperparameter to the value under which this one exists. One that is not
     `searched` stays at its default unless a study gives it a range, or bounds the cost it is searched
     `under`: without that cost in view the best score would lie at the range's end. `other` turns a value that is no
-    choice into its canonical form, or raises `UserError`; without it there are no others.
+    choice into its canonical form, or raises `UserError`; without it there are no others. Values at or
+    below `above` have no meaning, whoever asks for them.
     """
 
     type: str
@@ -58,6 +59,7 @@ class Range:
     high: float | None = None
     log: bool = False
     choices: tuple[Any, ...] | None = None
+    above: float | None = None
     when: Mapping[str, Any] | None = None
     searched: bool = True
     under: str | None = None
@@ -74,13 +76,15 @@ class Range:
             raise UserError(f"low and high must be finite, but got {self.low:g}, {self.high:g}")
         if self.low > self.high:
             raise UserError(f"low <= high must hold, but got low={self.low:g}, high={self.high:g}")
+        if self.above is not None and self.low <= self.above:
+            raise UserError(f"low > {self.above:g} must hold, but got low={self.low:g}")
         if self.log and self.low <= 0:
             raise UserError(f"low > 0 must hold on a log scale, but got low={self.low:g}")
 
     def check(self, name: str, value: Any) -> Any:
         """The value as its type; raises `UserError` when it is of another type or no choice.
 
-        The interval bounds the search, not what a person may ask for.
+        The interval bounds the search, not what a person may ask for; `above` bounds both.
         """
         if self.choices is not None:
             if value not in self.choices and self.other is not None:
@@ -92,6 +96,8 @@ class Range:
             return value
         whole = self.type == "int"
         number = isinstance(value, int | float) and not isinstance(value, bool)
+        if number and self.above is not None and value <= self.above:
+            raise UserError(f"{name} is {value!r}, but must be above {self.above:g}")
         if not number or not math.isfinite(value) or (whole and value != int(value)):
             kind = (
                 "finite number" if number and not whole else "whole number" if whole else "number"

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from pyarrow import fs
 
+from trials.errors import UserError
+
 SPARING = 20
 """A checkpoint's cost in time is at most one part in so many."""
 
@@ -98,6 +100,14 @@ class Checkpoint:
     def _remove(self, path: PurePosixPath) -> None:
         with suppress(OSError):
             self._system.delete_file(str(path))
+
+
+def check_place(place: str) -> None:
+    """Raise `UserError` where pyarrow knows no file system for a folder's path or URI."""
+    try:
+        fs.FileSystem.from_uri(place)
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(f"checkpoints in {place}: {error}") from None
 
 
 def delete_folder(place: str) -> None:

@@ -53,8 +53,8 @@ class Settings(BaseModel):
         None, description="clients computed at once; default: as many as the memory budget holds"
     )
     eval_every: Positive | None = Field(None, description="rounds; default: a tenth of all rounds")
-    data_seed: Annotated[int, Field(ge=0)] = 0
-    partition_seed: Annotated[int, Field(ge=0)] = 0
+    data_seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    partition_seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
 
     @model_validator(mode="after")
     def _evaluations(self) -> "Settings":

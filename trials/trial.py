@@ -112,6 +112,17 @@ def fit_model(spec: TrialSpec, dataset: Dataset) -> Model:
     return model
 
 
+def _device(name: str) -> torch.device:
+    """The device; raises `UserError` where it is none, or not there."""
+    try:
+        found = torch.device(name)
+        torch.empty(0, device=found)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"device {name!r} cannot be used: {reason}") from None
+    return found
+
+
 def simulate(
     spec: TrialSpec,
     data: FederatedData,
@@ -129,7 +140,7 @@ def simulate(
         heterogeneity.parse(spec.heterogeneity),
         spec.settings,
         spec.seed,
-        torch.device(device),
+        _device(device),
         memory,
     )
     return Simulation(spec.configured(), fed)

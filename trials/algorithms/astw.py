@@ -32,7 +32,7 @@ class ASTW(FedAvg):
     paper = "Chen et al. 2020"
 
     A: float = real(math.e / 2, low=1.0, high=math.e)
-    loop: int = whole(15, low=1, high=30, searched=False)
+    loop: int = whole(15, low=1, high=30, searched=False, above=0)
     deep_share: float = real(1 / 3, low=0.0, high=1.0, searched=False)
 
     def init(self, fed: Federation) -> State:

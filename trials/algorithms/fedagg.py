@@ -43,7 +43,7 @@ class FedAgg(FedAvg):
         "system": "step sizes belong to L whole local epochs, and all devices take all of them",
     }
 
-    alpha: float = real(0.1, low=0.01, high=1.0, log=True)
+    alpha: float = real(0.1, low=0.01, high=1.0, log=True, above=0)
     scaling: str = choice("cosine", ("cosine", "raw"))
     local_direction: str = choice("own", ("own", "mean"))
     sweeps: int = whole(1, low=1, high=3, searched=False)

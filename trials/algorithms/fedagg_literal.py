@@ -41,7 +41,7 @@ class FedAggLiteral(FedAvg):
         "momentum": "Algorithm 2 takes plain steps along full gradients",
     }
 
-    alpha: float = real(0.1, low=0.01, high=1.0, log=True)
+    alpha: float = real(0.1, low=0.01, high=1.0, log=True, above=0)
     tolerance: float = real(1e-3, low=1e-6, high=0.1, log=True, searched=False)
     max_sweeps: int = whole(50, low=1, high=10000, log=True, searched=False)
 

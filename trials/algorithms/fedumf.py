@@ -35,14 +35,14 @@ class FedUmf(FedAvg):
     alpha: float = real(1.0, low=0.05, high=1.0)
 
     def init(self, fed: Federation) -> State:
-        """The base's, and of the round before: what was sent, the rate, who was selected (n,),
-        answering or not.
+        """The base's, and of the round before: what was sent, the real hyperparameters (a schedule may
+        change them), who was selected (n,), answering or not.
         """
         state = super().init(fed)
         return {
             **state,
             **{f"past_{name}": state[name] for name in self.sent},
-            "past_lr": torch.tensor(self.lr, dtype=torch.float64),
+            "past_reals": torch.tensor(list(self._reals.values()), dtype=torch.float64),
             "past_selected": torch.ones(fed.n, dtype=torch.bool),
         }
 
@@ -55,12 +55,18 @@ class FedUmf(FedAvg):
         start = theta[ids]
         fused = ~state["past_selected"].cpu()[ids]
         if fused.any():
-            lr = float(state["past_lr"])
+            reals = dict(zip(self._reals, state["past_reals"].tolist(), strict=True))
             past = {**state, **{name: state[f"past_{name}"] for name in self.sent}}
             before = past["w"].expand(int(fused.sum()), -1)
-            then = replace(self, lr=lr).train(past, ids[fused], before, fed, fed.round - 1)
-            start[fused] += self.fusion_rate * (self.lr / lr) * (then - before)
+            then = replace(self, **reals).train(past, ids[fused], before, fed, fed.round - 1)
+            ratio = self.lr / reals["lr"] if reals["lr"] else 0.0
+            start[fused] += self.fusion_rate * ratio * (then - before)
         return start
+
+    @property
+    def _reals(self) -> dict[str, float]:
+        ranges = self.ranges().items()
+        return {name: getattr(self, name) for name, of in ranges if of.type == "float"}
 
     @property
     def fusion_rate(self) -> float:
@@ -76,6 +82,6 @@ class FedUmf(FedAvg):
         return {
             **super().aggregate(state, ids, start, local, fed),
             **{f"past_{name}": state[name] for name in self.sent},
-            "past_lr": torch.tensor(self.lr, dtype=torch.float64),
+            "past_reals": torch.tensor(list(self._reals.values()), dtype=torch.float64),
             "past_selected": selected,
         }

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import math
 import sys
 import zlib
 from collections.abc import Mapping
@@ -85,7 +86,7 @@ class Npz(Own):
                 raise ValueError("it holds one array without a name (.npy), not an .npz archive")
             with file:
                 arrays = {name: file[name] for name in file.files}
-        except (OSError, ValueError, BadZipFile) as error:
+        except (OSError, ValueError, EOFError, BadZipFile) as error:
             raise UserError(f"cannot read data set {self.name}: {error}") from None
         return from_arrays(self.name, arrays)
 
@@ -163,6 +164,11 @@ class Folder(Own):
             if np.bincount(y).min() < 2:
                 label = labels[int(np.bincount(y).argmin())]
                 raise UserError(f"{self.name}: label {label!r} needs two images, one to test on")
+            if math.ceil(len(y) / 5) < len(labels):
+                raise UserError(
+                    f"{self.name}: a fifth of the {len(y)} images is held out for tests, which is less "
+                    f"than one for each of {len(labels)} labels; add images, or train/ and test/"
+                )
             test = stratified_fifth(y, seed)
         elif parts == {"train", "test"}:
             paths, y, labels = self._labelled(top / "train")
@@ -217,6 +223,8 @@ class Folder(Own):
             try:
                 with Image.open(path) as image:
                     grey = image.mode in ("1", "L", "LA")
+                    if image.mode in ("I", "F") or image.mode.startswith("I;"):
+                        raise ValueError(f"it has more than 8 bits a channel ({image.mode})")
                     pixels = np.asarray(image.convert("L" if grey else "RGB"))
             except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
                 raise UserError(f"{self.name}: cannot read the image {path}: {error}") from None
@@ -284,7 +292,13 @@ class Function(Own):
                 f"data set {self.path} returned {type(made).__name__}; it must be a "
                 "trials.datasets.Dataset, or a dict of x_train, y_train, x_test, y_test [, client_train]"
             )
-        return from_arrays(self.path, {key: np.asarray(value) for key, value in made.items()})
+        arrays = {}
+        for key, value in made.items():
+            try:
+                arrays[key] = np.asarray(value)
+            except (TypeError, ValueError, RuntimeError) as error:
+                raise UserError(f"data set {self.path}: {key} is no array: {error}") from None
+        return from_arrays(self.path, arrays)
 
 
 def _module(text: str, place: str) -> ModuleType:
@@ -307,6 +321,10 @@ def _module(text: str, place: str) -> ModuleType:
 
 def _checked(name: str, made: Dataset) -> Dataset:
     """The data set, if it is what `Dataset` promises; raises `UserError` naming what is not."""
+    arrays = {"y": made.y, "test": made.test, "x": made.x}
+    for key, value in arrays.items():
+        if not isinstance(value, np.ndarray | OnDemand):
+            raise UserError(f"data set {name}: {key} must be an array, not {type(value).__name__}")
     n = len(made.y)
     rules: dict[str, bool] = {
         "task must be a classification": made.task == CLASSIFICATION,

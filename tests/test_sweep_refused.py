@@ -1,0 +1,41 @@
+"""What a sweep is refused for is said before anything starts, and leaves nothing behind."""
+
+import pytest
+from commands import document, suite_here
+
+from suite.recording import Store
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--warm-start", "nofile.yaml"), "nofile.yaml"),
+        (("--checkpoints", "ftp://host/folder"), "checkpoints in ftp://host/folder"),
+        (("--name", "a/b"), "--name a/b: must be the name of one folder"),
+    ],
+)
+@pytest.mark.parametrize("plan", [(), ("--dry-run",)])
+def test_options_that_cannot_be(tmp_path, options, says, plan):
+    done = suite_here("sweep", "smoke", *options, *plan, cwd=tmp_path, code=2)
+    assert says in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_sweep_that_another_storage_has_on_the_same_server(tmp_path):
+    uri = f"sqlite:///{tmp_path}/shared.db"
+    store = Store(uri, tmp_path)
+    store.create(store.experiment("smoke"), "smoke", {"kind": "sweep", "sweep": "smoke"})
+    done = suite_here("sweep", "smoke", "--tracking-uri", uri, cwd=tmp_path, code=2)
+    assert "holds a sweep 'smoke' that was not run in runs" in done.stderr
+    assert not (tmp_path / "runs" / "smoke").exists()
+
+
+def test_a_small_sweep_with_another_scheduler(tmp_path):
+    options = ("--smoke", "--scheduler", "pbt", "--dry-run", "--json")
+    plan = document(suite_here("sweep", "quickstart", *options, cwd=tmp_path))
+    assert plan["trials_per_cell"] == 4
+
+
+def test_a_device_that_is_none(tmp_path):
+    done = suite_here("run", "--rounds", 1, "--device", "gpu", cwd=tmp_path, code=2)
+    assert "device 'gpu' cannot be used" in done.stderr
