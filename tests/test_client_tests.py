@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from helpers import dealt, settings, simulation
 
+from trials import models
 from trials.algorithms.fedavg import FedAvg
 from trials.datasets import Dataset
 from trials.federated_data import FederatedData
@@ -75,3 +76,13 @@ def test_the_final_model_on_every_client(sizes):
     worst = sorted(each)[: max(1, -(-len(sizes) // 10))]
     assert last["test_accuracy_worst10"] == pytest.approx(np.mean(worst))
     assert last["test_accuracy_spread"] == pytest.approx(np.std(each))
+
+
+def test_a_model_that_looks_at_the_whole_batch_has_none(monkeypatch):
+    """Scored label by label it would meet batches that it never meets."""
+    for name, alone in (("resnet18", True), ("resnet18(batch)", False), ("alexnet", True)):
+        assert models.parse(name).one_by_one is alone
+    monkeypatch.setattr(type(models.parse("logreg")), "one_by_one", False)
+    run = simulation(FedAvg(lr=0.5), dealt([5, 5]), settings(rounds=1))
+    run.advance()
+    assert not METRICS & {key for entry in run.history for key in entry}

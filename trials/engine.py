@@ -91,10 +91,11 @@ class Simulation:
 
     def _over_clients(self, model: Tensor | Devices) -> dict[str, float]:
         """How unevenly a model serves the clients, each tested on what it would meet: the mean of the
-        worst 10 % of clients (at least one), and the standard deviation over all.
+        worst 10 % of clients (at least one), and the standard deviation over all. Nothing where what a
+        sample's score is depends on the samples it is scored with: here they have one label.
         """
         tests, task = self.fed.data.client_tests, self.fed.data.dataset.task
-        if tests is None:
+        if tests is None or not self.fed.model.architecture.one_by_one:
             return {}
         groups, shares = tests
         scores = shares @ np.array([self._scores(model, ids)[task.metric] for ids in groups])

@@ -49,6 +49,11 @@ class Architecture(ABC):
     linear: ClassVar[bool] = False
     """Whether the outputs are W x + b with nothing but W (C, p) and b (C,), in this order."""
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether a sample's outputs depend on that sample alone, not on the batch it is in."""
+        return True
+
     @abstractmethod
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
         """The parameters for samples of `shape`; raises `UserError` when they do not fit."""

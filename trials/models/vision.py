@@ -38,7 +38,12 @@ class Network(Architecture):
     batched_up_to: ClassVar[float] = 0
     name: ClassVar[str]
     side: ClassVar[int]
-    norm: str
+    norm: str = "none"
+
+    @property
+    def one_by_one(self) -> bool:
+        """See `Architecture`."""
+        return self.norm != "batch"
 
     @abstractmethod
     def network(self, models: Any, channels: int, classes: int) -> nn.Module:
