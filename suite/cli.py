@@ -397,10 +397,15 @@ def _differs(study: str, content: Any) -> None:
     from suite.study import read_study
 
     with suppress(UserError):  # the file may be gone
-        there = read_study(study, {})[1].model_dump(mode="json")
-        mine = content.model_dump(mode="json")
+        mine, there = _flat(content), _flat(read_study(study, {})[1])
         for key in [key for key in mine if mine[key] != there[key]]:
             say(f"{key} is {mine[key]}, not {there[key]} as in {study}: options extend a sweep.")
+
+
+def _flat(study: Any) -> dict[str, Any]:
+    found = study.model_dump(mode="json")
+    settings = found.pop("settings")
+    return {**found, **settings}
 
 
 def _conclude(summary: dict[str, Any], board: Any, place: Any) -> None:

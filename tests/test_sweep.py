@@ -189,7 +189,9 @@ def test_a_finished_sweep_is_extended(done: Path, tmp_path: Path) -> None:
     aside = records(folder, kind="final")[0]
     store.log(aside.run_id, tags={"kind": "superseded"})  # as by an extension that chose another
     more = ("--resume", "--trials", TRIALS + 2, "--seeds", SEEDS + 1, "--json")
-    summary = document(suite_here("sweep", folder / "small.yaml", *more, *SINGLY, cwd=folder))
+    extended = suite_here("sweep", folder / "small.yaml", *more, *SINGLY, cwd=folder)
+    assert f"trials is {TRIALS + 2}, not {TRIALS} as in" in extended.stderr
+    summary = document(extended)
     assert summary["trials_finished"] + summary["trials_diverged"] == CELLS * (TRIALS + 2)
     assert len(records(folder, kind="search")) == CELLS * (TRIALS + 2)
     assert len(records(folder, kind="final")) == CELLS * (SEEDS + 1) == summary["final_runs"]
