@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 import pytest
-from commands import suite, suite_here
+from commands import SINGLY, suite, suite_here
 from helpers import ROOT, dealt, settings, simulation
 from oracle import LR, SEED, STEPS, clients, initial, local_sgd
 
@@ -26,15 +26,16 @@ def test_the_example_is_the_median():
         np.testing.assert_allclose(run.state["w"].numpy(), w, rtol=0, atol=1e-10)
 
 
-def ranked(folder, algorithm, env):
+def ranked(folder, algorithm, **process):
     args = ("--algorithms", f"fedavg,{algorithm}", "--heterogeneity", "iid", "--trials", 2)
-    suite("sweep", "smoke", *args, "--max-concurrent", 1, cwd=folder, env=env)
+    sweep = suite if process else suite_here
+    sweep("sweep", "smoke", *args, *SINGLY, cwd=folder, **process)
     board = suite_here("leaderboard", "--json", cwd=folder)
     return {row["algorithm"]: row for row in json.loads(board.stdout)["rows"]}
 
 
 def test_a_file_takes_part_in_a_sweep(tmp_path):
-    rows = ranked(tmp_path, f"{EXAMPLE}:FedMedian", {})
+    rows = ranked(tmp_path, f"{EXAMPLE}:FedMedian")
     mine = rows[f"{EXAMPLE}:FedMedian"]
     assert mine["rank"] in (1, 2)
     assert mine["paper"] == "Yin et al. 2018"
@@ -52,7 +53,7 @@ def test_an_installed_package_takes_part_in_a_sweep(tmp_path):
     env = {"PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
     listed = json.loads(suite("list", "algorithms", "--json", cwd=tmp_path, env=env).stdout)
     assert {"fedmedian", "fedavg"} <= {item["name"] for item in listed}
-    assert ranked(tmp_path, "fedmedian", env)["fedmedian"]["rank"] in (1, 2)
+    assert ranked(tmp_path, "fedmedian", env=env)["fedmedian"]["rank"] in (1, 2)
 
 
 @pytest.mark.parametrize(
