@@ -232,6 +232,16 @@ def test_a_sweep_is_asked_to_end_by_a_file(tmp_path: Path) -> None:
     assert "Did you mean 'mine'?" in wrong
 
 
+def test_what_is_expected_counts_confirming_runs(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "mine"
+    journal = Journal(folder / "journal.jsonl")
+    study = a_study(trials=4, seeds=2, confirm={"best": 3, "seeds": 2}).model_dump(mode="json")
+    journal.write("begin", study_name="s", study=study, lag=4)
+    journal.close()
+    status = document(suite_here("status", "mine", "--json", cwd=tmp_path))
+    assert status["expected"] == 4 + 3 * 2 + 2
+
+
 def test_faults_and_signals_are_stronger_than_a_request_to_stop(tmp_path: Path) -> None:
     control = Control(tmp_path)
     control.end("stopped")
