@@ -6,8 +6,8 @@ The distance between two cells is the sum of three parts, each 0 for equal names
   another of the same kind (`KINDS`), 1 for another kind, infinite where the task is another;
 - model: the same rule (`mlp` and `mlp(100,100)` are 0.25 apart, `logreg` and `linear` 0.5);
 - heterogeneity: how far apart the label skews are (`skew`), 0.5 where one is `natural`; 0.05 for
-  another partition rule, 0.01 for the same one with other arguments; and for each modifier (`+sizes`, `+system`, ...) 0.1 where only one has it, 0.05
-  where its arguments differ.
+  another partition rule, 0.01 for the same one with other arguments; and for each modifier (`+sizes`,
+  `+system`, ...) 0.1 where only one has it, 0.05 where its arguments differ.
 
 Each part is symmetric and obeys the triangle inequality. A learning rate depends on more than this (rounds, clients,
 local work), so a recommendation names its settings as well.

@@ -147,7 +147,7 @@ def reproduce(
     batch = Batch(
         Store(tracking_uri, storage), EXPERIMENT, EXPERIMENT, storage / EXPERIMENT / "tune"
     )
-    done = batch.done()
+    before = batch.done() if costs is not None else {}
     for _, table, row in places:
         made = experiments.get((table, row))
         reason = reason_not_run(paper, table, row) or _missing(made, data_root)
@@ -156,7 +156,7 @@ def reproduce(
             continue
         plan = _planned(paper, made, effort)
         if costs is not None and effort.max_minutes is not None:
-            minutes = costs.minutes(paper, made, _left(plan, done), plan.rounds)
+            minutes = costs.minutes(paper, made, _left(plan, before), plan.rounds)
             if minutes > effort.max_minutes:
                 why_not[table, row] = (
                     f"about {minutes:.0f} min on this machine, more than --max-minutes "

@@ -67,13 +67,13 @@ class Place:
         return self.folder / "journal.jsonl"
 
     def check(self, warm_start: str | None) -> None:
-        """Raise `UserError` when the name, the checkpoints' place or the files to start from cannot be
-        used.
+        """Raise `UserError` when the name, the checkpoints' place or, of a sweep that has not begun, the
+        files to start from cannot be used.
         """
         if Path(self.name).name != self.name:
             raise UserError(f"--name {self.name}: must be the name of one folder")
         check_place(self.checkpoint_folder)
-        if warm_start not in (None, NEAREST):
+        if warm_start not in (None, NEAREST) and not self.journal.exists():
             tuned_files(Path(str(warm_start)))
 
     @property

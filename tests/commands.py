@@ -22,8 +22,8 @@ from suite.cli import main
 from suite.recording import Record, Store
 
 SUITE = str(Path(sys.executable).with_name("suite"))
-# Batched: compiling loops takes the workers of every sweep seconds.
 SINGLY = ("--max-concurrent", 1)
+# Batched: compiling loops takes the workers of every sweep seconds.
 STUDY = """
 algorithms: [fedavg, folb]
 datasets: [digits]

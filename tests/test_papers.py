@@ -46,6 +46,13 @@ tables:
 """
 
 
+def toy(text: str) -> papers.Experiment:
+    """The only row of a file like `SMALL`."""
+    made = papers.experiment(parse_paper(text, "toy.yaml"), "toy", "one", "iid")
+    assert made is not None
+    return made
+
+
 @pytest.mark.parametrize("place", EXPERIMENTS, ids="/".join)
 def test_every_row_can_be_planned_or_says_why_not(place):
     """Names, settings and hyperparameters are all there and allowed; numbers and claims are read."""
@@ -112,17 +119,14 @@ def test_paths():
 
 
 def test_a_file_by_hand():
-    paper = parse_paper(SMALL, "toy.yaml")
-    made = papers.experiment(paper, "toy", "one", "iid")
-    assert made is not None
+    made = toy(SMALL)
     prox = made.methods["fedprox"]
     assert prox.decisions["mu"].why is None
     assert prox.decisions["momentum"].why == "not stated"
     spec = prox.spec({}, 2, 5, 5)
     assert (spec.params, spec.settings.data_seed) == ({"lr": 0.1, "mu": 0.1}, 0)
     drawn = SMALL.replace("classes: 10}", "classes: 10, drawn: true}")
-    again = papers.experiment(parse_paper(drawn, "toy.yaml"), "toy", "one", "iid")
-    assert again is not None
+    again = toy(drawn)
     assert again.methods["fedprox"].spec({}, 2, 5, 5).settings.data_seed == 2
 
 
@@ -131,8 +135,7 @@ def test_the_innermost_word_counts():
         "        numbers:",
         "        params: {lr: 0.5}\n        methods: {fedprox: {chosen: {mu: [0.7, why]}}}\n        numbers:",
     )
-    made = papers.experiment(parse_paper(text, "toy.yaml"), "toy", "one", "iid")
-    assert made is not None
+    made = toy(text)
     decided = made.methods["fedprox"].decisions
     assert (decided["lr"].value, decided["mu"].value, decided["mu"].why) == (0.5, 0.7, "why")
     assert made.methods["fedavg"].decisions["lr"].value == 0.5
@@ -164,8 +167,7 @@ def test_faults_are_named(old, new, message):
 
 def test_what_is_ours_can_be_chosen_otherwise():
     text = SMALL.replace("fedprox: {params: {mu: 0.1}}", "fedprox: {chosen: {mu: [0.1, a guess]}}")
-    made = papers.experiment(parse_paper(text, "toy.yaml"), "toy", "one", "iid")
-    assert made is not None
+    made = toy(text)
     (other,) = papers.otherwise([made], {"momentum": 0.5, "mu": 0.7})
     fedavg, prox = other.methods["fedavg"], other.methods["fedprox"]
     assert fedavg.decisions["momentum"].value == prox.decisions["momentum"].value == 0.5
@@ -188,8 +190,7 @@ def test_rounds_that_cannot_be_are_refused(rounds):
     text = SMALL.replace(", rounds: 5}", "}").replace(
         "  init: [", "  rounds: [5, a guess]\n  init: ["
     )
-    made = papers.experiment(parse_paper(text, "toy.yaml"), "toy", "one", "iid")
-    assert made is not None
+    made = toy(text)
     assert papers.otherwise([made], {"rounds": 7})[0].methods["fedavg"].rounds == 7
     with pytest.raises(UserError, match="rounds"):
         papers.otherwise([made], {"rounds": rounds})
@@ -201,8 +202,7 @@ def test_what_comes_with_another_choice_has_to_be_chosen_too():
         "fedprox: {params: {mu: 0.1}}",
         "fedprox: {algorithm: folb, params: {mu: 0.1}, chosen: {variant: [plain, a guess]}}",
     )
-    made = papers.experiment(parse_paper(text, "toy.yaml"), "toy", "one", "iid")
-    assert made is not None
+    made = toy(text)
     with pytest.raises(UserError, match="toy/one/iid, fedprox: psi: has to be set too"):
         papers.otherwise([made], {"variant": "heterogeneity"})
     (both,) = papers.otherwise([made], {"variant": "heterogeneity", "psi": 0.5})

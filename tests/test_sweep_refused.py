@@ -2,8 +2,13 @@
 
 import pytest
 from commands import document, suite_here
+from mlflow.exceptions import MlflowException
 
+from suite.journal import Journal
+from suite.ledger import Ledger
 from suite.recording import Store
+from suite.sweep import Place
+from trials.errors import UserError
 
 
 @pytest.mark.parametrize(
@@ -19,6 +24,25 @@ def test_options_that_cannot_be(tmp_path, options, says, plan):
     done = suite_here("sweep", "smoke", *options, *plan, cwd=tmp_path, code=2)
     assert says in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_files_to_start_from_are_needed_by_a_sweep_that_has_not_begun(tmp_path):
+    place = Place(tmp_path, "mine")
+    with pytest.raises(UserError, match="nofile"):
+        place.check("nofile.yaml")
+    Journal(place.journal).close()
+    place.check("nofile.yaml")
+
+
+def test_a_store_that_cannot_be_written_halts_and_is_gone_on_with(tmp_path, monkeypatch):
+    def refuses(ledger):
+        raise MlflowException("attempt to write a readonly database")
+
+    monkeypatch.setattr(Ledger, "open", refuses)
+    for options in ((), ("--resume",)):
+        done = suite_here("sweep", "smoke", *options, cwd=tmp_path, code=3)
+        assert "cannot be written: attempt to write a readonly database" in done.stderr
+        assert "--resume" in done.stderr
 
 
 def test_a_sweep_that_another_storage_has_on_the_same_server(tmp_path):

@@ -117,7 +117,7 @@ def _device(name: str) -> torch.device:
     try:
         found = torch.device(name)
         torch.empty(0, device=found)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"device {name!r} cannot be used: {reason}") from None
     return found
