@@ -1,16 +1,23 @@
 """One thread, so that bits do not depend on the load; hypothesis without clock, chance or files;
-MLflow's tables made once.
+MLflow's tables made once; and what several files of tests start from.
 """
 
 import sqlite3
 from collections.abc import Iterator
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 import torch
+import yaml
 from hypothesis import settings
 from mlflow.store.db import utils
 from sqlalchemy import Engine
+
+from suite.study import Cell, load_data, make_cells, read_study
+from trials import datasets
+from trials.datasets import Dataset
+from trials.errors import UserError
 
 torch.set_num_threads(1)
 settings.register_profile("suite", deadline=None, derandomize=True, database=None, max_examples=60)
@@ -40,3 +47,41 @@ def one_migration() -> Iterator[None]:
     with patch.object(utils, "_initialize_tables", make_or_copy):
         yield
     made.close()
+
+
+@pytest.fixture(scope="module")
+def digits() -> Dataset:
+    return datasets.parse("digits").load(0, None, None)
+
+
+@pytest.fixture
+def study_file(tmp_path):
+    """Writes a study and returns its path."""
+
+    def write(content: Any) -> str:
+        text = content if isinstance(content, str) else yaml.safe_dump(content)
+        path = tmp_path / "mine.yaml"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def accept(path: str, overrides: dict[str, Any]) -> list[Cell]:
+    """All checks that a sweep makes before it starts."""
+    name, study = read_study(path, overrides)
+    cells = make_cells(study, f"study {name}")
+    load_data(cells, None, f"study {name}")
+    return cells
+
+
+@pytest.fixture
+def faults(study_file):
+    """The message with which a study is refused."""
+
+    def refused(content: Any, overrides: dict[str, Any] | None = None) -> str:
+        with pytest.raises(UserError) as caught:
+            accept(study_file(content), overrides or {})
+        return str(caught.value)
+
+    return refused

@@ -140,3 +140,19 @@ def fresh_process(script: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def holdings(data: FederatedData) -> list[np.ndarray]:
+    """Training ids of each client."""
+    return np.split(data.train, data.offsets[1:-1])
+
+
+def well_split(data: FederatedData) -> None:
+    """Assert that no id is in two places and that test is the data set's."""
+    ids = np.concatenate([data.train, data.val, data.test])
+    assert len(np.unique(ids)) == len(ids)
+    assert data.dataset.test[data.test].all()
+    assert len(data.test) == data.dataset.test.sum()
+    assert data.offsets[0] == 0
+    assert data.offsets[-1] == len(data.train)
+    assert (data.sizes >= 1).all()

@@ -1,5 +1,7 @@
 """DeFed against (5)-(6) in plain NumPy: every client's weights after every iteration."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -409,7 +411,7 @@ def test_those_asleep_send_nothing(graph):
 @pytest.mark.parametrize("graph", ["erdos_renyi(0.5)", "ring(2)"])
 def test_a_run_resumed_after_each_iteration_is_the_same(graph):
     data, common = dealt(SIZES), settings(participation=0.5, batch_size=3, **ONE)
-    make = lambda: simulation(DeFed(lr=LR, topology=graph), data, common, seed=SEED)  # noqa: E731
+    make = partial(simulation, DeFed(lr=LR, topology=graph), data, common, seed=SEED)
     whole, broken = finish(make()), make()
     while not broken.finished:
         saved = broken.save()

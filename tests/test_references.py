@@ -206,7 +206,10 @@ def test_one_client_is_fedavg_either_way(case, level, execution):
     """With own starts the pool starts as the server and the client as itself."""
     common = settings(execution=execution, **ONE[case])
     data = dealt([11])
-    run = lambda one: finish(simulation(one, data, common, level=level, seed=SEED))  # noqa: E731
+
+    def run(one):
+        return finish(simulation(one, data, common, level=level, seed=SEED))
+
     fedavg, alone = run(FedAvg(lr=LR)), run(LocalOnly())
     np.testing.assert_allclose(state(alone)["z"], state(fedavg)["w"][None], rtol=0, atol=1e-14)
     for name in ("test_accuracy", "test_loss"):

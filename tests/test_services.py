@@ -105,7 +105,10 @@ def test_rows_reach_the_client_they_belong_to(execution):
     found = fed.train(ids, start, rates, pulled, anchor=anchor, a=a)
     batches = work(fed, torch.tensor([4, 1, 0, 3]))
     for row, i in enumerate([0, 1, 1, 2, 3]):
-        extra = lambda v, row=row: a[row].numpy() * (v - anchor[row].numpy())  # noqa: E731
+
+        def extra(v, row=row):
+            return a[row].numpy() * (v - anchor[row].numpy())
+
         expected = sgd(start[row].numpy(), batches[i], float(rates[row]), extra=extra)
         np.testing.assert_allclose(found[row], expected, rtol=0, atol=1e-12)
 

@@ -1,6 +1,7 @@
 """SAFL's partitions: Gaussian sizes, few labels a device, samples shared between devices."""
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -27,13 +28,13 @@ class GaussianSizes(Partition):
     mean: float
     std: float
 
+    @abstractmethod
     def check(self, present: Array, clients: int) -> None:
         """Raise `UserError` when the devices cannot have their labels of those `present` in the data."""
-        raise NotImplementedError
 
+    @abstractmethod
     def held(self, k: int, clients: int, present: Array, rng: np.random.Generator) -> Array:
         """The labels of device k."""
-        raise NotImplementedError
 
     def deal(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator

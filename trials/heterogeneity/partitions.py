@@ -6,6 +6,7 @@ by those of `gaussian.py`, whose devices may share samples.
 """
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -19,7 +20,7 @@ from trials.errors import UserError
 Array = npt.NDArray[Any]
 
 
-class Partition:
+class Partition(ABC):
     """What an entry of `PARTITIONS` is. One that can give clients any sizes has a method `deal_to`
     as well, and can then be followed by `+sizes(lognormal(sigma))`.
     """
@@ -28,11 +29,11 @@ class Partition:
     own_sizes: ClassVar[str] = ""
     """Where the clients' sizes come from, for the message that refuses other ones."""
 
+    @abstractmethod
     def deal(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
         """Indices into `y` (N,) for each client; `owner` (N,) where data are born on clients."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
