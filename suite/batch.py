@@ -17,7 +17,8 @@ from suite.outcome import Outcome
 from suite.recording import Record, Recorder, Store, dumps, run_tags, spec_params
 from suite.search import Ask, End, SweepSearch
 from trials import algorithms, datasets
-from trials.trial import TrialSpec, load_dataset
+from trials.spec import TrialSpec
+from trials.trial import load_dataset
 
 RECORD_SECONDS = 600.0
 """How long a finished batch waits for a tracking server that is away."""

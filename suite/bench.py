@@ -103,7 +103,8 @@ def _plain(specs: list[dict[str, Any]], resources: Resources, folder: Path) -> f
 def _train(config: dict[str, Any]) -> None:
     from ray import tune
 
-    from trials.trial import TrialSpec, deal_data, load_dataset, simulate
+    from trials.spec import TrialSpec
+    from trials.trial import deal_data, load_dataset, simulate
 
     spec = TrialSpec(**config["trial"])
     simulation = simulate(spec, deal_data(spec, load_dataset(spec, None)))

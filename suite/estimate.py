@@ -10,7 +10,8 @@ from suite.study import Cell, Study
 from trials.datasets import Dataset
 from trials.federated_data import FederatedData
 from trials.footprint import Footprint, footprint
-from trials.trial import TrialSpec, deal_data, fit_model, simulate
+from trials.spec import TrialSpec
+from trials.trial import deal_data, fit_model, simulate
 
 RECORD_BYTES = 330
 """Bytes of one metric's value at one round, in SQLite with its indices and in the journal together."""

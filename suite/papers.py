@@ -19,10 +19,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from suite.files import parse_mapping
 from suite.study import Faults
-from trials import algorithms, datasets, heterogeneity, models, trial
+from trials import algorithms, datasets, heterogeneity, models
 from trials.errors import UserError, unknown
 from trials.settings import Settings
-from trials.trial import TrialSpec
+from trials.spec import TrialSpec, canonical
 
 DECIDED = (
     "rounds",
@@ -176,7 +176,7 @@ class Configured:
             "partition_seed": seed,
             "data_seed": seed if self.drawn else 0,
         }
-        return trial.canonical(
+        return canonical(
             self.algorithm,
             {**params, **variant},
             self.dataset,

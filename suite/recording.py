@@ -23,7 +23,7 @@ from urllib.parse import urlparse
 
 from suite.outcome import Outcome
 from trials.errors import UserError
-from trials.trial import TrialSpec
+from trials.spec import TrialSpec
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("DO_NOT_TRACK", "true")

@@ -27,7 +27,7 @@ from suite.recording import Record, Store, dumps
 from suite.tuned import Tuned
 from trials import algorithms, datasets, heterogeneity, models
 from trials.errors import UserError, unknown
-from trials.trial import TrialSpec
+from trials.spec import TrialSpec
 
 METRIC = {
     "score": "{}",

@@ -18,7 +18,7 @@ from trials.engine import Simulation
 from trials.errors import UserError, unknown
 from trials.federated_data import FederatedData
 from trials.settings import Settings
-from trials.trial import TrialSpec
+from trials.spec import TrialSpec, canonical
 
 OnEvaluation = Callable[[dict[str, float]], None]
 EXPERIMENT = "runs"
@@ -63,7 +63,7 @@ class Request:
         check_run(faults, {**self.__dict__, "params": params})
         faults.validate(Settings, settings, "settings.")
         faults.check()
-        spec = trial.canonical(
+        spec = canonical(
             self.algorithm,
             params,
             self.dataset,

@@ -18,7 +18,7 @@ from suite.candidates import Candidates, End
 from suite.population import Population
 from suite.samplers import Known
 from suite.study import Cell, Study
-from trials.trial import TrialSpec
+from trials.spec import TrialSpec
 
 LAG = 4
 """Trials of one cell that may be in flight at once; other cells fill the machine meanwhile."""

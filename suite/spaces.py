@@ -19,7 +19,7 @@ from suite.files import parse_mapping
 from trials.algorithm import Algorithm, Range
 from trials.errors import UserError, unknown
 from trials.settings import Settings
-from trials.trial import refuse
+from trials.spec import refuse
 
 COMPARED = {
     "rounds",

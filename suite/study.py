@@ -22,7 +22,8 @@ from trials.datasets import Dataset, Task
 from trials.errors import UserError, unknown
 from trials.heterogeneity.partitions import Natural
 from trials.settings import Settings
-from trials.trial import TrialSpec, deal_data, fit_model, load_dataset, refuse
+from trials.spec import TrialSpec, refuse
+from trials.trial import deal_data, fit_model, load_dataset
 
 T = TypeVar("T")
 Names = Annotated[list[str], Field(min_length=1)]

@@ -16,9 +16,10 @@ from suite.batch import Batch, Job
 from suite.nearest import distance
 from suite.recording import Record, Store
 from suite.tuned import Tuned
-from trials import datasets, trial
+from trials import datasets
 from trials.engine import score
 from trials.errors import UserError
+from trials.spec import canonical
 
 EXPERIMENT = "transfer"
 FIRST_SEED = 100_000
@@ -121,7 +122,7 @@ def _pairs(found: Iterable[Tuned]) -> list[tuple[Tuned, Tuned]]:
 
 
 def _job(source: Tuned, target: Tuned, seed: int) -> Job:
-    spec = trial.canonical(
+    spec = canonical(
         target.algorithm,
         source.params,
         target.dataset,

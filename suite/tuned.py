@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict
 
 from suite.files import dump, parse_mapping, read_text
 from suite.study import Faults, check_run
-from trials import datasets, trial
+from trials import datasets
 from trials.errors import UserError
 from trials.settings import Settings
-from trials.trial import TrialSpec
+from trials.spec import TrialSpec, canonical
 
 
 class Tuned(BaseModel):
@@ -34,7 +34,7 @@ class Tuned(BaseModel):
 
     def spec(self, seed: int) -> TrialSpec:
         """The run of this configuration with a seed."""
-        return trial.canonical(
+        return canonical(
             self.algorithm,
             self.params,
             self.dataset,

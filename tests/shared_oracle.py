@@ -13,7 +13,7 @@ from oracle import (
 
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
-from trials.trial import TrialSpec
+from trials.spec import TrialSpec
 
 LR = 0.4
 SIZES = [5, 9, 3, 7, 4]

@@ -42,7 +42,7 @@ from trials.errors import UserError
 from trials.federated_data import FederatedData
 from trials.models import MODELS, Architecture
 from trials.randomness import uniform
-from trials.trial import refuse
+from trials.spec import refuse
 
 SIZES = [5, 9, 3, 12]
 N = len(SIZES)

@@ -8,8 +8,8 @@ import torch
 from test_trainable import actor, config, finish, no_cluster, spec, timeless  # noqa: F401
 
 from trials.checkpoint import Checkpoint, StorageError, delete_folder
+from trials.spec import TrialSpec
 from trials.trainable import FederatedTrial
-from trials.trial import TrialSpec
 
 STATE = {"w": torch.arange(5.0), "history": [{"round": 0, "x": 0.1}], "rows": None, "name": "a"}
 

@@ -206,7 +206,10 @@ def test_reports_need_no_torch_and_trials_no_suite() -> None:
     code = "import sys, {}; bad = {{{}}} & set(sys.modules); sys.exit(str(bad) if bad else 0)"
     for module, banned in (
         ("reports.render", "'torch', 'ray'"),
-        ("trials.trial", "'suite', 'mlflow', 'optuna', 'ray'"),
+        (
+            "trials.trial",
+            "'suite', 'mlflow', 'optuna', 'ray', 'torch', 'networkx', 'scipy', 'numba'",
+        ),
     ):
         subprocess.run([sys.executable, "-c", code.format(module, banned)], check=True)
 

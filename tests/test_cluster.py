@@ -22,7 +22,8 @@ from trials.errors import UserError
 from trials.federation import ClientRows
 from trials.footprint import footprint
 from trials.settings import Settings
-from trials.trial import TrialSpec, deal_data, fit_model, load_dataset, simulate
+from trials.spec import TrialSpec
+from trials.trial import deal_data, fit_model, load_dataset, simulate
 
 NODES = [
     {"CPU": 8.0, "memory": 10e9},
@@ -145,7 +146,8 @@ def test_memory_grows_with_what_trials_hold() -> None:
 PEAK = """
 import resource, sys
 from trials.footprint import footprint
-from trials.trial import TrialSpec, deal_data, fit_model, load_dataset, simulate
+from trials.spec import TrialSpec
+from trials.trial import deal_data, fit_model, load_dataset, simulate
 spec = TrialSpec.model_validate_json(sys.argv[1])
 data = deal_data(spec, load_dataset(spec, None))
 simulation = simulate(spec, data)

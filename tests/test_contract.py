@@ -26,7 +26,8 @@ from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
 from trials.federation import Federation
 from trials.settings import Settings
-from trials.trial import TrialSpec, canonical, deal_data, load_dataset, refuse, run, simulate
+from trials.spec import TrialSpec, canonical, refuse
+from trials.trial import deal_data, load_dataset, run, simulate
 
 every = pytest.mark.parametrize("name", ALGORITHMS)
 SHARED = {

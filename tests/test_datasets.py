@@ -13,7 +13,8 @@ from trials.errors import UserError
 from trials.federated_data import deal
 from trials.randomness import generator
 from trials.settings import Settings
-from trials.trial import TrialSpec, deal_data, load_dataset, run
+from trials.spec import TrialSpec
+from trials.trial import deal_data, load_dataset, run
 
 REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
 

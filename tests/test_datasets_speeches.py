@@ -7,7 +7,8 @@ from trials import datasets
 from trials.datasets.text import CHARACTERS
 from trials.errors import UserError
 from trials.settings import Settings
-from trials.trial import canonical, run
+from trials.spec import canonical
+from trials.trial import run
 
 
 def play(path, long="To be, or not to be: that is the question. ", times=30):

@@ -32,7 +32,8 @@ from trials.federation import ClientRows, memory_budget
 from trials.losses import cross_entropy
 from trials.models import Model
 from trials.solver import execution
-from trials.trial import canonical, deal_data, load_dataset, simulate
+from trials.spec import canonical
+from trials.trial import deal_data, load_dataset, simulate
 
 every = pytest.mark.parametrize("name", ALGORITHMS)
 

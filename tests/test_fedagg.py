@@ -33,7 +33,7 @@ from trials.errors import UserError
 from trials.federated_data import FederatedData
 from trials.federation import Federation
 from trials.settings import Settings
-from trials.trial import refuse
+from trials.spec import refuse
 
 
 @executed

@@ -31,7 +31,7 @@ from trials.federated_data import FederatedData
 from trials.federation import Federation
 from trials.randomness import uniform
 from trials.settings import Settings
-from trials.trial import refuse
+from trials.spec import refuse
 
 SIZES, COUNT, MU = [5, 9, 3, 7, 6], 3, 0.3
 N, PARTIAL = len(SIZES), COUNT / len(SIZES)

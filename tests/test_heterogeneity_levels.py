@@ -16,7 +16,7 @@ from trials.errors import UserError
 from trials.heterogeneity import LAWS, MODIFIERS, PARTITIONS
 from trials.randomness import uniform
 from trials.settings import Settings
-from trials.trial import TrialSpec, refuse
+from trials.spec import TrialSpec, refuse
 
 SIZES = [3, 9, 4, 7, 5, 6, 8, 2]
 SEED = 11

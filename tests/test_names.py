@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from trials import algorithms, datasets, heterogeneity, models
 from trials.errors import UserError
 from trials.settings import Settings
-from trials.trial import TrialSpec
+from trials.spec import TrialSpec
 
 REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
 

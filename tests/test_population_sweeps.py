@@ -21,7 +21,8 @@ from suite.recording import Store
 from suite.results import Query, read_leaderboard
 from suite.tuned import read
 from trials.schedule import is_schedule
-from trials.trial import TrialSpec, run
+from trials.spec import TrialSpec
+from trials.trial import run
 
 STUDY = """
 algorithms: [fedprox]

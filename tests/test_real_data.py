@@ -11,7 +11,8 @@ import pytest
 
 from trials import datasets
 from trials.settings import Settings
-from trials.trial import canonical, run
+from trials.spec import canonical
+from trials.trial import run
 
 REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
 COPY = REAL / "cifar10"

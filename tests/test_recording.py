@@ -16,7 +16,7 @@ from suite.recording import Recorder, Store, open_existing, run_tags, spec_param
 from suite.results import _over_clients
 from trials.errors import UserError
 from trials.settings import Settings
-from trials.trial import TrialSpec
+from trials.spec import TrialSpec
 
 
 @pytest.fixture(scope="module")

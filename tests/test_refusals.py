@@ -13,7 +13,8 @@ from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
 from trials.errors import UserError
 from trials.settings import Settings
-from trials.trial import refuse, simulate
+from trials.spec import refuse
+from trials.trial import simulate
 
 OTHER = {
     "batch_size": "full",

@@ -13,7 +13,8 @@ from trials import losses
 from trials.errors import UserError
 from trials.scores import SCORES
 from trials.settings import Settings
-from trials.trial import canonical, deal_data, fit_model, load_dataset, run
+from trials.spec import canonical
+from trials.trial import deal_data, fit_model, load_dataset, run
 
 COMMON = {"rounds": 4, "clients": 5, "participation": 1.0, "eval_every": 1, "dtype": "float64"}
 

@@ -18,7 +18,7 @@ from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
 from trials.schedule import at, is_schedule, last, pieces, then, until, written
 from trials.settings import Settings
-from trials.trial import TrialSpec
+from trials.spec import TrialSpec
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 PIECES = st.dictionaries(st.integers(2, 10**6), FINITE, max_size=5)

@@ -7,8 +7,9 @@ import pytest
 
 from trials import trainable
 from trials.settings import Settings
+from trials.spec import TrialSpec
 from trials.trainable import FederatedTrial
-from trials.trial import TrialSpec, load_dataset, run
+from trials.trial import load_dataset, run
 
 
 def spec(algorithm: str = "safl", level: str = "iid", **params: Any) -> TrialSpec:

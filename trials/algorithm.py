@@ -19,10 +19,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from torch import Tensor
-
 from trials import schedule
 from trials.errors import UserError, unknown
+from trials.tensors import Tensor
 
 if TYPE_CHECKING:
     from trials.federation import Federation

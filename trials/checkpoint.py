@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any
 
-import torch
 from pyarrow import fs
 
 from trials.errors import UserError
@@ -47,6 +46,8 @@ class Checkpoint:
 
     def save(self, state: dict[str, Any]) -> None:
         """Replace the file. Raises `StorageError` when the storage does not take it."""
+        import torch  # here, since a folder is checked and removed without it
+
         started = time.monotonic()
         buffer = io.BytesIO()
         torch.save(state, buffer)
@@ -73,6 +74,8 @@ class Checkpoint:
         Raises `StorageError` when it cannot be read, or is damaged; a damaged one is renamed, so
         that the next attempt starts from round 0.
         """
+        import torch  # here, since a folder is checked and removed without it
+
         try:
             with self._system.open_input_stream(str(self._path)) as file:
                 content = file.read()

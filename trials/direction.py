@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import Tensor
+from trials.tensors import Tensor, torch
 
 Direction = Callable[..., Tensor]
 """`direction(w, g, **rows) -> (k, d)`: what a step follows, from weights and gradients (k, d)."""
@@ -37,7 +36,7 @@ class Affine:
 
     def __mul__(self, other: Any) -> "Affine":
         factor = _value(other)
-        if isinstance(factor, Tensor) and factor.dim() and factor.shape[-1] != 1:
+        if isinstance(factor, torch.Tensor) and factor.dim() and factor.shape[-1] != 1:
             raise NotAffineError("weights are multiplied one by one")
         return Affine(self.scale * factor, self.pull * factor, self.shift * factor)
 
@@ -89,6 +88,6 @@ def column(value: float | Tensor, like: Tensor) -> Tensor:
 
 
 def _value(other: Any) -> float | Tensor:
-    if isinstance(other, bool) or not isinstance(other, int | float | Tensor):
+    if isinstance(other, bool) or not isinstance(other, int | float | torch.Tensor):
         raise NotAffineError(f"arithmetic with {type(other).__name__}")
     return other

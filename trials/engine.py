@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
 from trials.algorithm import Algorithm, Devices
 from trials.federation import ClientRows, Federation
+from trials.tensors import Tensor, torch
 
 
 class Simulation:
@@ -78,7 +78,7 @@ class Simulation:
 
     def _scores(self, model: Tensor | Devices, ids: npt.NDArray[Any]) -> dict[str, float]:
         """A model's scores; of several devices' models the weighted mean, the worst and the best."""
-        if isinstance(model, Tensor):
+        if isinstance(model, torch.Tensor):
             return {k: float(v) for k, v in self.fed.evaluate(model, ids).items()}
         scores = self.fed.evaluate(model.models, ids)
         found = {k: float(v @ model.weights.to(v)) for k, v in scores.items()}

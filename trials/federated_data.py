@@ -1,5 +1,7 @@
 """Samples dealt to clients: splits first, then the heterogeneity level."""
 
+from __future__ import annotations
+
 import warnings
 import zlib
 from dataclasses import dataclass, replace
@@ -8,14 +10,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from trials import randomness
 from trials.datasets import Dataset, OnDemand
 from trials.errors import UserError
 from trials.heterogeneity import Heterogeneity
 from trials.settings import Settings
+from trials.tensors import Tensor, torch
 
 Array = npt.NDArray[Any]
 DEFAULT_CLIENTS = 20
@@ -73,7 +74,7 @@ class FederatedData:
         return np.diff(self.offsets)
 
     @cached_property
-    def pooled(self) -> "FederatedData":
+    def pooled(self) -> FederatedData:
         """The same samples, all with one client."""
         return replace(self, offsets=self.offsets[[0, -1]])
 

@@ -1,13 +1,13 @@
 """The federation: what an algorithm sees of the world in a round, and the services it works with."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from trials import randomness
 from trials.direction import Direction
@@ -25,6 +25,7 @@ from trials.solver import (
     minibatches,
     steps_per_epoch,
 )
+from trials.tensors import Tensor, torch
 
 Array = npt.NDArray[Any]
 COUNTERS = (
@@ -393,7 +394,7 @@ class Federation:
         round_index = self.round if at_round is None else at_round
         steps, size = self._steps(once, round_index), self.settings.batch_size
         plan = minibatches(self.data, once, steps, size, (self.seed, round_index))
-        if isinstance(lr, Tensor):
+        if isinstance(lr, torch.Tensor):
             lr = self._of_steps(lr[first], once, int(steps.max()))
         loss = self.train_loss
         rows = {name: value[first] for name, value in rows.items()}

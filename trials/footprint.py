@@ -2,16 +2,14 @@
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
 from trials import heterogeneity
 from trials.datasets.base import OnDemand
 from trials.federated_data import FederatedData
 from trials.federation import ClientRows, Federation, memory_budget
 from trials.models import Model
 from trials.solver import execution
-from trials.trial import TrialSpec
+from trials.spec import TrialSpec
+from trials.tensors import Tensor, torch
 
 PROCESS = 700_000_000
 """Bytes of a worker with Python, torch and Ray, its compiled loops or the libraries' work space."""
@@ -95,7 +93,7 @@ def footprint(
 
 def _size(value: Tensor | ClientRows) -> int:
     """Bytes of an entry of a state; of a table of clients' rows, when all are written."""
-    if isinstance(value, Tensor):
+    if isinstance(value, torch.Tensor):
         return value.numel() * value.element_size()
     row = value.default(torch.tensor([0]))
     return len(value.slot) * row.numel() * row.element_size()

@@ -4,11 +4,8 @@ its name among those of a task.
 
 from collections.abc import Callable
 
-import torch
-import torch.nn.functional as F  # noqa: N812
-from torch import Tensor
-
 from trials.errors import UserError
+from trials.tensors import F, Tensor, torch
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """Logits (..., C) and labels (...) -> losses (...)."""

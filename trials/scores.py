@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from torch import Tensor
+from trials.tensors import Tensor
 
 Scores = Callable[[Tensor, Tensor], dict[str, Tensor]]
 """Outputs (..., C) and targets (...) -> values (...) by metric, the ranked one first."""

@@ -1,5 +1,7 @@
 """The local solver: minibatch plans, and SGD of many clients at once, in one of three executions."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from trials import randomness
 from trials.direction import Affine, Direction, affine, column
@@ -18,6 +18,7 @@ from trials.federated_data import FederatedData, Samples
 from trials.models import Model
 from trials.scores import Scores
 from trials.settings import Settings
+from trials.tensors import Tensor, torch
 
 Array = npt.NDArray[Any]
 Move = Callable[[Tensor, list[Tensor], Tensor, int, Tensor | None], None]
@@ -142,7 +143,7 @@ class SGD:
         scale = column(form.scale, like)
         pull = column(form.pull, like) + self.weight_decay * scale
         shift = like.new_empty(0, 0)
-        if isinstance(form.shift, Tensor) or form.shift:
+        if isinstance(form.shift, torch.Tensor) or form.shift:
             shift = torch.as_tensor(form.shift).to(like).expand_as(like).contiguous()
         return scale, pull, shift
 

@@ -5,17 +5,24 @@ that a mixing matrix is symmetric and doubly stochastic; in a regular graph of d
 are 1 / (l + 1). A new topology is one class and one entry of `TOPOLOGIES`.
 """
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
 from trials import names, randomness
 from trials.errors import UserError
+from trials.lazy import Lazy
+
+if TYPE_CHECKING:
+    import networkx as nx
+else:
+    nx = Lazy("networkx")
 
 Array = npt.NDArray[Any]
 

@@ -2,11 +2,11 @@
 
 import time
 import traceback
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import ray
-import torch
 from ray import tune
 
 from trials import algorithms
@@ -14,7 +14,9 @@ from trials.checkpoint import Checkpoint, StorageError
 from trials.datasets import Task
 from trials.engine import Simulation, score
 from trials.federated_data import FederatedData
-from trials.trial import TrialSpec, deal_data, simulate
+from trials.spec import TrialSpec
+from trials.tensors import torch
+from trials.trial import deal_data, simulate
 
 REPORT_SECONDS = 1.0
 """A step ends at the first evaluation after this long: a Tune report costs more than many rounds."""
@@ -53,6 +55,7 @@ class FederatedTrial(tune.Trainable):
         """`datasets` maps `TrialSpec.dataset_key` to a data set in Ray's object store, `sources` the
         paths of third parties' algorithm files to their text.
         """
+        import_module("torch")  # two seconds of the actor's start, not of its first trial
         for path, text in (sources or {}).items():
             algorithms.supply(path, text)
         self._datasets = datasets or {}

@@ -1,96 +1,19 @@
-"""One trial, as data: everything that decides its numbers, checked and made runnable."""
+"""A trial made runnable: its data, its model, its simulation."""
+
+from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-import torch
-from pydantic import BaseModel, ConfigDict
-
-from trials import algorithms, datasets, heterogeneity, losses, models, schedule
-from trials.algorithm import Algorithm
+from trials import datasets, heterogeneity, losses, models
 from trials.datasets import Dataset
 from trials.engine import Simulation
 from trials.errors import UserError
 from trials.federated_data import FederatedData, deal
 from trials.federation import Federation
 from trials.models import Model
-from trials.settings import Settings
 from trials.solver import execution
-
-
-class TrialSpec(BaseModel):
-    """The whole input of a run: equal specs give equal bits on equal machines and versions."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    algorithm: str
-    params: dict[str, Any]
-    dataset: str
-    model: str
-    heterogeneity: str
-    settings: Settings
-    seed: int
-
-    def configured(self) -> Algorithm:
-        """The algorithm with its hyperparameters; raises `UserError` when it refuses a setting."""
-        cls = algorithms.resolve(self.algorithm)
-        refuse(self.algorithm, cls, self.settings, self.heterogeneity)
-        return cls.configured(self.params)
-
-    def until(self, round_index: int) -> "TrialSpec":
-        """What decides the rounds up to this one: specs that agree in it have the same run so far."""
-        params = {name: schedule.until(value, round_index) for name, value in self.params.items()}
-        return self.model_copy(update={"params": params})
-
-    @property
-    def dataset_key(self) -> str:
-        """What identifies the loaded data set."""
-        return f"{self.dataset}|{self.settings.data_seed}|{self.settings.clients}"
-
-    @property
-    def data_key(self) -> str:
-        """What identifies the data set dealt to clients."""
-        level = heterogeneity.parse(self.heterogeneity).dealing
-        s = self.settings
-        return f"{self.dataset_key}|{level}|{s.val_fraction}|{s.partition_seed}"
-
-
-def canonical(
-    algorithm: str,
-    params: dict[str, Any],
-    dataset: str,
-    model: str,
-    heterogeneity_name: str,
-    settings: Settings,
-    seed: int,
-) -> TrialSpec:
-    """A spec whose names have their canonical spelling and whose params are all there.
-
-    Raises `UserError` for the first thing that is wrong.
-    """
-    configured = algorithms.resolve(algorithm).configured(params)
-    return TrialSpec(
-        algorithm=algorithms.canonical(algorithm),
-        params=configured.params(),
-        dataset=datasets.canonical(dataset),
-        model=models.canonical(model),
-        heterogeneity=heterogeneity.parse(heterogeneity_name).name,
-        settings=settings,
-        seed=seed,
-    )
-
-
-def refuse(name: str, cls: type[Algorithm], settings: Settings, level: str = "iid") -> None:
-    """Raise `UserError` when an algorithm cannot honour one of the settings, or the level."""
-    uneven = heterogeneity.parse(level).changes_work
-    given = {"system": f"{level}, where devices do unequal work"} if uneven else {}
-    for key, value in settings.model_dump().items():
-        given[f"{key}={value}"] = f"{key}={value}"
-        if value != Settings.model_fields[key].default:
-            given[key] = f"{key}={value}"
-    for setting, reason in cls.refuses.items():
-        if setting in given:
-            raise UserError(f"{name} cannot run with {given[setting]}: {reason}")
+from trials.spec import TrialSpec
+from trials.tensors import torch
 
 
 def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:

@@ -22,7 +22,8 @@ from commands import SUITE
 
 from suite.bench import _descendants
 from suite.recording import Record, Store
-from trials.trial import TrialSpec, run
+from trials.spec import TrialSpec
+from trials.trial import run
 
 PATIENCE = 600.0
 """Seconds that are waited for anything, on a machine that may be busy with other things."""

@@ -2,14 +2,12 @@
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
 from trials import topology
 from trials.algorithm import Algorithm, Devices, Scored, State, choice
 from trials.federation import Federation
 from trials.models import Model
 from trials.settings import Settings
+from trials.tensors import Tensor, torch
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from trials.algorithm import real
 from trials.algorithms.fedadagrad import FedAdagrad
+from trials.tensors import Tensor
 
 
 @dataclass(frozen=True)

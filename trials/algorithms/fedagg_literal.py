@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
 from trials.algorithm import State, real, whole
 from trials.algorithms.fedagg import mean_fields
 from trials.algorithms.fedavg import FedAvg
 from trials.federation import Federation
+from trials.tensors import Tensor, torch
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from trials.algorithm import Algorithm, Scored, State
 from trials.federation import Federation
+from trials.tensors import Tensor
 
 
 @dataclass(frozen=True)

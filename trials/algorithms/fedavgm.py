@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
 from trials.algorithm import State, real
 from trials.algorithms.fedavg import FedAvg
 from trials.federation import Federation
+from trials.tensors import Tensor, torch
 
 
 @dataclass(frozen=True)

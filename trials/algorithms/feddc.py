@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from trials.algorithm import State
 from trials.algorithms.feddyn import FedDyn
 from trials.federation import Federation
+from trials.tensors import Tensor, torch
 
 
 @dataclass(frozen=True)

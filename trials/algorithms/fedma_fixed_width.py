@@ -3,15 +3,13 @@
 from dataclasses import dataclass
 from itertools import pairwise
 
-import torch
-from torch import Tensor
-
 from trials.algorithm import State
 from trials.algorithms.fedavg import FedAvg
 from trials.errors import UserError
 from trials.federation import Federation
 from trials.models import Model
 from trials.settings import Settings
+from trials.tensors import Tensor, torch
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from trials.algorithm import real
 from trials.algorithms.fedavg import FedAvg
+from trials.tensors import Tensor
 
 
 @dataclass(frozen=True)

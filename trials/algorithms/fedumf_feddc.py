@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from trials.algorithm import State, choice, real
 from trials.algorithms.feddc import FedDC
 from trials.algorithms.fedumf import FedUmf
+from trials.tensors import Tensor
 
 
 @dataclass(frozen=True)

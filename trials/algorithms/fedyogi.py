@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from trials.algorithms.fedadam import FedAdam
+from trials.tensors import Tensor
 
 
 @dataclass(frozen=True)

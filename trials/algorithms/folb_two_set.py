@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
 from trials.algorithm import State
 from trials.algorithms.fedprox import FedProx
 from trials.federation import Federation
+from trials.tensors import Tensor, torch
 
 FLOOR = 1e-12
 """Least denominator: a vanishing G2 must not divide, so the server stays where it is."""

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from trials.algorithms.lb_optimal import LBOptimal
 from trials.federation import Federation
+from trials.tensors import Tensor
 
 
 @dataclass(frozen=True)

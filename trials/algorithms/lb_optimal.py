@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from trials.algorithm import State
 from trials.algorithms.fedprox import FedProx
 from trials.federation import Federation
+from trials.tensors import Tensor
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,10 @@
 import math
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from trials.algorithm import Scored, State, real
 from trials.algorithms.fedavg import FedAvg
 from trials.federation import Federation
+from trials.tensors import Tensor
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport
 from trials.datasets.cache import Arrays, cached
 from trials.errors import UserError
+from trials.tensors import Tensor, torch
 
 RATE = 16000
 WINDOW = 1024

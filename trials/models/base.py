@@ -1,5 +1,7 @@
 """What a model is, and layers that read the same for one client and for k clients."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from math import inf, prod
@@ -7,13 +9,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
-import torch.nn.functional as F  # noqa: N812
-from torch import Tensor
 
 from trials import randomness
 from trials.errors import UserError
 from trials.losses import Loss, cross_entropy
+from trials.tensors import F, Tensor, torch
 
 Array = npt.NDArray[Any]
 Parameters = list[tuple[str, tuple[int, ...]]]
@@ -208,25 +208,10 @@ def linear(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
         # All clients' weights on the same samples, which are then read once.
         same = F.linear(x[0], w.flatten(0, 1), b.flatten())
         return same.unflatten(-1, b.shape).transpose(0, 1)
-    outputs: Tensor = _BatchedLinear.apply(x, w, b)
+    from trials.models.batched_linear import BatchedLinear
+
+    outputs: Tensor = BatchedLinear.apply(x, w, b)
     return outputs
-
-
-class _BatchedLinear(torch.autograd.Function):
-    """x w' + b of k clients, whose gradient in w is laid out as w is, which saves copying it."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-        """(k, b, o) of x (k, b, i), w (k, o, i), b (k, o)."""
-        ctx.save_for_backward(x, w)
-        return torch.baddbmm(b.unsqueeze(1), x, w.transpose(1, 2))
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
-        """dF/dx = z w, dF/dw = z' x, dF/db = sum_b z for z = dF/d(outputs)."""
-        (z,), (x, w) = gradients, ctx.saved_tensors
-        into_x = torch.bmm(z, w) if ctx.needs_input_grad[0] else None
-        return into_x, torch.bmm(z.transpose(1, 2), x), z.sum(1)
 
 
 def vectors(x: Tensor, w: Tensor) -> Tensor:

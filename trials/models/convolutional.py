@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
-import torch.nn.functional as F  # noqa: N812
-from torch import Tensor
-
 from trials.errors import UserError
 from trials.models.base import (
     Architecture,
@@ -26,6 +23,7 @@ from trials.models.base import (
     max_pool2,
     pool2,
 )
+from trials.tensors import F, Tensor
 
 
 class Conv(NamedTuple):

@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-import torch
-import torch.nn.functional as F  # noqa: N812
-from torch import Tensor
-
 from trials.errors import UserError
 from trials.losses import Loss, cross_entropy
 from trials.models.base import Architecture, Parameters, dense, linear, vectors
+from trials.tensors import F, Tensor, torch
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from trials.errors import UserError
 from trials.models.base import Architecture, Parameters, dense, embedding, linear, lstm
+from trials.tensors import Tensor
 
 
 class StackedLSTM(Architecture):

@@ -16,6 +16,8 @@ weights, there is nothing beside them to average, and algorithms that do arithme
 their meaning. The price is that a prediction depends a little on the batch that is evaluated with it.
 """
 
+from __future__ import annotations
+
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -23,12 +25,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
-import torch
-from torch import Tensor, nn
-
 from trials.errors import unknown
 from trials.losses import Loss
 from trials.models.base import Architecture, Parameters, channels_last, check_images
+from trials.tensors import Tensor, nn, torch
 
 
 class Network(Architecture):
