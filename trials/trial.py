@@ -93,6 +93,16 @@ def refuse(name: str, cls: type[Algorithm], settings: Settings, level: str = "ii
             raise UserError(f"{name} cannot run with {given[setting]}: {reason}")
 
 
+def outside(cls: type[Algorithm], settings: Settings) -> str:
+    """How settings are not those that the algorithm's paper assumes, in words; "" where they are."""
+    given = settings.model_dump()
+    return "; ".join(
+        f"{key} is {given[key]}, its paper's {value}: {reason}"
+        for key, (value, reason) in cls.assumes.items()
+        if given[key] != value
+    )
+
+
 def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
     """The data set of a spec, from files under `root` where it has files."""
     return datasets.parse(spec.dataset).load(spec.settings.data_seed, spec.settings.clients, root)
