@@ -28,6 +28,8 @@ from reports.statistics import (
 __all__ = ["COSTS", "COUNTED", "LEVEL", "METRICS", "FinalRun", "Leaderboard", "Row", "leaderboard"]
 
 
+OUTSIDE = "†"
+"""Marks a row outside its paper's setting, and the note that says why."""
 Place = tuple[str, str, str, str, bool]
 """Sweeps, data set, model, heterogeneity, whether warm-started: what a group of rows has in common."""
 
@@ -38,8 +40,9 @@ class Row:
 
     `behind` is how far its mean is behind the best of its group, `behind_low` and `behind_high` the
     paired interval of that difference (None for the best, or with fewer than two common seeds);
-    `within_noise` whether that interval holds 0, a tie. `rank` is None for references. `budget` is the
-    cost at which the group is compared, if any.
+    `within_noise` whether that interval holds 0, a tie. `rank` is None for references; `outside` says
+    of those that are so for their settings what their paper assumes. `budget` is the cost at which
+    the group is compared, if any.
 
     Seeds that missed the target are right-censored: `reached_share` says how many did not,
     `*_to_target` are means over those that reached it, and the median counts the others as later
@@ -88,6 +91,7 @@ class Row:
     runs: tuple[str, ...]
     page: str
     warm: bool = False
+    outside: str = ""
 
     @property
     def group(self) -> Place:
@@ -106,8 +110,8 @@ class Leaderboard:
 
     `metric` and `direction` are the rows', or a list of them where data sets are ranked by several.
     `differences` has every pair of each group, `overall` the comparison over cells by metric, `notes`
-    what could not be compared, `pareto` the fronts of cells that were searched with two objectives
-    (`reports.pareto`).
+    what could not be compared or ranked, `pareto` the fronts of cells that were searched with two
+    objectives (`reports.pareto`), `searched` how each sweep found its configurations, in words.
     """
 
     study: str
@@ -121,6 +125,7 @@ class Leaderboard:
     overall: Mapping[str, Across] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     pareto: tuple[Any, ...] = ()
+    searched: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON document of `suite leaderboard --json`."""
@@ -157,8 +162,18 @@ def leaderboard(
         rows=tuple(rows),
         differences=tuple((found[0].group, pairs) for found, pairs in ranked),
         overall=_overall([found for found, _ in ranked]),
-        notes=tuple(notes),
+        notes=(*notes, *_outside(rows)),
     )
+
+
+def _outside(rows: Sequence[Row]) -> list[str]:
+    """Why rows have no rank though their algorithm might, each reason once."""
+    said = (
+        f"{OUTSIDE} {row.algorithm} is outside its paper's setting and not ranked: {row.outside}."
+        for row in rows
+        if row.outside
+    )
+    return list(dict.fromkeys(said))
 
 
 def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
@@ -207,7 +222,7 @@ def _rank(
     first = next(iter(group.values()))[0]
     sign = 1 if direction(first.metric) == "maximize" else -1
     means = {name: fmean(run.score for run in runs) for name, runs in group.items()}
-    reference = {name: runs[0].reference for name, runs in group.items()}
+    reference = {name: any(run.reference for run in runs) for name, runs in group.items()}
     names = sorted(group, key=lambda name: (reference[name], -sign * means[name], name))
     rivals = [name for name in names if not reference[name]]
     by_seed = {name: {run.seed: run.score for run in runs} for name, runs in group.items()}
@@ -240,6 +255,7 @@ def _rank(
                 behind_high=None if name == best else gap.high,
                 within_noise=None if name == best else gap.tie,
                 budget=budget,
+                outside=next((run.outside for run in runs if run.outside), ""),
                 sweeps=sweeps,
                 runs=tuple(run.run_id for run in runs),
             )

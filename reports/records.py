@@ -72,7 +72,8 @@ class FinalRun:
 
     `metric` is its name without `test_`; `score` the mean of the last three evaluations, or the
     untrained model's when the run diverged. `reached` has `REACHED` of the first evaluation at or past
-    the target, {} without one. `spent` has its `COUNTED` totals, `worst` and `spread` the scores of the worst 10 % of clients and their standard deviation over clients.
+    the target, {} without one. `outside` says how the settings are not those that the algorithm's
+    paper assumes, which makes the run a `reference`. `spent` has its `COUNTED` totals, `worst` and `spread` the scores of the worst 10 % of clients and their standard deviation over clients.
     `curve` has (cost so far, score) of each evaluation, round 0 first, where runs are compared at
     equal cost. `settings` (JSON) and `split` are what makes runs comparable, `page` where MLflow's
     pages show its leaderboard row.
@@ -94,6 +95,7 @@ class FinalRun:
     params: Mapping[str, Any]
     reached: Mapping[str, float] = field(default_factory=dict)
     reference: bool = False
+    outside: str = ""
     curve: tuple[tuple[float, float], ...] = ()
     worst: float | None = None
     spread: float | None = None

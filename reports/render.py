@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reports import pareto
-from reports.leaderboard import Leaderboard, Row
+from reports.leaderboard import OUTSIDE, Leaderboard, Row
 from reports.statistics import CANNOT, DIFFERS, Across
 from trials import schedule
 
@@ -63,7 +63,7 @@ def table(board: Leaderboard, width: int) -> Group:
 
 def _columns(board: Leaderboard, metric: str) -> Columns:
     columns: Columns = [
-        ("#", lambda row: "-" if row.rank is None else str(row.rank)),
+        ("#", rank_text),
         ("algorithm", label),
         (title_of(metric), mean_text),
         ("behind the best", behind_text),
@@ -162,6 +162,11 @@ def verdict(rows: list[Row]) -> str:
     return " ".join(parts) + note
 
 
+def rank_text(row: Row) -> str:
+    """The rank, or the sign of why there is none."""
+    return str(row.rank) if row.rank is not None else OUTSIDE if row.outside else "-"
+
+
 def label(row: Row) -> str:
     """The algorithm's short name."""
     return short(row.algorithm)
@@ -200,13 +205,23 @@ def _budget(board: Leaderboard, row: Row) -> str:
 
 def legend(board: Leaderboard) -> str:
     """What the columns and signs mean."""
+    outside = any(row.outside for row in board.rows)
+    also = f"; {OUTSIDE}: outside its paper's setting, not ranked either" * outside
     return (
-        f"{board.protocol[0].upper()}{board.protocol[1:]}. ±: 95 % Student-t interval over seeds; "
-        "differences are paired by seed, Bonferroni-corrected for all pairs of a cell; ≈: within the "
-        "seeds' noise, a tie; -: a reference, not ranked. Worst 10 %: of the clients. k samples: "
-        "gradients of samples that clients computed, in thousands; MB: sent up, down and between "
-        "peers."
+        f"{board.protocol[0].upper()}{board.protocol[1:]}.{_searched(board)} ±: 95 % Student-t "
+        "interval over seeds; differences are paired by seed, Bonferroni-corrected for all pairs of a "
+        f"cell; ≈: within the seeds' noise, a tie; -: a reference, not ranked{also}. Worst 10 %: of "
+        "the clients. k samples: gradients of samples that clients computed, in thousands; MB: sent "
+        "up, down and between peers."
     )
+
+
+def _searched(board: Leaderboard) -> str:
+    """How configurations were found; sweep by sweep where that differs."""
+    ways = list(dict.fromkeys(board.searched.values()))
+    if len(ways) > 1:
+        ways = [f"{way} ({sweep})" for sweep, way in board.searched.items()]
+    return f" Searched by {', '.join(ways)}." if ways else ""
 
 
 def mean_text(row: Row) -> str:
@@ -285,11 +300,17 @@ def _latex(board: Leaderboard) -> str:
                 row.heterogeneity,
                 label(row),
             ]
-            lines.append(" & ".join([*map(_escape, place), value, str(row.rank or "--")]) + " \\\\")
+            rank = _escape(rank_text(row)).replace("-", "--")
+            lines.append(" & ".join([*map(_escape, place), value, rank]) + " \\\\")
         lines.append("\\midrule")
     if lines[-1] == "\\midrule":
         lines.pop()
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+    foot = [
+        f"\\multicolumn{{{len(head)}}}{{p{{\\linewidth}}}}{{\\footnotesize {_escape(note)}}} \\\\"
+        for note in board.notes
+        if note.startswith(OUTSIDE)
+    ]
+    return "\n".join([*lines, "\\bottomrule", *foot, "\\end{tabular}", ""])
 
 
 def _svg(board: Leaderboard) -> str:
@@ -308,6 +329,7 @@ ESCAPED = str.maketrans(
         "\\": "\\textbackslash{}",
         "~": "\\textasciitilde{}",
         "^": "\\textasciicircum{}",
+        OUTSIDE: "$\\dagger$",
         "<": "\\textless{}",
         ">": "\\textgreater{}",
     }

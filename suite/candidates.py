@@ -7,7 +7,7 @@ from statistics import fmean
 
 from reports import pareto
 from suite.objectives import jointly
-from suite.samplers import Direction, Known, Proposer, Told, grid
+from suite.samplers import Direction, Known, Proposer, Told, first_modelled, grid
 from suite.study import Cell, Study
 
 
@@ -104,6 +104,14 @@ class Candidates:
         return len(self.proposer.made) < self.budget or not self._all_ended(
             len(self.proposer.made) - 1
         )
+
+    @property
+    def modelled(self) -> int:
+        """How many of the configurations can be the sampler's from results, at most."""
+        first = first_modelled(self.study.sampler, self.study.scheduler, self.lag)
+        if first is None:
+            return 0
+        return max(0, self.budget - max(first - 1, len(self.proposer.known)))
 
     @property
     def finalists(self) -> list[int]:

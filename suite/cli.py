@@ -184,7 +184,7 @@ def sweep(
         cli_control.show_plan(study_name, content, place, resources, calibrate, as_json)
         return
     opened = Sweep(study_name, content, place, resume)
-    for note in opened.search.small_grids:
+    for note in opened.search.warnings:
         say(note)
     result = opened.run(resources)
     summary = result.summary
@@ -239,6 +239,7 @@ def run(
     from suite.recording import Store
     from suite.results import select_tuned
     from trials import algorithms
+    from trials.spec import outside
 
     path = config_file or config
     base: dict[str, Any] = {"params": {}, "settings": {}}
@@ -271,6 +272,8 @@ def run(
         seed=seed,
     )
     spec = request.spec()
+    if reason := outside(algorithms.resolve(spec.algorithm), spec.settings):
+        say(f"{spec.algorithm} runs outside its paper's setting: {reason}")
     store: Store | None = None
 
     def evaluated(entry: dict[str, float]) -> None:
@@ -345,7 +348,7 @@ def list_things(
         emit(found)
         return
     shown = Table()
-    columns = [key for key in found[0] if key != "published"]
+    columns = [key for key in found[0] if key not in ("published", "assumes")]
     for column in columns:
         shown.add_column(column)
     for item in found:

@@ -86,6 +86,8 @@ def show_plan(
     """Show what a sweep would do and take."""
     from suite.cluster import local_slots
     from suite.estimate import Estimates
+    from suite.samplers import SAMPLERS, first_modelled
+    from suite.search import SweepSearch
     from suite.study import load_data, make_cells
 
     place.check(study.warm_start)
@@ -99,6 +101,9 @@ def show_plan(
             say(f"measuring {number}/{len(cells)}: {cell.name}")
         found.append(estimates.cell(cell, calibrate))
     total = estimates.total(found, local_slots(resources))
+    search = SweepSearch(cells, study)
+    candidates = [of.candidates for of in search.cells.values()]
+    lag, startup = candidates[0].lag, SAMPLERS[study.sampler].startup
     plan: dict[str, Any] = {
         "study": study_name,
         "name": place.name,
@@ -108,11 +113,19 @@ def show_plan(
                 "name": cell.name,
                 "anchor": cell.space.anchor(),
                 "published": len(cell.known),
+                "modelled": configurations.modelled,
+                "outside": cell.outside(),
                 "estimate": estimate,
             }
-            for cell, estimate in zip(cells, found, strict=True)
+            for cell, estimate, configurations in zip(cells, found, candidates, strict=True)
         ],
         "trials_per_cell": study.trials,
+        "sampler": study.sampler,
+        "startup": startup,
+        "lag": lag,
+        "modelled_from": first_modelled(study.sampler, study.scheduler, lag),
+        "searched_by": search.searched_by,
+        "warnings": search.warnings,
         "final_runs_per_cell": study.seeds,
         "retries": study.retries,
         **total,
@@ -133,6 +146,14 @@ def show_plan(
         f"{total['client_steps']:,} client steps if none is stopped early.",
         highlight=False,
     )
+    out.print(
+        f"Search: {search.searched_by}. Start-up: {startup or 'none'} (trials told before results "
+        f"shape what is suggested). Lag: {lag} (trials of a cell in flight at once). Modelled: "
+        f"{max(one.modelled for one in candidates)} of a cell's {study.trials} trials at most.",
+        highlight=False,
+    )
+    for warning in search.warnings:
+        out.print(f"Warning: {warning}.", highlight=False, markup=False)
     members = ", two for each member" if study.scheduler == "pbt" else ""
     out.print(
         f"{_hours(total)}. Memory {_size(total['memory_bytes_per_trial'])} a trial; checkpoints "

@@ -90,7 +90,7 @@ class Ledger:
                 store.delete(record.run_id)
         self._maybe_recorded.add(trial_id)
         tags = {
-            **identity(cell),
+            **identity(cell, ask.params),
             **run_tags("search" if ask.counted else ask.kind, spec, outcome),
             "confirm": "true" if ask.kind == "confirm" else None,
             "study": self.study_name,
@@ -164,7 +164,12 @@ class Ledger:
         path = folder / tuned.path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(tuned.text())
-        tags = {**identity(cell), "kind": "leaderboard", "study": self.study_name, "sweep": name}
+        tags = {
+            **identity(cell, row.params),
+            "kind": "leaderboard",
+            "study": self.study_name,
+            "sweep": name,
+        }
         tags |= {"tuned": tuned.text(), "status": "finished", "row": f"{name} {place:04d}"}
         tags |= {"score": mean_text(row)}
         rank = "unranked" if row.rank is None else f"rank {row.rank}"
@@ -181,14 +186,17 @@ class Ledger:
         store.set_status(run_id, "FINISHED")
 
 
-def identity(cell: Cell) -> dict[str, str]:
-    """The tags that say which question a run belongs to."""
+def identity(cell: Cell, params: Mapping[str, Any] | None = None) -> dict[str, str | None]:
+    """The tags that say which question a run belongs to, and how a configuration (by default the
+    anchor) is ranked there.
+    """
     return {
         "cell": cell.id,
         "cell_name": cell.name,
         "algorithm": cell.algorithm,
         "paper": cell.paper,
-        "reference": str(cell.reference).lower(),
+        "reference": str(cell.reference(params)).lower(),
+        "outside": cell.outside(params) or None,
         "dataset": cell.dataset,
         "model": cell.model,
         "heterogeneity": cell.heterogeneity,

@@ -33,6 +33,10 @@ def _algorithms() -> list[dict[str, Any]]:
                 "paper": cls.paper,
                 "summary": _summary(cls),
                 "reference": cls.reference,
+                "assumes": {
+                    setting: {"value": value, "reason": reason}
+                    for setting, (value, reason) in cls.assumes.items()
+                },
                 "hyperparameters": {
                     key: {
                         "type": spec.type,
@@ -129,7 +133,8 @@ def algorithms_page() -> str:
             found["Equations"],
             "<br>".join(hyperparameter(name, h) for name, h in item["hyperparameters"].items()),
             "<br>".join(_published(p) for p in item["published"]),
-            *(found[key] for key in FACTS[1:]),
+            *(found[key] for key in FACTS[1:-1]),
+            " ".join(filter(None, [found["Reading"], *map(_assumed, item["assumes"].items())])),
         ]
         rows.append("| " + " | ".join(v.replace("|", "\\|") for v in values) + " |")
     return "\n".join([*rows, ""])
@@ -145,6 +150,11 @@ def hyperparameter(name: str, given: dict[str, Any]) -> str:
     shown = f"{default:.4g}" if isinstance(default, float) else str(default)
     when = "".join(f" when {k}={v}" for k, v in (given["when"] or {}).items())
     return f"{name} = {shown} ({text if given['searched'] else f'fixed; {text}'}){when}"
+
+
+def _assumed(given: tuple[str, dict[str, Any]]) -> str:
+    setting, what = given
+    return f"Ranked only at `{setting}={what['value']}`: {what['reason']}."
 
 
 def _published(given: dict[str, Any]) -> str:

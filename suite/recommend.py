@@ -5,9 +5,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from suite.nearest import Cell, Distance, nearest
+from suite.samplers import SAMPLERS, searched_by
+from suite.search import LAG
 from suite.tuned import Tuned
 from trials import algorithms, datasets, heterogeneity, models
 from trials.errors import UserError
+from trials.spec import outside
 
 OTHERS = 3
 """How many further cells are named."""
@@ -65,7 +68,7 @@ class Recommendation:
         between = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
         score = best.scores.get(metric)
         measured = "no recorded score" if score is None else f"{metric} {score:.4g}{between}"
-        budget = ", ".join(f"{value} {key}" for key, value in best.budget.items())
+        budget = ", ".join(f"{value} {key}" for key, value in _budget(best).items())
         settings = ", ".join(f"{key} {value}" for key, value in evidence["settings"].items())
         lines = [
             f"{near}; {best.algorithm} is the best of {self.compared} algorithms tuned there.",
@@ -85,20 +88,15 @@ def recommend(
     algorithm: str | None = None,
     model: str | None = None,
 ) -> Recommendation:
-    """The best by test score of the nearest cell. Without an algorithm, of all that are not
-    references; without a model, of any model.
+    """The best by test score of the nearest cell. Without an algorithm, of all that leaderboards
+    rank; without a model, of any model.
 
     Raises `UserError` on unknown names, and when nothing known belongs to the data set's task.
     """
     name = algorithms.canonical(algorithm) if algorithm else None
     dataset, level = datasets.canonical(dataset), heterogeneity.parse(level).name
     model = models.canonical(model) if model else None
-    able = [
-        item
-        for item in found
-        if item.algorithm == name
-        or (name is None and not algorithms.resolve(item.algorithm).reference)
-    ]
+    able = [item for item in found if item.algorithm == name or (name is None and _ranked(item))]
     if model is None:
         ranked = [
             pair
@@ -123,6 +121,22 @@ def recommend(
     others = [pair for cell, pair in cells.items() if cell != _cell(best)]
     wanted = {"dataset": dataset, "heterogeneity": level, "algorithm": name, "model": model}
     return Recommendation(wanted, best, away, len(there), tuple(others[:OTHERS]))
+
+
+def _budget(item: Tuned) -> dict[str, Any]:
+    """What its file says of the search, the sampler by what it came to (`searched_by`)."""
+    budget = item.budget
+    sampler, trials = str(budget.get("sampler")), budget.get("trials")
+    if sampler not in SAMPLERS or not isinstance(trials, int):
+        return budget
+    asked = trials - budget.get("confirming", 0)
+    return {**budget, "sampler": searched_by(sampler, budget.get("scheduler", "none"), asked, LAG)}
+
+
+def _ranked(item: Tuned) -> bool:
+    """Whether leaderboards rank it: neither a reference nor outside its paper's setting."""
+    cls = algorithms.resolve(item.algorithm)
+    return not cls.reference and not outside(cls, item.settings)
 
 
 def _cell(tuned: Tuned) -> Cell:

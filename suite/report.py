@@ -11,7 +11,7 @@ from reports.records import COSTS, cost_until
 from reports.report_data import Curve, Failure, ReportData, Sweep, Trial
 from suite.files import dump
 from suite.recording import Record, Store, writable
-from suite.results import Query, read_leaderboard
+from suite.results import Query, read_leaderboard, searched
 from trials import schedule
 
 FACTS = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
@@ -131,6 +131,7 @@ def _sweep(run: Record, finals: list[Record]) -> Sweep:
     }
     study["settings"] = {k: v for k, v in study.get("settings", {}).items() if v is not None}
     facts = {name: run.tags[tag] for tag, name in FACTS.items() if tag in run.tags}
+    facts["search"] = searched(run)
     facts["search seed"] = str(study.get("seed", 0))
     facts["final seeds"] = ", ".join(map(str, sorted({int(r.tags["seed"]) for r in mine})))
     facts |= {f"fingerprint of {k}": ", ".join(sorted(v)) for k, v in prints.items()}

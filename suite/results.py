@@ -24,6 +24,8 @@ from reports.records import (
 )
 from suite import tuned
 from suite.recording import Record, Store, dumps
+from suite.samplers import searched_by
+from suite.search import LAG
 from suite.tuned import Tuned
 from trials import algorithms, datasets, heterogeneity, models
 from trials.errors import UserError, unknown
@@ -93,7 +95,8 @@ def read_leaderboard(store: Store, query: Query = Query()) -> Leaderboard:
     searches = query.find(store, "search", **query.scope)
     trials = Counter((run.tags["sweep"], run.tags["cell"]) for run in searches)
     cells = [run.tags["cell"] for run in query.find(store, "cell", **query.scope)]
-    sweeps = [run.tags["sweep"] for run in query.find(store, "sweep", **query.scope)]
+    ways = {run.tags["sweep"]: searched(run) for run in query.find(store, "sweep", **query.scope)}
+    sweeps = list(ways)
 
     def order(run: Record) -> tuple[int, int, int]:
         """As the study lists its cells; of equal ones the older sweep first."""
@@ -115,7 +118,15 @@ def read_leaderboard(store: Store, query: Query = Query()) -> Leaderboard:
     board = leaderboard(runs, trials, target, query.at)
     kept = {(row.sweep, row.cell) for row in board.rows}
     searches = [run for run in searches if (run.tags["sweep"], run.tags["cell"]) in kept]
-    return replace(board, pareto=read_fronts(store, searches, finals, query))
+    fronts = read_fronts(store, searches, finals, query)
+    named = {row.sweep for row in board.rows}
+    return replace(board, pareto=fronts, searched={k: v for k, v in ways.items() if k in named})
+
+
+def searched(sweep: Record) -> str:
+    """How a sweep found its configurations, in words."""
+    study = json.loads(sweep.tags["study_json"])
+    return searched_by(study["sampler"], study["scheduler"], study["trials"], LAG)
 
 
 def _nothing(store: Store, query: Query) -> NoReturn:
@@ -189,7 +200,9 @@ def tuned_of(store: Store, row: Row) -> Tuned:
     finals.sort(key=lambda run: int(run.tags["seed"]))
     first = finals[0]
     spec = TrialSpec.model_validate_json(first.tags["spec"])
-    (searched,) = store.find(kind="search", sweep=row.sweep, trial_id=first.tags["source"])[:1]
+    searches = store.find(kind="search", sweep=row.sweep, cell=row.cell)
+    confirming = sum("confirm" in run.tags for run in searches)
+    source = next(run for run in searches if run.tags["trial_id"] == first.tags["source"])
     return Tuned(
         algorithm=spec.algorithm,
         dataset=spec.dataset,
@@ -198,13 +211,14 @@ def tuned_of(store: Store, row: Row) -> Tuned:
         params=spec.params,
         settings=spec.settings,
         scores={
-            f"val_{first.tags['metric']}": searched.metrics.get("val_score"),
+            f"val_{first.tags['metric']}": source.metrics.get("val_score"),
             f"test_{first.tags['metric']}": row.mean,
             "test_interval_95": [row.ci_low, row.ci_high],
             "test_by_seed": {int(r.tags["seed"]): r.metrics["test_score"] for r in finals},
         },
         budget={
             "trials": row.trials,
+            **({"confirming": confirming} if confirming else {}),
             "rounds": spec.settings.rounds,
             "sampler": first.tags["sampler"],
             "scheduler": first.tags["scheduler"],
@@ -304,6 +318,7 @@ def _final_run(store: Store, run: Record, metric: str, target: float | None, at:
         params=params,
         reached=reached,
         reference=tags.get("reference") == "true",
+        outside=tags.get("outside", ""),
         curve=curve,
         worst=_over_clients(store, run, f"test_{task}_worst10", diverged),
         spread=_over_clients(store, run, f"test_{task}_spread", diverged),

@@ -16,7 +16,7 @@ from typing import Any
 
 from suite.candidates import Candidates, End
 from suite.population import Population
-from suite.samplers import Known
+from suite.samplers import Known, first_modelled, searched_by
 from suite.study import Cell, Study
 from trials.spec import TrialSpec
 
@@ -227,7 +227,7 @@ class SweepSearch:
         lag: int = LAG,
         warm: Mapping[str, Sequence[Known]] | None = None,
     ) -> None:
-        self.lag = lag
+        self.study, self.lag = study, lag
         groups: dict[tuple[str, ...], list[Cell]] = {}
         for cell in cells:
             groups.setdefault(cell.group, []).append(cell)
@@ -287,6 +287,33 @@ class SweepSearch:
             self.asks[ask.trial_id] = ask
             self.cells[ask.cell].go_on(ask)
             self.again.append(ask)
+
+    @property
+    def searched_by(self) -> str:
+        """How configurations are found, in words."""
+        study = self.study
+        return searched_by(study.sampler, study.scheduler, study.trials, self.lag)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What whoever starts this should know of, in words."""
+        return [*self.small_grids, *self.unmodelled, *self.outside]
+
+    @property
+    def unmodelled(self) -> list[str]:
+        """That a sampler which learns has no trial left for it, in words."""
+        first = first_modelled(self.study.sampler, self.study.scheduler, self.lag)
+        found = [search for search in self.cells.values() if not search.candidates.modelled]
+        if first is None or not found:
+            return []
+        count = f"{len(found)} of {len(self.cells)} cells"
+        return [f"{self.searched_by}: 0 modelled suggestions in {count}"]
+
+    @property
+    def outside(self) -> list[str]:
+        """Algorithms that run under settings which their paper does not assume, in words."""
+        found = {s.cell.label: s.cell.outside() for s in self.cells.values() if s.cell.outside()}
+        return [f"{name} is shown unranked: {reason}" for name, reason in found.items()]
 
     @property
     def small_grids(self) -> list[str]:

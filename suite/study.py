@@ -22,7 +22,7 @@ from trials.datasets import Dataset, Task
 from trials.errors import UserError, unknown
 from trials.heterogeneity.partitions import Natural
 from trials.settings import Settings
-from trials.spec import TrialSpec, refuse
+from trials.spec import TrialSpec, outside, refuse
 from trials.trial import deal_data, fit_model, load_dataset
 
 T = TypeVar("T")
@@ -81,10 +81,16 @@ class Cell:
         """The algorithm's source."""
         return algorithms.resolve(self.algorithm).paper
 
-    @property
-    def reference(self) -> bool:
-        """Whether it is shown without a rank."""
-        return algorithms.resolve(self.algorithm).reference
+    def outside(self, params: Mapping[str, Any] | None = None) -> str:
+        """How the settings of a configuration, by default of the anchor, are not those that the
+        algorithm's paper assumes; "" where they are.
+        """
+        spec = self.spec(params or self.space.anchor(), 0, self.settings.partition_seed)
+        return outside(algorithms.resolve(self.algorithm), spec.settings)
+
+    def reference(self, params: Mapping[str, Any] | None = None) -> bool:
+        """Whether a configuration, by default the anchor, is shown without a rank."""
+        return algorithms.resolve(self.algorithm).reference or bool(self.outside(params))
 
     @cached_property
     def id(self) -> str:

@@ -142,6 +142,10 @@ class Algorithm:
     """Common settings it cannot honour -> why: `setting=value`, `setting` (any value but the
     default), or `system` (a heterogeneity level with `+system(...)` or `+delay(...)`).
     """
+    assumes: ClassVar[Mapping[str, tuple[Any, str]]] = {}
+    """Common settings that its paper takes for granted -> the value, and why it matters. Under another
+    value it runs, but as a reference: shown with this reason, not ranked.
+    """
 
     lr: float = real(0.1, low=1e-3, high=1.0, log=True)
 

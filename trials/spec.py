@@ -83,3 +83,13 @@ def refuse(name: str, cls: type[Algorithm], settings: Settings, level: str = "ii
     for setting, reason in cls.refuses.items():
         if setting in given:
             raise UserError(f"{name} cannot run with {given[setting]}: {reason}")
+
+
+def outside(cls: type[Algorithm], settings: Settings) -> str:
+    """How settings are not those that the algorithm's paper assumes, in words; "" where they are."""
+    given = settings.model_dump()
+    return "; ".join(
+        f"{key} is {given[key]}, its paper's {value}: {reason}"
+        for key, (value, reason) in cls.assumes.items()
+        if given[key] != value
+    )

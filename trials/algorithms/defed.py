@@ -33,6 +33,13 @@ class DeFed(Algorithm):
     """
 
     paper = "DeFed"
+    assumes = {
+        "participation": (
+            1.0,
+            "an edge carries models only in rounds when both its ends are awake, participation^2 of "
+            "them: with few awake, clients train alone",
+        )
+    }
 
     topology: str = choice(
         "ring(2)",
