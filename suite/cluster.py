@@ -8,7 +8,7 @@ import gc
 import logging
 import math
 import os
-import sys
+import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -33,8 +33,7 @@ for _name, _value in {
 }.items():
     os.environ.setdefault(_name, _value)
 if not os.environ.get("RAY_AUTH_MODE"):
-    # Ray would otherwise write a token into the home directory when it starts a cluster of this
-    # process's own, on loopback; who has one, or brings one, uses it.
+    # Ray shows a token to a cluster that it joins only where the mode says so when it is imported.
     _token = "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ
     _token = _token or (Path.home() / ".ray" / "auth_token").exists()
     os.environ["RAY_AUTH_MODE"] = "token" if _token else "disabled"
@@ -45,10 +44,13 @@ import reports
 import search_spaces
 import suite
 import trials
+from suite.console import say
 from trials.errors import UserError
 
 REFRESH_SECONDS = 5.0
 """How often the nodes of a running cluster are counted."""
+TOKEN = secrets.token_hex(32)
+"""What a cluster of this process's own asks of all who call it; Ray reads it once per process."""
 STARTS = 3
 """How often a cluster of one's own is started: on a busy machine Ray gives up after half a minute."""
 
@@ -61,7 +63,7 @@ class Resources:
 
     `memory_per_trial` in bytes replaces the estimate; `memory_budget` in bytes is what a trial's clients
     that are computed at once may take of it (`trials.federation.memory_budget`). `address` is a running cluster's (`host:port`, `ray://host:port`, `auto`); None starts one on
-    this machine. `checkpoint_seconds` is how often a trial writes its checkpoint.
+    this machine, as does `local`. `checkpoint_seconds` is how often a trial writes its checkpoint.
     """
 
     cpus_per_trial: float = 1.0
@@ -71,6 +73,11 @@ class Resources:
     address: str | None = None
     checkpoint_seconds: float = 60.0
     memory_budget: float | None = None
+
+    @property
+    def joins(self) -> bool:
+        """Whether there is a running cluster to join."""
+        return self.address not in (None, "", "local")
 
     def need(self, memory: int) -> dict[str, float]:
         """What Ray sets aside for a trial that takes `memory` bytes."""
@@ -82,7 +89,7 @@ class Cluster:
     """A cluster that is connected, and how many trials of these resources run on it at once."""
 
     def __init__(self, resources: Resources) -> None:
-        self.resources, self.shared = resources, resources.address is not None
+        self.resources, self.shared = resources, resources.joins
         self._counted, self._slots = -math.inf, 0
 
     def slots(self, memory: int = 0) -> int:
@@ -138,10 +145,10 @@ def connect(resources: Resources) -> Iterator[Cluster]:
     Nodes of a running cluster need the project's dependencies, not the project: its packages are
     sent along. Raises `UserError` when nobody answers at the address, or Ray does not start here.
     """
-    if resources.address is None:
-        _start(resources)
+    if resources.joins:
+        _join(resources)
     else:
-        _join(resources.address)
+        _start(resources)
     # Ray prints what it hears of nodes that die, with their last log lines, to standard output, which
     # belongs to the result.
     vars(ray._private.worker)["print_to_stdstream"] = _first_line
@@ -161,7 +168,14 @@ def connect(resources: Resources) -> Iterator[Cluster]:
 
 
 def _start(resources: Resources) -> None:
-    """A cluster of our own, on loopback."""
+    """A cluster of our own, which only this process and those that it starts can use.
+
+    Its ports are open to other machines and users, so it always has a token: one that is nowhere
+    but in these processes' environment, whatever mode and token are there for other clusters.
+    """
+    # Ray reads a mode once, at its import; only where none is given does it turn tokens on later.
+    os.environ.pop("RAY_AUTH_MODE", None)
+    os.environ["RAY_AUTH_TOKEN"] = TOKEN
     wanted = (resources.max_concurrent or 1) * resources.cpus_per_trial
     for attempt in range(1, STARTS + 1):
         try:
@@ -185,17 +199,24 @@ def _start(resources: Resources) -> None:
                 ) from error
 
 
-def _join(address: str) -> None:
-    """The running cluster at an address."""
+def _join(resources: Resources) -> None:
+    """The running cluster at the address."""
+    address = resources.address
     packages = [p.__path__[0] for p in (suite, trials, reports, search_spaces)]
     runtime_env = {"py_modules": packages, "env_vars": _WORKERS, "excludes": ["__pycache__"]}
+    mode = os.environ.get("RAY_AUTH_MODE", "disabled")
     try:
         ray.init(address, runtime_env=runtime_env, **_QUIET)
     except (ConnectionError, ray.exceptions.RayError, RuntimeError, ValueError) as error:
         raise UserError(
-            f"cluster {address} cannot be joined: {_reason(error)} (RAY_AUTH_MODE is "
-            f"{os.environ['RAY_AUTH_MODE']}, and must be as where the cluster was started)"
+            f"cluster {address} cannot be joined: {_reason(error)} (RAY_AUTH_MODE is {mode}, and "
+            "must be as where the cluster was started)"
         ) from None
+    if mode.lower() != "token":
+        say(
+            f"cluster {address} has no authentication: whoever reaches its ports, from any machine "
+            "or account, runs programs as its owner (docs/cluster.md tells how to use a token)"
+        )
 
 
 def _reason(error: Exception) -> str:
@@ -204,7 +225,7 @@ def _reason(error: Exception) -> str:
 
 def _first_line(message: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:
     text = "\n".join(message["lines"]).strip()
-    print(f"ray: {text.splitlines()[0][:300]}" if text else "ray:", file=sys.stderr, flush=True)
+    say(f"ray: {text.splitlines()[0][:300]}" if text else "ray:")
 
 
 def _shown(have: Mapping[str, float], names: Mapping[str, float]) -> str:

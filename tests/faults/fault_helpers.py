@@ -19,8 +19,10 @@ from unittest.mock import patch
 
 import pytest
 from commands import SUITE
+from ray._private.authentication_test_utils import reset_auth_token_state
 
 from suite.bench import _descendants
+from suite.cluster import TOKEN
 from suite.recording import Record, Store
 from trials.spec import TrialSpec
 from trials.trial import run
@@ -161,11 +163,15 @@ def kill_a_worker(driver: Driver, root: int) -> None:
 
 
 @contextmanager
-def loopback_cluster() -> Iterator[Any]:
-    """A head node of 2 CPUs, without authentication because it is on loopback; `add_node` adds more."""
+def shared_cluster() -> Iterator[Any]:
+    """A head node of 2 CPUs, with the token that Ray may have read in this process; `add_node` adds
+    more.
+    """
     with pytest.MonkeyPatch.context() as patch_:
-        patch_.setenv("RAY_AUTH_MODE", "disabled")
+        patch_.setenv("RAY_AUTH_MODE", "token")
+        patch_.setenv("RAY_AUTH_TOKEN", TOKEN)
         patch_.delenv("RAY_ADDRESS", raising=False)
+        reset_auth_token_state()  # else it goes by the mode that it found when it was imported
         from ray.cluster_utils import Cluster
 
         cluster = Cluster(

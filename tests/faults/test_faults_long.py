@@ -16,9 +16,9 @@ from fault_helpers import (
     histories,
     journal,
     kill_a_worker,
-    loopback_cluster,
     postgresql,
     rounds_run,
+    shared_cluster,
     study,
     unhurt,
     workers_of,
@@ -108,7 +108,7 @@ def test_a_trial_s_process_killed_ten_times(tmp_path: Path) -> None:
 
 
 def test_a_node_killed_mid_sweep(tmp_path: Path) -> None:
-    with loopback_cluster() as cluster:
+    with shared_cluster() as cluster:
         lost = cluster.add_node(num_cpus=2)
         path = study(tmp_path, "node", trials=8, seeds=2, rounds=60, seconds=0.1)
         driver = Driver(tmp_path, path, "--address", cluster.address, "--checkpoint-seconds", 0)

@@ -15,8 +15,8 @@ from fault_helpers import (
     histories,
     journal,
     kill_a_worker,
-    loopback_cluster,
     rounds_run,
+    shared_cluster,
     study,
     unhurt,
     workers_of,
@@ -31,11 +31,11 @@ pytestmark = pytest.mark.timeout(1800)  # seconds on a machine of one's own, min
 def test_two_sweeps_share_a_cluster_that_loses_a_node_a_worker_and_the_records(
     tmp_path: Path,
 ) -> None:
-    """Two Ray nodes on loopback, one tracking server over HTTP, one storage, two sweeps. A trial's
-    process is killed, then the server, then a node; the server comes back.
+    """Two Ray nodes, one tracking server over HTTP, one storage, two sweeps. A trial's process is
+    killed, then the server, then a node; the server comes back.
     """
     server = Server(tmp_path)
-    with loopback_cluster() as cluster:
+    with shared_cluster() as cluster:
         lost = cluster.add_node(num_cpus=2)
         shared = ("--address", cluster.address, "--tracking-uri", server.uri)
         shared = (*shared, "--checkpoint-seconds", 0, "--max-concurrent", 2)
