@@ -74,6 +74,10 @@ class Drawn:
         return round(float(self.figure.get_size_inches()[0]) * 96)
 
 
+SIGN = "made by suite-fl"
+"""In every page and figure that is written as a file, so that it is known again."""
+
+
 def styles(algorithms: Sequence[str]) -> Style:
     """Colour and dash of each algorithm."""
     pairs = [(hue, dash) for dash, hue in product(DASHES, HUES)]
@@ -128,10 +132,15 @@ def files(drawn: Drawn, folder: Path, forms: Sequence[str] = ("svg", "png", "pdf
     with mpl.rc_context({**STYLE, "svg.hashsalt": drawn.name}):
         _settle(drawn.figure)
         for form in forms:
-            when = {} if form == "png" else {"CreationDate" if form == "pdf" else "Date": None}
-            drawn.figure.savefig(
-                folder / f"{drawn.name}.{form}", format=form, dpi=150, metadata=when
-            )
+            path = folder / f"{drawn.name}.{form}"
+            drawn.figure.savefig(path, format=form, dpi=150, metadata=metadata(form))
+
+
+def metadata(form: str) -> dict[str, str | None]:
+    """What a figure's file says of itself, in its form's words: who made it, and not when."""
+    if form == "png":
+        return {"Software": SIGN}
+    return {"Creator": SIGN, "CreationDate" if form == "pdf" else "Date": None}
 
 
 def _settle(figure: Figure) -> None:

@@ -12,6 +12,8 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from reports.figures import SIGN, metadata
+
 Array = npt.NDArray[Any]
 HELD = LinearSegmentedColormap.from_list("held", mpl.colormaps["Blues"](np.linspace(0.15, 1, 256)))
 """Blues without the palest, which cannot be told from white."""
@@ -52,7 +54,7 @@ def figure(counts: Array, labels: Sequence[str], title: str = "") -> Figure:
 def png(fig: Figure) -> bytes:
     """The figure as PNG."""
     out = io.BytesIO()
-    fig.savefig(out, format="png", dpi=150)
+    fig.savefig(out, format="png", dpi=150, metadata=metadata("png"))
     return out.getvalue()
 
 
@@ -74,6 +76,7 @@ def html(
     return "\n".join(
         [
             '<!doctype html><html lang="en"><meta charset="utf-8">',
+            f'<meta name="generator" content="{SIGN}">',
             f"<title>{escape(title)}</title>",
             f"<style>{STYLE}</style>",
             f"<h1>{escape(title)}</h1>",

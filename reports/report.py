@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from reports import figures, tuning
-from reports.figures import STYLE, Drawn, Style, slug
+from reports.figures import SIGN, STYLE, Drawn, Style, slug
 from reports.leaderboard import Leaderboard, Place, Row
 from reports.pareto import Front
 from reports.records import direction
@@ -243,6 +243,7 @@ def _page(data: ReportData, look: Style, drawn: Mapping[str, list[Drawn]]) -> st
         .get_template("report.html")
         .render(
             data=data,
+            sign=SIGN,
             board=board,
             legend=legend(board),
             groups=groups,

@@ -12,8 +12,9 @@ from typing import Any
 
 from suite.cluster import Resources, connect
 from suite.journal import peek
+from suite.place import Place
 from suite.study import read_study
-from suite.sweep import Place, Sweep
+from suite.sweep import Sweep
 from trials.errors import UserError
 
 PLAIN_TRIALS = 40

@@ -6,6 +6,8 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from reports.figures import SIGN, metadata
+from suite.files import refuse_foreign
 from trials.errors import UserError
 
 ENDINGS = (".png", ".svg", ".pdf")
@@ -20,6 +22,7 @@ def check(path: Path | None) -> None:
         raise UserError(f"--plot is {str(path)!r}, but must end in {', '.join(ENDINGS)}")
     if not path.absolute().parent.is_dir():
         raise UserError(f"--plot is {str(path)!r}, but there is no such folder")
+    refuse_foreign([path], SIGN)
 
 
 def engine(document: dict[str, Any], path: Path) -> None:
@@ -58,4 +61,4 @@ def scaling(document: dict[str, Any], path: Path) -> None:
 
 
 def _save(figure: Figure, path: Path) -> None:
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=150)
+    figure.savefig(path, metadata=metadata(path.suffix[1:]), dpi=150)

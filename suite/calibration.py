@@ -27,9 +27,9 @@ class Costs:
 
     def __init__(self, storage: Path) -> None:
         self.path = storage / "calibration.json"
-        self.seconds: dict[str, float] = {}
-        if self.path.exists():
-            self.seconds = json.loads(self.path.read_text())
+        found = _read(self.path)
+        self.kept = found is not None
+        self.seconds: dict[str, float] = found or {}
 
     def minutes(
         self, paper: Paper, made: Experiment, runs: Mapping[str, int], rounds: int
@@ -63,9 +63,22 @@ class Costs:
         key = f"{configured.model}|{'x'.join(map(str, data.shape))}|{data.classes}|{batch}"
         if key not in self.seconds:
             self.seconds[key] = _measure(configured, data, batch)
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.write_text(json.dumps(self.seconds, indent=1, sort_keys=True))
+            if self.kept:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self.path.write_text(json.dumps(self.seconds, indent=1, sort_keys=True))
         return self.seconds[key]
+
+
+def _read(path: Path) -> dict[str, float] | None:
+    """What was measured before; None where the file is someone else's, which stays as it is."""
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    own = isinstance(found, dict) and all(k.count("|") == 3 for k in found)
+    return found if own else None
 
 
 def _measure(configured: Configured, data: Data, batch: int) -> float:

@@ -151,10 +151,13 @@ def sweep(
         "warm_start": warm_start,
     }
     given = {k: v for k, v in single.items() if v is not None}
+    from suite.place import Place
     from suite.study import Study, read_study, small
-    from suite.sweep import Place, Sweep, resumed_study
+    from suite.sweep import Sweep, resumed_study
 
-    place = Place(storage, name or Path(study).stem, tracking_uri, data_root, checkpoints)
+    place = Place(
+        storage, Path(study).stem if name is None else name, tracking_uri, data_root, checkpoints
+    )
 
     def read(overrides: dict[str, Any]) -> tuple[str, Study]:
         begun = resumed_study(place, overrides) if resume else None
@@ -179,7 +182,7 @@ def sweep(
         memory_budget and memory_budget * 1e9,
     )
     if dry_run:
-        if place.journal.exists() and not resume:
+        if place.begun and not resume:
             say(f"Sweep {place.name!r} exists in {storage}: it needs --resume, or another --name.")
         cli_control.show_plan(study_name, content, place, resources, calibrate, as_json)
         return

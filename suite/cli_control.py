@@ -10,8 +10,8 @@ from suite.console import RUNS, Json, Storage, emit, say
 
 if TYPE_CHECKING:
     from suite.cluster import Resources
+    from suite.place import Place
     from suite.study import Study
-    from suite.sweep import Place
 
 app = typer.Typer()
 Name = Annotated[str, typer.Argument(help="The sweep's name.")]
@@ -40,7 +40,7 @@ def status(
         state = "running" if one["running"] else "not running here"
         state += f", asked to {one['asked_to']}" if one["asked_to"] else ""
         Console().print(
-            f"{one['name']}: {one['ended']}/{one.get('expected', '?')} trials ({shown or 'none yet'}), "
+            f"{one['name']}: {one['ended']}/{one['expected']} trials ({shown or 'none yet'}), "
             f"{one['recorded']} recorded; {state}, last event {one['idle_seconds']:.0f} s ago",
             highlight=False,
             soft_wrap=True,

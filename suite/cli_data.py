@@ -10,7 +10,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from suite.console import DataRoot, Json, emit, say
-from trials.errors import UserError
 
 if TYPE_CHECKING:
     from suite.data import Description
@@ -38,8 +37,11 @@ def describe(
     as_json: Json = False,
 ) -> None:
     """Deal a data set to clients as a run would, and say who holds what."""
+    from reports.figures import SIGN
     from suite import data
+    from suite.files import refuse_foreign
 
+    refuse_foreign(filter(None, (html, png)), SIGN)
     found = data.describe(dataset, heterogeneity, clients, seed, data_root)
     for path, draw in ((html, _html), (png, _png)):
         if path is not None:
@@ -117,11 +119,11 @@ SPLITS = ("train", "val", "test")
 
 
 def _write(path: Path, draw: "Callable[[Description], bytes]", found: "Description") -> None:
+    from suite.files import writing
+
     picture = draw(found)
-    try:
+    with writing(path):
         path.write_bytes(picture)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None
     say(f"wrote {path}")
 
 

@@ -128,13 +128,17 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write one self-contained HTML page, and its figures as SVG, PNG and PDF."""
+    from suite.place import check_name
     from suite.recording import is_server, open_existing
     from suite.report import write
     from suite.results import Query
 
+    own = name if name is not None else "-".join(study or ["all"])
+    if output is None:
+        check_name(own, "report of")
     store = open_existing(tracking_uri, storage)
     query = Query(name, tuple(study or ()), _tags(where))
-    folder = output or storage / "report" / (name or "-".join(study or ["all"]))
+    folder = output or storage / "report" / own
     done = write(store, query, folder, store.uri if is_server(store.uri) else server)
     if as_json:
         emit({"page": str(done.page), "figures": [str(path) for path in done.figures]})

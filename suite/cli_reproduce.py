@@ -13,8 +13,7 @@ from rich.markdown import Markdown
 from rich.table import Table
 
 from suite.console import RUNS, DataRoot, Json, Storage, Tracking, emit, finite, say
-from suite.files import assigned
-from trials.errors import UserError
+from suite.files import assigned, refuse_foreign, write_files
 
 
 def reproduce(
@@ -65,6 +64,8 @@ def reproduce(
     faults = Faults("reproduce")
     other = [faults.attempt("--set", text, partial(assigned, text)) for text in assign or ()]
     faults.check()
+    for file in _files(output, path) if output is not None else ():
+        refuse_foreign([file], SIGNS[file.suffix])
     few = seeds or (QUICK_SEEDS if quick else SEEDS)
     effort = Effort(few, rounds, quick, max_minutes, dict(filter(None, other)))
     options: list[str] = [f"--seeds {seeds}"] if seeds else []
@@ -94,15 +95,18 @@ def _write(output: Path, path: str, document: dict[str, Any]) -> None:
     """The page and the document, side by side."""
     from reports.claims_page import page
 
-    name = path.replace("/", "-")
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        (output / f"{name}.md").write_text(page(document), encoding="utf-8")
-        text = json.dumps(finite(document), indent=1, ensure_ascii=False)
-        (output / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"--output {output} cannot be written: {error.strerror}") from None
-    say(f"wrote {output / name}.md and .json")
+    text = json.dumps(finite(document), indent=1, ensure_ascii=False)
+    for file, content in zip(_files(output, path), (page(document), f"{text}\n"), strict=True):
+        write_files({file: content.encode()}, SIGNS[file.suffix])
+    say(f"wrote {_files(output, path)[0]} and .json")
+
+
+def _files(output: Path, path: str) -> list[Path]:
+    return [output / f"{path.replace('/', '-')}{form}" for form in SIGNS]
+
+
+SIGNS = {".md": ": published and measured", ".json": '"command": "suite reproduce '}
+"""How the page and the document are known again."""
 
 
 def _list(storage: Path, data_root: str | None, seeds: int, as_json: bool) -> None:

@@ -83,15 +83,15 @@ def tuned_export(
     as_json: Json = False,
 ) -> None:
     """Write tuned configurations as files; of several for one cell, the best."""
+    from suite.files import write_files
+    from suite.tuned import SIGN
+
     found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
-    written = []
+    files: dict[Path, bytes] = {}
     for item in found:
-        path = folder / item.path
-        if path not in written:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(item.text())
-            written.append(path)
-    emit([str(path) for path in written]) if as_json else Console().print(*written, sep="\n")
+        files.setdefault(folder / item.path, item.text().encode())
+    write_files(files, SIGN)
+    emit([str(path) for path in files]) if as_json else Console().print(*files, sep="\n")
 
 
 @app.command("import")

@@ -4,6 +4,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from trials.errors import UserError
+
 POLL_SECONDS = 0.5
 WORDS = {"stop": "stopped", "cancel": "cancelled"}
 """What another process may ask for, and what the sweep then has been."""
@@ -34,20 +36,25 @@ class Control:
         self._next = 0.0
 
     def ask(self, word: str) -> None:
-        """Leave a word for the process that runs the sweep."""
+        """Leave a word for the process that runs the sweep. Raises `UserError` where a file of someone
+        else's has the place.
+        """
+        if self.asked and self.asked not in WORDS:
+            raise UserError(f"{self.path} is in the way: no sweep wrote it, so it stays")
         self.path.write_text(word)
 
     @property
     def asked(self) -> str:
         """What another process asked for, or ""."""
         with suppress(OSError):
-            return self.path.read_text().strip()
+            return self.path.read_text(errors="replace").strip()
         return ""
 
     def clear(self) -> None:
         """Forget what was asked of an earlier session."""
-        with suppress(OSError):
-            self.path.unlink()
+        if self.asked in WORDS:
+            with suppress(OSError):
+                self.path.unlink()
 
     def end(self, ending: str) -> None:
         """End early; the first fault, or else the stronger reason, stays."""

@@ -1,6 +1,8 @@
-"""YAML as people write it, read safely."""
+"""YAML as people write it, read safely; and files that the suite writes, where it may."""
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,3 +64,52 @@ def assigned(text: str) -> tuple[str, Any]:
         except ValueError:
             continue
     return key, None if value == "null" else value
+
+
+def foreign(path: Path, sign: str) -> bool:
+    """Whether a file is there that the suite did not write, by the words that are in all it writes of
+    the kind. What is empty, or no file but a device, nobody loses.
+    """
+    content = path.read_bytes() if path.is_file() else b""
+    return bool(content) and sign.encode() not in content
+
+
+def refuse_foreign(paths: Iterable[Path], sign: str) -> None:
+    """Raise `UserError` where a file is there that the suite did not write."""
+    for path in paths:
+        with writing(path):
+            if foreign(path, sign):
+                raise UserError(
+                    f"{path} is there and the suite did not write it, so it stays: choose another "
+                    "place, or move it away"
+                )
+
+
+def write_files(files: Mapping[Path, bytes], sign: str) -> None:
+    """Write files that a person asked for, each with `sign` in it; over those that the suite wrote
+    before, and over no other. Raises `UserError` before the first where one is foreign, and where one
+    cannot be written.
+    """
+    refuse_foreign(files, sign)
+    for path, content in files.items():
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn the operating system's refusal to write a file into a message."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+@contextmanager
+def writable(path: Path) -> Iterator[None]:
+    """Turn the operating system's refusal to write into a message."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"storage {path} cannot be written: {error.strerror or error}") from None

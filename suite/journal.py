@@ -16,6 +16,8 @@ from suite.control import HaltedError
 from trials.errors import UserError
 
 Event = dict[str, Any]
+START = b'{"event":"begin",'
+"""What the journal of a sweep, and no file of anyone else's, starts with."""
 
 
 class Journal:
@@ -59,6 +61,26 @@ class Journal:
 def peek(path: Path) -> list[Event]:
     """The events of a journal that another process may be writing."""
     return _read(path)[0] if path.exists() else []
+
+
+def begun(path: Path) -> bool:
+    """Whether a sweep's first event is in this journal."""
+    first = _first(path)
+    return first.startswith(START) and first.endswith(b"\n")
+
+
+def in_the_way(path: Path) -> bool:
+    """Whether a file is there that no sweep began to write."""
+    first = _first(path)
+    return not first.startswith(START) and not START.startswith(first)
+
+
+def _first(path: Path) -> bytes:
+    """The first line; nothing where there is no file."""
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.readline()
 
 
 def is_locked(path: Path) -> bool:

@@ -8,12 +8,15 @@ from typing import Any
 from reports.leaderboard import Leaderboard, Row
 from reports.records import reach
 from reports.render import mean_text
+from suite.console import say
+from suite.files import foreign
 from suite.outcome import Outcome
 from suite.recording import Store, dumps, run_tags, spec_params, versions
 from suite.results import Query, read_leaderboard, tuned_of
 from suite.samplers import Known
 from suite.search import Ask, SweepSearch
 from suite.study import Cell, Study
+from suite.tuned import SIGN
 from trials.engine import score
 
 
@@ -136,22 +139,27 @@ class Ledger:
     def harvest(self, finals: Mapping[str, Outcome], folder: Path) -> Leaderboard | None:
         """Leaderboard runs of all cells and tuned files below a folder, from the final runs of what is
         best now; those of former bests are set aside. None when no cell has a final run.
+
+        The former rows are removed last, so that there are some whenever this is cut off.
         """
         store, name, board = self.store, self.name, None
-        for record in store.find(sweep=name):
-            trial_id = record.tags.get("trial_id", "")
-            if trial_id and self.recorded.get(trial_id) != record.run_id:
+        found = store.find(sweep=name)
+        # What comes back first: at no moment is a cell without final runs.
+        for record in sorted(found, key=lambda run: run.tags["kind"] != "superseded"):
+            trial_id, kind = record.tags.get("trial_id", ""), record.tags["kind"]
+            if self.recorded.get(trial_id, record.run_id) != record.run_id:
                 store.delete(record.run_id)  # a request that a server took, and lost the answer to
-            elif record.tags["kind"] in ("final", "pareto") and trial_id not in finals:
-                store.log(record.run_id, tags={"kind": "superseded"})
-            elif trial_id in finals and record.tags["kind"] == "superseded":
+            elif trial_id in finals and kind == "superseded":
                 store.log(record.run_id, tags={"kind": self.search.asks[trial_id].kind})
-            elif record.tags["kind"] == "leaderboard":
-                store.delete(record.run_id)
+            elif trial_id not in finals and kind in ("final", "pareto"):
+                store.log(record.run_id, tags={"kind": "superseded"})
         if any(outcome.status != "failed" for outcome in finals.values()):
             board = read_leaderboard(store, Query(name, target=self.study.target))
             for place, row in enumerate(board.rows):
                 self._publish(row, self.cells[row.cell], place, folder)
+        for record in found:
+            if record.tags["kind"] == "leaderboard":
+                store.delete(record.run_id)
         self.close("FINISHED")
         return board
 
@@ -163,7 +171,10 @@ class Ledger:
         tuned = tuned_of(store, row)
         path = folder / tuned.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(tuned.text())
+        if foreign(path, SIGN):
+            say(f"{path} stays: the suite did not write it. `suite tuned show` has what is tuned")
+        else:
+            path.write_text(tuned.text())
         tags = {
             **identity(cell, row.params),
             "kind": "leaderboard",

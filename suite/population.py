@@ -6,6 +6,7 @@ All members have the search's seed and partition. So a copy is what a run of its
 would be at that stop, to the bit, and a checkpoint only spares the work.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,12 @@ def contradictions(trials: int, settings: Settings) -> Iterator[tuple[str, Any, 
 def folder(cell: str, stop: int) -> str:
     """Where the members of a cell keep their checkpoints of a stop, below those of the sweep."""
     return f"{cell}-r{stop:04d}"
+
+
+def cell_of(name: str) -> str:
+    """The cell whose stop a folder of this name belongs to; "" for other names."""
+    found = re.fullmatch(r"(.+)-r\d{4,}", name)
+    return found[1] if found else ""
 
 
 class Population:

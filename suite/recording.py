@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+from suite.files import writable
 from suite.outcome import Outcome
 from trials.errors import UserError
 from trials.spec import TrialSpec
@@ -358,15 +359,6 @@ def _file_system(path: Path) -> str:
         ]
         return max(inside, default=(0, 0, ""))[2]
     return ""
-
-
-@contextlib.contextmanager
-def writable(path: Path) -> Iterator[None]:
-    """Turn the operating system's refusal to write into a message."""
-    try:
-        yield
-    except OSError as error:
-        raise UserError(f"storage {path} cannot be written: {error.strerror or error}") from None
 
 
 @contextlib.contextmanager

@@ -5,13 +5,15 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from reports.figures import SIGN
 from reports.leaderboard import Leaderboard, Place
 from reports.records import COSTS, cost_until
 from reports.report_data import Curve, Failure, ReportData, Sweep, Trial
-from suite.files import dump
-from suite.recording import Record, Store, writable
-from suite.results import Query, read_leaderboard, searched
+from suite.files import dump, write_files
+from suite.recording import Record, Store
+from suite.results import Query, published, read_leaderboard, searched
 from trials import schedule
 
 FACTS = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
@@ -29,18 +31,20 @@ class Written:
 
 def write(store: Store, query: Query, folder: Path, server: str) -> Written:
     """Read, draw, write `report.html` and `figures/` below a folder, and attach the page to the runs
-    of the sweeps it is about.
+    of the sweeps it is about. Raises `UserError` where one of the files is someone else's.
     """
     from reports.report import build
 
     data = read(store, query, server)
-    figures = folder / "figures"
-    with writable(folder):
-        page = build(data, figures)
-        (folder / PAGE).write_text(page, encoding="utf-8")
+    with TemporaryDirectory() as drawn:
+        page = build(data, Path(drawn))
+        figures = {
+            folder / "figures" / p.name: p.read_bytes() for p in sorted(Path(drawn).iterdir())
+        }
+    write_files({folder / PAGE: page.encode(), **figures}, SIGN)
     for run in _sweeps(store, query, data.board):
         store.attach(run.run_id, folder / PAGE, "report")
-    return Written(folder / PAGE, tuple(sorted(figures.iterdir())), data)
+    return Written(folder / PAGE, tuple(figures), data)
 
 
 def read(store: Store, query: Query, server: str) -> ReportData:
@@ -50,7 +54,6 @@ def read(store: Store, query: Query, server: str) -> ReportData:
     finals = {run.run_id: run for run in query.find(store, "final", **query.tags)}
     searches = [r for r in query.find(store, "search", **query.scope) if _cell(r) in group_of]
     sweeps = _sweeps(store, query, board)
-    published = query.find(store, "leaderboard", **query.scope)
     return ReportData(
         board=board,
         curves=tuple(
@@ -68,7 +71,7 @@ def read(store: Store, query: Query, server: str) -> ReportData:
             if run.tags["status"] in ("failed", "diverged")
         ),
         sweeps=tuple(_sweep(run, list(finals.values())) for run in sweeps),
-        tuned={_cell(run): run.tags["tuned"] for run in published},
+        tuned={place: run.tags["tuned"] for place, run in published(store, query).items()},
         server=server,
     )
 

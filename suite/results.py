@@ -74,6 +74,14 @@ class Query:
         return [run for run in found if not self.studies or run.tags.get("study") in self.studies]
 
 
+def published(store: Store, query: Query = Query()) -> dict[tuple[str, str], Record]:
+    """The leaderboard's rows in the store by sweep and cell, of each the newest: a harvest removes the
+    former ones once it has written all of its own.
+    """
+    found = query.find(store, "leaderboard", **query.scope)
+    return {(run.tags.get("sweep", ""), run.tags.get("cell", run.run_id)): run for run in found}
+
+
 def read_leaderboard(store: Store, query: Query = Query()) -> Leaderboard:
     """The leaderboard of a sweep, of studies, or of all that the store holds.
 
@@ -104,10 +112,7 @@ def read_leaderboard(store: Store, query: Query = Query()) -> Leaderboard:
         place = cells.index(cell) if cell in cells else len(cells)
         return place, sweeps.index(sweep) if sweep in sweeps else -1, int(run.tags["seed"])
 
-    pages = {
-        (run.tags["sweep"], run.tags["cell"]): run.page
-        for run in query.find(store, "leaderboard", **query.scope)
-    }
+    pages = {place: run.page for place, run in published(store, query).items()}
     runs = [
         replace(
             _final_run(store, run, query.metric, target, query.at),
@@ -238,8 +243,8 @@ def tuned_of(store: Store, row: Row) -> Tuned:
 
 
 def list_tuned(store: Store | None, storage: Path) -> list[Tuned]:
-    """Every tuned configuration: the store's leaderboard runs, then imported files."""
-    recorded = store.find(kind="leaderboard") if store else []
+    """Every tuned configuration: the store's leaderboard rows, then imported files."""
+    recorded = published(store).values() if store else []
     found = [tuned.parse(run.tags["tuned"], f"run {run.run_id}") for run in recorded]
     return found + [tuned.read(path) for path in sorted((storage / "imported").rglob("*.yaml"))]
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from suite.control import WORDS, Control
-from suite.journal import is_locked, peek
+from suite.journal import begun, is_locked, peek
+from suite.place import check_name
 from suite.search import SweepSearch
 from suite.study import Study, make_cells
 from suite.warm import journaled
@@ -15,7 +16,8 @@ from trials.errors import UserError, unknown
 
 def sweeps(storage: Path) -> list[str]:
     """Names of the sweeps under a storage root."""
-    return sorted(path.parent.name for path in storage.glob("*/journal.jsonl"))
+    found = storage.glob("*/journal.jsonl")
+    return sorted(path.parent.name for path in found if begun(path))
 
 
 def status(storage: Path, name: str) -> dict[str, Any]:
@@ -27,19 +29,19 @@ def status(storage: Path, name: str) -> dict[str, Any]:
     folder = _folder(storage, name)
     path = folder / "journal.jsonl"
     events = peek(path)
-    begun = [event for event in events if event["event"] == "begin"]
+    begin = [event for event in events if event["event"] == "begin"][-1]
     asks = {event["trial_id"]: event for event in events if event["event"] == "ask"}
     ends = {event["trial_id"]: event for event in events if event["event"] == "end"}
     kinds = Counter(event["event"] for event in events)
-    document: dict[str, Any] = {"name": name, "study": None, "running": is_locked(path)}
-    if begun:
-        study = Study.model_validate(begun[-1]["study"])
-        cells = make_cells(study, f"sweep {name}")
-        expected = SweepSearch(cells, study, begun[-1]["lag"], journaled(events)).planned
-        document |= {"study": begun[-1]["study_name"], "cells": len(cells), "expected": expected}
+    study = Study.model_validate(begin["study"])
+    cells = make_cells(study, f"sweep {name}")
     statuses = Counter(end.get("status", "failed") for end in ends.values())
     return {
-        **document,
+        "name": name,
+        "study": begin["study_name"],
+        "running": is_locked(path),
+        "cells": len(cells),
+        "expected": SweepSearch(cells, study, begin["lag"], journaled(events)).planned,
         "asked": len(asks),
         "ended": len(ends),
         "recorded": len({e["trial_id"] for e in events if e["event"] == "recorded"}),
@@ -69,6 +71,7 @@ def _asked(folder: Path) -> str | None:
 
 
 def _folder(storage: Path, name: str) -> Path:
+    check_name(name, "sweep")
     if name not in sweeps(storage):
         raise unknown(f"sweep in {storage}", name, sweeps(storage))
     return storage / name

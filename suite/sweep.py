@@ -3,6 +3,7 @@
 import json
 import os
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -14,23 +15,18 @@ from mlflow.exceptions import MlflowException
 
 from reports.leaderboard import Leaderboard
 from suite.control import Control, HaltedError
+from suite.files import writable
 from suite.journal import Event, Journal, peek
 from suite.ledger import Ledger
 from suite.outcome import Outcome
+from suite.place import Place, sweep_id
 from suite.progress import Progress
-from suite.recording import (
-    Recorder,
-    Store,
-    is_server,
-    versions,
-    writable,
-)
+from suite.recording import Recorder, Store, is_server, versions
 from suite.results import list_tuned
 from suite.samplers import Known
 from suite.search import LAG, Ask, CellSearch, SweepSearch
 from suite.study import Faults, Study, check_names, load_data, make_cells, override
 from suite.warm import NEAREST, as_event, journaled, tuned_files, warm_start
-from trials.checkpoint import check_place, delete_folder
 from trials.errors import UserError
 
 if TYPE_CHECKING:
@@ -44,45 +40,6 @@ FAULT_SECONDS = 5.0
 """How long one that was halted by a fault does."""
 LOCAL_TRIES = 5
 """How often in a row a store on this machine may refuse a record before the sweep is halted."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a sweep keeps its files and records, and finds its data."""
-
-    storage: Path
-    name: str
-    tracking_uri: str | None = None
-    data_root: str | None = None
-    checkpoints: str | None = None
-
-    @property
-    def folder(self) -> Path:
-        """The sweep's own folder."""
-        return self.storage / self.name
-
-    @property
-    def journal(self) -> Path:
-        """The file that a resumed sweep is rebuilt from."""
-        return self.folder / "journal.jsonl"
-
-    def check(self, warm_start: str | None) -> None:
-        """Raise `UserError` when the name, the checkpoints' place or, of a sweep that has not begun, the
-        files to start from cannot be used.
-        """
-        if Path(self.name).name != self.name:
-            raise UserError(f"--name {self.name}: must be the name of one folder")
-        check_place(self.checkpoint_folder)
-        if warm_start not in (None, NEAREST) and not self.journal.exists():
-            tuned_files(Path(str(warm_start)))
-
-    @property
-    def checkpoint_folder(self) -> str:
-        """Path or URI of the folder of the trials' checkpoints, which all nodes must reach."""
-        if self.checkpoints is None:
-            return str(self.folder.resolve() / "checkpoints")
-        root = self.checkpoints if "://" in self.checkpoints else Path(self.checkpoints).resolve()
-        return f"{root}/{self.name}"
 
 
 @dataclass(frozen=True)
@@ -105,7 +62,7 @@ class Sweep:
 
     def __init__(self, study_name: str, study: Study, place: Place, resume: bool) -> None:
         self.study_name, self.study, self.place = study_name, study, place
-        if place.journal.exists() and not resume:
+        if place.begun and not resume:
             raise UserError(
                 f"sweep {place.name!r} exists in {place.storage}: continue it with --resume, "
                 "or choose another --name"
@@ -114,21 +71,23 @@ class Sweep:
         self.cells = make_cells(study, f"study {study_name}")
         self.data = load_data(self.cells, place.data_root, f"study {study_name}")
         self.store = Store(place.tracking_uri, place.storage)
-        new = place.tracking_uri and not place.journal.exists()
-        if new and self.store.find(sweep=place.name, kind="sweep"):
+        if not place.begun and self.store.find(sweep=place.name, kind="sweep"):
             raise UserError(
-                f"{place.tracking_uri} holds a sweep {place.name!r} that was not run in "
-                f"{place.storage}: choose another --name, or its --storage"
+                f"{self.store.uri} holds a sweep {place.name!r} that was not run in {place.storage}, or "
+                "whose folder there is gone: choose another --name, or its --storage"
             )
         self.warm = self._warm()
         with writable(place.folder):
+            place.mark()
             self.journal = Journal(place.journal)
         self.control = Control(place.folder)
         self.control.clear()
         self._rebuild(self.journal.events)
+        self.id = sweep_id(self.journal.events) or uuid.uuid4().hex
         study_fields = study.model_dump(mode="json")
         self.journal.write(
             "begin",
+            id=self.id,
             study_name=study_name,
             study=study_fields,
             lag=self.search.lag,
@@ -224,6 +183,7 @@ class Sweep:
                 for search in self.search.cells.values():
                     self._move_on(search)
                 if not self.search.exhausted:
+                    self.place.mark_checkpoints(self.id)
                     self._drive(resources)
                 complete = self.search.exhausted
                 ending = "" if complete else self.control.ending
@@ -243,7 +203,8 @@ class Sweep:
                 f"{self.store.uri} did not take all records ({self.progress.waiting})"
             )
         if complete:
-            delete_folder(self.place.checkpoint_folder)
+            asks = self.search.asks.values()
+            self.place.clear_checkpoints({ask.trial_id: ask.cell for ask in asks})
         return Result(self._summary(time.monotonic() - started), self.board, ending)
 
     def _open_ledger(self) -> None:
@@ -259,7 +220,7 @@ class Sweep:
     def _forget(self) -> None:
         """Leave nothing of a sweep that was refused before its first trial."""
         self.ledger.delete()
-        self.place.journal.unlink()
+        self.place.forget()
 
     def _drive(self, resources: "Resources") -> None:
         from suite.driver import Hooks, drive
@@ -323,7 +284,7 @@ class Sweep:
             self._over(ask, self.standing.pop(ask.trial_id))
         if going or not search.searching:
             for folder in population.leftover(asks, ends):
-                delete_folder(f"{self.place.checkpoint_folder}/{folder}")
+                self.place.clear_stop(folder, self.search.asks)
 
     def _journal(self, event: str, ask: Ask, outcome: Outcome) -> None:
         fields = {key: value for key, value in asdict(outcome).items() if value}
@@ -400,9 +361,9 @@ def resumed_study(place: Place, overrides: Mapping[str, Any]) -> tuple[str, Stud
     """The study that a sweep was begun with, and what the command line adds; None when there is no
     such sweep. Raises `UserError` when it asks for less, or for something else.
     """
-    begun = [event for event in peek(place.journal) if event["event"] == "begin"]
-    if not begun:
+    if not place.begun:
         return None
+    begun = [event for event in peek(place.journal) if event["event"] == "begin"]
     before = begun[-1]["study"]
     after = override(json.loads(json.dumps(before)), overrides)
     faults = Faults(f"sweep {place.name}")

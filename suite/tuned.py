@@ -16,6 +16,9 @@ from trials.errors import UserError
 from trials.settings import Settings
 from trials.spec import TrialSpec, canonical
 
+SIGN = "# suite run --config THIS_FILE"
+"""How the suite knows a file again that it wrote."""
+
 
 class Tuned(BaseModel):
     """The best configuration of a cell, what it scored, and how it was found."""
@@ -64,7 +67,7 @@ class Tuned(BaseModel):
         """As YAML, with the command that runs it."""
         content = self.model_dump(exclude_defaults=False)
         content["settings"] = {k: v for k, v in content["settings"].items() if v is not None}
-        return f"# suite run --config THIS_FILE --seed 1\n{dump(content)}"
+        return f"{SIGN} --seed 1\n{dump(content)}"
 
 
 def _safe(name: str) -> str:

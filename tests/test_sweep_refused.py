@@ -6,8 +6,8 @@ from mlflow.exceptions import MlflowException
 
 from suite.journal import Journal
 from suite.ledger import Ledger
+from suite.place import Place
 from suite.recording import Store
-from suite.sweep import Place
 from trials.errors import UserError
 
 

@@ -6,11 +6,13 @@ all machines of a cluster can reach.
 
 import io
 import os
+import re
 import time
 import uuid
 import zlib
+from collections.abc import Container
 from contextlib import suppress
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pyarrow import fs
@@ -105,16 +107,63 @@ class Checkpoint:
             self._system.delete_file(str(path))
 
 
-def check_place(place: str) -> None:
-    """Raise `UserError` where pyarrow knows no file system for a folder's path or URI."""
-    try:
-        fs.FileSystem.from_uri(place)
-    except (OSError, ValueError, TypeError) as error:
-        raise UserError(f"checkpoints in {place}: {error}") from None
+class Folder:
+    """A folder of checkpoints, by path or URI. Others may have files in it too, so that it is only ever
+    emptied by name.
+
+    Raises `UserError` where pyarrow knows no file system for it. All methods may raise an `OSError`.
+    """
+
+    def __init__(self, place: str) -> None:
+        try:
+            self._system, path = fs.FileSystem.from_uri(place)
+        except (OSError, ValueError, TypeError) as error:
+            raise UserError(f"checkpoints in {place}: {error}") from None
+        self._path = PurePosixPath(path)
+
+    @property
+    def local(self) -> Path | None:
+        """Where it is on this machine."""
+        return Path(self._path) if isinstance(self._system, fs.LocalFileSystem) else None
+
+    def names(self) -> list[str]:
+        """What is in it, in order; nothing where there is no such folder."""
+        found = self._system.get_file_info(fs.FileSelector(str(self._path), allow_not_found=True))
+        return sorted(info.base_name for info in found)
+
+    def read(self, name: str) -> str:
+        """A text file in it."""
+        with self._system.open_input_stream(str(self._path / name)) as file:
+            return str(file.read().decode())
+
+    def write(self, name: str, text: str) -> None:
+        """Put a text file in it, which is made where there is none."""
+        self._system.create_dir(str(self._path), recursive=True)
+        with self._system.open_output_stream(str(self._path / name)) as file:
+            file.write(text.encode())
+
+    def delete(self, name: str) -> None:
+        """Remove one file."""
+        self._system.delete_file(str(self._path / name))
+
+    def clear(self, trial_ids: Container[str]) -> None:
+        """Remove what these trials wrote, and then the folder, if it is empty."""
+        for name in self.names():
+            if written_by(name) in trial_ids:
+                with suppress(OSError):
+                    self.delete(name)
+        self.drop()
+
+    def drop(self) -> None:
+        """Remove the folder, if it is empty. On an object store, which has no folders, an empty one may
+        be listed on: pyarrow can remove it only with whatever is in it by then.
+        """
+        if self.local is not None:
+            with suppress(OSError):
+                self.local.rmdir()
 
 
-def delete_folder(place: str) -> None:
-    """Remove a folder of checkpoints, if it is there and can be removed."""
-    system, path = fs.FileSystem.from_uri(place)
-    with suppress(OSError):
-        system.delete_dir(path)
+def written_by(name: str) -> str | None:
+    """The trial that wrote a file of this name: a checkpoint, one set aside, or a write cut off."""
+    found = re.fullmatch(r"(.+)\.pt(\.damaged|\.[0-9a-f]{8}\.part)?", name)
+    return found and found[1]

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -123,7 +124,11 @@ class DatasetFamily(ABC):
         absent = [report.name for report in reports if report.found is None]
         if absent:
             try:
-                self.download(folder)
+                folder.mkdir(parents=True, exist_ok=True)
+                # Aside: what downloads and unpacks asks nobody before it writes and removes.
+                with TemporaryDirectory(dir=folder, prefix="download-") as aside:
+                    self.download(Path(aside))
+                    _move(Path(aside), folder)
             except (OSError, RuntimeError, HTTPException) as error:
                 reason = (str(error).splitlines() or [type(error).__name__])[0]
                 shown = ", ".join(absent[:6]) + (", ..." if len(absent) > 6 else "")
@@ -145,6 +150,16 @@ class DatasetFamily(ABC):
         for report in reports:
             if not report.sound:
                 raise self.wrong(root, report.path, report.expected, report.found or "nothing")
+
+
+def _move(source: Path, target: Path) -> None:
+    """Move the files below one folder to below another, but for those that are there."""
+    for path in sorted(source.rglob("*")):
+        place = target / path.relative_to(source)
+        if path.is_dir():
+            place.mkdir(exist_ok=True)
+        elif not place.exists():
+            path.rename(place)
 
 
 @dataclass(frozen=True)
