@@ -68,7 +68,7 @@ class Recommendation:
         budget = ", ".join(f"{value} {key}" for key, value in best.budget.items())
         settings = ", ".join(f"{key} {value}" for key, value in evidence["settings"].items())
         lines = [
-            f"{near}; {best.algorithm} is the best of {self.compared} algorithms tuned there.",
+            f"{near}; {best.algorithm} validates best of {self.compared} algorithms tuned there.",
             f"Evidence: {measured} over {seeds} final seeds ({budget or 'budget not recorded'}).",
             f"Tuned under: {settings}. Other settings may want another learning rate.",
         ]
@@ -85,7 +85,7 @@ def recommend(
     algorithm: str | None = None,
     model: str | None = None,
 ) -> Recommendation:
-    """The best by test score of the nearest cell. Without an algorithm, of all that are not
+    """The best by validation score of the nearest cell. Without an algorithm, of all that are not
     references; without a model, of any model.
 
     Raises `UserError` on unknown names, and when nothing known belongs to the data set's task.
