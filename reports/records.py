@@ -70,10 +70,12 @@ def reach(history: Sequence[Mapping[str, float]], task: str, target: float) -> d
 class FinalRun:
     """One final run as it was recorded.
 
-    `metric` is its name without `test_`; `score` the mean of the last three evaluations, or the
-    untrained model's when the run diverged. `reached` has `REACHED` of the first evaluation at or past
-    the target, {} without one. `outside` says how the settings are not those that the algorithm's
-    paper assumes, which makes the run a `reference`. `spent` has its `COUNTED` totals, `worst` and `spread` the scores of the worst 10 % of clients and their standard deviation over clients.
+    `metric` is its name without `test_`, `score` the mean of the last three evaluations, or the
+    untrained model's when `diverged`, which is also said of a run that has no finite mean of its
+    metric. `reached` has `REACHED` of the first evaluation at or past the target, {} without one.
+    `outside` says how the settings are not those that the algorithm's paper assumes, which makes the run
+    a `reference`. `spent` has its `COUNTED` totals, `worst` and `spread` the scores of the worst 10 % of
+    clients and their standard deviation over clients.
     `curve` has (cost so far, score) of each evaluation, round 0 first, where runs are compared at
     equal cost. `settings` (JSON) and `split` are what makes runs comparable, `page` where MLflow's
     pages show its leaderboard row.

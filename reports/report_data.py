@@ -34,7 +34,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that crashed or diverged, with the end of its error and where MLflow shows it."""
+    """A run that crashed, diverged or has no finite test score, with the end of its error, or what was
+    not finite, and where MLflow shows it.
+    """
 
     name: str
     kind: str

@@ -29,23 +29,24 @@ def tuned_list(
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """List tuned configurations, best first."""
+    """List tuned configurations, best validation score first."""
     from reports.render import params_text
+    from trials import datasets
 
     found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
     if as_json:
         emit([item.model_dump(mode="json") for item in found])
         return
     shown = Table()
-    for column in ("algorithm", "dataset", "heterogeneity", "model", "test", "params", "from"):
+    names = ("algorithm", "dataset", "heterogeneity", "model", "val", "test", "params", "from")
+    for column in names:
         shown.add_column(column, overflow="fold" if column == "params" else "ellipsis")
     for item in found:
-        scores = [
-            v for k, v in item.scores.items() if k.startswith("test_") and isinstance(v, float)
-        ]
+        metric = datasets.parse(item.dataset).task.metric
+        scores = [item.scores.get(f"{part}_{metric}") for part in ("val", "test")]
         shown.add_row(
             *(item.algorithm, item.dataset, item.heterogeneity, item.model),
-            f"{scores[0]:.4f}" if scores else "",
+            *(f"{score:.4f}" if isinstance(score, int | float) else "" for score in scores),
             params_text(item.params),
             str(item.provenance.get("sweep", "a file")),
         )
@@ -62,7 +63,7 @@ def tuned_show(
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Print the best matching configuration as YAML, ready to paste."""
+    """Print the matching configuration that validated best as YAML, ready to paste."""
     found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
     if not found:
         raise UserError("no tuned configuration matches; see `suite tuned list`")
@@ -82,7 +83,7 @@ def tuned_export(
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Write tuned configurations as files; of several for one cell, the best."""
+    """Write tuned configurations as files; of several for one cell, the one that validated best."""
     from suite.files import write_files
     from suite.tuned import SIGN
 
@@ -102,8 +103,8 @@ def tuned_import(
 ) -> None:
     """Check configurations and keep them beside the store, for `suite run --tuned`.
 
-    One bad file and nothing is imported. Of several for one cell the one with the best test score is
-    kept.
+    One bad file and nothing is imported. Of several for one cell the one with the best validation
+    score is kept.
     """
     from suite import tuned
 

@@ -10,7 +10,7 @@ from reports.records import reach
 from reports.render import mean_text
 from suite.console import say
 from suite.files import foreign
-from suite.outcome import Outcome
+from suite.outcome import Outcome, untrained
 from suite.recording import Store, dumps, run_tags, spec_params, versions
 from suite.results import Query, read_leaderboard, tuned_of
 from suite.samplers import Known
@@ -86,7 +86,7 @@ class Ledger:
         cell, spec = self.cells[ask.cell], self.search.spec(ask)
         target = None if ask.counted else self.study.target
         reached: Mapping[str, float] = {}
-        if target is not None and outcome.status != "diverged":
+        if target is not None and not outcome.lost(f"test_{cell.task.metric}"):
             reached = reach(outcome.history, cell.task.metric, target)
         if trial_id in self._maybe_recorded:
             for record in store.find(sweep=self.name, trial_id=trial_id):
@@ -217,7 +217,7 @@ def identity(cell: Cell, params: Mapping[str, Any] | None = None) -> dict[str, s
 def _scores(ask: Ask, outcome: Outcome, cell: Cell) -> list[dict[str, float]]:
     """The scores that are compared, as one more history entry: means of the last three evaluations.
 
-    A final run that diverged counts as the untrained model.
+    A final run that is lost counts as the untrained model.
     """
     if not outcome.history:
         return []
@@ -226,8 +226,6 @@ def _scores(ask: Ask, outcome: Outcome, cell: Cell) -> list[dict[str, float]]:
         last["val_score"] = outcome.value
     if not ask.counted:
         metric = f"test_{cell.task.metric}"
-        diverged = outcome.status == "diverged"
-        last["test_score"] = (
-            outcome.history[0][metric] if diverged else score(outcome.history, metric)
-        )
+        counted = untrained if outcome.lost(metric) else score
+        last["test_score"] = counted(outcome.history, metric)
     return [last]

@@ -1,9 +1,14 @@
 """What a trial reported, as the journal keeps it."""
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reports.leaderboard import COUNTED, METRICS
+from reports.records import direction
 from suite.search import End
+from trials.datasets import CLASSIFICATION, REGRESSION
+from trials.engine import LAST
 
 
 @dataclass
@@ -29,6 +34,19 @@ class Outcome:
         return self.intermediates[max(self.intermediates)] if self.intermediates else None
 
     @property
+    def not_finite(self) -> list[str]:
+        """The metrics that were not finite at one of the evaluations that scores are means of."""
+        trained = [entry for entry in self.history if entry["round"] > 0]
+        found = {k for entry in trained[-LAST:] for k, v in entry.items() if not math.isfinite(v)}
+        return sorted(found)
+
+    def lost(self, metric: str) -> bool:
+        """Whether it counts as the untrained model where runs are compared by a metric: it diverged, or
+        has no finite mean of it.
+        """
+        return self.status == "diverged" or metric in self.not_finite
+
+    @property
     def end(self) -> End:
         """What the search may know: validation scores and counters."""
         names = [f"val_{metric}" for metric in METRICS]
@@ -36,3 +54,12 @@ class Outcome:
         last = self.history[-1] if self.history else {"round": 0}
         spent = {name: last[name] for name in COUNTED if name in last}
         return End(self.status, self.value, self.intermediates, curve, spent, at=int(last["round"]))
+
+
+def untrained(history: Sequence[Mapping[str, float]], metric: str) -> float:
+    """What a lost run counts with: the untrained model's value; where that is not finite either, the
+    worst finite one of a task.
+    """
+    first = next((e[metric] for e in history if e["round"] == 0 and metric in e), math.nan)
+    worst = CLASSIFICATION.worst if direction(metric) == "maximize" else REGRESSION.worst
+    return first if math.isfinite(first) else worst

@@ -71,7 +71,7 @@ class Recommendation:
         budget = ", ".join(f"{value} {key}" for key, value in _budget(best).items())
         settings = ", ".join(f"{key} {value}" for key, value in evidence["settings"].items())
         lines = [
-            f"{near}; {best.algorithm} is the best of {self.compared} algorithms tuned there.",
+            f"{near}; {best.algorithm} validates best of {self.compared} algorithms tuned there.",
             f"Evidence: {measured} over {seeds} final seeds ({budget or 'budget not recorded'}).",
             f"Tuned under: {settings}. Other settings may want another learning rate.",
         ]
@@ -88,7 +88,7 @@ def recommend(
     algorithm: str | None = None,
     model: str | None = None,
 ) -> Recommendation:
-    """The best by test score of the nearest cell. Without an algorithm, of all that leaderboards
+    """The best by validation score of the nearest cell. Without an algorithm, of all that leaderboards
     rank; without a model, of any model.
 
     Raises `UserError` on unknown names, and when nothing known belongs to the data set's task.

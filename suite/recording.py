@@ -61,6 +61,12 @@ class Record:
         """Whether it ran to its end, be it by divergence."""
         return self.tags["run_status"] == "FINISHED"
 
+    def lost(self, metric: str) -> bool:
+        """As `Outcome.lost`."""
+        return (
+            self.tags["status"] == "diverged" or metric in self.tags.get("not_finite", "").split()
+        )
+
     @property
     def page(self) -> str:
         """Where MLflow's pages show it, below the server's address."""
@@ -316,6 +322,7 @@ def run_tags(kind: str, spec: TrialSpec, outcome: Outcome) -> dict[str, Any]:
         "execution": outcome.execution or None,
         "chunk": outcome.chunk,
         "spec": dumps(spec.model_dump(mode="json")),
+        "not_finite": " ".join(outcome.not_finite) or None,
         "error": outcome.error[-5000:] or None,
         **versions(),
     }

@@ -60,7 +60,7 @@ def read(store: Store, query: Query, server: str) -> ReportData:
             _curve(store, finals[run_id], row.group, row.metric)
             for row in board.rows
             for run_id in row.runs
-            if finals[run_id].tags["status"] == "finished"
+            if not _lost(finals[run_id])
         ),
         trials=tuple(
             _trial(run, group_of[_cell(run)]) for run in searches if "confirm" not in run.tags
@@ -69,6 +69,7 @@ def read(store: Store, query: Query, server: str) -> ReportData:
             _failure(run)
             for run in [*searches, *finals.values()]
             if run.tags["status"] in ("failed", "diverged")
+            or (run.tags["kind"] == "final" and _lost(run))
         ),
         sweeps=tuple(_sweep(run, list(finals.values())) for run in sweeps),
         tuned={place: run.tags["tuned"] for place, run in published(store, query).items()},
@@ -80,6 +81,10 @@ def _sweeps(store: Store, query: Query, board: Leaderboard) -> list[Record]:
     """The runs of the sweeps that have rows."""
     named = {row.sweep for row in board.rows}
     return [run for run in query.find(store, "sweep", **query.scope) if run.tags["sweep"] in named]
+
+
+def _lost(run: Record) -> bool:
+    return run.lost(f"test_{run.tags['metric']}")
 
 
 def _cell(run: Record) -> tuple[str, str]:
@@ -117,7 +122,9 @@ def _failure(run: Record) -> Failure:
     lines = run.tags.get("error", "").strip().splitlines()
     number = f"seed {run.tags['seed']}" if run.tags["kind"] == "final" else run.tags["trial_id"]
     name = f"{run.tags['cell_name']} · {number}"
-    return Failure(name, run.tags["kind"], run.tags["status"], "".join(lines[-1:]), run.page)
+    not_finite = f"not finite: {run.tags['not_finite']}" if "not_finite" in run.tags else ""
+    error = lines[-1] if lines else not_finite
+    return Failure(name, run.tags["kind"], run.tags["status"], error, run.page)
 
 
 def _sweep(run: Record, finals: list[Record]) -> Sweep:

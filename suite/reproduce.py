@@ -380,9 +380,11 @@ def _best(variants: Mapping[int, Mapping[int, Run]], wanted: Metric, method: str
 
 
 def _run(store: Store, record: Record, job: Job, keys: set[str]) -> Run:
-    """A recorded run as claims see it."""
+    """A recorded run as claims see it: there are no validation data, so a loss on test data that is not
+    finite is a run that diverged.
+    """
     history = store.course(record, keys)
-    return Run(history, job.spec.settings.rounds, record.tags["status"] == "diverged")
+    return Run(history, job.spec.settings.rounds, record.lost("test_loss"))
 
 
 def _settings(

@@ -23,6 +23,7 @@ from reports.records import (
     reach,
 )
 from suite import tuned
+from suite.outcome import untrained
 from suite.recording import Record, Store, dumps
 from suite.samplers import searched_by
 from suite.search import LAG
@@ -256,7 +257,7 @@ def select_tuned(
     model: str | None = None,
     level: str | None = None,
 ) -> list[Tuned]:
-    """Those that match, best test score first."""
+    """Those that match, best validation score first."""
     wanted = {
         "algorithm": algorithm and algorithms.canonical(algorithm),
         "dataset": dataset and datasets.canonical(dataset),
@@ -264,7 +265,7 @@ def select_tuned(
         "heterogeneity": level and heterogeneity.parse(level).name,
     }
     matching = [t for t in found if all(v is None or getattr(t, k) == v for k, v in wanted.items())]
-    return sorted(matching, key=_test_score)
+    return sorted(matching, key=lambda item: item.loss)
 
 
 def spec_of(record: Record) -> TrialSpec:
@@ -277,31 +278,23 @@ def spec_of(record: Record) -> TrialSpec:
     return TrialSpec.model_validate_json(record.tags["spec"])
 
 
-def _test_score(found: Tuned) -> float:
-    """Less is better."""
-    for metric, way in METRICS.items():
-        score = found.scores.get(f"test_{metric}")
-        if isinstance(score, float):
-            return -score if way == "maximize" else score
-    return float("inf")
-
-
 def _final_run(store: Store, run: Record, metric: str, target: float | None, at: str) -> FinalRun:
     tags, task = run.tags, run.tags["metric"]
     recorded = METRIC[metric].format(task)
-    diverged = tags["status"] == "diverged"
     name = f"test_{task if metric == 'best' else recorded}"
+    lost = run.lost(name)
     course = []
     if metric != "score" or at != "rounds":
-        course = [e for e in store.course(run, [name, *COSTS[at]]) if name in e]
-    values = [entry[name] for entry in course]
+        course = store.course(run, [name, *COSTS[at]])
+    first = untrained(course, name)
+    values = [entry.get(name, first) for entry in course]
     if metric == "best":
         values = list(accumulate(values, max if direction(task) == "maximize" else min))
     reached: Mapping[str, float] = {}
-    if target is not None and not diverged:
+    if target is not None and not lost:
         reached = _reached(store, run, target)
     curve: tuple[tuple[float, float], ...] = ()
-    if at != "rounds" and not diverged:
+    if at != "rounds" and not lost:
         curve = tuple((cost_until(e, at), v) for e, v in zip(course, values, strict=True))
     spec = TrialSpec.model_validate_json(tags["spec"])
     params = json.loads(tags["params"])
@@ -317,16 +310,16 @@ def _final_run(store: Store, run: Record, metric: str, target: float | None, at:
         heterogeneity=tags["heterogeneity"],
         metric=recorded,
         seed=int(tags["seed"]),
-        diverged=diverged,
-        score=_score(run, metric, values, diverged),
+        diverged=lost,
+        score=_score(run, metric, name, values, first if lost else None),
         spent={name: run.metrics.get(name, 0.0) for name in COUNTED},
         params=params,
         reached=reached,
         reference=tags.get("reference") == "true",
         outside=tags.get("outside", ""),
         curve=curve,
-        worst=_over_clients(store, run, f"test_{task}_worst10", diverged),
-        spread=_over_clients(store, run, f"test_{task}_spread", diverged),
+        worst=_over_clients(store, run, f"test_{task}_worst10", lost),
+        spread=_over_clients(store, run, f"test_{task}_spread", lost),
         settings=dumps(spec.settings.model_dump(mode="json", exclude=apart)),
         split=tags["partition_fingerprint"],
         run_id=run.run_id,
@@ -343,24 +336,26 @@ def _reached(store: Store, run: Record, target: float) -> Mapping[str, float]:
     return reach(store.course(run, names), task, target)
 
 
-def _over_clients(store: Store, run: Record, name: str, diverged: bool) -> float | None:
-    """As it ended; of a run that diverged, what the untrained model had."""
-    if diverged and name in run.metrics:
-        return store.history(run.run_id, name)[0][1]
+def _over_clients(store: Store, run: Record, name: str, lost: bool) -> float | None:
+    """As it ended; of a run that is lost, what the untrained model had."""
+    if lost and name in run.metrics:
+        return untrained(store.course(run, [name]), name)
     return run.metrics.get(name)
 
 
-def _score(run: Record, metric: str, values: list[float], diverged: bool) -> float:
-    """What `--metric` asks for; of a run that diverged, what the untrained model had."""
+def _score(
+    run: Record, metric: str, name: str, values: list[float], instead: float | None
+) -> float:
+    """What `--metric` asks for, recorded as `name`; of a run that is lost, what it counts with instead."""
     if metric == "score":
         return run.metrics["test_score"]
-    if not values:
+    if name not in {*run.metrics, *run.tags.get("not_finite", "").split()}:
         raise UserError(
             f"metric {metric} is not recorded in sweep {run.tags['sweep']!r} "
             f"({run.tags['dataset']}, suite {run.tags['version']})"
         )
-    if diverged:
-        return values[0]
+    if instead is not None:
+        return instead
     if metric in ("best", *AT_THE_END):
         return values[-1]
     return fmean(values[1:][-3:])

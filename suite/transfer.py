@@ -14,6 +14,7 @@ from typing import Any
 from reports.leaderboard import METRICS, interval
 from suite.batch import Batch, Job
 from suite.nearest import distance
+from suite.outcome import untrained
 from suite.recording import Record, Store
 from suite.tuned import Tuned
 from trials import datasets
@@ -92,7 +93,7 @@ def transfer(
     for (i, k), job in jobs.items():
         if (record := done.get(job.id)) is not None:
             scores.setdefault(i, {})[k] = _score(store, record)
-            lost[i] = lost.get(i, 0) + (record.tags["status"] == "diverged")
+            lost[i] = lost.get(i, 0) + record.lost(_metric(record))
     own = {
         (target.algorithm, cell_name(target)): scores.get(i, {})
         for i, (source, target) in enumerate(pairs)
@@ -137,10 +138,14 @@ def _job(source: Tuned, target: Tuned, seed: int) -> Job:
 
 
 def _score(store: Store, record: Record) -> float:
-    """Mean of the last three evaluations; the untrained model's where the run diverged."""
-    name = f"test_{record.tags['metric']}"
-    history = store.course(record, [name])
-    return history[0][name] if record.tags["status"] == "diverged" else score(history, name)
+    """Mean of the last three evaluations; the untrained model's where the run is lost."""
+    metric = _metric(record)
+    history = store.course(record, [metric])
+    return untrained(history, metric) if record.lost(metric) else score(history, metric)
+
+
+def _metric(record: Record) -> str:
+    return f"test_{record.tags['metric']}"
 
 
 def _loss(

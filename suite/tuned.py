@@ -56,9 +56,11 @@ class Tuned(BaseModel):
 
     @property
     def loss(self) -> float:
-        """The mean test score with its sign, so that less is better; infinite where there is none."""
+        """The validation score with its sign, so that less is better; infinite where there is none. Test
+        scores choose nothing: what starts from the best would have seen them.
+        """
         task = datasets.parse(self.dataset).task
-        value = self.scores.get(f"test_{task.metric}")
+        value = self.scores.get(f"val_{task.metric}")
         if not isinstance(value, int | float) or not math.isfinite(value):
             return math.inf
         return float(-value if task.direction == "maximize" else value)
@@ -116,15 +118,17 @@ def read_all(source: Path) -> list[Tuned]:
 
 
 def keep(found: list[Tuned], folder: Path) -> tuple[list[Path], list[str]]:
-    """Write configurations below a folder, of several for one cell and algorithm the best by test
-    score (a later one where there are no scores); the files written, and what was passed over.
+    """Write configurations below a folder, of several for one cell and algorithm the best by
+    validation score (a later one where there are none); the files written, and what was passed over.
     """
     kept: dict[Path, None] = {}
     passed_over = []
     for item in found:
         path = folder / item.path
         if path.exists() and read(path).loss < item.loss:
-            passed_over.append(f"{item.path}: the one that is there scores better and stays")
+            passed_over.append(
+                f"{item.path}: the one that is there scores better on validation and stays"
+            )
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(item.text(), encoding="utf-8")

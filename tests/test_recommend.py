@@ -11,6 +11,7 @@ from suite import tuned
 from suite.nearest import Cell, distance
 from suite.recommend import recommend
 from suite.recording import Store
+from suite.results import select_tuned
 from suite.tuned import Tuned
 from trials.errors import UserError
 from trials.settings import Settings
@@ -25,7 +26,8 @@ def a_tuned(algorithm="fedavg", dataset="digits", level="iid", model="logreg", s
         params={"lr": more.pop("lr", 0.1)},
         settings=Settings(rounds=5, clients=10),
         scores={
-            "test_accuracy": score,
+            "val_accuracy": score,
+            "test_accuracy": more.pop("test", score),
             "test_by_seed": {1: score},
             "test_interval_95": [None, None],
         },
@@ -113,9 +115,9 @@ def test_nothing_known_is_nearer_nor_as_near_and_better(found, level, model):
     away = [distance(wanted, item).total for item in found]
     assert got.distance.total == min(away)
     at_least = [
-        t.scores["test_accuracy"] for t, d in zip(found, away, strict=True) if d == min(away)
+        t.scores["val_accuracy"] for t, d in zip(found, away, strict=True) if d == min(away)
     ]
-    assert got.best.scores["test_accuracy"] == max(at_least)
+    assert got.best.scores["val_accuracy"] == max(at_least)
     assert got.exact == any(_where(t) == ("mnist", level) and t.model == model for t in found)
     again = recommend(found[::-1], "mnist", level, model=model)
     assert (again.distance, again.best.loss) == (got.distance, got.best.loss)
@@ -221,6 +223,31 @@ def test_of_two_for_one_cell_the_better_is_kept(tmp_path):
     better, worse = a_tuned(score=0.95, lr=0.3), a_tuned(score=0.5, lr=0.01)
     suite_here("tuned", "import", folder(tmp_path / "one", better), cwd=tmp_path)
     done = suite_here("tuned", "import", folder(tmp_path / "two", worse), cwd=tmp_path)
-    assert "the one that is there scores better and stays" in done.stderr
+    assert "the one that is there scores better on validation and stays" in done.stderr
     (kept,) = document(suite_here("tuned", "list", "--json", cwd=tmp_path))
     assert kept["params"] == {"lr": 0.3}
+
+
+VALIDATED = a_tuned(score=0.9, test=0.1, lr=0.3)
+TESTED = a_tuned(score=0.5, test=0.99, lr=0.01)
+
+
+@pytest.mark.parametrize("order", [(VALIDATED, TESTED), (TESTED, VALIDATED)])
+def test_validation_chooses_and_no_test(tmp_path, order):
+    """What is kept, recommended, shown, run, exported and transferred."""
+    assert recommend(order, "digits", "iid").best == VALIDATED
+    assert select_tuned(list(order))[0] == VALIDATED
+    for item in order:
+        tuned.keep([item], tmp_path)
+    assert tuned.read(tmp_path / VALIDATED.path) == VALIDATED
+
+
+def test_without_a_validation_score_the_later_one_is_kept(tmp_path):
+    """As of a file from elsewhere that has a test score alone."""
+    bare = [
+        a_tuned(lr=lr).model_copy(update={"scores": {"test_accuracy": lr}}) for lr in (0.3, 0.1)
+    ]
+    tuned.keep(bare, tmp_path)
+    assert tuned.read(tmp_path / bare[1].path) == bare[1]
+    assert tuned.keep([VALIDATED], tmp_path)[1] == []
+    assert len(tuned.keep(bare, tmp_path)[1]) == 2

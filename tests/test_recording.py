@@ -127,9 +127,9 @@ def test_of_a_run_that_diverged_the_untrained_model_s_clients_count(store, exper
     history = [{"round": 0, "worst": 0.1}, {"round": 5, "worst": 0.0}]
     store.log(run_id, history=history)
     run = store.get(run_id)
-    assert _over_clients(store, run, "worst", diverged=False) == 0.0
-    assert _over_clients(store, run, "worst", diverged=True) == 0.1
-    assert _over_clients(store, run, "spread", diverged=True) is None
+    assert _over_clients(store, run, "worst", lost=False) == 0.0
+    assert _over_clients(store, run, "worst", lost=True) == 0.1
+    assert _over_clients(store, run, "spread", lost=True) is None
 
 
 def test_find_takes_all_tags_together_oldest_first(store, experiment):

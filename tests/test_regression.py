@@ -106,4 +106,6 @@ def test_less_is_better_from_search_to_leaderboard(tmp_path: Path):
             cwd=tmp_path,
         ).stdout
     )
-    assert best["algorithm"] == first["algorithm"]
+    by_error = sorted(tuned, key=lambda entry: entry["scores"]["val_mse"])
+    assert tuned == by_error, "validation, not test, says what is best"
+    assert best["algorithm"] == by_error[0]["algorithm"]

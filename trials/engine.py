@@ -17,8 +17,9 @@ class Simulation:
     """One federated run: an algorithm, a federation, and the loop that evaluates on the way.
 
     `history` holds one flat dict an evaluation, round 0 (the untrained model) first; counters in it
-    are cumulative. The run is over when `finished`: all rounds done, or `diverged`. `algorithm` is
-    that of the current round; the state is made once, by that of round 1.
+    are cumulative. The run is over when `finished`: all rounds done, or `diverged`, which no test
+    sample decides. `algorithm` is that of the current round; the state is made once, by that of
+    round 1.
     """
 
     def __init__(self, algorithm: Algorithm, fed: Federation) -> None:
@@ -61,7 +62,8 @@ class Simulation:
         started = time.perf_counter()
         parts = {"test": self.fed.data.test, "val": self.fed.data.val}
         found: dict[str, float] = {"round": self.fed.round}
-        for rank, (name, model) in enumerate(self.algorithm.scored(self.state, self.fed).items()):
+        scored = self.algorithm.scored(self.state, self.fed)
+        for rank, (name, model) in enumerate(scored.items()):
             for part, ids in parts.items():
                 if len(ids):
                     prefix = part if rank == 0 else f"{name}_{part}"
@@ -69,12 +71,22 @@ class Simulation:
             if rank == 0 and (self.fed.round == 0 or self.finished):
                 found |= self._over_clients(model)
         found |= self.algorithm.measured(self.state, self.fed)
-        self.diverged |= not math.isfinite(found["test_loss"])
+        self.diverged = self.diverged or not self._sound(next(iter(scored.values())), found)
         if self.fed.round:
             found["train_loss"] = self.fed.train_loss
             found["round_seconds"] = self._clock
             found["evaluation_seconds"] = time.perf_counter() - started
         return {**found, **self.fed.counters}
+
+    def _sound(self, ranked: Tensor | Devices, found: dict[str, float]) -> bool:
+        """Whether the ranked model's loss is finite: on validation data. Without any, on training data
+        after the last round; after the others the next one's training loss tells.
+        """
+        if "val_loss" in found:
+            return math.isfinite(found["val_loss"])
+        if not self.finished:
+            return True
+        return math.isfinite(self._scores(ranked, self.fed.data.train)["loss"])
 
     def _scores(self, model: Tensor | Devices, ids: npt.NDArray[Any]) -> dict[str, float]:
         """A model's scores; of several devices' models the weighted mean, the worst and the best."""
@@ -133,9 +145,13 @@ class Simulation:
         self.history = [dict(entry) for entry in saved["history"]]
 
 
-def score(history: list[dict[str, float]], metric: str, last: int = 3) -> float:
-    """Mean of a metric over the last (three) evaluations of trained models; NaN where it is not
-    measured, as without validation data.
+LAST = 3
+"""How many evaluations a score is the mean of: the last ones."""
+
+
+def score(history: list[dict[str, float]], metric: str) -> float:
+    """Mean of a metric over the last evaluations of trained models; NaN where it is not measured, as
+    without validation data.
     """
-    values = [entry.get(metric, math.nan) for entry in history if entry["round"] > 0][-last:]
+    values = [entry.get(metric, math.nan) for entry in history if entry["round"] > 0][-LAST:]
     return sum(values) / len(values) if values else history[0].get(metric, math.nan)
