@@ -11,8 +11,8 @@ from fedlab.contrib.algorithm.fedavg import FedAvgSerialClientTrainer
 from fedlab.contrib.dataset.basic_dataset import FedDataset
 from torch.utils.data import DataLoader, TensorDataset
 
-from suite.bench_loop import network, tensors
-from suite.bench_worker import LR, Round, Workload, serve
+from suite.bench.loop import network, tensors
+from suite.bench.worker import LR, Round, Workload, serve
 
 
 class Dealt(FedDataset):

@@ -14,8 +14,8 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 
-from suite.bench_loop import network, tensors, train
-from suite.bench_worker import Round, Workload, read, serve
+from suite.bench.loop import network, tensors, train
+from suite.bench.worker import Round, Workload, read, serve
 
 
 def client_app(workload: Workload) -> ClientApp:

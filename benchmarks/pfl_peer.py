@@ -18,8 +18,8 @@ from pfl.metrics import Weighted
 from pfl.model.pytorch import PyTorchModel
 from torch import Tensor, nn
 
-from suite.bench_loop import network, tensors
-from suite.bench_worker import LR, Round, Workload, serve
+from suite.bench.loop import network, tensors
+from suite.bench.worker import LR, Round, Workload, serve
 
 
 class Trained(nn.Module):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from suite.recording import Store
+from suite.tracking.store import Store
 from trials.datasets import data_root
 
 
@@ -83,7 +83,7 @@ def _vision() -> str:
 
 
 def _ray() -> str:
-    from suite.cluster import Resources, connect
+    from suite.execution.cluster import Resources, connect
 
     with connect(Resources()) as cluster:
         return f"a local cluster starts; {cluster.slots()} trials at once by default"

@@ -14,7 +14,7 @@ from hypothesis import settings
 from mlflow.store.db import utils
 from sqlalchemy import Engine
 
-from suite.study import Cell, load_data, make_cells, read_study
+from suite.studies.study import Cell, load_data, make_cells, read_study
 from trials import datasets
 from trials.datasets import Dataset
 from trials.errors import UserError

@@ -3,10 +3,10 @@
 from importlib.resources import files
 
 import pytest
-from helpers import ROOT
 
-from suite.listing import FACTS, algorithms_page, facts
-from suite.spaces import published
+from suite.catalog import FACTS, algorithms_page, facts
+from suite.studies.space import published
+from tests.support.helpers import ROOT
 from trials.algorithms import ALGORITHMS
 
 every = pytest.mark.parametrize("name", ALGORITHMS)

@@ -13,7 +13,7 @@ import ray
 import yaml
 from typer.main import get_command
 
-from suite.cli import app
+from suite.cli.app import app
 
 ROOT = Path(__file__).parent.parent
 LAUNCHER = ROOT / "deploy" / "ray-cluster.yaml"

@@ -5,10 +5,10 @@ import os
 
 import numpy as np
 import pytest
-from commands import SINGLY, suite, suite_here
-from helpers import ROOT, dealt, settings, simulation
-from oracle import LR, SEED, STEPS, clients, initial, local_sgd
 
+from tests.support.commands import SINGLY, suite, suite_here
+from tests.support.helpers import ROOT, dealt, settings, simulation
+from tests.support.oracle import LR, SEED, STEPS, clients, initial, local_sgd
 from trials import algorithms
 
 EXAMPLE = ROOT / "examples" / "fedmedian.py"

@@ -12,8 +12,8 @@ from ray import tune
 from trials import algorithms
 from trials.checkpoint import Checkpoint, StorageError
 from trials.datasets import Task
-from trials.engine import Simulation, score
 from trials.federated_data import FederatedData
+from trials.simulation import Simulation, score
 from trials.spec import TrialSpec
 from trials.tensors import torch
 from trials.trial import deal_data, simulate

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from trials import datasets, heterogeneity, losses, models
 from trials.datasets import Dataset
-from trials.engine import Simulation
 from trials.errors import UserError
 from trials.federated_data import FederatedData, deal
 from trials.federation import Federation
 from trials.models import Model
+from trials.simulation import Simulation
 from trials.solver import execution
 from trials.spec import TrialSpec
 from trials.tensors import torch

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from fault_helpers import Driver, Server
+
+from tests.support.fault_helpers import Driver, Server
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,9 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from fault_helpers import (
+
+from suite.tracking.store import Record, Store
+from tests.support.fault_helpers import (
     Driver,
     Server,
     complete,
@@ -23,8 +25,6 @@ from fault_helpers import (
     unhurt,
     workers_of,
 )
-
-from suite.recording import Record, Store
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(7200)]
 LEVELS = '"iid", "labels(2)"'

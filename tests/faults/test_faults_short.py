@@ -7,8 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from commands import suite_here
-from fault_helpers import (
+
+from suite.execution.stop_signal import Control
+from suite.tracking.store import Store
+from tests.support.commands import suite_here
+from tests.support.fault_helpers import (
     Driver,
     Server,
     complete,
@@ -21,9 +24,6 @@ from fault_helpers import (
     unhurt,
     workers_of,
 )
-
-from suite.control import Control
-from suite.recording import Store
 
 pytestmark = pytest.mark.timeout(1800)  # seconds on a machine of one's own, minutes on a busy one
 

@@ -4,7 +4,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from commands import cut_short, histories, study_file, suite
+
+from tests.support.commands import cut_short, histories, study_file, suite
 
 STUDY = """
 algorithms: [folb]

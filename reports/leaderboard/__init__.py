@@ -1,0 +1,1 @@
+"""Leaderboards: final runs in, ranked rows and their wording out."""

@@ -1,0 +1,317 @@
+"""Leaderboards: final runs in, rows with means, intervals, paired differences and ranks out.
+
+Runs are compared within a group (`reports.leaderboard.comparable`), and algorithms over all groups
+(`reports.leaderboard.statistics`). References stand below, without a rank, and take no part in tests.
+
+At equal rounds a score is that of the whole run. At equal steps or bytes the group's budget is the
+least that any of its runs spent, and a score is that of the last evaluation within it: a mean of
+several would reach back to where a costly method had hardly begun.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import groupby
+from statistics import fmean, median_low
+from typing import Any
+
+from reports.leaderboard.comparable import (
+    COSTS,
+    COUNTED,
+    METRICS,
+    FinalRun,
+    Group,
+    Trials,
+    direction,
+    matched,
+)
+from reports.leaderboard.statistics import (
+    LEVEL,
+    Across,
+    Difference,
+    across,
+    difference,
+    differences,
+    interval,
+)
+
+__all__ = ["COSTS", "COUNTED", "LEVEL", "METRICS", "FinalRun", "Leaderboard", "Row", "leaderboard"]
+
+
+OUTSIDE = "†"
+"""Marks a row outside its paper's setting, and the note that says why."""
+Place = tuple[str, str, str, str, bool]
+"""Sweeps, data set, model, heterogeneity, whether warm-started: what a group of rows has in common."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One algorithm in one cell.
+
+    `behind` is how far its mean is behind the best of its group, `behind_low` and `behind_high` the
+    paired interval of that difference (None for the best, or with fewer than two common seeds);
+    `within_noise` whether that interval holds 0, a tie. `rank` is None for references; `outside` says
+    of those that are so for their settings what their paper assumes. `budget` is the cost at which
+    the group is compared, if any.
+
+    Seeds that missed the target are right-censored: `reached_share` says how many did not,
+    `*_to_target` are means over those that reached it, and the median counts the others as later
+    than all (None when it is one of them). `worst_clients` is the score of the worst 10 % of
+    clients, `client_spread` the standard deviation over clients.
+
+    `sweeps` are those that the group was made of, `runs` the final runs' ids.
+    """
+
+    algorithm: str
+    paper: str
+    dataset: str
+    model: str
+    heterogeneity: str
+    metric: str
+    rank: int | None
+    mean: float
+    ci_low: float | None
+    ci_high: float | None
+    seeds: int
+    failed_seeds: int
+    trials: int
+    rounds_to_target: float | None
+    median_rounds_to_target: float | None
+    client_steps_to_target: float | None
+    bytes_to_target: float | None
+    reached_share: float | None
+    worst_clients: float | None
+    client_spread: float | None
+    client_steps: float
+    gradient_passes: float
+    sample_gradients: float
+    uploaded_bytes: float
+    downloaded_bytes: float
+    peer_bytes: float
+    params: Mapping[str, Any]
+    behind: float
+    behind_low: float | None
+    behind_high: float | None
+    within_noise: bool | None
+    budget: float | None
+    sweep: str
+    study: str
+    cell: str
+    sweeps: str
+    runs: tuple[str, ...]
+    page: str
+    warm: bool = False
+    outside: str = ""
+
+    @property
+    def group(self) -> Place:
+        """What rows must share to be ranked together."""
+        return self.sweeps, self.dataset, self.model, self.heterogeneity, self.warm
+
+    @property
+    def compared_as(self) -> str:
+        """The comparison over cells that it takes part in: cells that were warm-started stand apart."""
+        return self.metric + ", warm-started" * self.warm
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """Rows, group after group in order of first appearance, best first.
+
+    `metric` and `direction` are the rows', or a list of them where data sets are ranked by several.
+    `differences` has every pair of each group, `overall` the comparison over cells by metric, `notes`
+    what could not be compared or ranked, `pareto` the fronts of cells that were searched with two
+    objectives (`reports.leaderboard.pareto`), `searched` how each sweep found its configurations, in words.
+    """
+
+    study: str
+    metric: str
+    direction: str
+    protocol: str
+    at: str
+    target: float | None
+    rows: tuple[Row, ...]
+    differences: tuple[tuple[Place, tuple[Difference, ...]], ...] = ()
+    overall: Mapping[str, Across] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    pareto: tuple[Any, ...] = ()
+    searched: Mapping[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON document of `suite leaderboard --json`."""
+        places = ("sweeps", "dataset", "model", "heterogeneity", "warm")
+        pairs = [
+            {**dict(zip(places, group, strict=True)), **asdict(pair)}
+            for group, found in self.differences
+            for pair in found
+        ]
+        fronts = [front.as_dict() for front in self.pareto]
+        return {**asdict(self), "differences": pairs, "pareto": fronts}
+
+
+def leaderboard(
+    runs: Sequence[FinalRun],
+    trials: Trials,
+    target: float | None,
+    at: str = "rounds",
+) -> Leaderboard:
+    """Rank final runs at equal rounds, steps or bytes."""
+    groups, notes = matched(runs, trials)
+    ranked = [_rank(group, trials, target) for group in groups]
+    rows = [row for found, _ in ranked for row in found]
+    metrics = list(dict.fromkeys(run.metric for run in runs))
+    protocol = "tuned on validation, ranked by final runs with fresh seeds on test"
+    protocol += "" if at == "rounds" else f", at equal {at}"
+    return Leaderboard(
+        study=", ".join(sorted({run.study for run in runs})),
+        metric=", ".join(f"test_{name}" for name in metrics),
+        direction=", ".join(map(direction, metrics)),
+        protocol=protocol,
+        at=at,
+        target=target,
+        rows=tuple(rows),
+        differences=tuple((found[0].group, pairs) for found, pairs in ranked),
+        overall=_overall([found for found, _ in ranked]),
+        notes=(*notes, *_outside(rows)),
+    )
+
+
+def _outside(rows: Sequence[Row]) -> list[str]:
+    """Why rows have no rank though their algorithm might, each reason once."""
+    said = (
+        f"{OUTSIDE} {row.algorithm} is outside its paper's setting and not ranked: {row.outside}."
+        for row in rows
+        if row.outside
+    )
+    return list(dict.fromkeys(said))
+
+
+def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
+    """Algorithms over cells, by metric; warm-started cells apart. Of groups that ask the same
+    question on other terms, the one with the most algorithms counts, so that none counts twice.
+    """
+    found = {}
+    for name in dict.fromkeys(rows[0].compared_as for rows in groups):
+        cells: dict[str, dict[str, float]] = {}
+        for rows in groups:
+            if rows[0].compared_as == name:
+                sign = 1 if direction(rows[0].metric) == "maximize" else -1
+                cell = " · ".join(rows[0].group[1:4])
+                scores = {row.algorithm: sign * row.mean for row in rows if row.rank is not None}
+                cells[cell] = max(cells.get(cell, {}), scores, key=len)
+        compared = across(cells)
+        if compared is not None:
+            found[name] = compared
+    return found
+
+
+def _at_budget(group: Group) -> tuple[Group, float | None]:
+    """The runs with their scores at the least cost that any of them spent, and that cost.
+
+    Runs that cost nothing (they never send, say) set no budget; those that diverged keep their score.
+    """
+    ends = [run.curve[-1][0] for runs in group.values() for run in runs if run.curve]
+    budget = min((end for end in ends if end > 0), default=None)
+    if budget is None:
+        return group, None
+
+    def score(run: FinalRun) -> float:
+        return (
+            [value for cost, value in run.curve if cost <= budget][-1] if run.curve else run.score
+        )
+
+    cut = {name: [replace(run, score=score(run)) for run in runs] for name, runs in group.items()}
+    return cut, budget
+
+
+def _rank(
+    group: Group, trials: Trials, target: float | None
+) -> tuple[list[Row], tuple[Difference, ...]]:
+    """A group's rows, best first, and all its pairs."""
+    group, budget = _at_budget(group)
+    first = next(iter(group.values()))[0]
+    sign = 1 if direction(first.metric) == "maximize" else -1
+    means = {name: fmean(run.score for run in runs) for name, runs in group.items()}
+    reference = {name: any(run.reference for run in runs) for name, runs in group.items()}
+    names = sorted(group, key=lambda name: (reference[name], -sign * means[name], name))
+    rivals = [name for name in names if not reference[name]]
+    by_seed = {name: {run.seed: run.score for run in runs} for name, runs in group.items()}
+    pairs = differences({name: by_seed[name] for name in rivals}, sign)
+    best, count = names[0], max(1, len(pairs))
+    sweeps = " + ".join(dict.fromkeys(run.sweep for runs in group.values() for run in runs))
+    rows = []
+    for name in names:
+        runs, mean = group[name], means[name]
+        gap = difference((best, by_seed[best]), (name, by_seed[name]), sign, count)
+        low, high = interval([run.score for run in runs])
+        rows.append(
+            Row(
+                **_identity(runs[0]),
+                rank=None
+                if reference[name]
+                else 1 + sum(sign * (means[rival] - mean) > 0 for rival in rivals),
+                mean=mean,
+                ci_low=low,
+                ci_high=high,
+                seeds=len(runs),
+                failed_seeds=sum(run.diverged for run in runs),
+                trials=trials.get((runs[0].sweep, runs[0].cell), 0),
+                **_to_target(runs, target),
+                worst_clients=_mean(run.worst for run in runs),
+                client_spread=_mean(run.spread for run in runs),
+                **_spent(runs),
+                behind=sign * (means[best] - mean) if gap.mean is None else gap.mean,
+                behind_low=None if name == best else gap.low,
+                behind_high=None if name == best else gap.high,
+                within_noise=None if name == best else gap.tie,
+                budget=budget,
+                outside=next((run.outside for run in runs if run.outside), ""),
+                sweeps=sweeps,
+                runs=tuple(run.run_id for run in runs),
+            )
+        )
+    return rows, pairs
+
+
+def _identity(run: FinalRun) -> dict[str, Any]:
+    place = ("dataset", "model", "heterogeneity", "sweep", "study", "cell", "page", "warm")
+    same = ("algorithm", "paper", *place)
+    found = {key: getattr(run, key) for key in same}
+    return {**found, "metric": f"test_{run.metric}", "params": dict(run.params)}
+
+
+def _spent(runs: Sequence[FinalRun]) -> dict[str, Any]:
+    return {key: fmean(run.spent[key] for run in runs) for key in COUNTED}
+
+
+def _to_target(runs: Sequence[FinalRun], target: float | None) -> dict[str, Any]:
+    rounds = [run.reached.get("reached_round", float("inf")) for run in runs]
+    hit = [run.reached for run in runs if run.reached]
+    median = median_low(rounds) if hit else float("inf")
+    return {
+        "rounds_to_target": _mean(of["reached_round"] for of in hit),
+        "median_rounds_to_target": None if median == float("inf") else median,
+        "client_steps_to_target": _mean(of["reached_client_steps"] for of in hit),
+        "bytes_to_target": _mean(of["reached_bytes"] for of in hit),
+        "reached_share": None if target is None else len(hit) / len(runs),
+    }
+
+
+def _mean(values: Any) -> float | None:
+    """The mean, or None where a value is missing or there is none."""
+    found = list(values)
+    return None if not found or None in found else fmean(found)
+
+
+SORTABLE = [item.name for item in fields(Row) if item.name not in ("params", "runs", "page")]
+"""What rows can be ordered by."""
+
+
+def ordered(board: Leaderboard, field: str, down: bool) -> Leaderboard:
+    """The same rows, those of each group in the order of a field; without a value last."""
+    rows: list[Row] = []
+    for _, members in groupby(board.rows, key=lambda row: row.group):
+        found = list(members)
+        known = [row for row in found if getattr(row, field) is not None]
+        known.sort(key=lambda row: getattr(row, field), reverse=down)
+        rows += [*known, *(row for row in found if getattr(row, field) is None)]
+    return replace(board, rows=tuple(rows))

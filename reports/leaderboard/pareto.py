@@ -1,0 +1,125 @@
+"""Pareto fronts: which configurations no other one beats in both score and cost.
+
+Points are compared within a cell. The front is made of search trials at full rounds, by validation
+score; the runs with fresh seeds of its best-scoring point and of its knee say what they are worth on
+test data.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from reports.leaderboard.leaderboard import interval
+from trials import schedule
+
+
+@dataclass(frozen=True)
+class Point:
+    """One configuration of a cell; `repeated` the test scores of its runs with fresh seeds, `role`
+    why it was repeated (`best`, `knee`) or "".
+    """
+
+    trial_id: str
+    params: Mapping[str, Any]
+    val_score: float
+    cost: float
+    role: str = ""
+    repeated: Sequence[float] = field(default_factory=tuple)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What a table shows of it, under `Front.columns`."""
+        low, high = interval(self.repeated)
+        mean = f"{fmean(self.repeated):.4f}" if self.repeated else ""
+        half = "" if low is None or high is None else f" ± {(high - low) / 2:.4f}"
+        params = " ".join(f"{k}={schedule.short(v)}" for k, v in self.params.items())
+        score = f"{self.val_score:.4f}"
+        return f"{self.cost:,.0f}", score, self.role, mean + half, params
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `suite leaderboard --json` shows it."""
+        low, high = interval(self.repeated)
+        return {
+            "trial_id": self.trial_id,
+            "params": dict(self.params),
+            "val_score": self.val_score,
+            "cost": self.cost,
+            "role": self.role or None,
+            "mean": fmean(self.repeated) if self.repeated else None,
+            "ci_low": low,
+            "ci_high": high,
+            "seeds": len(self.repeated),
+        }
+
+
+@dataclass(frozen=True)
+class Front:
+    """The front of one cell, cheapest first. `cost` names what is traded against the score."""
+
+    algorithm: str
+    dataset: str
+    model: str
+    heterogeneity: str
+    sweep: str
+    metric: str
+    cost: str
+    points: tuple[Point, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What `Point.texts` are."""
+        cost = self.cost.replace("_", " ")
+        return cost, "val score", "repeated", f"test {self.metric}", "tuned"
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `suite leaderboard --json` shows it."""
+        return {**vars(self), "points": [point.as_dict() for point in self.points]}
+
+
+def tables(fronts: Sequence[Front]) -> list[Any]:
+    """One table a front, for a terminal."""
+    parts: list[Any] = []
+    for found in fronts:
+        shown = Table()
+        for name in found.columns:
+            shown.add_column(name, justify="left" if name == "tuned" else "right")
+        for point in found.points:
+            shown.add_row(*map(Text, point.texts))
+        name = f"{found.algorithm} · {found.dataset} · {found.model} · {found.heterogeneity}"
+        parts += [Text(f"Pareto front of {name} ({found.sweep})", style="bold"), shown, Text()]
+    return parts
+
+
+def front(scores: Sequence[float], costs: Sequence[float], maximize: bool) -> list[int]:
+    """Indices of the points that none beats: no other has as good a score at as low a cost and is
+    better in one of them. Cheapest first; of equal points the earliest.
+    """
+    sign = -1 if maximize else 1
+    order = sorted(range(len(scores)), key=lambda i: (costs[i], sign * scores[i], i))
+    found: list[int] = []
+    for i in order:
+        if not found or sign * scores[i] < sign * scores[found[-1]]:
+            found.append(i)
+    return found
+
+
+def knee(scores: Sequence[float], costs: Sequence[float]) -> int | None:
+    """Index of a front's point that is farthest from the straight line between its ends, both axes
+    scaled to [0, 1], on the better side of it; None where no point between the ends is.
+
+    With s and c the scaled gains in score and cost from the cheapest to the best-scoring end, the
+    line is s = c and the distance (s - c) / sqrt(2) (the normal boundary intersection's, Das 1999).
+    `scores` and `costs` are the front's, cheapest first.
+    """
+    if len(scores) < 3:
+        return None
+    gain = [
+        (s - scores[0]) / (scores[-1] - scores[0]) - (c - costs[0]) / (costs[-1] - costs[0])
+        for s, c in zip(scores, costs, strict=True)
+    ]
+    best = max(range(len(gain)), key=lambda i: gain[i])
+    return best if gain[best] > 0 else None

@@ -1,0 +1,69 @@
+"""What a report is made of, as plain data; who reads the store fills it in."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reports.leaderboard.leaderboard import Leaderboard, Place
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The test scores of one final run, with the bytes sent until then, by evaluation."""
+
+    group: Place
+    algorithm: str
+    seed: int
+    rounds: tuple[int, ...]
+    scores: tuple[float, ...]
+    sent_bytes: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One search trial; `value` is its validation score, None when it has none."""
+
+    group: Place
+    algorithm: str
+    index: int
+    origin: str
+    status: str
+    value: float | None
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that crashed, diverged or has no finite test score, with the end of its error, or what was
+    not finite, and where MLflow shows it.
+    """
+
+    name: str
+    kind: str
+    status: str
+    error: str
+    page: str
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Where numbers come from: the study as it was run, versions, seeds, fingerprints."""
+
+    name: str
+    study: str
+    study_yaml: str
+    facts: Mapping[str, str]
+    page: str
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """Everything that a report shows; `server` is where MLflow's pages are."""
+
+    board: Leaderboard
+    curves: tuple[Curve, ...] = ()
+    trials: tuple[Trial, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    sweeps: tuple[Sweep, ...] = ()
+    tuned: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    server: str = "http://127.0.0.1:5000"

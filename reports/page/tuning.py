@@ -1,0 +1,94 @@
+"""What the search found out: best so far against budget, and which hyperparameters mattered."""
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from scipy.stats import rankdata
+
+from reports.page.data import Trial
+
+LOG = 20
+"""Positive values that span more than this factor are taken as searched on a log scale."""
+FEWEST = 6
+"""Scored trials below which importance is not estimated."""
+
+
+def best_so_far(trials: Sequence[Trial], up: bool) -> list[float]:
+    """The best validation score of the first 1, 2, ... trials; nan until one was scored at full
+    rounds.
+    """
+    found, best = [], math.nan
+    for trial in sorted(trials, key=lambda t: t.index):
+        if trial.status == "finished" and trial.value is not None:
+            values = [v for v in (best, trial.value) if not math.isnan(v)]
+            best = max(values) if up else min(values)
+        found.append(best)
+    return found
+
+
+def ranks_by_budget(cells: Mapping[Any, Mapping[str, Sequence[float]]]) -> dict[str, list[float]]:
+    """Average rank over cells after 1, 2, ... trials of `cells[cell][algorithm]`, where more is
+    better; algorithms that have every cell. What is not scored yet is last.
+    """
+    names = [
+        name
+        for name in dict.fromkeys(name for cell in cells.values() for name in cell)
+        if all(name in cell for cell in cells.values())
+    ]
+    if not names:
+        return {}
+    length = min(len(cell[name]) for cell in cells.values() for name in names)
+    values = np.array([[cell[name][:length] for name in names] for cell in cells.values()])
+    ranks = rankdata(-np.nan_to_num(values, nan=-np.inf), axis=1).mean(0)
+    return {name: row.tolist() for name, row in zip(names, ranks, strict=True)}
+
+
+def importance(trials: Sequence[Trial], up: bool) -> dict[str, float]:
+    """Share of each hyperparameter in what distinguishes good trials (Optuna's default estimator,
+    PED-ANOVA), of those that all trials have and that vary; empty with too few trials.
+
+    Ranges are those of the values tried, on a log scale where they span a factor of `LOG`.
+    """
+    done = [t for t in trials if t.status == "finished" and t.value is not None]
+    shared = set.intersection(*(set(t.params) for t in done)) if done else set()
+    ranges = {name: _range([t.params[name] for t in done]) for name in sorted(shared)}
+    known = {name: found for name, found in ranges.items() if found is not None}
+    values = {t.value for t in done}
+    if len(done) < FEWEST or not known or len(values) < 2:
+        return {}
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(direction="maximize" if up else "minimize")
+    for trial in done:
+        params = {name: trial.params[name] for name in known}
+        study.add_trial(
+            optuna.create_trial(params=params, distributions=dict(known), value=trial.value)
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = optuna.importance.get_param_importances(study)
+    optuna.logging.set_verbosity(before)
+    return {name: float(share) for name, share in found.items() if math.isfinite(share)}
+
+
+def _range(values: Sequence[Any]) -> BaseDistribution | None:
+    """The distribution that these values may have been drawn from; None when they are all equal."""
+    if len({str(value) for value in values}) < 2:
+        return None
+    if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
+        return CategoricalDistribution(list(dict.fromkeys(values)))
+    low, high = min(values), max(values)
+    log = low > 0 and high / low > LOG
+    if all(isinstance(v, int) for v in values):
+        return IntDistribution(low, high, log=log)
+    return FloatDistribution(float(low), float(high), log=log)

@@ -1,0 +1,1 @@
+"""Measurements: what rounds, sweeps and commands cost."""

@@ -1,0 +1,62 @@
+"""The suite itself as a system of `suite bench engine`."""
+
+import numpy as np
+import torch
+
+from suite.bench.worker import LR, Round, Workload, serve
+from trials import algorithms, heterogeneity, models
+from trials.algorithm import State
+from trials.datasets import Dataset
+from trials.federated_data import FederatedData
+from trials.federation import Federation
+from trials.models import Model
+from trials.settings import Settings
+
+
+def federation(workload: Workload) -> Federation:
+    """A federation that does a workload's rounds."""
+    parts = workload.data()
+    x = np.concatenate([x for x, _ in parts]).astype(np.float32)
+    y = np.concatenate([y for _, y in parts])
+    offsets = np.concatenate([[0], np.cumsum(workload.sizes)])
+    nothing = np.zeros(0, np.int64)
+    dataset = Dataset(x, y, np.zeros(len(y), bool), workload.classes)
+    settings = Settings(
+        clients=len(parts),
+        participation=workload.per_round / len(parts),
+        batch_size=workload.batch_size,
+    )
+    return Federation(
+        FederatedData(dataset, np.arange(len(y)), offsets, nothing, nothing),
+        Model(models.parse(workload.model), workload.shape, workload.classes),
+        heterogeneity.parse("iid"),
+        settings,
+        0,
+        torch.device(workload.device),
+    )
+
+
+def round_of(fed: Federation, name: str = "fedavg") -> Round:
+    """A round of an algorithm with its default hyperparameters."""
+    algorithm = algorithms.resolve(name).configured({"lr": LR})
+    state: State = algorithm.init(fed)
+
+    def run_round() -> tuple[int, int]:
+        nonlocal state
+        steps, samples = fed.counters["client_steps"], fed.counters["sample_gradients"]
+        fed.begin(fed.round + 1)
+        state = algorithm.round(state, fed)
+        counters = fed.counters
+        return counters["client_steps"] - steps, counters["sample_gradients"] - samples
+
+    return run_round
+
+
+def prepare(workload: Workload) -> Round:
+    """A round of FedAvg."""
+    torch.set_num_threads(1)
+    return round_of(federation(workload))
+
+
+if __name__ == "__main__":
+    serve(prepare)

@@ -1,0 +1,157 @@
+"""`suite bench`: what driving costs, as a ratio measured in one run, and the memory of a sweep."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from suite.execution.cluster import Resources, connect
+from suite.studies.study import read_study
+from suite.sweeps.journal import peek
+from suite.sweeps.paths import Place
+from suite.sweeps.sweep import Sweep
+from trials.errors import UserError
+
+PLAIN_TRIALS = 40
+"""How many of the sweep's trials the plain loop runs; it is slow, and its rate is steady."""
+
+
+def sweep(study: str, resources: Resources) -> dict[str, Any]:
+    """Trials per minute of a sweep, recording in MLflow included, and of the same trials as a plain
+    Tune function trainable without actor reuse or records. Both times include Ray's start.
+    """
+    name, content = read_study(study, {})
+    folder = Path(tempfile.mkdtemp(prefix="suite-bench-"))
+    try:
+        opened = Sweep(name, content, Place(folder, "bench"), resume=False)
+        started = time.perf_counter()
+        opened.run(resources)
+        ours = time.perf_counter() - started
+        specs = [
+            opened.search.spec(ask).model_dump()
+            for trial_id, ask in opened.search.asks.items()
+            if opened.ended[trial_id].status == "finished"
+        ]
+        chosen = specs[:: max(1, len(specs) // PLAIN_TRIALS)][:PLAIN_TRIALS]
+        plain = _plain(chosen, resources, folder / "plain")
+        rate, plain_rate = 60 * len(opened.ended) / ours, 60 * len(chosen) / plain
+        return {
+            "study": name,
+            "trials": len(opened.ended),
+            "seconds": round(ours, 2),
+            "trials_per_minute": round(rate, 1),
+            "plain_trials": len(chosen),
+            "plain_seconds": round(plain, 2),
+            "plain_trials_per_minute": round(plain_rate, 1),
+            "ratio": round(rate / plain_rate, 2),
+        }
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def parallel(study: str) -> dict[str, Any]:
+    """Trials per minute of one sweep with one and with two single-threaded trials at once, from the first
+    trial's end to the last one's, and their ratio.
+    """
+    name, content = read_study(study, {})
+    folder = Path(tempfile.mkdtemp(prefix="suite-bench-"))
+    try:
+        rates = []
+        for concurrent in (1, 2):
+            place = Place(folder, f"at-once-{concurrent}")
+            Sweep(name, content, place, resume=False).run(Resources(max_concurrent=concurrent))
+            ends = [event["at"] for event in peek(place.journal) if event["event"] == "end"]
+            rates.append(60 * (len(ends) - 1) / (ends[-1] - ends[0]))
+        one, two = rates
+        return {
+            "study": name,
+            "trials": len(ends),
+            "trials_per_minute_1": round(one, 1),
+            "trials_per_minute_2": round(two, 1),
+            "ratio": round(two / one, 2),
+        }
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _plain(specs: list[dict[str, Any]], resources: Resources, folder: Path) -> float:
+    """Seconds for the specs as Tune's documentation would have them run."""
+    from ray import tune
+
+    os.environ.pop("TUNE_MAX_PENDING_TRIALS_PG", None)  # the suite's own setting for its searcher
+    started = time.perf_counter()
+    with connect(resources) as cluster:
+        tune.Tuner(
+            tune.with_resources(
+                _train, {"cpu": resources.cpus_per_trial, "gpu": resources.gpus_per_trial}
+            ),
+            param_space={"trial": tune.grid_search(specs)},
+            tune_config=tune.TuneConfig(
+                max_concurrent_trials=cluster.slots(),
+                reuse_actors=False,
+                trial_dirname_creator=lambda trial: str(trial.trial_id),
+            ),
+            run_config=tune.RunConfig(storage_path=str(folder), verbose=0),
+        ).fit()
+    return time.perf_counter() - started
+
+
+def _train(config: dict[str, Any]) -> None:
+    from ray import tune
+
+    from trials.spec import TrialSpec
+    from trials.trial import deal_data, load_dataset, simulate
+
+    spec = TrialSpec(**config["trial"])
+    simulation = simulate(spec, deal_data(spec, load_dataset(spec, None)))
+    while not simulation.finished:
+        tune.report(simulation.advance())
+
+
+def memory(study: str, arguments: list[str]) -> dict[str, Any]:
+    """Peak memory of a whole sweep, in bytes: driver, workers and Ray's own processes together.
+
+    Proportional set sizes (Linux's /proc/PID/smaps_rollup), so that what processes share counts once.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="suite-bench-"))
+    code = "from suite.cli import main; main()"
+    command = [sys.executable, "-c", code, "sweep", study, "--storage", str(folder), *arguments]
+    peak, said = 0, folder / "said"
+    try:
+        with said.open("w") as out:
+            process = subprocess.Popen(command, stdout=out, stderr=out)
+        while process.poll() is None:
+            peak = max(peak, sum(_share(pid) for pid in _descendants(process.pid)))
+            time.sleep(0.3)
+        if process.returncode:
+            raise UserError(f"the sweep to be measured failed:\n{said.read_text()[-1000:]}")
+        return {"study": study, "arguments": arguments, "peak_bytes": peak}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _descendants(root: int) -> set[int]:
+    """A process and all that it started, and they, and so on."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    found, new = set(), {root}
+    while new:
+        found |= new
+        new = {pid for pid, parent in parents.items() if parent in new}
+    return found
+
+
+def _share(pid: int) -> int:
+    """A process's proportional set size in bytes; 0 when it has ended."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0

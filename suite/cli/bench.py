@@ -1,0 +1,203 @@
+"""`suite bench`: what the suite costs on this machine."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from suite.console import Json, emit
+
+app = typer.Typer(no_args_is_help=True, help="Measure what the suite costs on this machine.")
+
+Runs = Annotated[int, typer.Option(min=1, help="How often each is measured; medians are shown.")]
+Seconds = Annotated[float, typer.Option(min=0, help="How long each time, at least.")]
+Plot = Annotated[Path | None, typer.Option(help="Picture to write: .svg, .png or .pdf.")]
+
+
+@app.command("sweep", epilog="Example: suite bench sweep --study smoke")
+def sweep(
+    study: Annotated[str, typer.Option(help="The study to measure.")] = "quickstart",
+    max_concurrent: Annotated[int | None, typer.Option(min=1)] = None,
+    parallel: Annotated[
+        bool, typer.Option("--parallel", help="Two trials at once against one, instead.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Trials per minute of a sweep, against the same trials as a plain Tune function trainable."""
+    from suite.bench import sweeps as bench
+    from suite.execution.cluster import Resources
+
+    if parallel:
+        found = bench.parallel(study)
+        if as_json:
+            emit(found)
+        else:
+            Console().print(
+                f"{found['study']}, {found['trials']} trials: {found['trials_per_minute_1']:g} trials/min "
+                f"one at a time, {found['trials_per_minute_2']:g} two at a time; ratio {found['ratio']:g}",
+                highlight=False,
+            )
+        return
+    found = bench.sweep(study, Resources(max_concurrent=max_concurrent))
+    if as_json:
+        emit(found)
+    else:
+        Console().print(
+            f"{found['study']}: {found['trials_per_minute']:g} trials/min over {found['trials']} trials "
+            f"(recorded in MLflow); plain Tune function trainable: {found['plain_trials_per_minute']:g} "
+            f"over {found['plain_trials']}; ratio {found['ratio']:g}",
+            highlight=False,
+        )
+
+
+@app.command(
+    "memory",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    epilog="Example: suite bench memory smoke --datasets mnist --max-concurrent 2",
+)
+def memory(
+    context: typer.Context,
+    study: Annotated[str, typer.Argument(help="The study to measure.")] = "quickstart",
+    as_json: Json = False,
+) -> None:
+    """Peak memory of a sweep, all its processes together (Linux); other options are the sweep's."""
+    from suite.bench import sweeps as bench
+
+    found = bench.memory(study, context.args)
+    if as_json:
+        emit(found)
+    else:
+        Console().print(f"{found['study']}: {found['peak_bytes'] / 1e6:,.0f} MB at the peak")
+
+
+@app.command(
+    "engine", epilog="Example: suite bench engine --workloads 784-10,cnn --plot engine.svg"
+)
+def engine(
+    workloads: Annotated[str, typer.Option(help="Which ones, with commas between.")] = "all",
+    peers: Annotated[str, typer.Option(help="fedjax, flwr, pfl, fedlab; or none.")] = "all",
+    peer_python: Annotated[
+        str, typer.Option(help="The interpreter that has the peers, see benchmarks/README.md.")
+    ] = sys.executable,
+    device: Annotated[str, typer.Option(help="cpu or cuda; on cuda without peers.")] = "cpu",
+    runs: Runs = 5,
+    seconds: Seconds = 1.0,
+    plot: Plot = None,
+    as_json: Json = False,
+) -> None:
+    """Local steps a second: the suite, a hand-written PyTorch loop, and installed peers."""
+    from suite.bench import engine, plots
+
+    plots.check(plot)
+    plan = engine.Plan(
+        _names(workloads, tuple(engine.WORKLOADS)),
+        _names(peers, engine.PEERS),
+        peer_python,
+        runs,
+        seconds,
+        device,
+    )
+    found = engine.measure(plan)
+    if plot is not None:
+        plots.engine(found, plot)
+    if as_json:
+        emit(found)
+        return
+    rows = []
+    for one in found["workloads"]:
+        rows += [
+            [
+                one["workload"],
+                row["system"],
+                _short(row["steps_per_second"]),
+                _short(row["samples_per_second"]),
+                f"{row['ours_is_faster']:.2f}",
+                f"{row['share_of_limit']:.2%}",
+                f"{row['peak_bytes'] / 1e6:,.0f}",
+            ]
+            for row in one["systems"]
+        ]
+        rows += [[one["workload"], name, why] for name, why in one["failed"].items()]
+        if (two := one["two_at_once"]) is not None:
+            rate, ratio = _short(two["steps_per_second"]), f"{1 / two['ratio_to_one']:.2f}"
+            rows.append([one["workload"], "two of ours", rate, "", ratio])
+    rows += [["", name, "not installed"] for name in found["not_installed"]]
+    heads = ["workload", "system", "steps/s", "samples/s", "ours / it", "of the limit", "peak MB"]
+    _table("Medians, one thread each", heads, rows, words=2)
+
+
+@app.command("algorithms", epilog="Example: suite bench algorithms --json")
+def algorithms(runs: Runs = 51, seconds: Seconds = 0.0, as_json: Json = False) -> None:
+    """What a round of each algorithm costs, as a ratio to FedAvg's (logistic regression, 784-10)."""
+    from suite.bench import scaling
+
+    found = scaling.algorithms(runs, seconds)
+    if as_json:
+        emit(found)
+        return
+    rows = [
+        [
+            row["algorithm"],
+            f"{1000 * row['seconds_a_round']:.2f}",
+            f"{row['ratio']:.2f}",
+            f"{row['ratio_of_sample_gradients']:.2f}",
+        ]
+        for row in found["algorithms"]
+    ]
+    rows += [[name, why] for name, why in found["skipped"].items()]
+    heads = ["algorithm", "ms a round", "ratio to fedavg", "ratio of sample gradients"]
+    _table("Cost of a round at 784-10", heads, rows)
+
+
+@app.command("scaling", epilog="Example: suite bench scaling --plot scaling.svg")
+def scaling(
+    runs: Runs = 3,
+    seconds: Seconds = 0.5,
+    most: Annotated[int, typer.Option(min=100, help="Leave out points beyond this.")] = 10**7,
+    plot: Plot = None,
+    as_json: Json = False,
+) -> None:
+    """How the time of a round grows with clients a round, clients in all, and weights."""
+    from suite.bench import plots, scaling
+
+    plots.check(plot)
+    found = scaling.scaling(runs, seconds, most)
+    if plot is not None:
+        plots.scaling(found, plot)
+    if as_json:
+        emit(found)
+        return
+    rows = [
+        [one["axis"], line["model"], f"{x:,}", f"{1000 * time:,.2f}", f"{slope:.2f}" if i else ""]
+        for one in found["axes"]
+        for line in one["lines"]
+        for i, (x, time, slope) in enumerate(
+            zip(one["points"], line["seconds_a_round"], [0.0, *line["slopes"]], strict=False)
+        )
+    ]
+    heads = ["what grows", "model", "to", "ms a round", "slope (1: in proportion)"]
+    _table("Time of a round", heads, rows, words=2)
+
+
+def _names(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Names with commas between; `all` and `none` are what they say."""
+    if text in ("all", "none"):
+        return known if text == "all" else ()
+    return tuple(name.strip() for name in text.split(","))
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def _table(title: str, heads: list[str], rows: list[list[Any]], words: int = 1) -> None:
+    """Print a table whose first `words` columns are words and the others numbers."""
+    table = Table(title=title)
+    for i, head in enumerate(heads):
+        table.add_column(head, justify="left" if i < words else "right")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)

@@ -1,0 +1,144 @@
+"""`suite reproduce`: papers' tables run again, published beside measured."""
+
+import json
+import shlex
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.table import Table
+
+from suite.console import RUNS, DataRoot, Json, Storage, Tracking, emit, finite, say
+from suite.yaml_files import assigned, refuse_foreign, write_files
+
+
+def reproduce(
+    path: Annotated[
+        str | None, typer.Argument(help="PAPER, PAPER/TABLE or PAPER/TABLE/ROW, as in --list.")
+    ] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="All tables, with what they would cost here.")
+    ] = False,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Runs of each method; default 5.")
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="At most so many rounds; what needs more is not run.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="2 seeds, a fifth of the rounds, one searched value.")
+    ] = False,
+    max_minutes: Annotated[
+        float | None, typer.Option(min=0, help="Leave out rows that would take longer here.")
+    ] = None,
+    assign: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="KEY=VALUE instead of what the suite chose; repeatable."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder for NAME.md and NAME.json.")] = None,
+    cpus_per_trial: Annotated[float, typer.Option(min=0.1)] = 1.0,
+    gpus_per_trial: Annotated[float, typer.Option(min=0.0)] = 0.0,
+    max_concurrent: Annotated[int | None, typer.Option(min=1)] = None,
+    storage: Storage = RUNS,
+    data_root: DataRoot = None,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Run a paper's experiments again under its settings; each number gets a verdict.
+
+    What is done is not done again: the same command continues, and more --seeds extends.
+    """
+    from suite.reproduction.reproduce import QUICK_SEEDS, SEEDS, Effort
+    from suite.reproduction.reproduce import reproduce as run
+
+    if list_ or path is None:
+        _list(storage, data_root, seeds or SEEDS, as_json)
+        return
+    from suite.execution.cluster import Resources
+    from suite.studies.study import Faults
+
+    faults = Faults("reproduce")
+    other = [faults.attempt("--set", text, partial(assigned, text)) for text in assign or ()]
+    faults.check()
+    for file in _files(output, path) if output is not None else ():
+        refuse_foreign([file], SIGNS[file.suffix])
+    few = seeds or (QUICK_SEEDS if quick else SEEDS)
+    effort = Effort(few, rounds, quick, max_minutes, dict(filter(None, other)))
+    options: list[str] = [f"--seeds {seeds}"] if seeds else []
+    options += [f"--rounds {rounds}"] if rounds else []
+    options += ["--quick"] if quick else []
+    options += [f"--max-minutes {max_minutes:g}"] if max_minutes is not None else []
+    options += [f"--set {shlex.quote(text)}" for text in assign or ()]
+    command = " ".join(["suite reproduce", shlex.quote(path), *options])
+    resources = Resources(cpus_per_trial, gpus_per_trial, max_concurrent)
+    report = run(path, effort, tracking_uri, storage, data_root, resources, command)
+    document = report.document()
+    if output is not None:
+        _write(output, path, document)
+    if as_json:
+        emit(document)
+    else:
+        from reports.claims.page import page
+
+        Console().print(Markdown(page(document)))
+    if report.interrupted:
+        say("Interrupted: this is what is done. The same command continues.")
+        raise typer.Exit(130)
+    raise typer.Exit(1 if report.failed else 0)
+
+
+def _write(output: Path, path: str, document: dict[str, Any]) -> None:
+    """The page and the document, side by side."""
+    from reports.claims.page import page
+
+    text = json.dumps(finite(document), indent=1, ensure_ascii=False)
+    for file, content in zip(_files(output, path), (page(document), f"{text}\n"), strict=True):
+        write_files({file: content.encode()}, SIGNS[file.suffix])
+    say(f"wrote {_files(output, path)[0]} and .json")
+
+
+def _files(output: Path, path: str) -> list[Path]:
+    return [output / f"{path.replace('/', '-')}{form}" for form in SIGNS]
+
+
+SIGNS = {".md": ": published and measured", ".json": '"command": "suite reproduce '}
+"""How the page and the document are known again."""
+
+
+def _list(storage: Path, data_root: str | None, seeds: int, as_json: bool) -> None:
+    from suite.reproduction.reproduce import NO_DATA, listing
+
+    found = list(listing(storage, data_root, seeds))
+    if as_json:
+        emit(found)
+        return
+    shown = Table(box=SIMPLE)
+    for column in ("table", "rows here", "runs", "cost", "what"):
+        shown.add_column(column, overflow="fold", no_wrap=column in ("table", "cost"))
+    for item in found:
+        rows = f"{item['rows_that_run_here']} of {item['rows']}"
+        cost = _time(item["minutes"]) if item["runs"] else ""
+        absent = [why.removeprefix(NO_DATA) for why in item["not_run"] if why.startswith(NO_DATA)]
+        why = [why for why in item["not_run"] if not why.startswith(NO_DATA)]
+        why += [NO_DATA + ", ".join(absent)] if absent else []
+        what = [f"{item['source']}: {item['about']}", *(f"not run: {reason}" for reason in why)]
+        shown.add_row(item["table"], rows, str(item["runs"] or ""), cost, "\n".join(what))
+    Console().print(shown)
+    Console().print(
+        f"{seeds} seeds. Costs are orders of magnitude, from a short measurement of each model; run "
+        "one with `suite reproduce TABLE`.",
+        highlight=False,
+    )
+
+
+def _time(minutes: float) -> str:
+    """In the unit a person would use."""
+    if minutes < 1:
+        return f"{60 * minutes:.0f} s"
+    if minutes < 120:
+        return f"{minutes:.0f} min"
+    return f"{minutes / 60:.0f} h" if minutes < 2880 else f"{minutes / 1440:,.0f} days"

@@ -1,0 +1,193 @@
+"""`suite leaderboard`, `suite report` and `suite ui`: what came out of the recorded runs."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from suite.console import RUNS, Json, Storage, Tracking, emit, say
+from trials.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from reports.leaderboard.leaderboard import Leaderboard
+
+app = typer.Typer()
+
+
+class Format(StrEnum):
+    """How a leaderboard is shown."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    md = "md"
+    latex = "latex"
+    html = "html"
+    svg = "svg"
+
+
+class At(StrEnum):
+    """What runs are compared at equal amounts of."""
+
+    rounds = "rounds"
+    steps = "steps"
+    bytes = "bytes"
+
+
+class Metric(StrEnum):
+    """What runs are compared by."""
+
+    score = "score"
+    best = "best"
+    worst_clients = "worst_clients"
+    client_spread = "client_spread"
+    loss = "loss"
+    top5 = "top5"
+
+
+Studies = Annotated[
+    list[str] | None,
+    typer.Option(help="A study's name: all its sweeps. May be repeated; cells match by content."),
+]
+Name = Annotated[str | None, typer.Option(help="A sweep's name.")]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="TAG=VALUE: only such final runs (algorithm, dataset, paper, ...). May be repeated."
+    ),
+]
+
+
+@app.command(
+    epilog="Examples: suite leaderboard --name quickstart --format latex > table.tex; "
+    "suite leaderboard --study first --study second --where dataset=mnist --sort=-worst_clients"
+)
+def leaderboard(
+    name: Name = None,
+    study: Studies = None,
+    where: Where = None,
+    metric: Annotated[
+        Metric,
+        typer.Option(
+            help="score: mean of the last three evaluations; best: over rounds (optimistic: it picks "
+            "on test data); worst_clients: the worst 10 %; client_spread; loss; top5."
+        ),
+    ] = Metric.score,
+    target: Annotated[float | None, typer.Option(help="Test score for rounds to target.")] = None,
+    at: Annotated[
+        At, typer.Option(help="Compare at equal rounds, client work or bytes.")
+    ] = At.rounds,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            help="Order rows by a field of --json; -FIELD (as --sort=-FIELD): downwards. Ranks stay."
+        ),
+    ] = None,
+    form: Annotated[Format, typer.Option("--format")] = Format.table,
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Rank algorithms by their final runs, read from MLflow alone."""
+    from reports.leaderboard.formats import render, table
+    from suite.results.leaderboards import Query, read_leaderboard
+    from suite.tracking.store import open_existing
+
+    query = Query(name, tuple(study or ()), _tags(where), metric.value, target, at.value)
+    store = open_existing(tracking_uri, storage)
+    board = read_leaderboard(store, query)
+    if sort:
+        board = _sorted(board, sort)
+    if as_json or form is Format.json:
+        emit(board.as_dict())
+    elif form is Format.table:
+        out = Console()
+        out.print(table(board, out.width))
+    else:
+        sys.stdout.write(render(board, form.value))
+
+
+@app.command(epilog="Example: suite report quickstart --output reports/quickstart")
+def report(
+    study: Annotated[
+        list[str] | None, typer.Argument(help="Studies' names; none: all that the store holds.")
+    ] = None,
+    name: Name = None,
+    where: Where = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder to write; default: report/ below the storage.")
+    ] = None,
+    server: Annotated[
+        str, typer.Option(help="Where MLflow's pages are, for links to runs.")
+    ] = "http://127.0.0.1:5000",
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Write one self-contained HTML page, and its figures as SVG, PNG and PDF."""
+    from suite.results.leaderboards import Query
+    from suite.results.report import write
+    from suite.sweeps.paths import check_name
+    from suite.tracking.store import is_server, open_existing
+
+    own = name if name is not None else "-".join(study or ["all"])
+    if output is None:
+        check_name(own, "report of")
+    store = open_existing(tracking_uri, storage)
+    query = Query(name, tuple(study or ()), _tags(where))
+    folder = output or storage / "report" / own
+    done = write(store, query, folder, store.uri if is_server(store.uri) else server)
+    if as_json:
+        emit({"page": str(done.page), "figures": [str(path) for path in done.figures]})
+    else:
+        say(f"{len(done.figures)} figures in {folder / 'figures'}")
+        Console().print(str(done.page), highlight=False, soft_wrap=True)
+
+
+@app.command()
+def ui(
+    host: Annotated[str, typer.Option(help="Loopback unless you say otherwise.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 5000,
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+) -> None:
+    """Open MLflow's web UI on the recorded runs."""
+    import os
+    import subprocess
+
+    from suite.tracking.store import is_server, open_existing
+
+    store = open_existing(tracking_uri, storage)
+    remote = is_server(store.uri)
+    for name, address in store.pages(store.uri if remote else f"http://{host}:{port}"):
+        say(f"{name}: {address}")
+    if remote:
+        return
+    say(f"Starting MLflow's pages on {store.uri}; Ctrl-C ends them.")
+    command = ["-m", "mlflow", "ui", "--backend-store-uri", store.uri]
+    command += ["--host", host, "--port", str(port), "--workers", "1"]
+    # Else MLflow starts runners of jobs that nothing here submits, a handful of processes.
+    env = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **os.environ}
+    subprocess.run([sys.executable, *command], check=False, env=env)
+
+
+def _tags(where: list[str] | None) -> dict[str, str]:
+    found = {}
+    for given in where or []:
+        tag, equals, value = given.partition("=")
+        if not equals:
+            raise UserError(f"--where {given}: must be TAG=VALUE, as in --where dataset=digits")
+        found[tag.removeprefix("suite.")] = value
+    return found
+
+
+def _sorted(board: "Leaderboard", by: str) -> "Leaderboard":
+    from reports.leaderboard.leaderboard import SORTABLE, ordered
+
+    field, down = by.removeprefix("-"), by.startswith("-")
+    if field not in SORTABLE:
+        raise unknown("field to sort by", field, SORTABLE)
+    return ordered(board, field, down)

@@ -1,0 +1,73 @@
+"""`suite transfer`: tuned configurations on each other's cells."""
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from suite.cli.tuned import Name, known
+from suite.console import RUNS, DataRoot, Json, Storage, Tracking, emit, say
+
+if TYPE_CHECKING:
+    from suite.configurations.transfer import Loss
+
+
+def transfer(
+    algorithm: Name = None,
+    dataset: Name = None,
+    model: Name = None,
+    heterogeneity: Name = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each entry.")] = 3,
+    max_concurrent: Annotated[int | None, typer.Option(min=1)] = None,
+    storage: Storage = RUNS,
+    data_root: DataRoot = None,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """What reusing a configuration tuned on another cell costs, as a matrix for each algorithm.
+
+    The same command continues an interrupted one; more --seeds extends it.
+    """
+    from suite.configurations.transfer import transfer as run
+    from suite.execution.cluster import Resources
+    from suite.results.leaderboards import select_tuned
+    from suite.tracking.store import Store
+
+    found = select_tuned(known(storage, tracking_uri), algorithm, dataset, model, heterogeneity)
+    resources = Resources(max_concurrent=max_concurrent)
+    result = run(found, seeds, Store(tracking_uri, storage), storage, data_root, resources)
+    if result.interrupted:
+        say("Interrupted; what is done is kept. The same command continues.")
+        raise typer.Exit(130)
+    if as_json:
+        emit(result.document())
+        raise typer.Exit(1 if result.failed else 0)
+    for name, members in groupby(result.entries, key=lambda e: (e.algorithm, e.metric)):
+        entries = list(members)
+        targets = list(dict.fromkeys(e.target for e in entries))
+        shown = Table(title=f"{name[0]}: {name[1]} lost against the cell's own configuration")
+        shown.add_column("tuned on \\ used on", overflow="fold")
+        for target in targets:
+            shown.add_column(target, justify="right", overflow="fold")
+        cells = {(e.source, e.target): e for e in entries}
+        for source in dict.fromkeys(e.source for e in entries):
+            row = [cells.get((source, target)) for target in targets]
+            shown.add_row(source, *("" if e is None else _shown(e) for e in row))
+        Console().print(shown)
+    Console().print(
+        f"Points of accuracy (or mean squared error), {seeds} seeds, ± half a 95 % Student-t "
+        "interval of the paired difference. Negative: the other cell's configuration is better.",
+        highlight=False,
+    )
+    raise typer.Exit(1 if result.failed else 0)
+
+
+def _shown(entry: "Loss") -> str:
+    if entry.source == entry.target:
+        return "-"
+    text = f"{entry.loss:+.2f}"
+    if entry.ci_low is not None and entry.ci_high is not None:
+        text += f" ± {(entry.ci_high - entry.ci_low) / 2:.2f}"
+    return text + (f" ({entry.diverged} diverged)" if entry.diverged else "")

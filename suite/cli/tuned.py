@@ -1,0 +1,159 @@
+"""`suite tuned`: list, show, recommend, export and import tuned configurations."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from suite.console import RUNS, Json, Storage, Tracking, emit, say
+from trials.errors import UserError
+
+app = typer.Typer(
+    no_args_is_help=True, help="Tuned configurations: list, show, recommend, export, import."
+)
+
+
+Name = Annotated[str | None, typer.Option(help="Only this one.")]
+
+
+@app.command("list")
+def tuned_list(
+    algorithm: Name = None,
+    dataset: Name = None,
+    model: Name = None,
+    heterogeneity: Name = None,
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """List tuned configurations, best validation score first."""
+    from reports.leaderboard.formats import params_text
+    from trials import datasets
+
+    found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
+    if as_json:
+        emit([item.model_dump(mode="json") for item in found])
+        return
+    shown = Table()
+    names = ("algorithm", "dataset", "heterogeneity", "model", "val", "test", "params", "from")
+    for column in names:
+        shown.add_column(column, overflow="fold" if column == "params" else "ellipsis")
+    for item in found:
+        metric = datasets.parse(item.dataset).task.metric
+        scores = [item.scores.get(f"{part}_{metric}") for part in ("val", "test")]
+        shown.add_row(
+            *(item.algorithm, item.dataset, item.heterogeneity, item.model),
+            *(f"{score:.4f}" if isinstance(score, int | float) else "" for score in scores),
+            params_text(item.params),
+            str(item.provenance.get("sweep", "a file")),
+        )
+    Console().print(shown)
+
+
+@app.command("show")
+def tuned_show(
+    algorithm: Name = None,
+    dataset: Name = None,
+    model: Name = None,
+    heterogeneity: Name = None,
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Print the matching configuration that validated best as YAML, ready to paste."""
+    found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
+    if not found:
+        raise UserError("no tuned configuration matches; see `suite tuned list`")
+    emit(found[0].model_dump(mode="json")) if as_json else sys.stdout.write(found[0].text())
+
+
+@app.command("export")
+def tuned_export(
+    folder: Annotated[
+        Path, typer.Argument(help="Where to write dataset/heterogeneity/model/algorithm.yaml.")
+    ],
+    algorithm: Name = None,
+    dataset: Name = None,
+    model: Name = None,
+    heterogeneity: Name = None,
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Write tuned configurations as files; of several for one cell, the one that validated best."""
+    from suite.configurations.configuration import SIGN
+    from suite.yaml_files import write_files
+
+    found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
+    files: dict[Path, bytes] = {}
+    for item in found:
+        files.setdefault(folder / item.path, item.text().encode())
+    write_files(files, SIGN)
+    emit([str(path) for path in files]) if as_json else Console().print(*files, sep="\n")
+
+
+@app.command("import")
+def tuned_import(
+    source: Annotated[Path, typer.Argument(help="A YAML file, or a folder of them.")],
+    storage: Storage = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Check configurations and keep them beside the store, for `suite run --tuned`.
+
+    One bad file and nothing is imported. Of several for one cell the one with the best validation
+    score is kept.
+    """
+    from suite.configurations import configuration as tuned
+
+    kept, passed_over = tuned.keep(tuned.read_all(source), storage / "imported")
+    for reason in passed_over:
+        say(reason)
+    if as_json:
+        emit([str(path) for path in kept])
+    else:
+        Console().print(f"imported {len(kept)} configurations into {storage}", highlight=False)
+
+
+@app.command(
+    "recommend",
+    epilog="Example: suite tuned recommend --dataset mnist --heterogeneity 'dirichlet(0.3)'",
+)
+def tuned_recommend(
+    dataset: Annotated[str, typer.Option(help="The data set to train on.")],
+    heterogeneity: Annotated[str, typer.Option(help="Its heterogeneity level.")],
+    algorithm: Name = None,
+    model: Name = None,
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """The best known configuration for a cell, else of the nearest cell; how near, on what evidence."""
+    from suite.configurations.recommend import recommend
+
+    found = recommend(known(storage, tracking_uri), dataset, heterogeneity, algorithm, model)
+    if as_json:
+        emit(found.document())
+        return
+    sys.stdout.write(found.best.text())
+    for line in found.lines():
+        say(line)
+
+
+def known(storage: Path, tracking_uri: str | None) -> list[Any]:
+    """Every tuned configuration: the store's, where there is one, and imported files."""
+    from suite.results.leaderboards import list_tuned
+    from suite.tracking.store import open_existing
+
+    has_store = tracking_uri is not None or (storage / "mlflow.db").exists()
+    imported = (storage / "imported").exists()
+    store = open_existing(tracking_uri, storage) if has_store or not imported else None
+    return list_tuned(store, storage)
+
+
+def _tuned(storage: Path, tracking_uri: str | None, *cell: str | None) -> list[Any]:
+    from suite.results.leaderboards import select_tuned
+
+    return select_tuned(known(storage, tracking_uri), *cell)

@@ -1,0 +1,1 @@
+"""Tuned configurations: kept, found, transferred."""

@@ -1,0 +1,141 @@
+"""Tuned configurations: the YAML files that are a sweep's harvest."""
+
+import math
+import re
+import zlib
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from suite.studies.study import Faults, check_run
+from suite.yaml_files import dump, parse_mapping, read_text
+from trials import datasets
+from trials.errors import UserError
+from trials.settings import Settings
+from trials.spec import TrialSpec, canonical
+
+SIGN = "# suite run --config THIS_FILE"
+"""How the suite knows a file again that it wrote."""
+
+
+class Tuned(BaseModel):
+    """The best configuration of a cell, what it scored, and how it was found."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    algorithm: str
+    dataset: str
+    model: str
+    heterogeneity: str
+    params: dict[str, Any]
+    settings: Settings
+    scores: dict[str, Any] = {}
+    budget: dict[str, Any] = {}
+    provenance: dict[str, Any] = {}
+
+    def spec(self, seed: int) -> TrialSpec:
+        """The run of this configuration with a seed."""
+        return canonical(
+            self.algorithm,
+            self.params,
+            self.dataset,
+            self.model,
+            self.heterogeneity,
+            self.settings,
+            seed,
+        )
+
+    @property
+    def path(self) -> Path:
+        """Where it lies below a folder of tuned files: dataset/heterogeneity/model/algorithm.yaml."""
+        parts = [self.dataset, self.heterogeneity, self.model, self.algorithm]
+        *folders, name = map(_safe, parts)
+        return Path(*folders) / f"{name}.yaml"
+
+    @property
+    def loss(self) -> float:
+        """The validation score with its sign, so that less is better; infinite where there is none. Test
+        scores choose nothing: what starts from the best would have seen them.
+        """
+        task = datasets.parse(self.dataset).task
+        value = self.scores.get(f"val_{task.metric}")
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            return math.inf
+        return float(-value if task.direction == "maximize" else value)
+
+    def text(self) -> str:
+        """As YAML, with the command that runs it."""
+        content = self.model_dump(exclude_defaults=False)
+        content["settings"] = {k: v for k, v in content["settings"].items() if v is not None}
+        return f"{SIGN} --seed 1\n{dump(content)}"
+
+
+def _safe(name: str) -> str:
+    """A name as one part of a path; one that holds a path keeps its end and a hash of the whole."""
+    if "/" not in name:
+        return name.lstrip(".") or "_"
+    return (
+        f"{re.sub(r'[^A-Za-z0-9_-]', '_', name.rpartition('/')[2])}-{zlib.crc32(name.encode()):08x}"
+    )
+
+
+def parse(text: str, source: str) -> Tuned:
+    """Read a tuned file or a hand-written configuration; raises `UserError` with every fault."""
+    content = {"params": {}, "settings": {}, **parse_mapping(text, source)}
+    faults = Faults(source)
+    faults.validate(Tuned, content)
+    if not faults.found:
+        check_run(faults, content)
+    faults.check()
+    return Tuned.model_validate(content)
+
+
+def read(path: Path) -> Tuned:
+    """A tuned file."""
+    return parse(read_text(path, "configuration"), str(path))
+
+
+def read_all(source: Path) -> list[Tuned]:
+    """A tuned file, or all `*.yaml` below a folder. Raises one `UserError` that names every bad file."""
+    if not source.exists():
+        raise UserError(f"{source} does not exist")
+    paths = sorted(source.rglob("*.yaml")) if source.is_dir() else [source]
+    if not paths:
+        raise UserError(f"there is no *.yaml below {source}")
+    found, bad = [], []
+    for path in paths:
+        try:
+            found.append(read(path))
+            found[-1].spec(0).configured()
+        except UserError as error:
+            bad.append(str(error))
+    if bad:
+        count = f"{len(bad)} of {len(paths)} files cannot be imported; nothing was"
+        raise UserError("\n".join([count, *bad]))
+    return found
+
+
+def keep(found: list[Tuned], folder: Path) -> tuple[list[Path], list[str]]:
+    """Write configurations below a folder, of several for one cell and algorithm the best by
+    validation score (a later one where there are none); the files written, and what was passed over.
+    """
+    kept: dict[Path, None] = {}
+    passed_over = []
+    for item in found:
+        path = folder / item.path
+        if path.exists() and read(path).loss < item.loss:
+            passed_over.append(
+                f"{item.path}: the one that is there scores better on validation and stays"
+            )
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(item.text(), encoding="utf-8")
+        kept[path] = None
+    return list(kept), passed_over
+
+
+def today() -> str:
+    """The date in UTC, for provenance."""
+    return datetime.now(UTC).date().isoformat()

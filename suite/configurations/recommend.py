@@ -1,0 +1,143 @@
+"""Which known configuration to start from on a cell: its own, else the nearest cell's."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from suite.configurations.configuration import Tuned
+from suite.configurations.distance import Cell, Distance, nearest
+from suite.search.samplers import SAMPLERS, searched_by
+from suite.search.sweep_search import LAG
+from trials import algorithms, datasets, heterogeneity, models
+from trials.errors import UserError
+from trials.spec import outside
+
+OTHERS = 3
+"""How many further cells are named."""
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The best configuration of the nearest cell, and what else there is."""
+
+    wanted: dict[str, str | None]
+    best: Tuned
+    distance: Distance
+    compared: int
+    others: tuple[tuple[Distance, Tuned], ...]
+
+    @property
+    def exact(self) -> bool:
+        """Whether it was tuned for this very cell."""
+        return self.distance.total == 0
+
+    def evidence(self) -> dict[str, Any]:
+        """What speaks for it: scores, budget, settings, where it comes from."""
+        settings = self.best.settings.model_dump(exclude_none=True)
+        shown = ("rounds", "clients", "participation", "batch_size", "local_epochs", "local_steps")
+        return {
+            "scores": self.best.scores,
+            "budget": self.best.budget,
+            "settings": {key: settings[key] for key in shown if key in settings},
+            "algorithms_tuned_on_that_cell": self.compared,
+            "provenance": self.best.provenance,
+        }
+
+    def document(self) -> dict[str, Any]:
+        """The JSON of `suite tuned recommend`."""
+        return {
+            "wanted": self.wanted,
+            "exact": self.exact,
+            "distance": {**asdict(self.distance), "total": self.distance.total},
+            "configuration": self.best.model_dump(mode="json"),
+            "evidence": self.evidence(),
+            "others": [
+                {"distance": d.total, "configuration": t.model_dump(mode="json")}
+                for d, t in self.others
+            ],
+        }
+
+    def lines(self) -> list[str]:
+        """For a person: how near, on what evidence, what else."""
+        best, evidence = self.best, self.evidence()
+        cell = f"{best.dataset}, {best.heterogeneity}, {best.model}"
+        near = "This very cell" if self.exact else f"The nearest cell: {cell}, {self.distance}"
+        metric = f"test_{datasets.parse(best.dataset).task.metric}"
+        seeds = len(best.scores.get("test_by_seed", {}))
+        low, high = (best.scores.get("test_interval_95") or [None, None])[:2]
+        between = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
+        score = best.scores.get(metric)
+        measured = "no recorded score" if score is None else f"{metric} {score:.4g}{between}"
+        budget = ", ".join(f"{value} {key}" for key, value in _budget(best).items())
+        settings = ", ".join(f"{key} {value}" for key, value in evidence["settings"].items())
+        lines = [
+            f"{near}; {best.algorithm} validates best of {self.compared} algorithms tuned there.",
+            f"Evidence: {measured} over {seeds} final seeds ({budget or 'budget not recorded'}).",
+            f"Tuned under: {settings}. Other settings may want another learning rate.",
+        ]
+        for away, other in self.others:
+            cell = f"{other.dataset}, {other.heterogeneity}, {other.model}"
+            lines.append(f"Else: {other.algorithm} on {cell}, {away}.")
+        return lines
+
+
+def recommend(
+    found: Sequence[Tuned],
+    dataset: str,
+    level: str,
+    algorithm: str | None = None,
+    model: str | None = None,
+) -> Recommendation:
+    """The best by validation score of the nearest cell. Without an algorithm, of all that leaderboards
+    rank; without a model, of any model.
+
+    Raises `UserError` on unknown names, and when nothing known belongs to the data set's task.
+    """
+    name = algorithms.canonical(algorithm) if algorithm else None
+    dataset, level = datasets.canonical(dataset), heterogeneity.parse(level).name
+    model = models.canonical(model) if model else None
+    able = [item for item in found if item.algorithm == name or (name is None and _ranked(item))]
+    if model is None:
+        ranked = [
+            pair
+            for m in {t.model for t in able}
+            for pair in nearest(Cell(dataset, level, m), able)
+            if pair[1].model == m
+        ]
+    else:
+        ranked = nearest(Cell(dataset, level, model), able)
+    ranked.sort(key=lambda pair: (pair[0].total, pair[1].loss, pair[1].algorithm, pair[1].model))
+    if not ranked:
+        what = f"of {name} " if name else ""
+        raise UserError(
+            f"no tuned configuration {what}fits {dataset}: see `suite tuned list`, make one with "
+            "`suite sweep`, or add some with `suite tuned import`"
+        )
+    away, best = ranked[0]
+    there = {t.algorithm for _, t in ranked if _cell(t) == _cell(best)}
+    cells: dict[Cell, tuple[Distance, Tuned]] = {}
+    for pair in ranked:
+        cells.setdefault(_cell(pair[1]), pair)
+    others = [pair for cell, pair in cells.items() if cell != _cell(best)]
+    wanted = {"dataset": dataset, "heterogeneity": level, "algorithm": name, "model": model}
+    return Recommendation(wanted, best, away, len(there), tuple(others[:OTHERS]))
+
+
+def _budget(item: Tuned) -> dict[str, Any]:
+    """What its file says of the search, the sampler by what it came to (`searched_by`)."""
+    budget = item.budget
+    sampler, trials = str(budget.get("sampler")), budget.get("trials")
+    if sampler not in SAMPLERS or not isinstance(trials, int):
+        return budget
+    asked = trials - budget.get("confirming", 0)
+    return {**budget, "sampler": searched_by(sampler, budget.get("scheduler", "none"), asked, LAG)}
+
+
+def _ranked(item: Tuned) -> bool:
+    """Whether leaderboards rank it: neither a reference nor outside its paper's setting."""
+    cls = algorithms.resolve(item.algorithm)
+    return not cls.reference and not outside(cls, item.settings)
+
+
+def _cell(tuned: Tuned) -> Cell:
+    return Cell(tuned.dataset, tuned.heterogeneity, tuned.model)

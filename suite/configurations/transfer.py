@@ -1,0 +1,177 @@
+"""`suite transfer`: what it costs to reuse a configuration that was tuned elsewhere.
+
+For each algorithm, the hyperparameters tuned for one cell run on every other cell, under that cell's
+settings, and so do the cell's own; both with the same fresh seeds. The loss is what the cell's own
+configuration scores more, paired by seed: points of accuracy, or the difference of mean squared errors.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from reports.leaderboard.leaderboard import METRICS, interval
+from suite.configurations.configuration import Tuned
+from suite.configurations.distance import distance
+from suite.runs.batch import Batch, Job
+from suite.tracking.store import Record, Store
+from trials import datasets
+from trials.errors import UserError
+from trials.outcome import untrained
+from trials.simulation import score
+from trials.spec import canonical
+
+EXPERIMENT = "transfer"
+FIRST_SEED = 100_000
+"""Far from the seeds of searches and final runs."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One entry of the matrix: tuned on `source`, used on `target`; `loss` is 0 on the diagonal."""
+
+    algorithm: str
+    source: str
+    target: str
+    distance: float
+    metric: str
+    score: float
+    own_score: float
+    loss: float
+    ci_low: float | None
+    ci_high: float | None
+    seeds: int
+    diverged: int
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """The matrices of all algorithms, row after row."""
+
+    entries: list[Loss]
+    failed: int
+    interrupted: bool
+
+    def document(self) -> dict[str, Any]:
+        """The JSON of `suite transfer`."""
+        return {"entries": [asdict(e) for e in self.entries], "runs_failed": self.failed}
+
+
+def cell_name(tuned: Tuned) -> str:
+    """`digits · iid · logreg`."""
+    return f"{tuned.dataset} · {tuned.heterogeneity} · {tuned.model}"
+
+
+def transfer(
+    found: Iterable[Tuned],
+    seeds: int,
+    store: Store,
+    storage: Path,
+    data_root: str | None,
+    resources: Any,
+) -> Transfer:
+    """Run what is not done and fill the matrices. `found`: the best first of each algorithm and cell.
+
+    Raises `UserError` when no algorithm is tuned for two cells of one task.
+    """
+    pairs = _pairs(found)
+    if not pairs:
+        raise UserError(
+            "transfer needs one algorithm that is tuned for two cells of one task: see `suite tuned "
+            "list`, or add some with `suite sweep` or `suite tuned import`"
+        )
+    jobs: dict[tuple[int, int], Job] = {}
+    for i, (source, target) in enumerate(pairs):
+        for k in range(seeds):
+            jobs[i, k] = _job(source, target, FIRST_SEED + k)
+    batch = Batch(store, EXPERIMENT, EXPERIMENT, storage / EXPERIMENT / "tune")
+    failed, interrupted = batch.run(list(jobs.values()), data_root, resources)
+    done = batch.done()
+    scores: dict[int, dict[int, float]] = {}
+    lost: dict[int, int] = {}
+    for (i, k), job in jobs.items():
+        if (record := done.get(job.id)) is not None:
+            scores.setdefault(i, {})[k] = _score(store, record)
+            lost[i] = lost.get(i, 0) + record.lost(_metric(record))
+    own = {
+        (target.algorithm, cell_name(target)): scores.get(i, {})
+        for i, (source, target) in enumerate(pairs)
+        if source is target
+    }
+    entries = []
+    for i, (source, target) in enumerate(pairs):
+        theirs = own[target.algorithm, cell_name(target)]
+        if common := [k for k in scores.get(i, {}) if k in theirs]:
+            entries.append(_loss(source, target, scores[i], theirs, common, lost[i]))
+    return Transfer(entries, failed, interrupted)
+
+
+def _pairs(found: Iterable[Tuned]) -> list[tuple[Tuned, Tuned]]:
+    """(tuned on, used on) of each algorithm with two cells or more of one task."""
+    by_algorithm: dict[tuple[str, str], dict[str, Tuned]] = {}
+    for tuned in found:
+        task = datasets.parse(tuned.dataset).task.metric
+        by_algorithm.setdefault((tuned.algorithm, task), {}).setdefault(cell_name(tuned), tuned)
+    return [
+        (source, target)
+        for cells in by_algorithm.values()
+        if len(cells) > 1
+        for source in cells.values()
+        for target in cells.values()
+    ]
+
+
+def _job(source: Tuned, target: Tuned, seed: int) -> Job:
+    spec = canonical(
+        target.algorithm,
+        source.params,
+        target.dataset,
+        target.model,
+        target.heterogeneity,
+        target.settings,
+        seed,
+    )
+    names = {"source_cell": cell_name(source), "target_cell": cell_name(target)}
+    name = f"{source.algorithm} · from {names['source_cell']} · on {names['target_cell']} · {seed}"
+    return Job(spec, name, names)
+
+
+def _score(store: Store, record: Record) -> float:
+    """Mean of the last three evaluations; the untrained model's where the run is lost."""
+    metric = _metric(record)
+    history = store.course(record, [metric])
+    return untrained(history, metric) if record.lost(metric) else score(history, metric)
+
+
+def _metric(record: Record) -> str:
+    return f"test_{record.tags['metric']}"
+
+
+def _loss(
+    source: Tuned,
+    target: Tuned,
+    scores: Mapping[int, float],
+    own: Mapping[int, float],
+    seeds: list[int],
+    diverged: int,
+) -> Loss:
+    metric = datasets.parse(target.dataset).task.metric
+    scale = 100 if metric == "accuracy" else 1
+    sign = 1 if METRICS[metric] == "maximize" else -1
+    gaps = [scale * sign * (own[k] - scores[k]) for k in seeds]
+    low, high = interval(gaps)
+    return Loss(
+        algorithm=target.algorithm,
+        source=cell_name(source),
+        target=cell_name(target),
+        distance=round(distance(source, target).total, 4),
+        metric=f"test_{metric}",
+        score=fmean(scores[k] for k in seeds),
+        own_score=fmean(own[k] for k in seeds),
+        loss=fmean(gaps),
+        ci_low=low,
+        ci_high=high,
+        seeds=len(seeds),
+        diverged=diverged,
+    )

@@ -1,0 +1,63 @@
+"""Warm starts: for each cell the nearest tuned configuration of its algorithm, to be tried early."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from suite.configurations import configuration as tuned
+from suite.configurations.configuration import Tuned
+from suite.configurations.distance import nearest
+from suite.search.samplers import Known
+from suite.studies.study import Cell
+from suite.sweeps.journal import Event
+from trials.errors import UserError
+
+NEAREST = "nearest"
+"""`--warm-start nearest`: among all that the storage holds."""
+
+
+def tuned_files(path: Path) -> list[Tuned]:
+    """A tuned file, or all below a folder; raises `UserError` when there is none."""
+    paths = sorted(path.rglob("*.yaml")) if path.is_dir() else [path]
+    if not paths:
+        raise UserError(f"--warm-start {path}: holds no tuned file (*.yaml)")
+    return [tuned.read(found) for found in paths]
+
+
+def warm_start(cells: Sequence[Cell], found: Sequence[Tuned]) -> dict[str, list[Known]]:
+    """By cell, the configuration of the same algorithm whose cell is nearest (`suite.configurations.distance`), of
+    equally near ones the first; none where there is none.
+
+    What the cell does not search or set is left out of a configuration; the anchor fills the rest.
+    """
+    warm: dict[str, list[Known]] = {}
+    for cell in cells:
+        own = nearest(cell, [item for item in found if item.algorithm == cell.algorithm])
+        warm[cell.id] = [_known(cell, item, str(distance)) for distance, item in own[:1]]
+    return warm
+
+
+def _known(cell: Cell, item: Tuned, distance: str) -> Known:
+    values = {**item.settings.model_dump(), **item.params}
+    given = {k: values[k] for k in cell.space.ranges if values.get(k) is not None}
+    place = f"{item.dataset} · {item.heterogeneity} · {item.model}"
+    source = f"{place}, tuned by {item.provenance.get('sweep', 'a file')}: {distance}"
+    return Known("warm", cell.space.anchor(given), source)
+
+
+def journaled(events: Iterable[Event]) -> dict[str, list[Known]]:
+    """What earlier sessions of a sweep started from, by cell: a resumed one starts from the same,
+    whatever has been tuned since.
+    """
+    return {
+        cell: [Known(**fields) for fields in given]
+        for event in events
+        if event["event"] == "begin"
+        for cell, given in event.get("warm", {}).items()
+    }
+
+
+def as_event(warm: dict[str, list[Known]]) -> dict[str, Any]:
+    """Plain data for the journal."""
+    return {cell: [asdict(known) for known in given] for cell, given in warm.items()}

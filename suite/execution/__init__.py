@@ -1,0 +1,1 @@
+"""How trials are run: Ray Tune on a cluster."""

@@ -1,0 +1,324 @@
+"""Ray Tune, driven: the searcher, scheduler, callback and stopper of one experiment for all cells."""
+
+import math
+import os
+import signal
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from suite.execution.cluster import (  # before Ray, whose environment it sets
+    Cluster,
+    Resources,
+    connect,
+)
+
+# isort: split
+import ray
+from ray import tune
+from ray.tune.experiment import Trial
+from ray.tune.experiment.config_parser import _create_trial_from_spec, _make_parser
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+from ray.tune.search.search_algorithm import SearchAlgorithm
+
+from suite.execution.stop_signal import Control, HaltedError
+from suite.search.population import folder as stop_folder
+from suite.search.schedulers import SCHEDULERS, CellSchedulers
+from suite.search.sweep_search import Ask, SweepSearch
+from suite.studies.study import Cell
+from trials import algorithms
+from trials.checkpoint import Checkpoint
+from trials.datasets import Dataset
+from trials.outcome import Outcome
+from trials.trainable import FederatedTrial
+
+
+@dataclass
+class Hooks:
+    """What the driver calls when a trial is handed out (is it new?) and when it has ended. Both may
+    raise `HaltedError`, which ends the sweep, as `control` does.
+    """
+
+    asked: Callable[[Ask, bool], None]
+    ended: Callable[[Ask, Outcome], None]
+    control: Control
+
+
+class _Unpicklable:
+    """Tune pickles what it is given when an experiment starts and never needs it back here."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class _Search(_Unpicklable, SearchAlgorithm):
+    """Hands the sweep's asks to Tune as trials with ids of our own: the ask's, and when a trial is
+    started again `~2`, `~3`, ... after it.
+    """
+
+    def __init__(self, sweep: SweepSearch, hooks: Hooks, config: "_Config") -> None:
+        self.sweep, self.hooks, self.config = sweep, hooks, config
+        self.live: set[str] = set()
+        self._attempts: Counter[str] = Counter()
+        self._parser = _make_parser()
+
+    def add_configurations(self, experiments: Any) -> None:
+        """Called once by Tune with the experiment."""
+        self.spec = (experiments[0] if isinstance(experiments, list) else experiments).spec
+
+    def next_trial(self) -> Trial | None:
+        """The next trial, unless the machine is full or the sweep is stopping."""
+        if self.hooks.control.draining or len(self.live) >= self.config.slots:
+            return None
+        found = self.sweep.next()
+        if found is None:
+            return None
+        ask, new = found
+        try:
+            self.hooks.asked(ask, new)
+        except HaltedError as halted:
+            self.hooks.control.halt(str(halted))
+            return None
+        self.live.add(ask.trial_id)
+        self._attempts[ask.trial_id] += 1
+        attempt = self._attempts[ask.trial_id]
+        trial_id = ask.trial_id if attempt == 1 else f"{ask.trial_id}~{attempt}"
+        spec = {**self.spec, "config": self.config.of(ask, self.sweep)}
+        return _create_trial_from_spec(
+            spec, self._parser, evaluated_params={}, experiment_tag="", trial_id=trial_id
+        )
+
+    def is_finished(self) -> bool:
+        """Whether nothing will be asked any more."""
+        return self.hooks.control.draining or self.sweep.exhausted
+
+
+class _Scheduler(_Unpicklable, FIFOScheduler):
+    """Shows the schedulers of the cells what Tune's trials report: round and validation score."""
+
+    def __init__(self, cells: CellSchedulers) -> None:
+        super().__init__()
+        self.cells = cells
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """Stop a search trial that is behind its own cell's."""
+        if result.get("status") != "running":
+            return str(TrialScheduler.CONTINUE)
+        trial_id, stops = ask_id(trial), False
+        for at, value in [*result.get("earlier", []), (result["round"], result["val_score"])]:
+            stops = math.isfinite(value) and self.cells.decide(trial_id, at, value)
+        return str(TrialScheduler.STOP if stops else TrialScheduler.CONTINUE)
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """Let Tune start trials in the order they came; scanning all of them each step is slow."""
+        return None
+
+
+class _Callback(_Unpicklable, tune.Callback):
+    """Collects what trials report and says when they have ended: the one place that decides."""
+
+    def __init__(self, sweep: SweepSearch, search: _Search, hooks: Hooks) -> None:
+        self.sweep, self.search, self.hooks = sweep, search, hooks
+        self.outcomes: dict[str, Outcome] = {}
+        self.started: dict[str, float] = {}
+        self.seconds: dict[str, float] = defaultdict(float)
+
+    def on_trial_start(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        """Start the clock."""
+        self.started.setdefault(ask_id(trial), time.monotonic())
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Keep the history and drop it from the result, which Tune would keep too."""
+        outcome = self.outcomes.setdefault(ask_id(trial), Outcome())
+        outcome.history += result.pop("history", [])
+        outcome.intermediates.update(result.pop("earlier", []))
+        outcome.status = result.get("status", "failed")
+        outcome.error = result.get("error", "")
+        if outcome.status not in ("failed", "halted"):
+            outcome.fingerprint = result["fingerprint"]
+            outcome.execution, outcome.chunk = result["execution"], result["chunk"]
+            if math.isfinite(result["val_score"]):
+                outcome.intermediates[result["round"]] = result["val_score"]
+
+    def on_trial_complete(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        """Finished, diverged, failed, paused, or stopped by the scheduler; not when the sweep stops."""
+        outcome = self.outcomes.pop(ask_id(trial), Outcome())
+        if outcome.status == "halted":
+            self.hooks.control.halt(outcome.error)
+            return
+        if outcome.status == "running":
+            if self.hooks.control.ends_now:
+                return
+            outcome.status = "pruned"
+        self._end(trial, outcome)
+
+    def on_trial_error(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        """The trial's process, or its node, died."""
+        outcome = self.outcomes.pop(ask_id(trial), Outcome())
+        outcome.status = "failed"
+        outcome.error = f"the trial's process died: {_reason(trial)}"
+        self._end(trial, outcome)
+
+    def _end(self, trial: Trial, outcome: Outcome) -> None:
+        trial_id, now = ask_id(trial), time.monotonic()
+        self.seconds[trial_id] += now - self.started.pop(trial_id, now)
+        outcome.seconds = self.seconds[trial_id]
+        self.search.live.discard(trial_id)
+        try:
+            self.hooks.ended(self.sweep.asks[trial_id], outcome)
+        except HaltedError as halted:
+            self.hooks.control.halt(str(halted))
+        else:
+            if outcome.status != "failed":  # one that failed may be started again
+                Checkpoint(trial.config["checkpoint"]).delete()
+
+
+class _Stop(_Unpicklable, tune.Stopper):
+    """Ends the experiment when it is to end before its work is done."""
+
+    def __init__(self, control: Control) -> None:
+        self.control = control
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """No single trial is stopped here."""
+        return False
+
+    def stop_all(self) -> bool:
+        """Whether to end everything."""
+        return self.control.ends_now
+
+
+@dataclass
+class _Config:
+    """What a Tune trial gets besides its spec, and how many there are at once."""
+
+    cells: dict[str, Cell]
+    scheduler: str
+    cluster: Cluster
+    checkpoints: str
+    memory: Mapping[str, int]
+
+    @property
+    def slots(self) -> int:
+        """How many trials run at once."""
+        return self.cluster.slots(max(self.memory.values(), default=0))
+
+    def of(self, ask: Ask, sweep: SweepSearch) -> dict[str, Any]:
+        searches = ask.kind == "search" and SCHEDULERS[self.scheduler] is not None
+        resources = self.cluster.resources
+        return {
+            "trial": sweep.spec(ask).model_dump(),
+            "stops": list(self.cells[ask.cell].stops) if searches else [],
+            "device": "cuda" if resources.gpus_per_trial else "cpu",
+            "threads": max(1, int(resources.cpus_per_trial)),
+            "memory_budget": resources.memory_budget,
+            "need": resources.need(self.memory.get(ask.cell, 0) if self.cluster.shared else 0),
+            "checkpoint": f"{self.checkpoints}/{ask.trial_id}.pt",
+            "checkpoint_seconds": resources.checkpoint_seconds,
+            "begins": self._pause(ask.cell, ask.since, ask.parent) if ask.parent else None,
+            "pause": ask.until,
+            "paused": self._pause(ask.cell, ask.until, ask.trial_id) if ask.until else None,
+        }
+
+    def _pause(self, cell: str, stop: int, trial_id: str) -> str:
+        """The checkpoint of a member of a population at a stop."""
+        return f"{self.checkpoints}/{stop_folder(cell, stop)}/{trial_id}.pt"
+
+
+def drive(
+    sweep: SweepSearch,
+    cells: list[Cell],
+    data: dict[str, Dataset],
+    scheduler: str,
+    replayed: Mapping[str, Outcome],
+    resources: Resources,
+    memory: Mapping[str, int],
+    hooks: Hooks,
+    folder: Path,
+    checkpoints: str,
+) -> None:
+    """Run every trial that the sweep still asks for, or until `hooks.control` ends it.
+
+    `memory` estimates the bytes of a trial of each cell. Empties `data`. Raises `UserError` when the
+    cluster cannot be joined or none of its nodes can hold a trial.
+    """
+    control = hooks.control
+    with connect(resources) as cluster, _interruptible(control):
+        cluster.refuse({cell.name: memory.get(cell.id, 0) for cell in cells})
+        config = _Config({c.id: c for c in cells}, scheduler, cluster, checkpoints, memory)
+        os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max(config.slots, 16))
+        search = _Search(sweep, hooks, config)
+        schedulers = CellSchedulers(cells, sweep.asks, scheduler)
+        schedulers.replay(replayed)
+        # Workers read the store's copy in place, one a node; the driver gives up its own.
+        shared = {key: ray.put(data.pop(key)) for key in list(data)}
+        files = dict(found for c in cells if (found := algorithms.source(c.algorithm)))
+        tuner = tune.Tuner(
+            tune.with_parameters(FederatedTrial, datasets=shared, sources=files),
+            tune_config=tune.TuneConfig(
+                search_alg=search,
+                scheduler=_Scheduler(schedulers),
+                num_samples=-1,
+                reuse_actors=True,
+                trial_name_creator=_trial_id,
+                trial_dirname_creator=_trial_id,
+            ),
+            run_config=tune.RunConfig(
+                name=time.strftime("%Y%m%d-%H%M%S"),
+                storage_path=str(folder.resolve()),
+                callbacks=[_Callback(sweep, search, hooks)],
+                stop=_Stop(control),
+                verbose=0,
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+            ),
+        )
+        try:
+            tuner.fit()
+        except OSError as error:  # Tune's own files, which nothing is resumed from
+            control.halt(f"storage {folder} cannot be written: {error.strerror or error}")
+
+
+def _reason(trial: Trial) -> str:
+    """What Ray says of a process that died; Tune writes it to a file."""
+    with suppress(OSError):
+        return Path(trial.local_path or "", "error.txt").read_text().strip()
+    return "no reason is known"
+
+
+def ask_id(trial: Trial) -> str:
+    """The id of the ask that a Tune trial runs."""
+    return str(trial.trial_id).partition("~")[0]
+
+
+def _trial_id(trial: Trial) -> str:
+    return str(trial.trial_id)
+
+
+@contextmanager
+def _interruptible(control: Control) -> Iterator[None]:
+    """The first Ctrl-C (or SIGTERM) ends the sweep in order, the second at once."""
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        if control.ending == "interrupted":
+            os._exit(130)
+        control.end("interrupted")
+
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)

@@ -1,0 +1,119 @@
+"""What a sweep will take, before it is started: work, hours, memory, disk."""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from suite.execution.cluster import Resources
+from suite.search.sweep_search import SweepSearch
+from suite.studies.study import Cell, Study
+from trials.datasets import Dataset
+from trials.federated_data import FederatedData
+from trials.footprint import Footprint, footprint
+from trials.spec import TrialSpec
+from trials.trial import deal_data, fit_model, simulate
+
+RECORD_BYTES = 330
+"""Bytes of one metric's value at one round, in SQLite with its indices and in the journal together."""
+METRICS = 16
+"""Metrics of an evaluation."""
+WARM_UP, MEASURED = 1, 3
+"""Rounds that `calibrate` runs before it measures, and those that it measures."""
+
+
+class Estimates:
+    """Estimates for the cells of a sweep; data are dealt once for all cells that share them."""
+
+    def __init__(self, study: Study, data: Mapping[str, Dataset], resources: Resources) -> None:
+        self.study, self.data, self.resources = study, data, resources
+        self.device = "cuda" if resources.gpus_per_trial else "cpu"
+        self._dealt: tuple[str, FederatedData] | None = None
+
+    def footprint(self, cell: Cell) -> Footprint:
+        """What a trial of the cell takes; the memory is `memory_per_trial` where that is given."""
+        spec = self._anchor(cell)
+        data = self._deal(spec)
+        model, budget = fit_model(spec, data.dataset), self.resources.memory_budget
+        found = footprint(spec, data, model, self.device, budget)
+        given = self.resources.memory_per_trial
+        return found if given is None else Footprint(found.state, given, found.steps)
+
+    def memory(self, cells: Iterable[Cell]) -> dict[str, int]:
+        """Bytes of a trial of each cell, by the cell's id."""
+        return {cell.id: self.footprint(cell).memory for cell in cells}
+
+    def cell(self, cell: Cell, calibrate: bool) -> dict[str, Any]:
+        """The whole cell: every trial at full rounds, so that early stopping can only spare some.
+
+        Seconds and hours are None unless `calibrate` runs a few rounds of the anchor here and now.
+        """
+        found, s = self.footprint(cell), cell.settings
+        runs = SweepSearch([cell], self.study).planned
+        evaluations = -(-s.rounds // s.evaluation_gap) + 1
+        steps, seconds = found.steps, None
+        if calibrate:
+            steps, per_round, per_evaluation = self._calibrate(cell)
+            seconds = runs * (s.rounds * per_round + evaluations * per_evaluation)
+        return {
+            "trials": runs,
+            "rounds": runs * s.rounds,
+            "client_steps": round(runs * s.rounds * steps),
+            "seconds": seconds,
+            "memory_bytes_per_trial": found.memory,
+            "checkpoint_bytes_per_trial": found.state,
+            "record_bytes": runs * evaluations * METRICS * RECORD_BYTES,
+        }
+
+    def total(self, cells: Iterable[Mapping[str, Any]], slots: int) -> dict[str, Any]:
+        """All cells together; `slots` trials run at once, and each keeps one checkpoint. A population
+        keeps those of its members at two stops.
+        """
+        cells = list(cells)
+        seconds = [cell["seconds"] for cell in cells]
+        known = None if None in seconds else sum(seconds) / 3600
+        r = self.resources
+        states = [cell["checkpoint_bytes_per_trial"] for cell in cells]
+        kept = slots * max(states, default=0)
+        if self.study.scheduler == "pbt":
+            kept += 2 * self.study.trials * sum(states)
+        return {
+            **{
+                key: sum(cell[key] for cell in cells)
+                for key in ("trials", "rounds", "client_steps", "record_bytes")
+            },
+            "cpu_hours": None if known is None else known * r.cpus_per_trial,
+            "gpu_hours": None if known is None else known * r.gpus_per_trial,
+            "hours": None if known is None else known / slots,
+            "trials_at_once": slots,
+            "checkpoint_bytes": kept,
+            "memory_bytes_per_trial": max(
+                (cell["memory_bytes_per_trial"] for cell in cells), default=0
+            ),
+        }
+
+    def _calibrate(self, cell: Cell) -> tuple[float, float, float]:
+        """Client steps a round, seconds a round, seconds an evaluation, of the anchor."""
+        spec = self._anchor(cell)
+        rounds = WARM_UP + MEASURED
+        settings = spec.settings.model_copy(update={"rounds": rounds, "eval_every": 1})
+        short = spec.model_copy(update={"settings": settings})
+        threads = max(1, int(self.resources.cpus_per_trial))
+        simulation = simulate(short, self._deal(spec), self.device, threads)
+        elapsed = training = 0.0
+        while not simulation.finished:
+            started = time.perf_counter()
+            entry = simulation.advance()
+            if entry["round"] > WARM_UP:
+                elapsed += time.perf_counter() - started
+                training += entry["round_seconds"]
+        done = max(1, simulation.fed.round - WARM_UP)  # an anchor may diverge at once
+        steps = simulation.fed.counters["client_steps"] / simulation.fed.round
+        return steps, training / done, (elapsed - training) / done
+
+    def _anchor(self, cell: Cell) -> TrialSpec:
+        return cell.spec(cell.space.anchor(), self.study.seed, cell.settings.partition_seed)
+
+    def _deal(self, spec: TrialSpec) -> FederatedData:
+        if self._dealt is None or self._dealt[0] != spec.data_key:
+            self._dealt = spec.data_key, deal_data(spec, self.data[spec.dataset_key])
+        return self._dealt[1]

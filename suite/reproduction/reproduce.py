@@ -1,0 +1,411 @@
+"""`suite reproduce`: a paper's experiments run again, and what came out beside what was printed."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reports.claims.metrics import Metric, Run, measured, metric
+from reports.claims.verdicts import RULES, VERDICTS, Entry, Said, Statement, entries, statements
+from suite.reproduction import costs as calibration
+from suite.reproduction.experiments import (
+    Configured,
+    Experiment,
+    Paper,
+    experiment,
+    otherwise,
+    read_paper,
+    reason_not_run,
+    selected,
+)
+from suite.runs.batch import Batch, Job
+from suite.tracking.store import Record, Store
+from trials import datasets
+from trials.errors import UserError
+
+EXPERIMENT = "reproduce"
+"""The MLflow experiment of all reproductions."""
+SEEDS, QUICK_SEEDS, QUICK_SHARE, QUICK_ROUNDS = 5, 2, 5, 10
+"""Seeds by default; `--quick`: seeds, what rounds are divided by, and their least number."""
+
+
+VERSIONS = ("version", "torch_version", "git_commit")
+"""The tags of a run that say what made it."""
+NO_DATA = "no data: "
+"""Begins the reason why a row without its data set is not run."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much of the paper's protocol is run; `other`: values of what is ours, instead of ours."""
+
+    seeds: int = SEEDS
+    rounds: int | None = None
+    quick: bool = False
+    max_minutes: float | None = None
+    other: Mapping[str, Any] = field(default_factory=dict)
+
+    def cut(self, rounds: int) -> int:
+        """The rounds that are run of those the paper ran."""
+        if self.quick:
+            rounds = min(rounds, max(QUICK_ROUNDS, rounds // QUICK_SHARE))
+        return rounds if self.rounds is None else min(rounds, self.rounds)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A row that is to be run: its jobs, (method, variant, seed) -> job."""
+
+    experiment: Experiment
+    jobs: Mapping[tuple[str, int, int], Job]
+    rounds: int
+    planned: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row with its verdicts, `settings` as (method, name, value, why) where `why` is None for what
+    the paper states.
+    """
+
+    table: str
+    row: str
+    source: str
+    about: str
+    dataset: str | None
+    model: str | None
+    heterogeneity: str | None
+    seeds: int
+    reduced: list[str]
+    settings: list[dict[str, Any]]
+    readings: list[str]
+    numbers: list[Entry]
+    claims: list[Said]
+    runs: int
+    seconds: float
+    note: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `suite reproduce` found; `document` is its JSON."""
+
+    paper: str
+    cites: str
+    command: str
+    rows: list[Row]
+    made_with: list[dict[str, str]]
+    failed: int
+    interrupted: bool
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """How many numbers and statements got each verdict."""
+        given = Counter(e.verdict for row in self.rows for e in row.numbers)
+        given.update(c.verdict for row in self.rows for c in row.claims)
+        return {verdict: given[verdict] for verdict in VERDICTS}
+
+    def document(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "paper": self.paper,
+            "cites": self.cites,
+            "command": self.command,
+            "protocol": "the paper's: its test set, its fixed hyperparameters; one run a seed",
+            "verdicts": self.verdicts,
+            "rules": list(RULES),
+            "made_with": self.made_with,
+            "rows": [asdict(row) for row in self.rows],
+            "runs_failed": self.failed,
+        }
+
+
+def reproduce(
+    path: str,
+    effort: Effort,
+    tracking_uri: str | None,
+    storage: Path,
+    data_root: str | None,
+    resources: Any,
+    command: str,
+) -> Report:
+    """Run what is not done of `PAPER[/TABLE[/ROW]]` and judge all of it.
+
+    Raises `UserError` on an unknown path or another value that cannot be, before anything starts.
+    """
+    places = selected(path)
+    name = places[0][0]
+    paper = read_paper(name)
+    costs = calibration.Costs(storage) if effort.max_minutes is not None else None
+    plans: dict[tuple[str, str], Planned] = {}
+    why_not: dict[tuple[str, str], str] = {}
+    found = [experiment(paper, name, table, row) for _, table, row in places]
+    can_run = otherwise([made for made in found if made is not None], effort.other)
+    experiments = {(made.table, made.row): made for made in can_run}
+    batch = Batch(
+        Store(tracking_uri, storage), EXPERIMENT, EXPERIMENT, storage / EXPERIMENT / "tune"
+    )
+    before = batch.done() if costs is not None else {}
+    for _, table, row in places:
+        made = experiments.get((table, row))
+        reason = reason_not_run(paper, table, row) or _missing(made, data_root)
+        if made is None or reason:
+            why_not[table, row] = reason or "nothing to run"
+            continue
+        plan = _planned(paper, made, effort)
+        if costs is not None and effort.max_minutes is not None:
+            minutes = costs.minutes(paper, made, _left(plan, before), plan.rounds)
+            if minutes > effort.max_minutes:
+                why_not[table, row] = (
+                    f"about {minutes:.0f} min on this machine, more than --max-minutes "
+                    f"{effort.max_minutes:g}"
+                )
+                continue
+        plans[table, row] = plan
+    jobs = [job for plan in plans.values() for job in plan.jobs.values()]
+    failed, interrupted = batch.run(jobs, data_root, resources)
+    done = batch.done()
+    rows = [
+        _row(
+            paper, table, row, plans.get((table, row)), why_not.get((table, row)), done, batch.store
+        )
+        for _, table, row in places
+    ]
+    records = [done[job.id] for job in jobs if job.id in done]
+    made_with = sorted({tuple((key, r.tags.get(key, "")) for key in VERSIONS) for r in records})
+    return Report(
+        paper.paper,
+        paper.cites,
+        command,
+        rows,
+        [dict(versions) for versions in made_with],
+        failed,
+        interrupted,
+    )
+
+
+def listing(storage: Path, data_root: str | None, seeds: int = SEEDS) -> Iterable[dict[str, Any]]:
+    """Every table: what it is, whether it can run here, and what it would cost on this machine."""
+    costs = calibration.Costs(storage)
+    for name in sorted({place[0] for place in selected(None)}):
+        paper = read_paper(name)
+        for table, content in paper.tables.items():
+            here, elsewhere, runs, reasons = 0.0, 0.0, 0, []
+            for row in content.rows:
+                made = experiment(paper, name, table, row)
+                reason = reason_not_run(paper, table, row) or _missing(made, data_root)
+                reasons += [reason] if reason else []
+                if made is None:
+                    continue
+                plan = _planned(paper, made, Effort(seeds))
+                minutes = costs.minutes(paper, made, _left(plan, {}), plan.rounds)
+                if reason:
+                    elsewhere += minutes
+                else:
+                    here += minutes
+                    runs += len(plan.jobs)
+            yield {
+                "table": f"{name}/{table}",
+                "source": content.source,
+                "about": content.about,
+                "rows": len(content.rows),
+                "rows_that_run_here": len(content.rows) - len(reasons),
+                "numbers": sum(len(c) for r in content.rows.values() for c in r.numbers.values()),
+                "claims": len(content.claims),
+                "runs": runs,
+                "minutes": round(here, 1),
+                "minutes_of_rows_without_data": round(elsewhere, 1),
+                "not_run": sorted(set(reasons)),
+            }
+
+
+def _left(plan: Planned, done: Mapping[str, Record]) -> Counter[str]:
+    """How many runs of each method are to be made."""
+    return Counter(method for (method, _, _), job in plan.jobs.items() if job.id not in done)
+
+
+def _missing(made: Experiment | None, data_root: str | None) -> str | None:
+    """Why the data of a row are not at hand; None where they are."""
+    if made is None:
+        return None
+    dataset = next(iter(made.methods.values())).dataset
+    unsound = [r.name for r in datasets.prepare(dataset, data_root) if not r.sound]
+    if unsound:
+        return NO_DATA + dataset
+    return None
+
+
+def _planned(paper: Paper, made: Experiment, effort: Effort) -> Planned:
+    """The jobs of a row. Evaluations after each round where a metric needs them, else at the end."""
+    table = paper.tables[made.table]
+    row = table.rows[made.row]
+    names = [*row.numbers, *(c.metric for c in table.claims if c.metric)]
+    every_round = any(_every_round(name) for name in names)
+    planned = max(configured.rounds for configured in made.methods.values())
+    rounds = effort.cut(planned)
+    jobs = {}
+    for method, configured in made.methods.items():
+        for number, variant in enumerate(_variants(configured, effort)):
+            for seed in range(effort.seeds):
+                spec = configured.spec(variant, seed, rounds, 1 if every_round else rounds)
+                shown = " ".join(f"{k}={v:g}" for k, v in variant.items())
+                jobs[method, number, seed] = Job(
+                    spec,
+                    " · ".join(filter(None, [made.path, method, shown, f"seed {seed}"])),
+                    {"claim": made.path, "method": method},
+                )
+    return Planned(made, jobs, rounds, planned)
+
+
+def _variants(configured: Configured, effort: Effort) -> list[dict[str, Any]]:
+    """The searched values; the middle one alone with `--quick`."""
+    variants = configured.variants
+    return [variants[len(variants) // 2]] if effort.quick else variants
+
+
+def _every_round(name: str) -> bool:
+    try:
+        return metric(name).every_round
+    except UserError:
+        return False
+
+
+def _row(
+    paper: Paper,
+    table: str,
+    row: str,
+    plan: Planned | None,
+    why_not: str | None,
+    done: Mapping[str, Record],
+    store: Store,
+) -> Row:
+    content, at = paper.tables[table], paper.tables[table].rows[row]
+    said = [
+        Statement(c.says, c.metric, c.of, c.relation, c.to, c.times, c.by) for c in content.claims
+    ]
+    if plan is None:
+        numbers = entries(at.numbers, {}, 0, why_not)
+        claims = statements(said, at.numbers, {}, 0, why_not)
+        facts = (content.source, content.about, at.dataset, at.model, at.heterogeneity)
+        return Row(table, row, *facts, 0, [], [], [], numbers, claims, 0, 0.0, why_not or "")
+    wanted = [*at.numbers, *(c.metric for c in content.claims if c.metric)]
+    runs, best, seconds = _runs(plan, wanted, done, store)
+    missing = len({job.id for job in plan.jobs.values()} - seconds.keys())
+    numbers = entries(at.numbers, runs, plan.planned, None)
+    claims = statements(said, at.numbers, runs, plan.planned, None)
+    seeds = len({seed for _, _, seed in plan.jobs})
+    methods = plan.experiment.methods
+    first = next(iter(methods.values()))
+    readings = [text for configured in methods.values() for text in configured.readings]
+    return Row(
+        table,
+        row,
+        content.source,
+        content.about,
+        first.dataset,
+        first.model,
+        first.heterogeneity,
+        seeds,
+        _reduced(plan),
+        _settings(methods, best),
+        list(dict.fromkeys(readings)),
+        numbers,
+        claims,
+        len(seconds),
+        round(sum(seconds.values()), 1),
+        f"{missing} runs are missing" if missing else "",
+    )
+
+
+def _reduced(plan: Planned) -> list[str]:
+    """What was not run of the paper's protocol, in words."""
+    found = []
+    if plan.rounds < plan.planned:
+        found.append(f"{plan.rounds} rounds instead of {plan.planned}")
+    for method, configured in plan.experiment.methods.items():
+        ran = {number for m, number, _ in plan.jobs if m == method}
+        if len(ran) < len(configured.variants):
+            found.append(f"{method}: {len(ran)} of {len(configured.variants)} searched values")
+    return found
+
+
+def _runs(
+    plan: Planned, wanted: Sequence[str], done: Mapping[str, Record], store: Store
+) -> tuple[dict[str, dict[int, Run]], dict[str, list[dict[str, Any]]], dict[str, float]]:
+    """The runs of each method's best variant; the searched values that ran, the best first; and
+    seconds by job.
+    """
+    metrics = _measured(wanted)
+    by_variant: dict[str, dict[int, dict[int, Run]]] = {}
+    seconds = {}
+    for (method, number, seed), job in plan.jobs.items():
+        record = done.get(job.id)
+        if record is None:
+            continue
+        by_variant.setdefault(method, {}).setdefault(number, {})[seed] = _run(
+            store, record, job, {m.key for m in metrics}
+        )
+        seconds[job.id] = record.metrics.get("round_seconds", 0.0) * job.spec.settings.rounds
+    runs, best = {}, {}
+    for method, variants in by_variant.items():
+        number = _best(variants, metrics[0], method)
+        runs[method] = variants[number]
+        values = plan.experiment.methods[method].variants
+        best[method] = [values[number], *(values[n] for n in variants if n != number)]
+    return runs, best, seconds
+
+
+def _measured(names: Iterable[str]) -> list[Metric]:
+    """Those of a row's metrics that the suite measures; the mean accuracy where there is none."""
+    found = []
+    for name in names:
+        with suppress(UserError):
+            found.append(metric(name))
+    return found or [metric("mean_accuracy")]
+
+
+def _best(variants: Mapping[int, Mapping[int, Run]], wanted: Metric, method: str) -> int:
+    """The searched variant with the best mean of the row's first metric; the first of equals."""
+    sign = 1 if wanted.kind.better == "more" else -1
+
+    def quality(number: int) -> float:
+        values = measured(wanted, method, {method: variants[number]})
+        rounds = max(run.rounds for run in variants[number].values())
+        counted = [v if v != float("inf") else rounds + 1 for v in values.values()]
+        return sign * sum(counted) / len(counted) if counted else float("-inf")
+
+    return max(variants, key=quality)
+
+
+def _run(store: Store, record: Record, job: Job, keys: set[str]) -> Run:
+    """A recorded run as claims see it: there are no validation data, so a loss on test data that is not
+    finite is a run that diverged.
+    """
+    history = store.course(record, keys)
+    return Run(history, job.spec.settings.rounds, record.lost("test_loss"))
+
+
+def _settings(
+    methods: Mapping[str, Configured], best: Mapping[str, list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """All decisions; those that every method shares are said once, with `method` None."""
+    found = []
+    keys = dict.fromkeys(key for c in methods.values() for key in c.decisions)
+    for key in keys:
+        given = {m: c.decisions[key] for m, c in methods.items() if key in c.decisions}
+        same = len(given) == len(methods) and len({str(d) for d in given.values()}) == 1
+        for method, decision in list(given.items())[: 1 if same else None]:
+            entry = {"method": None if same else method, "name": key}
+            found.append({**entry, "value": decision.value, "chosen_because": decision.why})
+    for method, ran in best.items():
+        for key, value in ran[0].items():
+            those = sorted({variant[key] for variant in ran})
+            why = f"the best of {', '.join(f'{v:g}' for v in those)}"
+            if len(those) < len(methods[method].search[key]):
+                why += (
+                    f"; of {', '.join(f'{v:g}' for v in methods[method].search[key])} no others ran"
+                )
+            found.append({"method": method, "name": key, "value": value, "chosen_because": why})
+    return found

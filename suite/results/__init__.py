@@ -1,0 +1,1 @@
+"""Results, from the tracking store alone."""

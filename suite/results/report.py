@@ -1,0 +1,148 @@
+"""`suite report`: what a report shows, read from the store, written, and attached to the sweeps' runs."""
+
+import json
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from reports.leaderboard.comparable import COSTS, cost_until
+from reports.leaderboard.leaderboard import Leaderboard, Place
+from reports.page.data import Curve, Failure, ReportData, Sweep, Trial
+from reports.page.figures import SIGN
+from suite.results.leaderboards import Query, published, read_leaderboard, searched
+from suite.tracking.store import Record, Store
+from suite.yaml_files import dump, write_files
+from trials import schedule
+
+FACTS = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
+PAGE = "report.html"
+
+
+@dataclass(frozen=True)
+class Written:
+    """What `suite report` made."""
+
+    page: Path
+    figures: tuple[Path, ...]
+    data: ReportData
+
+
+def write(store: Store, query: Query, folder: Path, server: str) -> Written:
+    """Read, draw, write `report.html` and `figures/` below a folder, and attach the page to the runs
+    of the sweeps it is about. Raises `UserError` where one of the files is someone else's.
+    """
+    from reports.page.page import build
+
+    data = read(store, query, server)
+    with TemporaryDirectory() as drawn:
+        page = build(data, Path(drawn))
+        figures = {
+            folder / "figures" / p.name: p.read_bytes() for p in sorted(Path(drawn).iterdir())
+        }
+    write_files({folder / PAGE: page.encode(), **figures}, SIGN)
+    for run in _sweeps(store, query, data.board):
+        store.attach(run.run_id, folder / PAGE, "report")
+    return Written(folder / PAGE, tuple(figures), data)
+
+
+def read(store: Store, query: Query, server: str) -> ReportData:
+    """Everything a report shows."""
+    board = read_leaderboard(store, query)
+    group_of = {(row.sweep, row.cell): row.group for row in board.rows}
+    finals = {run.run_id: run for run in query.find(store, "final", **query.tags)}
+    searches = [r for r in query.find(store, "search", **query.scope) if _cell(r) in group_of]
+    sweeps = _sweeps(store, query, board)
+    return ReportData(
+        board=board,
+        curves=tuple(
+            _curve(store, finals[run_id], row.group, row.metric)
+            for row in board.rows
+            for run_id in row.runs
+            if not _lost(finals[run_id])
+        ),
+        trials=tuple(
+            _trial(run, group_of[_cell(run)]) for run in searches if "confirm" not in run.tags
+        ),
+        failures=tuple(
+            _failure(run)
+            for run in [*searches, *finals.values()]
+            if run.tags["status"] in ("failed", "diverged")
+            or (run.tags["kind"] == "final" and _lost(run))
+        ),
+        sweeps=tuple(_sweep(run, list(finals.values())) for run in sweeps),
+        tuned={place: run.tags["tuned"] for place, run in published(store, query).items()},
+        server=server,
+    )
+
+
+def _sweeps(store: Store, query: Query, board: Leaderboard) -> list[Record]:
+    """The runs of the sweeps that have rows."""
+    named = {row.sweep for row in board.rows}
+    return [run for run in query.find(store, "sweep", **query.scope) if run.tags["sweep"] in named]
+
+
+def _lost(run: Record) -> bool:
+    return run.lost(f"test_{run.tags['metric']}")
+
+
+def _cell(run: Record) -> tuple[str, str]:
+    return run.tags["sweep"], run.tags["cell"]
+
+
+def _curve(store: Store, run: Record, group: Place, metric: str) -> Curve:
+    task = f"test_{run.tags['metric']}"
+    course = [e for e in store.course(run, [task, *COSTS["bytes"]]) if task in e]
+    return Curve(
+        group,
+        run.tags["algorithm"],
+        int(run.tags["seed"]),
+        tuple(int(entry["round"]) for entry in course),
+        tuple(entry[task] for entry in course),
+        tuple(cost_until(entry, "bytes") for entry in course),
+    )
+
+
+def _trial(run: Record, group: Place) -> Trial:
+    index = int(run.tags["trial_id"].rpartition("s")[2])
+    score = run.metrics.get("val_score", math.nan)
+    return Trial(
+        group,
+        run.tags["algorithm"],
+        index,
+        run.tags["origin"],
+        run.tags["status"],
+        score if math.isfinite(score) else None,
+        {name: schedule.last(value) for name, value in json.loads(run.tags["params"]).items()},
+    )
+
+
+def _failure(run: Record) -> Failure:
+    lines = run.tags.get("error", "").strip().splitlines()
+    number = f"seed {run.tags['seed']}" if run.tags["kind"] == "final" else run.tags["trial_id"]
+    name = f"{run.tags['cell_name']} · {number}"
+    not_finite = f"not finite: {run.tags['not_finite']}" if "not_finite" in run.tags else ""
+    error = lines[-1] if lines else not_finite
+    return Failure(name, run.tags["kind"], run.tags["status"], error, run.page)
+
+
+def _sweep(run: Record, finals: list[Record]) -> Sweep:
+    """The study file, versions, seeds and fingerprints behind a sweep's rows."""
+    mine = [r for r in finals if r.tags["sweep"] == run.tags["sweep"]]
+    prints = defaultdict(set)
+    for final in mine:
+        place = f"{final.tags['dataset']} · {final.tags['heterogeneity']}"
+        prints[place].add(final.tags["partition_fingerprint"])
+    study = {
+        key: value
+        for key, value in json.loads(run.tags["study_json"]).items()
+        if value not in (None, {}, "")
+    }
+    study["settings"] = {k: v for k, v in study.get("settings", {}).items() if v is not None}
+    facts = {name: run.tags[tag] for tag, name in FACTS.items() if tag in run.tags}
+    facts["search"] = searched(run)
+    facts["search seed"] = str(study.get("seed", 0))
+    facts["final seeds"] = ", ".join(map(str, sorted({int(r.tags["seed"]) for r in mine})))
+    facts |= {f"fingerprint of {k}": ", ".join(sorted(v)) for k, v in prints.items()}
+    return Sweep(run.tags["sweep"], run.tags["study"], dump(study), facts, run.page)

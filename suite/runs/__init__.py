@@ -1,0 +1,1 @@
+"""Runs outside a sweep: one, or a fixed list."""

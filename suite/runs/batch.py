@@ -1,0 +1,157 @@
+"""A fixed list of runs: through the same driver and recorder as a sweep's, each done once.
+
+What is done is known from the store alone: a finished run of the same kind and trial id (a hash of its
+spec) is not run again.
+"""
+
+import hashlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from suite.console import say
+from suite.execution.stop_signal import Control, HaltedError
+from suite.search.sweep_search import Ask, End, SweepSearch
+from suite.tracking.store import Record, Recorder, Store, dumps, run_tags, spec_params
+from trials import algorithms, datasets
+from trials.outcome import Outcome
+from trials.spec import TrialSpec
+from trials.trial import load_dataset
+
+RECORD_SECONDS = 600.0
+"""How long a finished batch waits for a tracking server that is away."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a batch: its spec, its readable name, and tags besides those every run has."""
+
+    spec: TrialSpec
+    name: str
+    tags: Mapping[str, str]
+
+    @property
+    def id(self) -> str:
+        """A hash of the spec, less settings that have their default: a later version may have more."""
+        content = self.spec.model_dump(mode="json", exclude_defaults=True)
+        return hashlib.sha256(dumps(content).encode()).hexdigest()[:12]
+
+
+class Queue(SweepSearch):
+    """What the driver asks for trials: the jobs, in order. No search, no cells."""
+
+    def __init__(self, jobs: list[Job]) -> None:
+        self.jobs = {job.id: job for job in jobs}
+        self.asks: dict[str, Ask] = {}
+        self._left = list(self.jobs)
+        self._open = set(self.jobs)
+
+    def next(self) -> tuple[Ask, bool] | None:
+        """The next job."""
+        if not self._left:
+            return None
+        job = self.jobs[self._left.pop(0)]
+        spec = job.spec
+        seeds = spec.seed, spec.settings.partition_seed
+        ask = Ask(job.id, "", "batch", len(self.asks), "", spec.params, *seeds)
+        self.asks[job.id] = ask
+        return ask, True
+
+    def end(self, trial_id: str, end: End) -> Ask:
+        """Take a result."""
+        self._open.discard(trial_id)
+        return self.asks[trial_id]
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether all have ended."""
+        return not self._open
+
+    def spec(self, ask: Ask) -> TrialSpec:
+        """What an ask runs."""
+        return self.jobs[ask.trial_id].spec
+
+
+@dataclass
+class Batch:
+    """Jobs of one kind (`reproduce`, `transfer`) in one experiment of a store."""
+
+    store: Store
+    kind: str
+    experiment: str
+    folder: Path
+
+    def done(self) -> dict[str, Record]:
+        """Finished runs of this kind by job id."""
+        found = self.store.find(kind=self.kind)
+        return {r.tags["trial_id"]: r for r in found if r.tags["run_status"] == "FINISHED"}
+
+    def record(self, job: Job, outcome: Outcome) -> None:
+        """Write an ended job: once, whatever an earlier attempt left behind."""
+        for half_written in self.store.find(kind=self.kind, trial_id=job.id):
+            self.store.delete(half_written.run_id)
+        tags = {**_tags(job.spec), **run_tags(self.kind, job.spec, outcome), **job.tags}
+        experiment = self.store.experiment(self.experiment)
+        tags["trial_id"] = job.id
+        run_id = self.store.create(experiment, job.name, tags, seconds=outcome.seconds)
+        self.store.log(run_id, spec_params(job.spec), outcome.history)
+        self.store.set_status(run_id, "FAILED" if outcome.status == "failed" else "FINISHED")
+
+    def run(self, jobs: list[Job], data_root: str | None, resources: Any) -> tuple[int, bool]:
+        """Run what is not done and record it; how many runs failed, and whether it was interrupted."""
+        done = self.done()
+        left = list({job.id: job for job in jobs if job.id not in done}.values())
+        if not left:
+            return 0, False
+        from suite.execution.driver import Hooks, drive
+
+        data = {}
+        for job in left:
+            if job.spec.dataset_key not in data:
+                data[job.spec.dataset_key] = load_dataset(job.spec, data_root)
+        queue, ended, failed = Queue(left), 0, 0
+        recorder = Recorder(
+            lambda item: self.record(*item),
+            lambda error: say(f"recording waits: {str(error)[:100]}"),
+        )
+        started = time.monotonic()
+
+        def take(ask: Ask, outcome: Outcome) -> None:
+            nonlocal ended, failed
+            queue.end(ask.trial_id, outcome.end)
+            job = queue.jobs[ask.trial_id]
+            recorder.put((job, outcome))
+            ended += 1
+            failed += outcome.status == "failed"
+            if outcome.status == "failed":
+                say((outcome.error.strip().splitlines() or ["no reason given"])[-1][:200])
+            pace = (time.monotonic() - started) / ended
+            say(
+                f"{ended}/{len(left)} {job.name}: {outcome.status} in {outcome.seconds:.0f} s, "
+                f"about {pace * (len(left) - ended):.0f} s left"
+            )
+
+        control = Control(self.folder)
+        hooks = Hooks(asked=lambda ask, new: None, ended=take, control=control)
+        checkpoints = str(self.folder.resolve() / "checkpoints")
+        drive(queue, [], data, "none", {}, resources, {}, hooks, self.folder, checkpoints)
+        written = recorder.close(RECORD_SECONDS)
+        if control.fault or not written:
+            fault = control.fault or f"{self.store.uri} did not take all records"
+            raise HaltedError(
+                fault, "The same command runs what is not recorded, once that is mended."
+            )
+        return failed, bool(control.ending)
+
+
+def _tags(spec: TrialSpec) -> dict[str, str]:
+    return {
+        "algorithm": spec.algorithm,
+        "paper": algorithms.resolve(spec.algorithm).paper,
+        "dataset": spec.dataset,
+        "model": spec.model,
+        "heterogeneity": spec.heterogeneity,
+        "metric": datasets.parse(spec.dataset).task.metric,
+    }

@@ -1,0 +1,194 @@
+"""Single runs outside a sweep: `suite run` and `suite replay`."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from reports.leaderboard.comparable import DERIVED
+from suite.results.leaderboards import spec_of
+from suite.studies.study import Faults, check_run
+from suite.tracking.store import Record, Store, run_tags, spec_params
+from suite.yaml_files import assigned
+from trials import algorithms, trial
+from trials.errors import UserError, unknown
+from trials.federated_data import FederatedData
+from trials.outcome import Outcome
+from trials.settings import Settings
+from trials.simulation import Simulation
+from trials.spec import TrialSpec, canonical
+
+OnEvaluation = Callable[[dict[str, float]], None]
+EXPERIMENT = "runs"
+"""The MLflow experiment of runs that belong to no study."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person asked for: names, `key=value` pairs of hyperparameters or settings, a seed."""
+
+    algorithm: str
+    dataset: str
+    model: str
+    heterogeneity: str
+    params: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    assignments: tuple[str, ...]
+    seed: int
+
+    def spec(self) -> TrialSpec:
+        """The trial; raises one `UserError` with every fault."""
+        faults = Faults("run")
+        params, settings = dict(self.params), dict(self.settings)
+        try:
+            ranges = algorithms.resolve(self.algorithm).ranges()
+        except UserError:
+            ranges = {}  # check_run says so
+        for assignment in self.assignments:
+            pair = faults.attempt("--set", assignment, partial(assigned, assignment))
+            if pair is None:
+                continue
+            key, value = pair
+            if key in Settings.model_fields:
+                settings[key] = value
+            elif key in ranges:
+                params[key] = value
+            elif ranges:
+                known = [*ranges, *Settings.model_fields]
+                faults.add(
+                    f"--set {key}", value, str(unknown("hyperparameter or setting", key, known))
+                )
+        check_run(faults, {**self.__dict__, "params": params})
+        faults.validate(Settings, settings, "settings.")
+        faults.check()
+        spec = canonical(
+            self.algorithm,
+            params,
+            self.dataset,
+            self.model,
+            self.heterogeneity,
+            Settings(**settings),
+            self.seed,
+        )
+        spec.configured()
+        return spec
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that is over; `document` is the JSON of `suite run`."""
+
+    spec: TrialSpec
+    simulation: Simulation
+    data: FederatedData
+    seconds: float
+
+    @property
+    def outcome(self) -> Outcome:
+        """As it is recorded."""
+        status = "diverged" if self.simulation.diverged else "finished"
+        fed = self.simulation.fed
+        return Outcome(
+            status,
+            self.simulation.history,
+            fingerprint=self.data.fingerprint,
+            seconds=self.seconds,
+            execution=fed.execution,
+            chunk=fed.chunk,
+        )
+
+    def document(self) -> dict[str, Any]:
+        """Plain data: what was run, and its history."""
+        spec = self.spec
+        return {
+            "algorithm": spec.algorithm,
+            "params": spec.params,
+            "dataset": spec.dataset,
+            "model": spec.model,
+            "heterogeneity": spec.heterogeneity,
+            "seed": spec.seed,
+            "rounds": spec.settings.rounds,
+            "settings": spec.settings.model_dump(mode="json"),
+            "status": self.outcome.status,
+            "partition_fingerprint": self.data.fingerprint,
+            "history": self.simulation.history,
+            "seconds": round(self.seconds, 3),
+            "execution": self.simulation.fed.execution,
+            "chunk": self.simulation.fed.chunk,
+            "evaluation_share": round(self.evaluation_share, 3),
+        }
+
+    @property
+    def evaluation_share(self) -> float:
+        """Of the time in the loop, the part spent on evaluations."""
+        history, done, total = self.simulation.history, 0.0, 0.0
+        for before, entry in pairwise(history):
+            rounds = entry["round"] - before["round"]
+            done += entry["evaluation_seconds"]
+            total += entry["evaluation_seconds"] + rounds * entry["round_seconds"]
+        return done / total if total else 0.0
+
+
+def execute(
+    spec: TrialSpec,
+    data_root: str | None,
+    device: str,
+    on_evaluation: OnEvaluation,
+    memory: float | None = None,
+) -> Finished:
+    """Run a spec to its end in this process; `memory` is its budget in bytes."""
+    started = time.perf_counter()
+    simulation, data = trial.run(spec, data_root, device, on_evaluation, memory)
+    return Finished(spec, simulation, data, time.perf_counter() - started)
+
+
+def record(store: Store, run: Finished) -> str:
+    """Record a run outside any sweep; its id."""
+    spec = run.spec
+    cls = algorithms.resolve(spec.algorithm)
+    tags = {
+        **run_tags("run", spec, run.outcome),
+        "algorithm": spec.algorithm,
+        "paper": cls.paper,
+        "dataset": spec.dataset,
+        "model": spec.model,
+        "heterogeneity": spec.heterogeneity,
+    }
+    name = f"{spec.algorithm} · {spec.dataset} · {spec.heterogeneity} · seed {spec.seed}"
+    run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
+    store.log(run_id, spec_params(spec), run.simulation.history)
+    store.set_status(run_id, "FINISHED")
+    return run_id
+
+
+def replay(
+    store: Store, run_id: str, data_root: str | None, on_evaluation: OnEvaluation
+) -> tuple[Finished, list[str]]:
+    """Run a recorded run again; the metrics whose values differ in any bit (times aside).
+
+    A search trial that was stopped early is compared up to where it was. It is computed as it was
+    then: with the recorded execution and chunk, whatever is the default here.
+    """
+    recorded = store.get(run_id)
+    spec, tags = spec_of(recorded), recorded.tags
+    how = {name: tags[name] for name in ("execution", "chunk") if name in tags}
+    same = Settings.model_validate(spec.settings.model_dump() | how)
+    run = execute(spec.model_copy(update={"settings": same}), data_root, "cpu", on_evaluation)
+    return run, _differences(store, recorded, run)
+
+
+def _differences(store: Store, recorded: Record, run: Finished) -> list[str]:
+    found = []
+    if recorded.tags["partition_fingerprint"] != run.data.fingerprint:
+        found.append("partition_fingerprint: the data or their partition are not the same")
+    rounds: dict[int, dict[str, float]] = {int(e["round"]): e for e in run.simulation.history}
+    for metric in sorted(recorded.metrics):
+        if metric in ("round_seconds", "evaluation_seconds", *DERIVED):
+            continue
+        for at, value in store.history(recorded.run_id, metric):
+            now = rounds.get(at, {}).get(metric)
+            if now != value:
+                found.append(f"{metric} at round {at}: recorded {value!r}, now {now!r}")
+    return found

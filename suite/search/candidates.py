@@ -1,0 +1,295 @@
+"""The configurations that a cell tries, or the cells of a joint search together, and which is best."""
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from reports.leaderboard import pareto
+from suite.search.samplers import Direction, Known, Proposer, Told, first_modelled, grid
+from suite.studies.search_settings import jointly
+from suite.studies.study import Cell, Study
+
+
+@dataclass(frozen=True)
+class End:
+    """How a trial ended: finished, diverged, pruned or failed.
+
+    `value` is its last validation score (a mean of three evaluations), `intermediates` maps round to
+    such scores where it reported, `curve` to the score of that evaluation alone; `spent` are its
+    counters at round `at`, the last.
+    """
+
+    status: str
+    value: float | None
+    intermediates: Mapping[int, float] = field(default_factory=dict)
+    curve: Mapping[int, float] = field(default_factory=dict)
+    spent: Mapping[str, float] = field(default_factory=dict)
+    at: int = 0
+
+
+Ends = Callable[[Cell, int], Sequence[End]]
+"""The results of a configuration in a cell: its search trial's, and its confirming runs'."""
+
+
+class Candidates:
+    """Configurations by number, from the results of all cells that share them.
+
+    `ends` are the results of all their trials by id. Number i waits for the results of 0..i-lag; a
+    population's for none.
+    """
+
+    def __init__(
+        self, cells: Sequence[Cell], study: Study, lag: int, warm: Mapping[str, Iterable[Known]]
+    ) -> None:
+        self.cells, self.study = list(cells), study
+        self.lag = study.trials if study.scheduler == "pbt" else lag
+        self.ends: dict[str, End] = {}
+        self.first = first = self.cells[0]
+        self._joint = bool(first.apart)
+        self.sign = 1 if first.task.direction == "maximize" else -1
+        group = zlib.crc32("|".join(first.group).encode()) if self._joint else int(first.id, 16)
+        words = (study.seed, group)
+        rises = self._joint or first.task.direction == "maximize"
+        directions: list[Direction] = ["maximize" if rises else "minimize"]
+        if study.traded is not None:
+            directions.append("minimize")
+        known = [Known("anchor", first.space.anchor())]
+        known += [Known("published", c.space.anchor(p.params)) for c in cells for p in c.known]
+        known += [one for c in cells for one in warm.get(c.id, ())]
+        if self._joint:
+            known = list(
+                {repr(sorted(one.params.items())): one for one in reversed(known)}.values()
+            )
+            known.reverse()
+        self.budget = study.trials
+        if study.sampler == "grid":
+            seen = [one.params for one in known]
+            points = grid(first.space, study.grid_points, words)
+            known += [Known("sampled", point) for point in points if point not in seen]
+            self.budget = min(study.trials, len(known))
+        self.proposer = Proposer(study.sampler, first.space, known, directions, words)
+        self._told = self._ended = 0
+        self._chosen: tuple[list[int], int | None, int | None] | None = None
+
+    def at(self, index: int) -> Known | None:
+        """Configuration `index`; None while it waits for results."""
+        if index < len(self.proposer.made):
+            return self.proposer.made[index]
+        due = index - self.lag
+        if not self._all_ended(due):
+            return None
+        self._tell(due)
+        return self.proposer.propose(index)
+
+    def restore(self, index: int, made: Known) -> None:
+        """Take over configuration `index` from a journal, whose results are known already."""
+        if index == len(self.proposer.made):
+            if not self._joint:
+                self._tell(index - self.lag)
+            self.proposer.restore(index, made)
+
+    def change(self, index: int, made: Known) -> None:
+        """Configuration `index` became another; the sampler is not told."""
+        self.proposer.made[index] = made
+
+    def end(self, trial_id: str, end: End) -> None:
+        """Take a result."""
+        self.ends[trial_id] = end
+        self._chosen = None
+
+    @property
+    def searching(self) -> bool:
+        """Whether search trials are still to be made or to end, in any of the cells."""
+        return len(self.proposer.made) < self.budget or not self._all_ended(
+            len(self.proposer.made) - 1
+        )
+
+    @property
+    def modelled(self) -> int:
+        """How many of the configurations can be the sampler's from results, at most."""
+        first = first_modelled(self.study.sampler, self.study.scheduler, self.lag)
+        if first is None:
+            return 0
+        return max(0, self.budget - max(first - 1, len(self.proposer.known)))
+
+    @property
+    def finalists(self) -> list[int]:
+        """The best few, which are confirmed where the study says so; best first."""
+        return self._choose()[0]
+
+    @property
+    def chosen(self) -> int | None:
+        """The best configuration: of those that finished in every cell the one that keeps the
+        constraints, or exceeds them least, and scores best; a diverged one only when all are. Of
+        equal ones the cheapest, then the earliest.
+        """
+        return self._choose()[1]
+
+    @property
+    def knee(self) -> int | None:
+        """With two objectives, the knee of the front, unless it is the chosen one."""
+        return self._choose()[2]
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the finalists' confirming runs have all ended, in every cell."""
+        wanted = 1 + (self.study.confirm.seeds if self.study.confirm else 0)
+        return all(
+            len(self._confirmed(cell, i)) == wanted for cell in self.cells for i in self.finalists
+        )
+
+    def _choose(self) -> tuple[list[int], int | None, int | None]:
+        if self._chosen is None:
+            ranked = self._ranked(range(len(self.proposer.made)), self._searched)
+            finalists = ranked[: self.study.confirm.best] if self.study.confirm else ranked[:1]
+            best = [*self._ranked(finalists, self._confirmed), *finalists]
+            chosen = best[0] if best else None
+            knee = self._knee(ranked)
+            self._chosen = finalists, chosen, None if knee == chosen else knee
+        return self._chosen
+
+    def _knee(self, ranked: list[int]) -> int | None:
+        """Of those that finished within the constraints."""
+        traded, ends = self.study.traded, self._searched
+        if traded is None:
+            return None
+        sound = [
+            i
+            for i in sorted(ranked)
+            if self._status(i, ends) == "finished" and not self._excess(i, ends)
+        ]
+        scores = self._scores(sound, ends)
+        costs = [self.cost(ends(self.first, i)[0], traded) for i in sound]
+        front = pareto.front(scores, costs, maximize=True)
+        found = pareto.knee([scores[k] for k in front], [costs[k] for k in front])
+        return None if found is None else sound[front[found]]
+
+    def _ranked(self, indices: Iterable[int], ends: Ends) -> list[int]:
+        """Those that finished or diverged in all cells, best first."""
+        usable = [i for i in indices if self._status(i, ends) in ("finished", "diverged")]
+        scores, traded = (
+            dict(zip(usable, self._scores(usable, ends), strict=True)),
+            self.study.traded,
+        )
+
+        def key(i: int) -> tuple[bool, float, float, float, int]:
+            cost = self.cost(ends(self.first, i)[0], traded) if traded else 0.0
+            finished = self._status(i, ends) == "finished"
+            return not finished, self._excess(i, ends), -scores[i], cost, i
+
+        return sorted(usable, key=key)
+
+    def _scores(self, indices: Sequence[int], ends: Ends) -> list[float]:
+        """What configurations are ranked by, more is better: the mean score over seeds; in a joint
+        search how they compare over the cells.
+        """
+        if not self._joint:
+            return [self.sign * self._mean(self.first, ends(self.first, i)) for i in indices]
+        columns = [
+            [
+                None
+                if any(end.status == "diverged" for end in ends(cell, i))
+                else (1 if cell.task.direction == "maximize" else -1)
+                * self._mean(cell, ends(cell, i))
+                for i in indices
+            ]
+            for cell in self.cells
+        ]
+        assert self.study.joint is not None
+        return jointly(columns, self.study.joint.by)
+
+    def _mean(self, cell: Cell, ends: Sequence[End]) -> float:
+        return fmean(_value(cell, end) for end in ends)
+
+    def _status(self, index: int, ends: Ends) -> str:
+        """The worst status over cells and seeds; failed while results are missing."""
+        found = [ends(cell, index) for cell in self.cells]
+        order = ("failed", "pruned", "diverged", "finished")
+        statuses = [end.status for of_cell in found for end in of_cell]
+        return min(statuses, key=order.index) if all(found) else "failed"
+
+    def _excess(self, index: int, ends: Ends) -> float:
+        """By how much constraints are exceeded, as shares of what is allowed, over cells and seeds."""
+        found = [
+            max(0.0, share)
+            for cell in self.cells
+            for end in ends(cell, index)
+            for share in self._exceeded(cell, end).values()
+        ]
+        return max(found, default=0.0)
+
+    def _exceeded(self, cell: Cell, end: End) -> dict[str, float]:
+        """Cost / bound - 1 of each constraint; at most 0 where it is kept."""
+        return {name: self.cost(end, name) / bound - 1 for name, bound in cell.constraints.items()}
+
+    def feasible(self, cell: Cell, end: End) -> bool:
+        """Whether a run keeps the constraints."""
+        return all(share <= 0 for share in self._exceeded(cell, end).values())
+
+    def cost(self, end: End, name: str) -> float:
+        """What a run spends over all rounds; of one that ended before, in proportion."""
+        rounds = self.first.settings.rounds
+        if name == "rounds_to_target":
+            target = self.study.target
+            assert target is not None
+            hits = (r for r, v in sorted(end.curve.items()) if self.sign * (v - target) >= 0)
+            return next((r for r in hits if r > 0), rounds + 1)
+        return end.spent.get(name, 0.0) * rounds / end.at if end.at else 0.0
+
+    def _searched(self, cell: Cell, index: int) -> list[End]:
+        end = self.ends.get(f"{cell.id}-s{index:04d}")
+        return [] if end is None else [end]
+
+    def _confirmed(self, cell: Cell, index: int) -> list[End]:
+        seeds = self.study.confirm.seeds if self.study.confirm else 0
+        ids = [f"{cell.id}-c{index:04d}-{i}" for i in range(seeds)]
+        return self._searched(cell, index) + [self.ends[i] for i in ids if i in self.ends]
+
+    def _all_ended(self, last: int) -> bool:
+        """Whether trials 0..last have ended in every cell."""
+        while self._ended <= last and all(self._searched(c, self._ended) for c in self.cells):
+            self._ended += 1
+        return self._ended > last
+
+    def _tell(self, last: int) -> None:
+        """Tell the results of trials up to `last`: each once, in index order. What a joint trial is
+        worth changes with those it is compared to, so all are told anew.
+        """
+        if self._joint:
+            self.proposer.restart()
+            self._tell_jointly(last)
+            return
+        while self._told <= last:
+            index, self._told = self._told, self._told + 1
+            (end,) = self._searched(self.first, index)
+            values = [_value(self.first, end)]
+            if self.study.traded is not None:
+                values.append(self.cost(end, self.study.traded))
+            excess = self._exceeded(self.first, end)
+            self.proposer.tell(index, Told(end.status, tuple(values), end.intermediates, excess))
+
+    def _tell_jointly(self, last: int) -> None:
+        usable = [
+            i
+            for i in range(last + 1)
+            if self._status(i, self._searched) in ("finished", "diverged")
+        ]
+        scores = dict(zip(usable, self._scores(usable, self._searched), strict=True))
+        for i in range(last + 1):
+            if i not in scores:
+                self.proposer.tell(i, Told("failed", (), {}, {}))
+                continue
+            excess: dict[str, float] = {}
+            for cell in self.cells:
+                for name, share in self._exceeded(cell, self._searched(cell, i)[0]).items():
+                    excess[name] = max(share, excess.get(name, share))
+            status = self._status(i, self._searched)
+            self.proposer.tell(i, Told(status, (scores[i],), {}, excess))
+
+
+def _value(cell: Cell, end: End) -> float:
+    """A trial's score; the task's worst of one that diverged."""
+    if end.status == "diverged" or end.value is None:
+        return cell.task.worst
+    return end.value

@@ -1,0 +1,175 @@
+"""Population-based training (Jaderberg et al. 2017), synchronous: a cell's search trials are one
+population, which stops several times on its way. At each stop its worst members go on as copies of its
+best, with other hyperparameters; what they had before and what they have then is their schedule.
+
+All members have the search's seed and partition. So a copy is what a run of its schedule from round 0
+would be at that stop, to the bit, and a checkpoint only spares the work.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from trials import algorithms, randomness, schedule
+from trials.algorithm import Range
+from trials.settings import Settings
+
+if TYPE_CHECKING:
+    from suite.search.candidates import End
+    from suite.search.sweep_search import Ask
+    from suite.studies.study import Cell
+
+STEPS = 5
+"""Steps of a run, at most: stops are a fifth of the rounds apart, rounded up to an evaluation."""
+SHARE = 4
+"""One in so many members is replaced at a stop, and as many may be copied."""
+FEWEST = SHARE
+"""Members of the smallest population in which anything is replaced."""
+FACTORS = (0.8, 1.2)
+"""What a copied hyperparameter is multiplied by, one or the other."""
+RESAMPLED = 0.25
+"""How probably it is drawn from its range instead; this, share and factors are Ray's defaults too."""
+
+
+def stops(settings: Settings) -> tuple[int, ...]:
+    """The rounds at which a population stops; none where only the last round is evaluated."""
+    gap = settings.evaluation_gap
+    step = -(-settings.rounds // (STEPS * gap)) * gap
+    return tuple(range(step, settings.rounds, step))
+
+
+def contradictions(trials: int, settings: Settings) -> Iterator[tuple[str, Any, str]]:
+    """Why there can be no such population: key, value, rule."""
+    if trials < FEWEST:
+        rule = (
+            f"a population of pbt has at least {FEWEST} members, or none of them is ever replaced"
+        )
+        yield "trials", trials, rule
+    if not stops(settings):
+        rule = "pbt stops where models are evaluated, and only the last round is: lower eval_every"
+        yield "settings.rounds", settings.rounds, rule
+
+
+def folder(cell: str, stop: int) -> str:
+    """Where the members of a cell keep their checkpoints of a stop, below those of the sweep."""
+    return f"{cell}-r{stop:04d}"
+
+
+def cell_of(name: str) -> str:
+    """The cell whose stop a folder of this name belongs to; "" for other names."""
+    found = re.fullmatch(r"(.+)-r\d{4,}", name)
+    return found[1] if found else ""
+
+
+class Population:
+    """The members of one cell, as its asks say what each runs and up to which stop.
+
+    `standing` are the results of those that wait for the others: paused at the stop, or diverged on
+    the way to this or an earlier one. A member that crashed for good is out.
+    """
+
+    def __init__(self, cell: "Cell", seed: int, size: int) -> None:
+        self.cell, self.seed, self.size = cell, seed, size
+        self.stops = stops(cell.settings)
+        self.standing: dict[str, End] = {}
+
+    def next(self, asks: Sequence["Ask"], ends: Mapping[str, "End"]) -> list["Ask"]:
+        """What members do next; nothing while one is on its way to the stop, or when all diverged.
+
+        By validation score at the stop, diverged ones last, of equal ones the earlier: each of the
+        worst quarter takes over state and schedule of one of the best quarter, drawn anew for each,
+        with other values of its real hyperparameters from the next round on. All others go on as
+        they are, but for those that diverged: they stay where they are.
+        """
+        members = [ask for ask in asks if ask.trial_id not in ends]
+        going = [ask for ask in members if self._status(ask) == "paused"]
+        waiting = len(asks) == self.size and len(self.standing) == len(members)
+        if not going or not waiting:
+            return []
+        stop = going[0].until
+        assert stop is not None
+        then = next((later for later in self.stops if later > stop), None)
+        ranked = sorted(members, key=lambda ask: (self._loss(ask), ask.index))
+        count = len(members) // SHARE
+        best = [ask for ask in ranked[:count] if ask in going]
+        lost = ranked[len(ranked) - count :] if best else []
+        found = []
+        for ask in members:
+            if ask in lost:
+                words = self.seed, int(self.cell.id, 16), stop, ask.index
+                draw = randomness.uniform("population", *words)[0]
+                parent = best[int(draw * len(best))]
+                params = perturbed(parent.params, self._real, stop, words)
+                source = f"{parent.trial_id} at round {stop}"
+                ask = replace(ask, origin="evolved", params=params, source=source)
+            elif ask in going:
+                parent = ask
+            else:
+                continue
+            found.append(replace(ask, parent=parent.trial_id, since=stop, until=then))
+        return found
+
+    def lost(self, asks: Sequence["Ask"], ends: Mapping[str, "End"]) -> list["Ask"]:
+        """Members that diverged and that no stop will replace any more."""
+        members = [ask for ask in asks if ask.trial_id not in ends]
+        diverged = [ask for ask in members if self._status(ask) == "diverged"]
+        all_did = len(diverged) == len(members) and len(asks) == self.size
+        return diverged if all_did or any(ask.until is None for ask in asks) else []
+
+    def leftover(self, asks: Sequence["Ask"], ends: Mapping[str, "End"]) -> list[str]:
+        """Folders of checkpoints that nobody needs: of stops before the one that members went on from
+        last; when all have ended, of all.
+        """
+        begun = [ask.since for ask in asks if ask.trial_id not in ends]
+        last = max(begun, default=self.cell.settings.rounds)
+        return [folder(self.cell.id, stop) for stop in self.stops if stop < last]
+
+    @property
+    def _real(self) -> dict[str, Range]:
+        """The hyperparameters that a copy changes, and their ranges: real numbers that are searched."""
+        own = algorithms.resolve(self.cell.algorithm).ranges()
+        return {
+            name: found
+            for name, found in self.cell.space.ranges.items()
+            if name in own and found.type == "float" and found.low != found.high
+        }
+
+    def _status(self, ask: "Ask") -> str:
+        end = self.standing.get(ask.trial_id)
+        return "" if end is None else end.status
+
+    def _loss(self, ask: "Ask") -> float:
+        """Less is better; what diverged, or scored nothing finite, is worst."""
+        end = self.standing[ask.trial_id]
+        score = end.intermediates.get(ask.until or 0) if end.status == "paused" else None
+        if score is None:
+            return float("inf")
+        return -score if self.cell.task.direction == "maximize" else score
+
+
+def perturbed(
+    params: Mapping[str, Any], ranges: Mapping[str, Range], stop: int, words: Sequence[int]
+) -> dict[str, Any]:
+    """Params as they were up to `stop`, and after it each real one x0.8 or x1.2 of what it was there,
+    within its range, or (`RESAMPLED`) drawn from the range on its scale. Draws depend on `words` and
+    the hyperparameter's name.
+    """
+    changed = dict(params)
+    for name in ranges.keys() & params.keys():
+        spec = ranges[name]
+        low, high = spec.low, spec.high
+        assert low is not None
+        assert high is not None
+        resamples, factor, place = (
+            randomness.uniform(f"population {draw} {name}", *words)[0]
+            for draw in ("resamples", "factor", "place")
+        )
+        if resamples >= RESAMPLED:
+            value = schedule.at(params[name], stop) * FACTORS[int(factor * len(FACTORS))]
+        elif spec.log:
+            value = low * (high / low) ** place
+        else:
+            value = low + (high - low) * place
+        changed[name] = schedule.then(params[name], stop, float(min(max(value, low), high)))
+    return changed

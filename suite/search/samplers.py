@@ -1,0 +1,270 @@
+"""Samplers: which there are, what each learns from, and how Optuna is told.
+
+A `Proposer` owns the Optuna study of a cell (or of the cells that share one configuration) and gives
+configuration i: the anchor, published and warm ones first, then the sampler's. A sampler is made
+anew for each suggestion with a seed that is a hash of (study seed, cell, i), so that all it knows are
+the trials it was told of, in order of their number. The samplers that keep notes on trials (CMA-ES
+its distribution, NSGA-II its generations) write them again when a journal is replayed: every
+suggestion is then asked for once more, with the journal's values given.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import optuna
+from optuna.exceptions import ExperimentalWarning
+from optuna.samplers import (
+    BaseSampler,
+    CmaEsSampler,
+    GPSampler,
+    NSGAIISampler,
+    RandomSampler,
+    TPESampler,
+)
+from optuna.samplers.nsgaii import PolynomialMutation, SBXCrossover
+from optuna.trial import TrialState, create_trial
+
+from suite.studies.space import Space
+from trials import randomness
+
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+warnings.filterwarnings("ignore", category=ExperimentalWarning)
+
+STARTUP = 5
+"""Completed trials before TPE and the Gaussian process begin to model; random until then."""
+SMALLEST = 4
+"""Trials of its own that CMA-ES moves its distribution by, of one hyperparameter; more of several."""
+POPULATION = 10
+"""Trials in a generation of NSGA-II: Optuna's 50 would be most of a budget. Known configurations are
+in the first.
+"""
+
+
+Direction = Literal["minimize", "maximize"]
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """How a sampler is made from a seed, and what it can do.
+
+    `startup`: trials that it must be told of before results shape what it suggests, None where they
+    never do; `own`: only those count that it suggested itself. `prunes`: it learns from a stopped trial
+    as stopped; others are told of it as complete, with its last value. `notes`: it keeps notes on
+    trials. `two`: it can search two objectives; `bounds`: it learns from constraints.
+    """
+
+    make: Callable[[int], BaseSampler]
+    startup: int | None = None
+    own: bool = False
+    prunes: bool = False
+    notes: bool = False
+    two: bool = True
+    bounds: bool = False
+
+
+def _tpe(seed: int) -> BaseSampler:
+    return TPESampler(seed=seed, multivariate=True, group=True, n_startup_trials=STARTUP)
+
+
+def _gp(seed: int) -> BaseSampler:
+    return GPSampler(
+        seed=seed,
+        n_startup_trials=STARTUP,
+        independent_sampler=TPESampler(seed=seed, n_startup_trials=STARTUP),
+        warn_independent_sampling=False,
+    )
+
+
+def _cmaes(seed: int) -> BaseSampler:
+    return CmaEsSampler(
+        seed=seed,
+        independent_sampler=TPESampler(seed=seed, n_startup_trials=STARTUP),
+        warn_independent_sampling=False,
+    )
+
+
+def _nsga2(seed: int) -> BaseSampler:
+    """With the crossover and mutation of Deb et al. 2002. Optuna's own mutate one hyperparameter in d
+    to a uniform value: of a learning rate alone that is random search.
+    """
+    return NSGAIISampler(
+        seed=seed,
+        population_size=POPULATION,
+        crossover=SBXCrossover(),
+        mutation=PolynomialMutation(),
+    )
+
+
+SAMPLERS: dict[str, Sampler] = {
+    "tpe": Sampler(_tpe, STARTUP, prunes=True, bounds=True),
+    "gp": Sampler(_gp, STARTUP, bounds=True),
+    "cmaes": Sampler(_cmaes, SMALLEST, own=True, notes=True, two=False),
+    "random": Sampler(lambda seed: RandomSampler(seed=seed), prunes=True),
+    "grid": Sampler(lambda seed: RandomSampler(seed=seed), prunes=True),
+    "nsga2": Sampler(_nsga2, POPULATION, notes=True, bounds=True),
+}
+"""Grid needs no sampler: its points are known, and Optuna is told of them like of the anchor."""
+
+
+def first_modelled(sampler: str, scheduler: str, lag: int) -> int | None:
+    """The first trial, counted from 1, that results can have shaped; None where none ever does.
+
+    Trial n is suggested from trials 1..n-lag; a population's members are from none. It is later where
+    trials failed, which do not count, where known configurations come first, and for CMA-ES of several
+    hyperparameters.
+    """
+    how = SAMPLERS[sampler]
+    if how.startup is None or scheduler == "pbt":
+        return None
+    return lag + how.startup + (lag if how.own else 0)
+
+
+def searched_by(sampler: str, scheduler: str, trials: int, lag: int) -> str:
+    """How a search finds configurations, in words: a sampler's name only where it comes to model."""
+    blind = "grid search" if sampler == "grid" else "random search"
+    if scheduler == "pbt":
+        return f"population-based training begun by {blind}"
+    first = first_modelled(sampler, scheduler, lag)
+    if first is None:
+        return blind
+    if first > trials:
+        return f"{blind} ({sampler} models from trial {first} on; budget {trials})"
+    return f"{sampler} (models from trial {first} on; budget {trials})"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A configuration that no sampler suggested; `source` says where a warm one is from."""
+
+    origin: str
+    params: dict[str, Any]
+    source: str | None = None
+
+
+@dataclass(frozen=True)
+class Told:
+    """What Optuna is told of a trial: its status, one value for each objective, the intermediate
+    values by round, and how far each constraint is exceeded (at most 0: kept).
+    """
+
+    status: str
+    values: tuple[float, ...]
+    intermediates: Mapping[int, float]
+    excess: Mapping[str, float]
+
+
+class Proposer:
+    """Configuration i of a cell, from the trials told so far.
+
+    `directions` are the objectives'; `words` seed the sampler together with a configuration's number.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        space: Space,
+        known: Sequence[Known],
+        directions: Sequence[Direction],
+        words: tuple[int, int],
+    ) -> None:
+        self.sampler, self.space, self.words = SAMPLERS[name], space, words
+        self.known, self._directions = list(known), list(directions)
+        self.made: list[Known] = []
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget all that Optuna was told, but not what was made."""
+        self._optuna = optuna.create_study(directions=self._directions)
+        self._numbers: dict[int, int] = {}
+        for index, made in enumerate(self.made):
+            self._add(index, made.params)
+
+    def propose(self, index: int) -> Known:
+        """Configuration `index`, the next one."""
+        if index < len(self.known):
+            made = self.known[index]
+            self._add(index, made.params)
+        else:
+            made = Known("sampled", self._suggest(index))
+        self.made.append(made)
+        return made
+
+    def restore(self, index: int, made: Known) -> None:
+        """Take over configuration `index` from a journal."""
+        if self.sampler.notes and index >= len(self.known):
+            self._optuna.enqueue_trial(made.params)
+            self._suggest(index)
+        else:
+            self._add(index, made.params)
+        self.made.append(made)
+
+    def tell(self, index: int, told: Told) -> None:
+        """Tell Optuna how trial `index` ended; nothing where its configuration lies outside the
+        ranges.
+        """
+        if index not in self._numbers:
+            return
+        number, study = self._numbers[index], self._optuna
+        # An `optuna.Trial` made for this would have the sampler suggest a configuration once more.
+        storage, frozen = study._storage, study.get_trials(deepcopy=False)[number]
+        if told.status == "failed":
+            study.tell(number, state=TrialState.FAIL)
+            return
+        if self.sampler.bounds:
+            for name, value in told.excess.items():
+                storage.set_trial_system_attr(frozen._trial_id, f"constraints:{name}", value)
+        if told.status == "pruned" and self.sampler.prunes:
+            for step, value in told.intermediates.items():
+                storage.set_trial_intermediate_value(frozen._trial_id, step, value)
+            study.tell(number, state=TrialState.PRUNED)
+        else:
+            study.tell(number, list(told.values))
+
+    def _suggest(self, index: int) -> dict[str, Any]:
+        """The sampler's configuration, or the one that was enqueued, with the sampler's notes."""
+        bits = randomness.bits("sampler", *self.words, index)[0]
+        self._optuna.sampler = self.sampler.make(int(bits >> 33))
+        trial = self._optuna.ask()
+        _ = trial.relative_params  # computed when first wanted, which given values do not
+        params = self.space.suggest(trial)
+        self._numbers[index] = trial.number
+        return params
+
+    def _add(self, index: int, params: dict[str, Any]) -> None:
+        """Let Optuna know of a configuration it did not suggest, unless it lies outside the space."""
+        distributions = self.space.distributions(params)
+        if distributions is None:
+            return
+        first = {NSGAIISampler._get_generation_key(): 0} if index < len(self.known) else {}
+        self._optuna.add_trial(
+            create_trial(
+                state=TrialState.RUNNING,
+                params=params,
+                distributions=distributions,
+                system_attrs=first,
+            )
+        )
+        self._numbers[index] = len(self._optuna.get_trials(deepcopy=False)) - 1
+
+
+def grid(space: Space, points: int, words: tuple[int, int]) -> list[dict[str, Any]]:
+    """Every configuration of a finite grid, in an order that is shuffled by `words`: all choices, and
+    `points` values of each interval, evenly spaced on its scale, both ends included.
+
+    Shuffled, so that a budget smaller than the grid sees all of it thinly instead of a corner.
+    """
+    order = sorted(space.ranges, key=lambda name: len(space.ranges[name].when or {}))
+    found: list[dict[str, Any]] = [{}]
+    for name in order:
+        values = space.points(name, points)
+        found = [
+            {**one, name: value}
+            for one in found
+            for value in (values if name in space.active({**one, name: values[0]}) else [None])
+        ]
+    active = [space.active(one) for one in found]
+    shuffled = np.argsort(randomness.bits("grid", *words, np.arange(len(active))))
+    return [active[i] for i in shuffled]

@@ -1,0 +1,157 @@
+"""Early stopping: the schedulers there are, each cell with its own, none ever mixing cells.
+
+A scheduler is shown (trial, round, validation score) at a cell's `stops` and says whether the trial
+ends there. Rungs and curves are rebuilt from the journal: `record` takes what was seen before.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Any, Protocol
+
+from ray.tune.schedulers import ASHAScheduler, TrialScheduler
+
+from suite.search.sweep_search import Ask
+from suite.studies.study import Cell
+from trials.outcome import Outcome
+
+REDUCTION = 3
+"""ASHA keeps the best third of the trials that reach a stop."""
+MEDIAN_OF = 3
+"""The fewest other trials that a median is taken over."""
+
+
+class Scheduler(Protocol):
+    """Decides for the search trials of one cell."""
+
+    def stops(self, index: int, trial_id: str, round_index: int, value: float) -> bool:
+        """Record that trial `index` of the cell scored `value`; whether it ends here."""
+
+    def record(self, index: int, trial_id: str, round_index: int, value: float) -> None:
+        """Record it; the decision was taken before a restart."""
+
+
+class Halving:
+    """Asynchronous successive halving (Li et al. 2020) in brackets; Ray's ASHA for each of them.
+
+    A bracket is the stop that it first decides at. ASHA has one, the first stop. HyperBand
+    (Li et al. 2018) has one for each of the k stops and one that never stops a trial, dealt in
+    HyperBand's proportions n_s = ceil((k + 1) / (s + 1) * 3^s), s the stops of the bracket, evenly
+    over the trials' numbers: a trial's bracket depends on its number alone.
+    """
+
+    def __init__(self, cell: Cell, brackets: int) -> None:
+        count = len(cell.stops)
+        sizes = {
+            first: -(-(count + 1) * REDUCTION ** (count - first) // (count - first + 1))
+            for first in range(min(brackets, count + 1))
+        }
+        places = [((j + 0.5) / size, first) for first, size in sizes.items() for j in range(size)]
+        self.deal = [first for _, first in sorted(places)]
+        self.brackets = {
+            first: ASHAScheduler(
+                time_attr="round",
+                metric="val_score",
+                mode={"maximize": "max", "minimize": "min"}[cell.task.direction],
+                max_t=cell.settings.rounds,
+                grace_period=cell.stops[first],
+                reduction_factor=REDUCTION,
+                stop_last_trials=False,
+            )
+            for first in sizes
+            if first < count
+        }
+
+    def stops(self, index: int, trial_id: str, round_index: int, value: float) -> bool:
+        """Whether the trial is below the best third of those that came to this stop before it."""
+        bracket = self.brackets.get(self.deal[index % len(self.deal)])
+        if bracket is None:
+            return False
+        named: Any = _Named(trial_id)
+        controller: Any = None
+        if trial_id not in bracket._trial_info:
+            bracket.on_trial_add(controller, named)
+        seen = {"round": round_index, "val_score": value}
+        return bool(bracket.on_trial_result(controller, named, seen) == TrialScheduler.STOP)
+
+    def record(self, index: int, trial_id: str, round_index: int, value: float) -> None:
+        """Take its place on the rung."""
+        self.stops(index, trial_id, round_index, value)
+
+
+class Median:
+    """The median stopping rule (Golovin et al. 2017, as Ray's `MedianStoppingRule` has it): a trial
+    ends when its best score so far is worse than the median of the running means, up to the same
+    round, of the other trials that came as far; with fewer than `MEDIAN_OF` of them it goes on.
+    """
+
+    def __init__(self, cell: Cell) -> None:
+        self.sign = 1 if cell.task.direction == "maximize" else -1
+        self.curves: dict[str, dict[int, float]] = defaultdict(dict)
+
+    def stops(self, index: int, trial_id: str, round_index: int, value: float) -> bool:
+        """Whether the trial is worse than the median of the others."""
+        self.record(index, trial_id, round_index, value)
+        means = [
+            fmean(v for at, v in curve.items() if at <= round_index)
+            for other, curve in self.curves.items()
+            if other != trial_id and max(curve) >= round_index
+        ]
+        if len(means) < MEDIAN_OF:
+            return False
+        best = max(self.sign * v for v in self.curves[trial_id].values())
+        return best < self.sign * median(means)
+
+    def record(self, index: int, trial_id: str, round_index: int, value: float) -> None:
+        """Add to the trial's curve."""
+        self.curves[trial_id][round_index] = value
+
+
+@dataclass(frozen=True)
+class _Named:
+    """All that ASHA asks of a trial."""
+
+    trial_id: str
+
+
+SCHEDULERS: dict[str, Callable[[Cell], Scheduler] | None] = {
+    "none": None,
+    "asha": lambda cell: Halving(cell, brackets=1),
+    "hyperband": lambda cell: Halving(cell, brackets=len(cell.stops) + 1),
+    "median": Median,
+    "pbt": None,
+}
+"""What stops trials; a population (`suite.search.population`) stops none."""
+
+
+class CellSchedulers:
+    """One scheduler per cell; final and confirming runs are left alone."""
+
+    def __init__(self, cells: list[Cell], asks: Mapping[str, Ask], scheduler: str) -> None:
+        make = SCHEDULERS[scheduler]
+        self.asks = asks
+        self.stops = {cell.id: set(cell.stops) for cell in cells}
+        self.cells = {} if make is None else {cell.id: make(cell) for cell in cells if cell.stops}
+
+    def decide(self, trial_id: str, round_index: int, value: float) -> bool:
+        """Whether a trial that scored a finite `value` ends after this round."""
+        ask = self.asks[trial_id]
+        if not self._decides(ask, round_index):
+            return False
+        return self.cells[ask.cell].stops(ask.index, trial_id, round_index, value)
+
+    def replay(self, ended: Mapping[str, Outcome]) -> None:
+        """Rebuild from what trials reported before a restart."""
+        for trial_id, outcome in ended.items():
+            # The last report of a trial that ended by itself was never shown to a scheduler.
+            by_itself = outcome.status in ("finished", "diverged")
+            last = outcome.history[-1]["round"] if by_itself and outcome.history else None
+            ask = self.asks[trial_id]
+            for round_index, value in outcome.intermediates.items():
+                if round_index != last and self._decides(ask, round_index):
+                    self.cells[ask.cell].record(ask.index, trial_id, round_index, value)
+
+    def _decides(self, ask: Ask, round_index: int) -> bool:
+        searches = ask.kind == "search" and ask.cell in self.cells
+        return searches and round_index in self.stops[ask.cell]

@@ -1,0 +1,351 @@
+"""The search: which trial is next, in an order that timing cannot change.
+
+A cell hands out its search trials first (anchor, published and warm configurations, then the
+sampler's); then, where the study confirms, its best few configurations with further search seeds;
+and once all of them have ended, its best configuration again with fresh seeds: the final runs.
+
+Suggestion i depends on the results of trials 0..i-lag only, told to the sampler in index order, and
+on a seed that is a hash of (study seed, cell, i). So a sweep without early stopping is the same
+whatever runs beside it. Nothing here ever sees a test metric: `end` takes validation scores and
+counters.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from suite.search.candidates import Candidates, End
+from suite.search.population import Population
+from suite.search.samplers import Known, first_modelled, searched_by
+from suite.studies.study import Cell, Study
+from trials.spec import TrialSpec
+
+LAG = 4
+"""Trials of one cell that may be in flight at once; other cells fill the machine meanwhile."""
+CONFIRM_SEEDS = 1_000_000
+"""Confirming runs use run seeds from study seed + this on: neither the search's nor final runs'."""
+REPEATS = {"confirm": "c", "final": "f", "pareto": "p"}
+"""Kinds of runs that repeat a search trial, and their letters in trial ids."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A trial to run; `index` counts the cell's trials of its kind.
+
+    `kind` is search, confirm (a search trial again with a further search seed), final (the best
+    again with a fresh seed) or pareto (the knee of the front likewise). `source` is the search trial
+    whose configuration it repeats, or where a warm one is from. A member of a population goes on from
+    where the trial `parent` was at round `since`, and stops at round `until` (`suite.search.population`).
+    """
+
+    trial_id: str
+    cell: str
+    kind: str
+    index: int
+    origin: str
+    params: dict[str, Any]
+    seed: int
+    partition_seed: int
+    source: str | None = None
+    parent: str | None = None
+    since: int = 0
+    until: int | None = None
+
+    @property
+    def counted(self) -> bool:
+        """Whether it is part of the search, and so of its budget."""
+        return self.kind in ("search", "confirm")
+
+    def stands(self, status: str) -> bool:
+        """Whether a member of a population that ended so waits for the others, and is not over."""
+        return self.until is not None and status in ("paused", "diverged")
+
+
+class CellSearch:
+    """The search of one cell: asks, results, and when what is due.
+
+    `candidates` are its configurations, shared by the cells of a joint search.
+    """
+
+    def __init__(self, cell: Cell, candidates: Candidates) -> None:
+        self.cell, self.candidates, self.study = cell, candidates, candidates.study
+        self.ends = candidates.ends
+        self.asks: list[Ask] = []
+        self.repeats: dict[str, Ask] = {}
+        self.population: Population | None = None
+        if self.study.scheduler == "pbt":
+            self.population = Population(cell, self.study.seed, candidates.budget)
+
+    @property
+    def searching(self) -> bool:
+        """Whether search trials are still to be asked or to end."""
+        return self.candidates.searching
+
+    @property
+    def planned(self) -> int:
+        """How many trials there will be; with two objectives, at most."""
+        study = self.study
+        confirms = 0
+        if study.confirm:
+            confirms = min(study.confirm.best, self.candidates.budget) * study.confirm.seeds
+        finals = study.seeds * (2 if study.traded else 1)
+        return self.candidates.budget + confirms + finals
+
+    @property
+    def done(self) -> bool:
+        """Whether every search trial and every run that repeats one has ended."""
+        return not self.searching and all(ask.trial_id in self.ends for ask in self._due())
+
+    @property
+    def best(self) -> Ask | None:
+        """The search trial whose configuration is chosen; None while there is none."""
+        chosen = self.candidates.chosen
+        return None if chosen is None or chosen >= len(self.asks) else self.asks[chosen]
+
+    @property
+    def current_confirms(self) -> list[Ask]:
+        """The runs that confirm the best few configurations, asked or not yet."""
+        if self.study.confirm is None:
+            return []
+        seeds = range(self.study.confirm.seeds)
+        return [
+            self._repeat("confirm", index, i, CONFIRM_SEEDS + i)
+            for index in self.candidates.finalists
+            for i in seeds
+        ]
+
+    @property
+    def current_finals(self) -> list[Ask]:
+        """The final runs of the best configuration, and of the front's knee, asked or not yet."""
+        chosen, knee = self.candidates.chosen, self.candidates.knee
+        kinds = {"final": chosen, "pareto": knee}
+        return [
+            self._repeat(kind, index, i, 1 + i)
+            for kind, index in kinds.items()
+            if index is not None
+            for i in range(self.study.seeds)
+        ]
+
+    def next(self) -> Ask | None:
+        """The next trial, or None when there is none now: wait for results, or all is asked."""
+        if len(self.asks) < self.candidates.budget:
+            return self._next_search()
+        if self.searching:
+            return None
+        ask = next((a for a in self._due() if a.trial_id not in self.repeats), None)
+        if ask is not None:
+            self.repeats[ask.trial_id] = ask
+        return ask
+
+    def end(self, trial_id: str, end: End) -> None:
+        """Take a result. The sampler is told later, in index order."""
+        self.candidates.end(trial_id, end)
+        if self.population is not None:
+            self.population.standing.pop(trial_id, None)
+
+    def replay(self, asks: Iterable[Ask]) -> None:
+        """Take over the asks of a journal, whose `ends` are known already."""
+        for ask in asks:
+            if ask.kind in REPEATS:
+                self.repeats[ask.trial_id] = ask
+            elif ask.index < len(self.asks):
+                self.go_on(ask)
+            else:
+                self.candidates.restore(ask.index, Known(ask.origin, ask.params, ask.source))
+                self.asks.append(ask)
+
+    def go_on(self, ask: Ask) -> None:
+        """A member of the population goes on so: what it runs is the configuration of its number."""
+        assert self.population is not None
+        self.population.standing.pop(ask.trial_id, None)
+        self.candidates.change(ask.index, Known(ask.origin, ask.params, ask.source))
+        self.asks[ask.index] = ask
+
+    def forget(self, ask: Ask) -> bool:
+        """Drop an unfinished run that repeats what is not, or not yet again, to be repeated; whether
+        it was one.
+        """
+        if ask.kind not in REPEATS or (not self.searching and ask in self._due()):
+            return False
+        del self.repeats[ask.trial_id]
+        return True
+
+    def _due(self) -> list[Ask]:
+        """The runs that repeat search trials, as far as it is known which: first those that confirm."""
+        finals = self.current_finals if self.candidates.confirmed else []
+        return self.current_confirms + finals
+
+    def _next_search(self) -> Ask | None:
+        i = len(self.asks)
+        made = self.candidates.at(i)
+        if made is None:
+            return None
+        self.asks.append(
+            Ask(
+                trial_id=f"{self.cell.id}-s{i:04d}",
+                cell=self.cell.id,
+                kind="search",
+                index=i,
+                origin=made.origin,
+                params=made.params,
+                seed=self.study.seed,
+                partition_seed=self.cell.settings.partition_seed,
+                source=made.source,
+                until=self.population.stops[0] if self.population else None,
+            )
+        )
+        return self.asks[-1]
+
+    def _repeat(self, kind: str, index: int, number: int, seed: int) -> Ask:
+        """Search trial `index` again, with a seed that far from the search's."""
+        made = self.candidates.proposer.made[index]
+        first = self.cell.settings.partition_seed
+        varies = self.study.vary_partition and kind != "confirm"
+        return Ask(
+            trial_id=f"{self.cell.id}-{REPEATS[kind]}{index:04d}-{number}",
+            cell=self.cell.id,
+            kind=kind,
+            index=number,
+            origin=made.origin,
+            params=made.params,
+            seed=self.study.seed + seed,
+            partition_seed=first + seed if varies else first,
+            source=f"{self.cell.id}-s{index:04d}",
+        )
+
+
+class SweepSearch:
+    """All cells' searches: hands out trials round robin, so that no cell waits for another.
+
+    `warm` are configurations to start from, by cell.
+    """
+
+    def __init__(
+        self,
+        cells: list[Cell],
+        study: Study,
+        lag: int = LAG,
+        warm: Mapping[str, Sequence[Known]] | None = None,
+    ) -> None:
+        self.study, self.lag = study, lag
+        groups: dict[tuple[str, ...], list[Cell]] = {}
+        for cell in cells:
+            groups.setdefault(cell.group, []).append(cell)
+        shared = {group: Candidates(of, study, lag, warm or {}) for group, of in groups.items()}
+        self.cells = {cell.id: CellSearch(cell, shared[cell.group]) for cell in cells}
+        self.asks: dict[str, Ask] = {}
+        self.again: list[Ask] = []
+        self._turn = 0
+
+    def replay(
+        self, asks: list[Ask], ends: Mapping[str, End], standing: Mapping[str, End] | None = None
+    ) -> None:
+        """Rebuild from a journal. Of several asks of a trial the last holds; `standing` are those that
+        wait where they are. Trials without an end are handed out again, as they were; but runs that
+        repeat a search trial only if they still should, now that the sweep may have grown.
+        """
+        for ask in asks:
+            if ask.trial_id in ends:
+                self.cells[ask.cell].end(ask.trial_id, ends[ask.trial_id])
+        for cell_id, cell in self.cells.items():
+            cell.replay(ask for ask in asks if ask.cell == cell_id)
+        self.asks = {ask.trial_id: ask for ask in asks}
+        for trial_id, end in (standing or {}).items():
+            self.stand(trial_id, end)
+        waits = {*ends, *(standing or {})}
+        unfinished = [ask for ask in self.asks.values() if ask.trial_id not in waits]
+        self.again = [ask for ask in unfinished if not self.cells[ask.cell].forget(ask)]
+
+    def next(self) -> tuple[Ask, bool] | None:
+        """The next trial and whether it is new; None when there is none now."""
+        if self.again:
+            return self.again.pop(0), False
+        cells = list(self.cells.values())
+        for step in range(len(cells)):
+            ask = cells[(self._turn + step) % len(cells)].next()
+            if ask is not None:
+                self._turn = (self._turn + step + 1) % len(cells)
+                self.asks[ask.trial_id] = ask
+                return ask, True
+        return None
+
+    def end(self, trial_id: str, end: End) -> Ask:
+        """Take a result; the trial it belongs to."""
+        ask = self.asks[trial_id]
+        self.cells[ask.cell].end(trial_id, end)
+        return ask
+
+    def stand(self, trial_id: str, end: End) -> None:
+        """A member of a population waits for the others."""
+        population = self.cells[self.asks[trial_id].cell].population
+        assert population is not None
+        population.standing[trial_id] = end
+
+    def go_on(self, asks: Iterable[Ask]) -> None:
+        """Members of a population go on: they are handed out before what is new."""
+        for ask in asks:
+            self.asks[ask.trial_id] = ask
+            self.cells[ask.cell].go_on(ask)
+            self.again.append(ask)
+
+    @property
+    def searched_by(self) -> str:
+        """How configurations are found, in words."""
+        study = self.study
+        return searched_by(study.sampler, study.scheduler, study.trials, self.lag)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What whoever starts this should know of, in words."""
+        return [*self.small_grids, *self.unmodelled, *self.outside]
+
+    @property
+    def unmodelled(self) -> list[str]:
+        """That a sampler which learns has no trial left for it, in words."""
+        first = first_modelled(self.study.sampler, self.study.scheduler, self.lag)
+        found = [search for search in self.cells.values() if not search.candidates.modelled]
+        if first is None or not found:
+            return []
+        count = f"{len(found)} of {len(self.cells)} cells"
+        return [f"{self.searched_by}: 0 modelled suggestions in {count}"]
+
+    @property
+    def outside(self) -> list[str]:
+        """Algorithms that run under settings which their paper does not assume, in words."""
+        found = {s.cell.label: s.cell.outside() for s in self.cells.values() if s.cell.outside()}
+        return [f"{name} is shown unranked: {reason}" for name, reason in found.items()]
+
+    @property
+    def small_grids(self) -> list[str]:
+        """Cells whose grid, with the known configurations, is smaller than the budget, in words."""
+        return [
+            f"{search.cell.name}: the whole grid is {search.candidates.budget} configurations, fewer "
+            f"than the {search.study.trials} trials allowed"
+            for search in self.cells.values()
+            if search.candidates.budget < search.study.trials
+        ]
+
+    @property
+    def unmet(self) -> list[str]:
+        """Cells of which no configuration keeps the constraints, in words."""
+        return [
+            f"{search.cell.name}: no configuration keeps the constraints; the one that exceeds them "
+            "least was chosen"
+            for search in self.cells.values()
+            if (best := search.best) is not None
+            and not search.candidates.feasible(search.cell, search.ends[best.trial_id])
+        ]
+
+    @property
+    def planned(self) -> int:
+        """How many trials there will be; with two objectives, at most."""
+        return sum(cell.planned for cell in self.cells.values())
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every trial of every cell has ended."""
+        return not self.again and all(cell.done for cell in self.cells.values())
+
+    def spec(self, ask: Ask) -> TrialSpec:
+        """What an ask runs."""
+        return self.cells[ask.cell].cell.spec(ask.params, ask.seed, ask.partition_seed)

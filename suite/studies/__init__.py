@@ -1,0 +1,1 @@
+"""Studies: YAML in, cells out."""

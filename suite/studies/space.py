@@ -1,0 +1,292 @@
+"""Search spaces: an algorithm's fields, what a study overrides, and published configurations."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from typing import Any, get_args
+
+import numpy as np
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from suite.yaml_files import parse_mapping
+from trials.algorithm import Algorithm, Range
+from trials.errors import UserError, unknown
+from trials.settings import Settings
+from trials.spec import refuse
+
+COMPARED = {
+    "rounds",
+    "clients",
+    "val_fraction",
+    "dtype",
+    "execution",
+    "chunk",
+    "eval_every",
+    "data_seed",
+    "partition_seed",
+}
+"""Settings that cannot be searched: trials would no longer answer the same question."""
+
+
+class RangeSpec(BaseModel):
+    """A range as a study writes it: what is left out keeps the algorithm's own value."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    default: Any = None
+    low: float | None = None
+    high: float | None = None
+    log: bool | None = None
+    choices: tuple[Any, ...] | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "RangeSpec":
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"low <= high must hold, but got low={self.low:g}, high={self.high:g}")
+        return self
+
+    def over(self, base: Range) -> Range:
+        """`base` with what this spec gives; raises `UserError` when the result is no range."""
+        given = {k: v for k in ("low", "high", "log") if (v := getattr(self, k)) is not None}
+        if self.choices is not None:
+            choices = tuple(base.check("a choice", value) for value in self.choices)
+            return Range("choice", choices=choices, when=base.when, under=base.under)
+        if given and base.choices is not None:
+            raise UserError(
+                f"is one of {', '.join(map(str, base.choices))}: give choices, not low or high"
+            )
+        return replace(base, searched=True, **given) if given else base
+
+
+class Published(BaseModel):
+    """A configuration a paper states, for data sets (bare or exact names) and models (exact)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    params: dict[str, Any]
+    source: str
+    datasets: list[str]
+    models: list[str]
+
+    def matches(self, dataset: str, model: str) -> bool:
+        """Whether it was published for this data set and model."""
+        return model in self.models and bool({dataset, dataset.split("(")[0]} & set(self.datasets))
+
+
+class SpaceFile(BaseModel):
+    """`search_spaces/<algorithm>.yaml`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    published: list[Published] = []
+
+
+def published(algorithm: str) -> list[Published]:
+    """The published configurations of an algorithm; none where it has no YAML (a third party's)."""
+    path = files("search_spaces").joinpath(f"{algorithm}.yaml")
+    if "/" in algorithm or not path.is_file():
+        return []
+    return SpaceFile.model_validate(parse_mapping(path.read_text(), path.name)).published
+
+
+@dataclass(frozen=True)
+class Space:
+    """What one cell searches: a range and an anchor value for each name.
+
+    Names are the algorithm's hyperparameters and the settings that the study moved into the search.
+    """
+
+    ranges: Mapping[str, Range]
+    anchor_values: Mapping[str, Any]
+
+    @classmethod
+    def build(
+        cls,
+        name: str,
+        algorithm: type[Algorithm],
+        settings: Settings,
+        search: Mapping[str, RangeSpec],
+        costs: Collection[str] = (),
+    ) -> "Space":
+        """The algorithm's ranges, overridden by `search`: keys `lr` (any hyperparameter it has),
+        `batch_size` (a setting), or `fedprox.mu` (this algorithm's only). `costs` are those that the
+        study bounds or makes an objective: what may be searched only `under` one of them is.
+
+        Raises `UserError` on an unknown name, low > high, an anchor of the wrong type, or a range for
+        what may be searched only under a cost that the study leaves free.
+        """
+        anchor = dict(algorithm.configured({}).__dict__)
+        ranges = {
+            name: replace(spec, searched=spec.searched or spec.under in costs)
+            for name, spec in algorithm.ranges().items()
+        }
+        for key, spec in search.items():
+            owner, dot, field = key.rpartition(".")
+            if dot and owner != name:
+                continue
+            try:
+                if field in ranges:
+                    ranges[field], anchor[field] = _hyperparameter(
+                        ranges[field], anchor[field], spec
+                    )
+                elif not dot and field in Settings.model_fields:
+                    ranges[field], anchor[field] = _setting(field, settings, spec)
+                elif dot:
+                    raise unknown("hyperparameter", field, ranges)
+                if field in Settings.model_fields:
+                    for value in spec.choices or (spec.low, spec.high):
+                        changed = Settings(**{**settings.model_dump(), field: value})
+                        refuse(name, algorithm, changed)
+                if field in ranges:
+                    _needs_bound(ranges[field], costs)
+            except UserError as error:
+                raise UserError(f"{key}: {error}") from None
+        fixed = {k: _fixed(v, anchor[k]) for k, v in ranges.items() if not v.searched}
+        return cls({**ranges, **fixed}, anchor)
+
+    def active(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of the names that exist under each other."""
+        return {
+            name: values[name]
+            for name, spec in self.ranges.items()
+            if name in values and all(values.get(k) == v for k, v in (spec.when or {}).items())
+        }
+
+    def anchor(self, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The common starting point, or a published configuration on top of it."""
+        return self.active({**self.anchor_values, **(overrides or {})})
+
+    def corners(self) -> Iterator[dict[str, Any]]:
+        """The anchor, and it with every other choice of one name."""
+        yield self.anchor()
+        for name, spec in self.ranges.items():
+            for value in spec.choices or ():
+                yield self.anchor({name: value})
+
+    def suggest(self, trial: optuna.Trial) -> dict[str, Any]:
+        """Ask a sampler for a configuration; conditional names are asked only where they exist."""
+        values: dict[str, Any] = {}
+        for name, spec in sorted(self.ranges.items(), key=lambda item: len(item[1].when or {})):
+            if all(values.get(k) == v for k, v in (spec.when or {}).items()):
+                values[name] = _suggest(trial, name, spec)
+        return self.active(values)
+
+    def distributions(self, values: Mapping[str, Any]) -> dict[str, BaseDistribution] | None:
+        """Optuna's distributions of the names in `values`; None when a value lies outside its own,
+        so that no sampler may be told of it.
+        """
+        if not all(_inside(self.ranges[name], value) for name, value in values.items()):
+            return None
+        return {name: _distribution(self.ranges[name]) for name in values}
+
+    def points(self, name: str, count: int) -> list[Any]:
+        """A grid's values of one name: all choices, or `count` values from low to high, evenly spaced
+        on its scale; whole numbers are rounded and occur once.
+        """
+        spec = self.ranges[name]
+        if spec.choices is not None:
+            return list(spec.choices)
+        assert spec.low is not None
+        assert spec.high is not None
+        if spec.low == spec.high or count == 1:
+            return [spec.low]
+        spaced = np.geomspace if spec.log else np.linspace
+        values = [float(v) for v in spaced(spec.low, spec.high, count)]
+        values[0], values[-1] = spec.low, spec.high
+        return list(dict.fromkeys(round(v) for v in values)) if spec.type == "int" else values
+
+    def describe(self) -> dict[str, Any]:
+        """Plain data that identifies the space (part of a cell's content)."""
+        return {
+            name: {
+                k: v
+                for k, v in spec.__dict__.items()
+                if v not in (None, False) and k not in ("searched", "other", "under")
+            }
+            | {"default": self.anchor_values[name]}
+            for name, spec in self.ranges.items()
+        }
+
+
+def _fixed(spec: Range, value: Any) -> Range:
+    """The range that holds only this value."""
+    if spec.choices is not None:
+        return replace(spec, choices=(value,))
+    return replace(spec, low=value, high=value)
+
+
+def _needs_bound(spec: Range, costs: Collection[str]) -> None:
+    """Raise `UserError` when a range is searched whose cost the study leaves free."""
+    several = len(spec.choices) > 1 if spec.choices is not None else spec.low != spec.high
+    if spec.under and spec.searched and several and spec.under not in costs:
+        raise UserError(
+            f"is searched only under a constraint on {spec.under}, or with `pareto: {spec.under}`: "
+            "the score alone would drive it to the end of its range"
+        )
+
+
+def _hyperparameter(base: Range, default: Any, spec: RangeSpec) -> tuple[Range, Any]:
+    """An algorithm's own range with what a study changes of it, and its anchor value."""
+    return spec.over(base), default if spec.default is None else base.check("default", spec.default)
+
+
+def _setting(field: str, settings: Settings, spec: RangeSpec) -> tuple[Range, Any]:
+    """The range of a shared setting that a study moves into the search, and its anchor value."""
+    if field in COMPARED:
+        raise UserError("has to be the same for all trials, or they could not be compared")
+    fixed = settings.model_dump()
+    if spec.choices is not None:
+        found = Range("choice", choices=spec.choices)
+    elif spec.low is None or spec.high is None:
+        raise UserError("a setting that is searched needs low and high, or choices")
+    else:
+        real = _real(Settings.model_fields[field].annotation)
+        found = Range("float" if real else "int", spec.low, spec.high, bool(spec.log))
+    anchor = fixed[field] if spec.default is None else spec.default
+    for value in (anchor, *(spec.choices or (spec.low, spec.high))):
+        try:
+            Settings(**{**fixed, field: value})
+        except ValidationError as error:
+            rule = error.errors()[0]["msg"].replace("Input should", "must")
+            raise UserError(f"{value!r} is no {field}: {rule}") from None
+    return found, anchor
+
+
+def _real(annotation: Any) -> bool:
+    """Whether a setting is a real number, or one that may be left out."""
+    return annotation is float or any(map(_real, get_args(annotation)))
+
+
+def _suggest(trial: optuna.Trial, name: str, spec: Range) -> Any:
+    if spec.choices is not None:
+        return trial.suggest_categorical(name, spec.choices)
+    assert spec.low is not None
+    assert spec.high is not None
+    if spec.type == "int":
+        return trial.suggest_int(name, int(spec.low), int(spec.high), log=spec.log)
+    return trial.suggest_float(name, spec.low, spec.high, log=spec.log)
+
+
+def _inside(spec: Range, value: Any) -> bool:
+    if spec.choices is not None:
+        return value in spec.choices
+    assert spec.low is not None
+    assert spec.high is not None
+    return isinstance(value, int | float) and spec.low <= value <= spec.high
+
+
+def _distribution(spec: Range) -> BaseDistribution:
+    if spec.choices is not None:
+        return CategoricalDistribution(spec.choices)
+    assert spec.low is not None
+    assert spec.high is not None
+    if spec.type == "int":
+        return IntDistribution(int(spec.low), int(spec.high), log=spec.log)
+    return FloatDistribution(spec.low, spec.high, log=spec.log)

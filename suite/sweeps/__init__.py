@@ -1,0 +1,1 @@
+"""Sweeps: from a study to recorded runs, resumable at any moment."""

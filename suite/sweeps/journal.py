@@ -1,0 +1,102 @@
+"""The sweep's journal: what was asked, what ended, what is recorded; one fsynced line each.
+
+It is the only thing that a resumed sweep is rebuilt from. One process writes it at a time, which a
+lock on the file enforces; a line torn by a crash is cut off when it is opened.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from suite.execution.stop_signal import HaltedError
+from trials.errors import UserError
+
+Event = dict[str, Any]
+START = b'{"event":"begin",'
+"""What the journal of a sweep, and no file of anyone else's, starts with."""
+
+
+class Journal:
+    """An append-only file of JSON lines. `events` are those that were there when it was opened."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._file = path.open("a+b", buffering=0)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.close()
+            raise UserError(f"another process is running this sweep ({path} is locked)") from None
+        self.events, whole = _read(path)
+        self._file.truncate(whole)
+        self._fault = ""
+
+    def write(self, event: str, **fields: Any) -> None:
+        """Append an event; when this returns it has reached the disk.
+
+        Raises `HaltedError` when the disk does not take it, and ever after: what is torn stays last.
+        """
+        line = json.dumps({"event": event, **fields}, separators=(",", ":")).encode() + b"\n"
+        with self._lock:
+            if not self._fault:
+                try:
+                    if os.write(self._file.fileno(), line) < len(line):
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                    os.fsync(self._file.fileno())
+                except OSError as error:
+                    self._fault = f"journal {self._file.name} cannot be written: {error.strerror}"
+            if self._fault:
+                raise HaltedError(self._fault)
+
+    def close(self) -> None:
+        """Give up the lock."""
+        self._file.close()
+
+
+def peek(path: Path) -> list[Event]:
+    """The events of a journal that another process may be writing."""
+    return _read(path)[0] if path.exists() else []
+
+
+def begun(path: Path) -> bool:
+    """Whether a sweep's first event is in this journal."""
+    first = _first(path)
+    return first.startswith(START) and first.endswith(b"\n")
+
+
+def in_the_way(path: Path) -> bool:
+    """Whether a file is there that no sweep began to write."""
+    first = _first(path)
+    return not first.startswith(START) and not START.startswith(first)
+
+
+def _first(path: Path) -> bytes:
+    """The first line; nothing where there is no file."""
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.readline()
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process is writing this journal, as far as this machine can see."""
+    if not path.exists():
+        return False
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+def _read(path: Path) -> tuple[list[Event], int]:
+    """The events, and how many bytes they take; a torn last line is not among them."""
+    whole = path.read_bytes()
+    whole = whole[: whole.rfind(b"\n") + 1]
+    return [json.loads(line) for line in whole.splitlines()], len(whole)

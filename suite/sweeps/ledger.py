@@ -1,0 +1,231 @@
+"""What of a sweep is in its tracking store: runs of the sweep, its cells, its trials, its leaderboard."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from reports.leaderboard.comparable import reach
+from reports.leaderboard.formats import mean_text
+from reports.leaderboard.leaderboard import Leaderboard, Row
+from suite.configurations.configuration import SIGN
+from suite.console import say
+from suite.results.leaderboards import Query, read_leaderboard, tuned_of
+from suite.search.samplers import Known
+from suite.search.sweep_search import Ask, SweepSearch
+from suite.studies.study import Cell, Study
+from suite.tracking.store import Store, dumps, run_tags, spec_params, versions
+from suite.yaml_files import foreign
+from trials.outcome import Outcome, untrained
+from trials.simulation import score
+
+
+class Ledger:
+    """Writes the runs of one sweep, each once; what it says of a trial is enough to replay it.
+
+    `recorded` maps trials to the runs that hold them, as far as it is known; `warm` are the
+    configurations that cells started from.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        study_name: str,
+        study: Study,
+        search: SweepSearch,
+        warm: Mapping[str, Sequence[Known]],
+        recorded: Mapping[str, str],
+    ) -> None:
+        self.store, self.name, self.search, self.warm = store, name, search, warm
+        self.study_name, self.study = study_name, study
+        self.cells = {cell_id: of.cell for cell_id, of in search.cells.items()}
+        self.recorded = dict(recorded)
+        # An earlier session may have left a half-written run of these in the store.
+        self._maybe_recorded = set(search.asks)
+
+    def open(self) -> None:
+        """Find or make the runs of the sweep and its cells, which are the parents of the trials'."""
+        store, name = self.store, self.name
+        self.experiment = store.experiment(self.study_name)
+        common = {"study": self.study_name, "sweep": name, **versions()}
+        study = {"kind": "sweep", "study_json": dumps(self.study.model_dump(mode="json"))}
+        found = [record.run_id for record in store.find(sweep=name, kind="sweep")]
+        self.sweep_run = (
+            found[0] if found else store.create(self.experiment, name, {**common, **study})
+        )
+        store.log(self.sweep_run, tags=study)
+        cells = {
+            record.tags["cell"]: record.run_id for record in store.find(sweep=name, kind="cell")
+        }
+        for cell in self.cells.values():
+            if cell.id not in cells:
+                tags = {**common, **identity(cell), "kind": "cell"}
+                cells[cell.id] = store.create(self.experiment, cell.name, tags, self.sweep_run)
+        self.cell_runs = {cell_id: cells[cell_id] for cell_id in self.cells}
+        self.close("RUNNING")
+
+    def close(self, status: str) -> None:
+        """Set the status of the runs of the sweep and its cells."""
+        for run_id in [*self.cell_runs.values(), self.sweep_run]:
+            self.store.set_status(run_id, status)
+
+    def delete(self) -> None:
+        """Remove the runs of the sweep and its cells."""
+        for run_id in [*self.cell_runs.values(), self.sweep_run]:
+            self.store.delete(run_id)
+
+    def missing(self, trial_ids: Iterable[str]) -> list[str]:
+        """Which of these trials have no run in the store; all, when the store was lost."""
+        there = {record.run_id for record in self.store.find(sweep=self.name)}
+        return [trial_id for trial_id in trial_ids if self.recorded.get(trial_id) not in there]
+
+    def record(self, ask: Ask, outcome: Outcome) -> str:
+        """Write one ended trial: once, whatever an earlier attempt left behind. Its run."""
+        store, trial_id = self.store, ask.trial_id
+        cell, spec = self.cells[ask.cell], self.search.spec(ask)
+        target = None if ask.counted else self.study.target
+        reached: Mapping[str, float] = {}
+        if target is not None and not outcome.lost(f"test_{cell.task.metric}"):
+            reached = reach(outcome.history, cell.task.metric, target)
+        if trial_id in self._maybe_recorded:
+            for record in store.find(sweep=self.name, trial_id=trial_id):
+                store.delete(record.run_id)
+        self._maybe_recorded.add(trial_id)
+        tags = {
+            **identity(cell, ask.params),
+            **run_tags("search" if ask.counted else ask.kind, spec, outcome),
+            "confirm": "true" if ask.kind == "confirm" else None,
+            "study": self.study_name,
+            "sweep": self.name,
+            "trial_id": trial_id,
+            "source": ask.source,
+            "origin": ask.origin,
+            "metric": cell.task.metric,
+            "target": self.study.target,
+            "reached": None if target is None else str(bool(reached)).lower(),
+            "sampler": self.study.sampler,
+            "scheduler": self.study.scheduler,
+            "params": dumps(ask.params),
+            **self._circumstances(cell, outcome),
+        }
+        number = f"trial {ask.index}" if ask.kind == "search" else f"seed {ask.seed}"
+        name = f"{cell.label} · {cell.dataset} · {cell.heterogeneity} · {number}"
+        run_id = store.create(self.experiment, name, tags, self.cell_runs[cell.id], outcome.seconds)
+        scores = _scores(ask, outcome, cell)
+        if scores and "rounds_to_target" in self.study.costs:
+            cost = self.search.cells[cell.id].candidates.cost(outcome.end, "rounds_to_target")
+            scores[0]["rounds_to_target"] = cost
+        if scores:
+            scores[0] |= reached
+        store.log(run_id, spec_params(spec), [*outcome.history, *scores])
+        store.set_status(run_id, "FAILED" if outcome.status == "failed" else "FINISHED")
+        self.recorded[trial_id] = run_id
+        return run_id
+
+    def _circumstances(self, cell: Cell, outcome: Outcome) -> dict[str, Any]:
+        """Tags of what is not so in every sweep."""
+        candidates, study = self.search.cells[cell.id].candidates, self.study
+        warm = [known.source for known in self.warm.get(cell.id, [])]
+        return {
+            "warm_start": "; ".join(filter(None, warm)) or None,
+            "pareto": study.traded,
+            "joint": ", ".join(cell.apart) or None,
+            "feasible": str(candidates.feasible(cell, outcome.end)).lower()
+            if cell.constraints
+            else None,
+        }
+
+    def harvest(self, finals: Mapping[str, Outcome], folder: Path) -> Leaderboard | None:
+        """Leaderboard runs of all cells and tuned files below a folder, from the final runs of what is
+        best now; those of former bests are set aside. None when no cell has a final run.
+
+        The former rows are removed last, so that there are some whenever this is cut off.
+        """
+        store, name, board = self.store, self.name, None
+        found = store.find(sweep=name)
+        # What comes back first: at no moment is a cell without final runs.
+        for record in sorted(found, key=lambda run: run.tags["kind"] != "superseded"):
+            trial_id, kind = record.tags.get("trial_id", ""), record.tags["kind"]
+            if self.recorded.get(trial_id, record.run_id) != record.run_id:
+                store.delete(record.run_id)  # a request that a server took, and lost the answer to
+            elif trial_id in finals and kind == "superseded":
+                store.log(record.run_id, tags={"kind": self.search.asks[trial_id].kind})
+            elif trial_id not in finals and kind in ("final", "pareto"):
+                store.log(record.run_id, tags={"kind": "superseded"})
+        if any(outcome.status != "failed" for outcome in finals.values()):
+            board = read_leaderboard(store, Query(name, target=self.study.target))
+            for place, row in enumerate(board.rows):
+                self._publish(row, self.cells[row.cell], place, folder)
+        for record in found:
+            if record.tags["kind"] == "leaderboard":
+                store.delete(record.run_id)
+        self.close("FINISHED")
+        return board
+
+    def _publish(self, row: Row, cell: Cell, place: int, folder: Path) -> None:
+        """One leaderboard row as a run of its own and as a tuned file; sorted by the tag `row`, such
+        runs are the leaderboard.
+        """
+        store, name = self.store, self.name
+        tuned = tuned_of(store, row)
+        path = folder / tuned.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if foreign(path, SIGN):
+            say(f"{path} stays: the suite did not write it. `suite tuned show` has what is tuned")
+        else:
+            path.write_text(tuned.text())
+        tags = {
+            **identity(cell, row.params),
+            "kind": "leaderboard",
+            "study": self.study_name,
+            "sweep": name,
+        }
+        tags |= {"tuned": tuned.text(), "status": "finished", "row": f"{name} {place:04d}"}
+        tags |= {"score": mean_text(row)}
+        rank = "unranked" if row.rank is None else f"rank {row.rank}"
+        title = f"{cell.name} · {rank}"
+        run_id = store.create(
+            self.experiment, title, {**tags, **versions()}, self.cell_runs[cell.id]
+        )
+        about = f"{title}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
+        store.describe(run_id, f"{about}\n\n```yaml\n{tuned.text()}```\n")
+        numbers = {
+            key: value for key, value in asdict(row).items() if isinstance(value, int | float)
+        }
+        store.log(run_id, row.params, [{**numbers, "round": 0}])
+        store.set_status(run_id, "FINISHED")
+
+
+def identity(cell: Cell, params: Mapping[str, Any] | None = None) -> dict[str, str | None]:
+    """The tags that say which question a run belongs to, and how a configuration (by default the
+    anchor) is ranked there.
+    """
+    return {
+        "cell": cell.id,
+        "cell_name": cell.name,
+        "algorithm": cell.algorithm,
+        "paper": cell.paper,
+        "reference": str(cell.reference(params)).lower(),
+        "outside": cell.outside(params) or None,
+        "dataset": cell.dataset,
+        "model": cell.model,
+        "heterogeneity": cell.heterogeneity,
+    }
+
+
+def _scores(ask: Ask, outcome: Outcome, cell: Cell) -> list[dict[str, float]]:
+    """The scores that are compared, as one more history entry: means of the last three evaluations.
+
+    A final run that is lost counts as the untrained model.
+    """
+    if not outcome.history:
+        return []
+    last = {"round": outcome.history[-1]["round"]}
+    if outcome.value is not None:
+        last["val_score"] = outcome.value
+    if not ask.counted:
+        metric = f"test_{cell.task.metric}"
+        counted = untrained if outcome.lost(metric) else score
+        last["test_score"] = counted(outcome.history, metric)
+    return [last]

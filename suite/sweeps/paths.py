@@ -1,0 +1,179 @@
+"""Where a sweep keeps its files, which folders are its own, and what it removes from them.
+
+A folder that a sweep makes has a marker. One that holds anything and has none is someone else's and is
+refused; from its own a sweep removes files by their names, and the folder once nothing is left in it.
+"""
+
+from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from suite.configurations.warm_start import NEAREST, tuned_files
+from suite.search.population import cell_of
+from suite.sweeps.journal import Event, begun, in_the_way, peek
+from suite.yaml_files import writable
+from trials.checkpoint import Folder, written_by
+from trials.errors import UserError
+
+MARKER = ".suite-sweep"
+ABOUT = "A sweep of suite-fl made this folder. It removes files of its own from it, and no others."
+NAME_BYTES = 255
+"""The longest name of a folder that common file systems take."""
+
+
+def check_name(name: str, given: str) -> None:
+    """Raise `UserError`, which begins with what was `given`, where a name cannot be that of one folder."""
+    fits = name.isprintable() and len(name.encode()) <= NAME_BYTES
+    if not fits or name != name.strip() or name in ("", ".", "..") or set(name) & set("/\\"):
+        shown = name if name.isprintable() and name == name.strip() != "" else repr(name)
+        raise UserError(
+            f"{given} {shown}: must be the name of one folder: not . or .., without / and \\, control "
+            f"characters and space around it, and at most {NAME_BYTES} bytes"
+        )
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a sweep keeps its files and records, and finds its data.
+
+    Raises `UserError` for a name that is not one of a folder.
+    """
+
+    storage: Path
+    name: str
+    tracking_uri: str | None = None
+    data_root: str | None = None
+    checkpoints: str | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "--name")
+
+    @property
+    def folder(self) -> Path:
+        """The sweep's own folder."""
+        return self.storage / self.name
+
+    @property
+    def journal(self) -> Path:
+        """The file that a resumed sweep is rebuilt from."""
+        return self.folder / "journal.jsonl"
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is such a sweep."""
+        return begun(self.journal)
+
+    @property
+    def checkpoint_folder(self) -> str:
+        """Path or URI of the folder of the trials' checkpoints, which all nodes must reach."""
+        if self.checkpoints is None:
+            return str(self.folder.resolve() / "checkpoints")
+        if "://" in self.checkpoints:
+            return f"{self.checkpoints}/{quote(self.name)}"
+        return f"{Path(self.checkpoints).resolve()}/{self.name}"
+
+    def check(self, warm_start: str | None) -> None:
+        """Raise `UserError` when a folder is someone else's, the checkpoints' place cannot be used or, of
+        a sweep that has not begun, the files to start from cannot.
+        """
+        with writable(self.folder):
+            if not self.begun and self._foreign():
+                raise UserError(
+                    f"{self.folder} holds files and no sweep made it: choose another --name or --storage"
+                )
+        self._check_checkpoints()
+        if warm_start not in (None, NEAREST) and not self.journal.exists():
+            tuned_files(Path(str(warm_start)))
+
+    def _foreign(self) -> bool:
+        """Whether the folder holds anything but what a sweep leaves that ended before it began."""
+        names = {path.name for path in self.folder.iterdir()} if self.folder.exists() else set()
+        alone = names <= {self.journal.name}
+        return in_the_way(self.journal) or not (alone or MARKER in names)
+
+    def _check_checkpoints(self) -> None:
+        place, folder = self.checkpoint_folder, Folder(self.checkpoint_folder)
+        if self._within(folder):
+            return
+        try:
+            names = folder.names()
+            owner = folder.read(MARKER).split()[-1:] if MARKER in names else None
+        except OSError as error:
+            raise UserError(f"checkpoints in {place} cannot be read: {error}") from None
+        events = peek(self.journal) if self.begun else []
+        if owner is not None:
+            if owner != [sweep_id(events)]:
+                raise UserError(
+                    f"checkpoints in {place}: another sweep of this name has the folder. "
+                    "Choose another --name or --checkpoints, or remove it if that sweep is gone"
+                )
+            return
+        asked = {event["trial_id"]: event["cell"] for event in events if event["event"] == "ask"}
+        # A sweep of an earlier version put no marker there, and nothing but checkpoints.
+        if any(written_by(n) not in asked and cell_of(n) not in asked.values() for n in names):
+            raise UserError(
+                f"checkpoints in {place}: the folder holds files and no sweep made it. "
+                "Choose another --name or --checkpoints"
+            )
+
+    def _within(self, folder: Folder) -> bool:
+        """Whether checkpoints lie in the sweep's own folder, whose marker is enough."""
+        local = folder.local
+        return local is not None and local.is_relative_to(self.folder.resolve())
+
+    def mark(self) -> None:
+        """Make the sweep's own folder, once it was checked."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / MARKER).write_text(f"{ABOUT}\n")
+
+    def mark_checkpoints(self, owner: str) -> None:
+        """Make the folder of checkpoints one of the sweep with this id, once it was checked.
+
+        Raises `UserError` when it cannot be written.
+        """
+        folder = Folder(self.checkpoint_folder)
+        if self._within(folder):
+            return
+        try:
+            folder.write(MARKER, f"{ABOUT}\n{owner}\n")
+        except OSError as error:
+            raise UserError(
+                f"checkpoints in {self.checkpoint_folder} cannot be written: {error}"
+            ) from None
+
+    def clear_stop(self, name: str, trial_ids: Container[str]) -> None:
+        """Remove what these trials wrote into a folder of a population's stop."""
+        with suppress(OSError):
+            Folder(f"{self.checkpoint_folder}/{name}").clear(trial_ids)
+
+    def clear_checkpoints(self, asked: Mapping[str, str]) -> None:
+        """Remove what these trials (to their cells) wrote, as far as it can be removed, and the folder.
+        One that others have put files into stays, with its marker: it is the sweep's still.
+        """
+        folder = Folder(self.checkpoint_folder)
+        with suppress(OSError):
+            for name in folder.names():
+                if cell_of(name) in asked.values():
+                    self.clear_stop(name, asked)
+            folder.clear(asked)
+            _give_up(folder)
+
+    def forget(self) -> None:
+        """Leave no folder of a sweep that did nothing."""
+        self.clear_checkpoints({})
+        self.journal.unlink(missing_ok=True)
+        _give_up(Folder(str(self.folder.resolve())))
+
+
+def sweep_id(events: Sequence[Event]) -> str | None:
+    """What tells a sweep from others of its name, by its journal; None before it has begun."""
+    return next((event["id"] for event in events if "id" in event), None)
+
+
+def _give_up(folder: Folder) -> None:
+    """Remove the marker and the folder, if there is nothing else in it."""
+    if folder.names() == [MARKER]:
+        folder.delete(MARKER)
+        folder.drop()

@@ -1,0 +1,395 @@
+"""A sweep: from a study to recorded runs, a leaderboard and tuned files; resumable at any moment."""
+
+import json
+import os
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlflow.exceptions import MlflowException
+
+from reports.leaderboard.leaderboard import Leaderboard
+from suite.configurations.warm_start import NEAREST, as_event, journaled, tuned_files, warm_start
+from suite.execution.stop_signal import Control, HaltedError
+from suite.results.leaderboards import list_tuned
+from suite.search.samplers import Known
+from suite.search.sweep_search import LAG, Ask, CellSearch, SweepSearch
+from suite.studies.study import Faults, Study, check_names, load_data, make_cells, override
+from suite.sweeps.journal import Event, Journal, peek
+from suite.sweeps.ledger import Ledger
+from suite.sweeps.paths import Place, sweep_id
+from suite.sweeps.progress import Progress
+from suite.tracking.store import Recorder, Store, is_server, versions
+from suite.yaml_files import writable
+from trials.errors import UserError
+from trials.outcome import Outcome
+
+if TYPE_CHECKING:
+    from suite.execution.cluster import Resources
+
+GROWS = ("algorithms", "datasets", "models", "heterogeneity")
+"""What a resumed sweep may have more of, besides trials and seeds."""
+RECORD_SECONDS = 600.0
+"""How long a finished sweep waits for a tracking server that is away."""
+FAULT_SECONDS = 5.0
+"""How long one that was halted by a fault does."""
+LOCAL_TRIES = 5
+"""How often in a row a store on this machine may refuse a record before the sweep is halted."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `suite sweep` says when it is over; `summary` is its JSON document, and `ending` is how it
+    ended before its work was done: interrupted, stopped or cancelled, else "".
+    """
+
+    summary: dict[str, Any]
+    board: Leaderboard | None
+    ending: str
+
+
+class Sweep:
+    """One sweep, opened: the journal locked and replayed, nothing started yet.
+
+    Raises `UserError` when the sweep exists and `resume` is not given, when cells or data are not to
+    be had, or when the storage or the tracking store cannot be used.
+    """
+
+    def __init__(self, study_name: str, study: Study, place: Place, resume: bool) -> None:
+        self.study_name, self.study, self.place = study_name, study, place
+        if place.begun and not resume:
+            raise UserError(
+                f"sweep {place.name!r} exists in {place.storage}: continue it with --resume, "
+                "or choose another --name"
+            )
+        place.check(study.warm_start)
+        self.cells = make_cells(study, f"study {study_name}")
+        self.data = load_data(self.cells, place.data_root, f"study {study_name}")
+        self.store = Store(place.tracking_uri, place.storage)
+        if not place.begun and self.store.find(sweep=place.name, kind="sweep"):
+            raise UserError(
+                f"{self.store.uri} holds a sweep {place.name!r} that was not run in {place.storage}, or "
+                "whose folder there is gone: choose another --name, or its --storage"
+            )
+        self.warm = self._warm()
+        with writable(place.folder):
+            place.mark()
+            self.journal = Journal(place.journal)
+        self.control = Control(place.folder)
+        self.control.clear()
+        self._rebuild(self.journal.events)
+        self.id = sweep_id(self.journal.events) or uuid.uuid4().hex
+        study_fields = study.model_dump(mode="json")
+        self.journal.write(
+            "begin",
+            id=self.id,
+            study_name=study_name,
+            study=study_fields,
+            lag=self.search.lag,
+            warm=as_event(self.warm),
+            **versions(),
+        )
+
+    def _warm(self) -> dict[str, list[Known]]:
+        """What the cells start from: as journaled, and looked up for cells that are new."""
+        where, warm = self.study.warm_start, journaled(peek(self.place.journal))
+        new = [cell for cell in self.cells if cell.id not in warm]
+        if where is None or not new:
+            return warm
+        if where == NEAREST:
+            found = list_tuned(self.store, self.place.storage)
+            found = [t for t in found if t.provenance.get("sweep") != self.place.name]
+        else:
+            found = tuned_files(Path(where))
+        warm |= warm_start(new, found)
+        if not any(warm.values()):
+            raise UserError(f"--warm-start {where}: holds no configuration of these algorithms")
+        return warm
+
+    def _rebuild(self, events: list[Event]) -> None:
+        """Take over what earlier sessions of this sweep asked, saw end, and recorded."""
+        asks: list[Ask] = []
+        self.standing: dict[str, Outcome] = {}
+        self.ended: dict[str, Outcome] = {}
+        self.deaths: dict[str, list[int]] = {}
+        recorded: dict[str, str] = {}
+        lag = LAG
+        for event in events:
+            fields = {key: value for key, value in event.items() if key not in ("event", "at")}
+            if event["event"] == "begin":
+                lag = event["lag"]
+            elif event["event"] == "ask":
+                asks.append(Ask(**fields))
+            elif event["event"] == "generation":
+                asks += (went_on := [Ask(**ask) for ask in event["asks"]])
+                for ask in went_on:
+                    del self.standing[ask.trial_id]
+            elif event["event"] == "stand":
+                trial_id = fields.pop("trial_id")
+                self.standing[trial_id] = _outcome(fields)
+            elif event["event"] == "end":
+                trial_id = fields.pop("trial_id")
+                self.standing.pop(trial_id, None)
+                self.ended[trial_id] = _outcome(fields)
+            elif event["event"] == "died":
+                self.deaths.setdefault(event["trial_id"], []).append(event["round"])
+            elif event["event"] == "recorded":
+                recorded[event["trial_id"]] = event["run_id"]
+        self.search = SweepSearch(self.cells, self.study, lag, self.warm)
+        ends, standing = (
+            {trial_id: outcome.end for trial_id, outcome in found.items()}
+            for found in (self.ended, self.standing)
+        )
+        self.search.replay(asks, ends, standing)
+        self.ledger = Ledger(
+            self.store,
+            self.place.name,
+            self.study_name,
+            self.study,
+            self.search,
+            self.warm,
+            recorded,
+        )
+
+    def run(self, resources: "Resources") -> Result:
+        """Run what is left, record it, draw the leaderboard, and give up the journal: once.
+
+        Raises `HaltedError` when a fault around the sweep ends it: it can be resumed.
+        """
+        started = time.monotonic()
+        # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+        self.progress = Progress(self.cells, self.search.planned, self.place.name)
+        current = self._current_finals()
+        for trial_id, outcome in self.ended.items():
+            ask = self.search.asks[trial_id]
+            if ask.counted or trial_id in current:
+                self.progress.ended(ask, outcome.status, outcome.value, before=True)
+        self.board: Leaderboard | None = None
+        with self.progress:
+            self._open_ledger()
+            self._refused = 0
+            recorder = self.recorder = Recorder(lambda write: write(), self._waiting)
+            for trial_id in self.ledger.missing(self.ended):
+                recorder.put(partial(self._record, trial_id))
+            complete = False
+            last: Callable[[], None] = partial(self.ledger.close, "KILLED")
+            try:
+                for search in self.search.cells.values():
+                    self._move_on(search)
+                if not self.search.exhausted:
+                    self.place.mark_checkpoints(self.id)
+                    self._drive(resources)
+                complete = self.search.exhausted
+                ending = "" if complete else self.control.ending
+            except UserError:
+                if not self.search.asks:
+                    last = self._forget
+                raise
+            finally:
+                recorder.put(self._harvest if complete else last)
+                halted = self.control.ending == "halted"
+                written = recorder.close(FAULT_SECONDS if halted else RECORD_SECONDS)
+                self.journal.close()
+        if self.control.fault and not (complete and written):
+            raise HaltedError(self.control.fault)
+        if not written:
+            raise HaltedError(
+                f"{self.store.uri} did not take all records ({self.progress.waiting})"
+            )
+        if complete:
+            asks = self.search.asks.values()
+            self.place.clear_checkpoints({ask.trial_id: ask.cell for ask in asks})
+        return Result(self._summary(time.monotonic() - started), self.board, ending)
+
+    def _open_ledger(self) -> None:
+        try:
+            self.ledger.open()
+        except MlflowException as error:
+            self.journal.close()
+            reason = str(error).splitlines()[0][:300]
+            raise HaltedError(
+                f"tracking store {self.store.uri} cannot be written: {reason}"
+            ) from None
+
+    def _forget(self) -> None:
+        """Leave nothing of a sweep that was refused before its first trial."""
+        self.ledger.delete()
+        self.place.forget()
+
+    def _drive(self, resources: "Resources") -> None:
+        from suite.execution.driver import Hooks, drive
+        from suite.execution.estimate import Estimates
+
+        memory = Estimates(self.study, self.data, resources).memory(self.cells)
+        hooks = Hooks(asked=self._asked, ended=self._ended, control=self.control)
+        drive(
+            self.search,
+            self.cells,
+            self.data,
+            self.study.scheduler,
+            self.ended,
+            resources,
+            memory,
+            hooks,
+            self.place.folder / "tune",
+            self.place.checkpoint_folder,
+        )
+
+    def _asked(self, ask: Ask, new: bool) -> None:
+        if new:
+            self.journal.write("ask", **asdict(ask))
+        self.progress.asked(ask)
+
+    def _ended(self, ask: Ask, outcome: Outcome) -> None:
+        if outcome.status == "failed" and self._starts_again(ask, outcome):
+            return
+        if ask.stands(outcome.status):
+            self._stands(ask, outcome)
+        else:
+            self._over(ask, outcome)
+        if ask.kind == "search":
+            self._move_on(self.search.cells[ask.cell])
+
+    def _over(self, ask: Ask, outcome: Outcome) -> None:
+        self._journal("end", ask, outcome)
+        self.ended[ask.trial_id] = outcome
+        self.search.end(ask.trial_id, outcome.end)
+        self.recorder.put(partial(self._record, ask.trial_id))
+        self.progress.ended(ask, outcome.status, outcome.value)
+
+    def _stands(self, ask: Ask, outcome: Outcome) -> None:
+        """A member of a population waits for the others; the checkpoint has its history."""
+        if outcome.status == "paused":
+            outcome.history = []
+        self._journal("stand", ask, outcome)
+        self.standing[ask.trial_id] = outcome
+        self.search.stand(ask.trial_id, outcome.end)
+        self.progress.stands(ask)
+
+    def _move_on(self, search: CellSearch) -> None:
+        """A population whose members all stand at a stop goes on."""
+        population, asks, ends = search.population, search.asks, search.ends
+        if population is None:
+            return
+        if going := population.next(asks, ends):
+            self.journal.write("generation", asks=[asdict(ask) for ask in going])
+            self.search.go_on(going)
+        for ask in population.lost(asks, ends):
+            self._over(ask, self.standing.pop(ask.trial_id))
+        if going or not search.searching:
+            for folder in population.leftover(asks, ends):
+                self.place.clear_stop(folder, self.search.asks)
+
+    def _journal(self, event: str, ask: Ask, outcome: Outcome) -> None:
+        fields = {key: value for key, value in asdict(outcome).items() if value}
+        self.journal.write(event, trial_id=ask.trial_id, at=round(time.time(), 3), **fields)
+
+    def _starts_again(self, ask: Ask, outcome: Outcome) -> bool:
+        """Whether a trial that died is handed out once more, to go on from its checkpoint.
+
+        It is, `retries` times; attempts that died without getting further than those before count.
+        """
+        died = self.deaths.setdefault(ask.trial_id, [])
+        died.append(int(outcome.history[-1]["round"]) if outcome.history else 0)
+        attempts = len(died) - died.index(max(died))
+        if attempts > self.study.retries:
+            return False
+        self.journal.write("died", trial_id=ask.trial_id, round=died[-1], error=outcome.error)
+        self.search.again.append(ask)
+        last = outcome.error.strip().splitlines()[-1][:200] if outcome.error else "no reason given"
+        self.progress.note(
+            f"trial {ask.trial_id} died at round {died[-1]} and starts again: {last}"
+        )
+        return True
+
+    def _current_finals(self) -> set[str]:
+        return {a.trial_id for c in self.search.cells.values() for a in c.current_finals}
+
+    def _record(self, trial_id: str) -> None:
+        run_id = self.ledger.record(self.search.asks[trial_id], self.ended[trial_id])
+        self.journal.write("recorded", trial_id=trial_id, run_id=run_id)
+        self.progress.waiting, self._refused = "", 0
+
+    def _harvest(self) -> None:
+        finals = {trial_id: self.ended[trial_id] for trial_id in self._current_finals()}
+        self.board = self.ledger.harvest(finals, self.place.folder / "tuned")
+
+    def _waiting(self, error: Exception) -> bool:
+        """A record could not be written: whether to give up. A server may come back; a store on this
+        machine that refuses again and again has to be seen to.
+        """
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        self.progress.waiting = f"the tracking store does not answer, trying again ({reason})"
+        self._refused += 1
+        if isinstance(error, HaltedError):
+            self.control.halt(str(error))
+        elif self._refused >= LOCAL_TRIES and not is_server(self.store.uri):
+            self.control.halt(f"tracking store {self.store.uri} cannot be written: {reason}")
+        return self.control.ending == "halted"
+
+    def _summary(self, seconds: float) -> dict[str, Any]:
+        search = Counter(
+            outcome.status
+            for trial_id, outcome in self.ended.items()
+            if self.search.asks[trial_id].counted
+        )
+        finals = [self.ended[i] for i in self._current_finals() if i in self.ended]
+        return {
+            "study": self.study_name,
+            "name": self.place.name,
+            "cells": len(self.cells),
+            "trials_finished": search["finished"],
+            "trials_pruned": search["pruned"],
+            "trials_diverged": search["diverged"],
+            "trials_failed": search["failed"] + sum(o.status == "failed" for o in finals),
+            "final_runs": len(finals),
+            "final_runs_diverged": sum(o.status == "diverged" for o in finals),
+            "seconds": round(seconds, 3),
+            "tracking_uri": self.store.uri,
+            "experiment_id": self.ledger.experiment,
+            "storage": str(self.place.folder.resolve()),
+        }
+
+
+def resumed_study(place: Place, overrides: Mapping[str, Any]) -> tuple[str, Study] | None:
+    """The study that a sweep was begun with, and what the command line adds; None when there is no
+    such sweep. Raises `UserError` when it asks for less, or for something else.
+    """
+    if not place.begun:
+        return None
+    begun = [event for event in peek(place.journal) if event["event"] == "begin"]
+    before = begun[-1]["study"]
+    after = override(json.loads(json.dumps(before)), overrides)
+    faults = Faults(f"sweep {place.name}")
+    faults.validate(Study, after)
+    check_names(faults, after)
+    faults.check()
+    study = Study.model_validate(after)
+    before = Study.model_validate(before).model_dump(mode="json")  # with settings of later versions
+    for key, new in study.model_dump(mode="json").items():
+        old = before[key]
+        if (key in ("trials", "seeds") and new < old) or (
+            key in GROWS and not set(old) <= set(new)
+        ):
+            faults.add(key, new, f"a resumed sweep can only grow; it had {old}")
+        elif key == "trials" and new != old and study.scheduler == "pbt":
+            rule = f"a population that has begun cannot grow; it had {old}, so use another --name"
+            faults.add(key, new, rule)
+        elif (
+            key not in (*GROWS, "trials", "seeds", "retries", "description", "target")
+            and new != old
+        ):
+            faults.add(key, new, f"the sweep was begun with {old}; use another --name")
+    faults.check()
+    return begun[-1]["study_name"], study
+
+
+def _outcome(fields: dict[str, Any]) -> Outcome:
+    steps = {int(k): v for k, v in fields.pop("intermediates", {}).items()}
+    return Outcome(intermediates=steps, **fields)

@@ -1,0 +1,1 @@
+"""MLflow: what is recorded, and how it is read back."""

@@ -1,0 +1,386 @@
+"""MLflow: what is recorded, by the driver alone, and how it is read back.
+
+The names of tags, params and metrics are a contract (README, "What is recorded").
+"""
+
+import contextlib
+import fcntl
+import importlib.metadata
+import json
+import logging
+import math
+import os
+import queue
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+from suite.yaml_files import writable
+from trials.errors import UserError
+from trials.outcome import Outcome
+from trials.spec import TrialSpec
+
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("DO_NOT_TRACK", "true")
+os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+
+from mlflow.entities import Metric, Param, Run, RunTag
+from mlflow.exceptions import MlflowException
+from mlflow.tracking import MlflowClient
+
+for _name in ("alembic", "mlflow"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
+# Tracebacks of writes that fail: they are tried again, and the last failure is said.
+logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
+
+PREFIX = "suite."
+VIEW = "leaderboard"
+VIEW_TAGS = ("score", "dataset", "heterogeneity", "model", "paper", "sweep")
+VIEW_METRICS = ("rank", "mean", "worst_clients")
+"""What MLflow's table of runs shows beside their names when it is opened as a leaderboard."""
+_NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "lustre", "beegfs", "gpfs", "fuse.sshfs"}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run as it was recorded; tags without their `suite.` prefix."""
+
+    run_id: str
+    tags: dict[str, str]
+    params: dict[str, str]
+    metrics: dict[str, float]
+
+    @property
+    def finished(self) -> bool:
+        """Whether it ran to its end, be it by divergence."""
+        return self.tags["run_status"] == "FINISHED"
+
+    def lost(self, metric: str) -> bool:
+        """As `Outcome.lost`."""
+        return (
+            self.tags["status"] == "diverged" or metric in self.tags.get("not_finite", "").split()
+        )
+
+    @property
+    def page(self) -> str:
+        """Where MLflow's pages show it, below the server's address."""
+        return f"/#/experiments/{self.tags['experiment_id']}/runs/{self.run_id}"
+
+
+class Store:
+    """One MLflow tracking store: a SQLite file under the storage root, or a server.
+
+    Raises `UserError` when the folder cannot be written or nobody answers at the URI.
+    """
+
+    def __init__(self, tracking_uri: str | None, storage: Path) -> None:
+        self.uri = tracking_uri or sqlite_uri(storage)
+        if tracking_uri is None:
+            with writable(storage):
+                storage.mkdir(parents=True, exist_ok=True)
+        self._artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
+        with _patience(1, 5), contextlib.nullcontext() if tracking_uri else _alone(storage):
+            try:
+                self.client = MlflowClient(self.uri)
+                self.client.search_experiments(max_results=1)
+            except Exception as error:
+                reason = str(error).splitlines()[0][:300]
+                raise UserError(f"tracking store {self.uri} does not answer: {reason}") from None
+
+    def experiment(self, study: str) -> str:
+        """The id of a study's experiment, made when there is none."""
+        found = self.client.get_experiment_by_name(study)
+        if found is not None:
+            if found.lifecycle_stage == "deleted":  # on MLflow's pages; its name stays taken
+                self.client.restore_experiment(found.experiment_id)
+            return str(found.experiment_id)
+        made = str(self.client.create_experiment(study, self._artifacts))
+        self._share_view(made)
+        return made
+
+    def pages(self, server: str) -> list[tuple[str, str]]:
+        """(name, address) of each experiment on MLflow's pages, opened as a leaderboard."""
+        found = [e for e in self.client.search_experiments() if e.name != "Default"]
+        for experiment in found:
+            self._share_view(str(experiment.experiment_id))
+        view = f"runs?workflowType=machine_learning&viewStateShareKey={VIEW}"
+        return [(e.name, f"{server}/#/experiments/{e.experiment_id}/{view}") for e in found]
+
+    def _share_view(self, experiment: str) -> None:
+        """Keep the view as MLflow's own "Share" does: as a tag, whose key is in the address."""
+        columns = [f"tags.`{PREFIX}{tag}`" for tag in VIEW_TAGS]
+        state = {
+            "searchFilter": f"tags.`{PREFIX}kind` = 'leaderboard'",
+            "orderByKey": f"tags.`{PREFIX}row`",
+            "orderByAsc": True,
+            "selectedColumns": [*columns, *(f"metrics.`{name}`" for name in VIEW_METRICS)],
+        }
+        tag = f"mlflow.sharedViewState.{VIEW}"
+        self.client.set_experiment_tag(experiment, tag, json.dumps(state))
+
+    def create(
+        self,
+        experiment: str,
+        name: str,
+        tags: Mapping[str, Any],
+        parent: str | None = None,
+        seconds: float = 0.0,
+    ) -> str:
+        """Start a run that began `seconds` ago; its id."""
+        all_tags = {PREFIX + k: str(v) for k, v in tags.items() if v is not None}
+        if parent:
+            all_tags["mlflow.parentRunId"] = parent
+        began = int((time.time() - seconds) * 1000)
+        run = self.client.create_run(experiment, began, tags=all_tags, run_name=name)
+        return str(run.info.run_id)
+
+    def log(
+        self,
+        run_id: str,
+        params: Mapping[str, Any] | None = None,
+        history: list[dict[str, float]] | None = None,
+        tags: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Params, tags, and metrics with step = round, in one batch; what is not finite is left out."""
+        now = int(time.time() * 1000)
+        metrics = [
+            Metric(key, float(value), now, int(entry["round"]))
+            for entry in history or []
+            for key, value in entry.items()
+            if key != "round" and math.isfinite(value)
+        ]
+        self.client.log_batch(
+            run_id,
+            metrics=metrics,
+            params=[Param(k, str(v)) for k, v in (params or {}).items()],
+            tags=[RunTag(PREFIX + k, str(v)) for k, v in (tags or {}).items()],
+        )
+
+    def describe(self, run_id: str, text: str) -> None:
+        """Set the description that MLflow's pages show on top of a run, in Markdown."""
+        self.client.set_tag(run_id, "mlflow.note.content", text)
+
+    def attach(self, run_id: str, path: Path, folder: str) -> None:
+        """Keep a copy of a file with a run."""
+        self.client.log_artifact(run_id, str(path), folder)
+
+    def set_status(self, run_id: str, status: str) -> None:
+        """RUNNING, or one of MLflow's terminal states, which also sets the end time."""
+        if status == "RUNNING":
+            self.client.update_run(run_id, status=status)
+        else:
+            self.client.set_terminated(run_id, status)
+
+    def find(self, **tags: str) -> list[Record]:
+        """Runs with these tags in all experiments, oldest first."""
+        wanted = [str(e.experiment_id) for e in self.client.search_experiments()]
+        plain = {k: v for k, v in tags.items() if not set(v) & set("'\"\\")}  # has no escape
+        where = " and ".join(f"tags.`{PREFIX}{k}` = '{v}'" for k, v in plain.items())
+        found: list[Run] = []
+        token: str | None = None
+        while True:
+            page = self.client.search_runs(
+                wanted,
+                where,
+                max_results=1000,
+                order_by=["attributes.start_time"],
+                page_token=token,
+            )
+            found += page
+            token = page.token
+            if not token:
+                records = [_record(run) for run in found]
+                return [r for r in records if all(r.tags.get(k) == v for k, v in tags.items())]
+
+    def get(self, run_id: str) -> Record:
+        """One run; raises `UserError` when there is none."""
+        try:
+            return _record(self.client.get_run(run_id))
+        except MlflowException:
+            raise UserError(f"there is no run {run_id!r} in {self.uri}") from None
+
+    def history(self, run_id: str, metric: str) -> list[tuple[int, float]]:
+        """(round, value) of a metric, in order of rounds."""
+        return sorted((m.step, m.value) for m in self.client.get_metric_history(run_id, metric))
+
+    def course(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
+        """These metrics of a run as its history: one entry a round at which any was recorded."""
+        rounds: dict[int, dict[str, float]] = {}
+        for metric in record.metrics.keys() & set(metrics):
+            for at, value in self.history(record.run_id, metric):
+                rounds.setdefault(at, {"round": at})[metric] = value
+        return [rounds[at] for at in sorted(rounds)]
+
+    def delete(self, run_id: str) -> None:
+        """Remove a half-written run."""
+        self.client.set_terminated(run_id, "KILLED")
+        self.client.delete_run(run_id)
+
+
+def open_existing(tracking_uri: str | None, storage: Path) -> Store:
+    """The store for reading; raises `UserError` when there is none yet."""
+    if tracking_uri is None and not (storage / "mlflow.db").exists():
+        raise UserError(
+            f"there is no store {storage / 'mlflow.db'} yet: run `suite sweep quickstart`, "
+            "or name another place with --storage or --tracking-uri"
+        )
+    return Store(tracking_uri, storage)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process after the other: MLflow makes its tables without asking whether another one does.
+    Where a folder cannot be locked (some network file systems) nobody waits.
+    """
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(place, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(place)
+
+
+def sqlite_uri(storage: Path) -> str:
+    """The default store: `mlflow.db` under the storage root, on a local disk."""
+    if set(str(storage.resolve())) & set("?#%"):
+        raise UserError(
+            f"storage {storage.resolve()}: ?, # and % have a meaning in a store's address"
+        )
+    kind = _file_system(storage.resolve())
+    if kind in _NETWORK_FILE_SYSTEMS:
+        raise UserError(
+            f"{storage} is on a network file system ({kind}), where SQLite loses data. "
+            "Choose a local --storage, or start a server and pass --tracking-uri."
+        )
+    return f"sqlite:///{storage.resolve() / 'mlflow.db'}"
+
+
+class Recorder:
+    """Writes ended trials to MLflow in a thread of its own, so that no trial waits for the store.
+
+    What is to be written waits in a queue, and the journal has it: it is the spool. A write that
+    fails is tried again until it succeeds, unless `failed(error)` says to give up; `write` must
+    therefore be repeatable.
+    """
+
+    def __init__(
+        self, write: Callable[[Any], object], failed: Callable[[Exception], object]
+    ) -> None:
+        self._write, self._failed = write, failed
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._stop = threading.Event()
+        self._given_up = False
+        self._thread.start()
+
+    def put(self, item: Any) -> None:
+        """Record this when its turn comes."""
+        self._queue.put(item)
+
+    def close(self, patience: float | None = None) -> bool:
+        """Wait until all is written, at most `patience` seconds; whether it is."""
+        self._queue.put(None)
+        self._thread.join(patience)
+        self._stop.set()
+        return not (self._given_up or self._thread.is_alive())
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not None:
+            pause = 0.5
+            while not self._stop.is_set():
+                try:
+                    self._write(item)
+                    break
+                except Exception as error:
+                    if self._failed(error):
+                        self._given_up = True
+                        return
+                    self._stop.wait(pause)
+                    pause = min(pause * 2, 10)
+
+
+def spec_params(spec: TrialSpec) -> dict[str, Any]:
+    """The params of a run: the algorithm's fields and the shared settings."""
+    settings = {k: v for k, v in spec.settings.model_dump().items() if v is not None}
+    return {**settings, **spec.params}
+
+
+def run_tags(kind: str, spec: TrialSpec, outcome: Outcome) -> dict[str, Any]:
+    """The tags of a run that ran a trial; `spec` alone is enough to replay it."""
+    return {
+        "kind": kind,
+        "seed": spec.seed,
+        "status": outcome.status,
+        "partition_fingerprint": outcome.fingerprint,
+        "execution": outcome.execution or None,
+        "chunk": outcome.chunk,
+        "spec": dumps(spec.model_dump(mode="json")),
+        "not_finite": " ".join(outcome.not_finite) or None,
+        "error": outcome.error[-5000:] or None,
+        **versions(),
+    }
+
+
+@cache
+def versions() -> dict[str, str]:
+    """What numbers depend on besides the spec: versions, and the commit of a source checkout."""
+    found = {
+        "version": importlib.metadata.version("suite-fl"),
+        "torch_version": importlib.metadata.version("torch"),
+    }
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        found["numba_version"] = importlib.metadata.version("numba")
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        found["git_commit"] = done.stdout.strip()
+    return found
+
+
+def dumps(value: Any) -> str:
+    """Compact JSON, keys sorted."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _record(run: Run) -> Record:
+    tags = {k.removeprefix(PREFIX): v for k, v in run.data.tags.items() if k.startswith(PREFIX)}
+    tags["run_status"] = run.info.status
+    tags["experiment_id"] = run.info.experiment_id
+    return Record(run.info.run_id, tags, dict(run.data.params), dict(run.data.metrics))
+
+
+def _file_system(path: Path) -> str:
+    """The type of the file system a path is on, as the kernel names it; "" where it cannot tell."""
+    with contextlib.suppress(OSError):
+        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+        places = [(m[1].replace("\\040", " "), m[2]) for m in mounts]
+        inside = [
+            (len(at), i, kind) for i, (at, kind) in enumerate(places) if path.is_relative_to(at)
+        ]
+        return max(inside, default=(0, 0, ""))[2]
+    return ""
+
+
+@contextlib.contextmanager
+def _patience(retries: int, seconds: int) -> Iterator[None]:
+    """Ask a server only so often and so long; for the first question, where a person waits."""
+    names = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": retries, "MLFLOW_HTTP_REQUEST_TIMEOUT": seconds}
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update({name: str(value) for name, value in names.items()})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def is_server(uri: str) -> bool:
+    """Whether a tracking URI is a server's."""
+    return urlparse(uri).scheme in ("http", "https")

@@ -1,0 +1,184 @@
+"""Which runs are compared with which, sorting, and what is read from a store for it."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from reports.leaderboard.comparable import REACHED, direction
+from reports.leaderboard.formats import render
+from reports.leaderboard.leaderboard import SORTABLE, ordered
+from tests.reports.leaderboard.test_leaderboard import A, B, C, board_of, run, runs
+
+DAY = {"sweep": "day", "study": "other"}
+
+
+def names(board) -> list[list[str]]:
+    """Algorithms of each group."""
+    groups = list(dict.fromkeys(row.group for row in board.rows))
+    return [[row.algorithm for row in board.rows if row.group == group] for group in groups]
+
+
+def test_cells_of_two_studies_are_matched_by_content():
+    board = board_of(runs("a", A), runs("b", B), runs("c", C, **DAY))
+    assert names(board) == [["a", "b", "c"]]
+    assert {row.sweeps for row in board.rows} == {"night + day"}
+    assert [row.sweep for row in board.rows] == ["night", "night", "day"]
+    assert board.study == "other, quick"
+    alone = board_of(runs("a", A), runs("b", B), runs("c", C))
+    assert [r.behind_low for r in board.rows] == [r.behind_low for r in alone.rows]
+    assert board.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("terms", "said"),
+    [
+        ({"split": "beef"}, "another split (fingerprint beef against cafe)"),
+        ({"settings": '{"rounds":9}'}, "rounds 9 against 5"),
+        ({"settings": '{"rounds":5,"momentum":0.9}'}, "momentum 0.9 against None"),
+    ],
+)
+def test_what_is_not_comparable_is_said_and_not_merged(terms, said):
+    here = {"split": "cafe", "settings": '{"rounds":5}'}
+    board = board_of(runs("a", A, **here), runs("b", B, **{**here, **DAY, **terms}))
+    assert names(board) == [["a"], ["b"]]
+    assert [row.rank for row in board.rows] == [1, 1]
+    (note,) = board.notes
+    assert note == (
+        "digits · logreg · iid: day is not comparable with night and stands apart: " + said + "."
+    )
+    assert note in render(board, "md")
+
+
+def test_another_budget_is_not_comparable():
+    found = [runs("a", A), runs("b", B, **DAY)]
+    trials = {("night", found[0][0].cell): 16, ("day", found[1][0].cell): 8}
+    board = board_of(*found, trials=trials)
+    assert names(board) == [["a"], ["b"]]
+    assert "8 against 16 search trials" in board.notes[0]
+
+
+def test_a_third_sweep_joins_the_group_it_is_comparable_with():
+    terms = {"split": "other"}
+    third = {"sweep": "third", **terms}
+    board = board_of(runs("a", A), runs("b", B, **DAY, **terms), runs("c", C, **third))
+    assert names(board) == [["a"], ["b", "c"]]
+    assert len(board.notes) == 1
+
+
+def test_an_algorithm_tuned_twice_counts_once_and_that_is_said():
+    board = board_of(runs("a", A), runs("b", B), runs("a", C, **DAY))
+    assert names(board) == [["b", "a"]]
+    assert board.rows[1].mean == pytest.approx(np.mean(C))
+    assert board.notes == ("digits · logreg · iid: a was tuned in night and day; day counts.",)
+
+
+def test_overall_has_one_row_a_cell_and_seeds_are_averaged_first():
+    """Ten seeds in two cells are two rows, not ten."""
+    levels = [{"heterogeneity": f"dirichlet({i})"} for i in range(3)]
+    found = [
+        runs(name, v, **level) for level in levels for name, v in zip("abc", (A, B, C), strict=True)
+    ]
+    (compared,) = board_of(*found).overall.values()
+    assert compared.cells == tuple(f"digits · logreg · dirichlet({i})" for i in range(3))
+    assert dict(zip(compared.algorithms, compared.ranks, strict=True)) == {
+        "a": 1.0,
+        "b": 2.0,
+        "c": 3.0,
+    }
+    assert compared.chi2 == pytest.approx(6.0), "n (k - 1)"
+    more = [
+        runs(name, [*v, *v], **level)
+        for level in levels
+        for name, v in zip("abc", (A, B, C), strict=True)
+    ]
+    (same,) = board_of(*more).overall.values()
+    assert (same.ranks, same.friedman) == (compared.ranks, compared.friedman)
+
+
+def test_references_take_no_part_in_the_comparison_over_cells():
+    board = board_of(runs("a", A), runs("b", B), runs("all", A, reference=True))
+    (compared,) = board.overall.values()
+    assert compared.algorithms == ("a", "b")
+    assert {d.first for _, pairs in board.differences for d in pairs} == {"a"}
+
+
+def test_errors_rank_the_other_way_and_apart():
+    low, high = [0.1, 0.2], [0.3, 0.4]
+    found = [
+        *(runs(n, v, metric="mse", dataset="sine") for n, v in (("a", low), ("b", high))),
+        *(runs(n, v) for n, v in (("a", low), ("b", high))),
+    ]
+    overall = board_of(*found).overall
+    assert {m: c.algorithms for m, c in overall.items()} == {
+        "test_mse": ("a", "b"),
+        "test_accuracy": ("b", "a"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("metric", "way"),
+    [
+        ("accuracy", "maximize"),
+        ("best_accuracy", "maximize"),
+        ("accuracy_worst10", "maximize"),
+        ("top5_accuracy", "maximize"),
+        ("accuracy_spread", "minimize"),
+        ("mse", "minimize"),
+        ("best_mse", "minimize"),
+        ("mse_worst10", "minimize"),
+        ("loss", "minimize"),
+    ],
+)
+def test_which_way_a_metric_is_better(metric, way):
+    assert direction(metric) == way
+
+
+def test_censored_seeds_are_later_than_all():
+    """Reached after 10 and 20 rounds; three of five seeds never. The median is one that never did."""
+    at = [
+        dict(zip(REACHED, (r, 100 * r, 7 * r), strict=True)) if r else {} for r in (10, 0, 20, 0, 0)
+    ]
+    found = [run("a", i, s, reached=x) for i, (s, x) in enumerate(zip(A, at, strict=True))]
+    (row,) = board_of(found, target=0.9).rows
+    assert (row.rounds_to_target, row.reached_share) == (15.0, 0.4)
+    assert row.median_rounds_to_target is None
+    assert (row.client_steps_to_target, row.bytes_to_target) == (1500.0, 105.0)
+    (row,) = board_of(found[:3], target=0.9).rows
+    assert row.median_rounds_to_target == 20.0
+
+
+def test_sorting_moves_rows_and_not_ranks():
+    board = board_of(runs("a", A), runs("b", B), runs("c", C, spent={"uploaded_bytes": 1.0}))
+    up, down = ordered(board, "uploaded_bytes", False), ordered(board, "mean", True)
+    assert [(r.algorithm, r.rank) for r in up.rows] == [("c", 3), ("a", 1), ("b", 2)]
+    assert [r.algorithm for r in down.rows] == ["a", "b", "c"]
+    assert [r.algorithm for r in ordered(board, "behind_low", False).rows][-1] == "a"
+    assert "a is ahead of c" in render(up, "md"), "the verdict is about the best, not the first"
+    for field in SORTABLE:
+        ordered(board, field, True)
+
+
+def test_all_pairs_are_in_the_json_document():
+    document = json.loads(json.dumps(board_of(runs("a", A), runs("b", B), runs("c", C)).as_dict()))
+    pairs = {(d["first"], d["second"]): d for d in document["differences"]}
+    assert set(pairs) == {("a", "b"), ("a", "c"), ("b", "c")}
+    assert pairs["a", "b"]["tie"] is True
+    assert pairs["b", "c"]["heterogeneity"] == "iid"
+    assert document["overall"]["test_accuracy"]["pairs"][0]["verdict"] == "cannot reject at this n"
+
+
+def test_latex_escapes_all_that_is_special_to_it():
+    text = render(board_of(runs("a\\b~c^d<e>{f}", A)), "latex")
+    wanted = (
+        "a\\textbackslash{}b\\textasciitilde{}c\\textasciicircum{}d\\textless{}e\\textgreater{}"
+    )
+    assert wanted + "\\{f\\}" in text
+
+
+def test_a_row_knows_where_its_run_is():
+    found = [dataclasses.replace(r, run_id=f"r{r.seed}", page="/#/x") for r in runs("a", A)]
+    (row,) = board_of(found).rows
+    assert row.runs == ("r1", "r2", "r3", "r4", "r5")
+    assert row.page == "/#/x"

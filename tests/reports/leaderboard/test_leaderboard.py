@@ -1,0 +1,525 @@
+"""Leaderboards: hand-made cases against independent computations, and their renderings."""
+
+import csv
+import io
+import json
+import math
+import random
+import re
+from dataclasses import replace
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from scipy import stats
+
+from reports.leaderboard.comparable import REACHED
+from reports.leaderboard.formats import render, table
+from reports.leaderboard.leaderboard import COUNTED, FinalRun, Leaderboard, interval, leaderboard
+from tests.support.contract import FIELDS
+
+A = [0.91, 0.92, 0.90, 0.93, 0.89]
+B = [0.90, 0.92, 0.88, 0.92, 0.90]
+C = [0.70, 0.71, 0.69, 0.70, 0.72]
+LEVEL = "dirichlet(0.1)+system(steps=1..20)"
+
+
+def run(algorithm: str, seed: int, score: float, **given: Any) -> FinalRun:
+    base = {
+        "sweep": "night",
+        "study": "quick",
+        "paper": f"paper of {algorithm}",
+        "dataset": "digits",
+        "model": "logreg",
+        "heterogeneity": "iid",
+        "metric": "accuracy",
+        "diverged": False,
+        "spent": {},
+        "params": {"lr": 0.1},
+    }
+    fields = {**base, **given}
+    totals = {"client_steps": 1000.0, "sample_gradients": 9000.0, "uploaded_bytes": 2e6}
+    fields["spent"] = {**dict.fromkeys(COUNTED, 0.0), **totals, **fields["spent"]}
+    cell = "|".join([algorithm, *(fields[k] for k in ("dataset", "model", "heterogeneity"))])
+    return FinalRun(algorithm=algorithm, seed=seed, score=score, cell=cell, **fields)
+
+
+def runs(algorithm: str, scores: list[float], **given: Any) -> list[FinalRun]:
+    return [run(algorithm, seed, score, **given) for seed, score in enumerate(scores, 1)]
+
+
+def at(rounds: int) -> dict[str, float]:
+    """The target, reached after so many rounds."""
+    return dict(zip(REACHED, (rounds, 1000.0 * rounds, 2e6 * rounds), strict=True))
+
+
+def board_of(
+    *found: list[FinalRun],
+    target: float | None = None,
+    trials: dict[tuple[str, str], int] | None = None,
+) -> Leaderboard:
+    return leaderboard([r for part in found for r in part], trials or {}, target)
+
+
+def test_means_and_order():
+    board = board_of(runs("c", C), runs("b", B), runs("a", A))
+    assert [row.algorithm for row in board.rows] == ["a", "b", "c"]
+    assert [row.rank for row in board.rows] == [1, 2, 3]
+    for row, scores in zip(board.rows, (A, B, C), strict=True):
+        assert row.mean == pytest.approx(np.mean(scores), abs=1e-15)
+        assert row.seeds == 5
+        assert row.failed_seeds == 0
+        assert row.behind == pytest.approx(np.mean(A) - np.mean(scores), abs=1e-15)
+
+
+def test_the_interval_is_students():
+    board = board_of(runs("a", A), runs("b", C[:2]))
+    for row, scores in zip(board.rows, (A, C[:2]), strict=True):
+        low, high = stats.t.interval(0.95, len(scores) - 1, np.mean(scores), stats.sem(scores))
+        assert row.ci_low == pytest.approx(low, rel=1e-9)
+        assert row.ci_high == pytest.approx(high, rel=1e-9)
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12), st.floats(0.5, 0.999))
+def test_the_interval_is_students_for_any_numbers(values, level):
+    low, high = interval(values, level)
+    mean, sem = np.mean(values), stats.sem(values)
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * sem
+    assert low == pytest.approx(mean - half, rel=1e-6, abs=1e-9)
+    assert high == pytest.approx(mean + half, rel=1e-6, abs=1e-9)
+
+
+def test_the_interval_holds_the_true_mean_as_often_as_it_says():
+    """4000 samples of 5 normal numbers; the standard error of the coverage is 0.0034."""
+    draws = np.random.default_rng(7).normal(0.8, 0.05, (4000, 5)).tolist()
+    inside = [low <= 0.8 <= high for low, high in map(interval, draws)]
+    assert abs(np.mean(inside) - 0.95) < 4 * 0.0034
+
+
+def test_differences_are_paired_and_corrected_for_their_number():
+    """Against SciPy's paired t test, at the Bonferroni level 1 - 0.05 / 3 for three pairs: which of
+    them is the best is seen in the same data.
+    """
+    board = board_of(runs("a", A), runs("b", B), runs("c", C))
+    best, *others = board.rows
+    assert (best.behind, best.behind_low, best.behind_high, best.within_noise) == (
+        0.0,
+        None,
+        None,
+        None,
+    )
+    for row, scores in zip(others, (B, C), strict=True):
+        expected = stats.ttest_rel(A, scores).confidence_interval(1 - 0.05 / 3)
+        assert row.behind_low == pytest.approx(expected.low, rel=1e-9)
+        assert row.behind_high == pytest.approx(expected.high, rel=1e-9)
+    assert [row.within_noise for row in others] == [True, False]
+
+
+def test_two_algorithms_need_no_correction():
+    _, row = board_of(runs("a", A), runs("b", B)).rows
+    expected = stats.ttest_rel(A, B).confidence_interval(0.95)
+    assert (row.behind_low, row.behind_high) == pytest.approx((expected.low, expected.high))
+
+
+def test_pairing_sees_what_means_hide():
+    """Scores that vary much over seeds, but together: the small lead is no noise."""
+    good = [0.5, 0.6, 0.7, 0.8, 0.9]
+    board = board_of(runs("a", good), runs("b", [s - 0.01 - s / 1000 for s in good]))
+    first, second = board.rows
+    assert second.ci_high > first.ci_low, "the intervals overlap"
+    assert second.within_noise is False
+
+
+def test_pairs_are_matched_by_seed_not_by_order():
+    shuffled = runs("b", B)[::-1]
+    assert board_of(runs("a", A), shuffled).rows == board_of(runs("a", A), runs("b", B)).rows
+
+
+def test_only_common_seeds_are_paired():
+    other = [r for r in runs("b", B) if r.seed != 2]
+    _, row = board_of(runs("a", A), other).rows
+    keep = [0, 2, 3, 4]
+    expected = stats.ttest_rel([A[i] for i in keep], [B[i] for i in keep]).confidence_interval(0.95)
+    assert (row.behind_low, row.behind_high) == pytest.approx((expected.low, expected.high))
+    assert row.seeds == 4
+
+
+def test_no_common_seeds_no_difference():
+    other = [run("b", seed, s) for seed, s in zip(range(11, 16), B, strict=True)]
+    _, row = board_of(runs("a", A), other).rows
+    assert (row.behind_low, row.behind_high, row.within_noise) == (None, None, None)
+    assert row.behind == pytest.approx(np.mean(A) - np.mean(B))
+
+
+def test_ranks_with_ties():
+    """Standard competition ranking; equal means in the order of names."""
+    board = board_of(runs("d", C), runs("c", B), runs("b", B[::-1]), runs("a", A))
+    assert [(row.algorithm, row.rank) for row in board.rows] == [
+        ("a", 1),
+        ("b", 2),
+        ("c", 2),
+        ("d", 4),
+    ]
+
+
+def test_equal_runs_are_within_noise():
+    first, second = board_of(runs("b", A), runs("a", A)).rows
+    assert (first.algorithm, first.rank, second.rank) == ("a", 1, 1)
+    assert (second.behind, second.behind_low, second.behind_high) == (0.0, 0.0, 0.0)
+    assert second.within_noise is True
+
+
+def test_one_seed_gives_no_intervals():
+    board = board_of(runs("a", A[:1]), runs("b", B[:1]))
+    for row in board.rows:
+        assert (row.ci_low, row.ci_high, row.behind_low, row.within_noise) == (None,) * 4
+    assert [row.rank for row in board.rows] == [1, 2]
+    assert interval([0.5]) == interval([]) == (None, None)
+
+
+def test_diverged_runs_count_and_are_counted():
+    scores = [*A[:3], 0.1, 0.08]
+    found = [run("a", seed, s, diverged=s < 0.5) for seed, s in enumerate(scores, 1)]
+    first, second = board_of(found, runs("b", B)).rows
+    assert (first.algorithm, second.algorithm) == ("b", "a")
+    assert (second.failed_seeds, second.seeds) == (2, 5)
+    assert second.mean == pytest.approx(np.mean(scores))
+    assert first.failed_seeds == 0
+
+
+def test_rounds_to_target_is_a_mean_over_those_that_reached_it():
+    reached = [at(10), {}, at(20), {}, {}]
+    found = [run("a", i, s, reached=r) for i, (s, r) in enumerate(zip(A, reached, strict=True), 1)]
+    never, always = runs("b", B), [run("c", i, s, reached=at(i)) for i, s in enumerate(C, 1)]
+    rows = {r.algorithm: r for r in board_of(found, never, always, target=0.9).rows}
+    assert (rows["a"].rounds_to_target, rows["a"].reached_share) == (15.0, 0.4)
+    assert (rows["b"].rounds_to_target, rows["b"].reached_share) == (None, 0.0)
+    assert (rows["c"].rounds_to_target, rows["c"].reached_share) == (3.0, 1.0)
+
+
+def test_without_a_target_nothing_is_said_about_it():
+    (row,) = board_of(runs("a", A)).rows
+    assert (row.rounds_to_target, row.reached_share) == (None, None)
+
+
+def test_work_is_the_mean_over_seeds_and_trials_are_counted_per_cell():
+    found = [
+        run("a", i, s, spent={"client_steps": 100.0 * i, "uploaded_bytes": 1e6 * i})
+        for i, s in enumerate(A)
+    ]
+    trials = {("night", found[0].cell): 16, ("day", found[0].cell): 99}
+    (row,) = board_of(found, trials=trials).rows
+    assert (row.client_steps, row.uploaded_bytes, row.trials) == (200.0, 2e6, 16)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"dataset": "mnist"},
+        {"model": "mlp"},
+        {"heterogeneity": "labels(2)"},
+        {"sweep": "day", "split": "other"},
+        {"sweep": "day", "settings": '{"rounds":99}'},
+    ],
+)
+def test_groups_are_never_mixed(other):
+    """What another group holds changes nothing but the number of rows."""
+    alone = board_of(runs("a", A), runs("b", B))
+    both = board_of(runs("a", C, **other), runs("a", A), runs("b", B), runs("b", A, **other))
+    assert both.rows[2:] == alone.rows
+    assert [(row.algorithm, row.rank) for row in both.rows] == [
+        ("b", 1),
+        ("a", 2),
+        ("a", 1),
+        ("b", 2),
+    ]
+    assert len({row.group for row in both.rows}) == 2
+
+
+SCORES = st.lists(st.sampled_from([0.1, 0.25, 0.3, 0.7, 0.9]), min_size=1, max_size=4)
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.sampled_from("abcd"), st.sampled_from(["iid", "natural"])), SCORES, min_size=1
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_the_order_of_runs_changes_no_row(cells, draw):
+    found = [
+        r
+        for (algorithm, level), scores in cells.items()
+        for r in runs(algorithm, scores, heterogeneity=level)
+    ]
+    mixed = draw.sample(found, len(found))
+    one, other = board_of(found, target=0.5), board_of(mixed, target=0.5)
+    assert sorted(map(repr, one.rows)) == sorted(map(repr, other.rows))
+    for level in {level for _, level in cells}:
+        order = [
+            [r.algorithm for r in board.rows if r.heterogeneity == level] for board in (one, other)
+        ]
+        assert order[0] == order[1]
+
+
+def test_the_json_document():
+    board = board_of(runs("a", A), runs("b", B), target=0.9)
+    document = json.loads(json.dumps(board.as_dict()))
+    assert {"study", "metric", "direction", "protocol", "rows"} <= set(document)
+    assert (document["study"], document["metric"]) == ("quick", "test_accuracy")
+    assert document["direction"] == "maximize"
+    assert len(document["rows"]) == 2
+    for row in document["rows"]:
+        assert set(row) >= FIELDS
+    assert document["rows"][0]["params"] == {"lr": 0.1}
+
+
+def typical(target: float | None = 0.9) -> Leaderboard:
+    """Two groups of four algorithms; one diverged seed, some that miss the target, long names."""
+    draw = random.Random(3)
+    params = {"lr": 0.123456, "mu": 0.1, "variant": "heterogeneity", "psi": 1.0}
+    found = []
+    for level in ("iid", LEVEL):
+        for algorithm in ("fedavg", "fedprox", "folb", "safl"):
+            for seed in range(1, 6):
+                found.append(
+                    run(
+                        algorithm,
+                        seed,
+                        0.8 + draw.random() / 10,
+                        heterogeneity=level,
+                        params=params,
+                        diverged=(algorithm, seed) == ("folb", 2),
+                        reached=at(10 * seed) if seed > 2 else {},
+                    )
+                )
+    return board_of(found, target=target)
+
+
+def test_csv_parses_back():
+    board = typical()
+    rows = list(csv.DictReader(io.StringIO(render(board, "csv"))))
+    assert set(rows[0]) >= FIELDS
+    assert len(rows) == len(board.rows) == 8
+    for text, row in zip(rows, board.rows, strict=True):
+        assert text["algorithm"] == row.algorithm
+        assert text["heterogeneity"] == row.heterogeneity
+        for field in ("mean", "ci_low", "ci_high", "reached_share", "uploaded_bytes"):
+            assert float(text[field]) == getattr(row, field), "to the last bit"
+        assert int(text["rank"]) == row.rank
+        assert text["behind_low"] == ("" if row.behind_low is None else repr(row.behind_low))
+        assert "lr=0.123" in text["params"]
+
+
+def test_markdown_has_a_table_for_each_group():
+    text = render(typical(), "md")
+    lines = text.splitlines()
+    heads = [set(line) <= set("| -") and "---" in line for line in lines]
+    assert sum(heads) == 3, "one for each group, one over all cells"
+    rows = [line for line in lines if line.startswith("| ") and line.count("|") > 4]
+    assert len(rows) == 2 * (1 + 1 + 4)
+    assert len({line.count("|") for line in rows}) == 1
+    assert f"**digits · logreg · {LEVEL} (night)**" in lines
+
+
+def test_markdown_escapes_bars():
+    text = render(board_of(runs("a|b", A)), "md")
+    assert "a\\|b" in text
+
+
+def test_latex_has_rules_and_balanced_braces():
+    text = render(typical(), "latex")
+    for rule in ("\\toprule", "\\midrule", "\\bottomrule", "\\begin{tabular}", "\\end{tabular}"):
+        assert rule in text
+    assert text.count("{") == text.count("}")
+    body = [line for line in text.splitlines() if line.endswith("\\\\")]
+    assert len(body) == 1 + 8
+    columns = re.search(r"\\begin\{tabular\}\{(\w+)\}", text)[1]
+    assert {line.count("&") for line in body} == {len(columns) - 1}
+
+
+def test_latex_marks_the_best_and_the_second():
+    text = render(board_of(runs("a", A), runs("b", B), runs("c", C)), "latex")
+    (bold,) = re.findall(r"\\textbf\{(.*?)\}", text)
+    (underlined,) = re.findall(r"\\underline\{(.*?)\}", text)
+    assert bold.startswith("0.9100")
+    assert underlined.startswith("0.9040")
+    assert text.index(bold) < text.index(underlined)
+    assert "0.7040" in text
+
+
+def test_latex_escapes_what_is_special():
+    text = render(board_of(runs("my_alg & co", A, dataset="npz:/a_b/50%#1.npz")), "latex")
+    assert "my\\_alg \\& co" in text
+    assert "npz:/a\\_b/50\\%\\#1.npz" in text
+
+
+@pytest.mark.parametrize("other", [{"model": "mlp"}, {"sweep": "day", "split": "other"}])
+def test_latex_tells_groups_apart(other):
+    """Rows of two models (or sweeps) stand in one tabular; a reader must see which is which."""
+    text = render(board_of(runs("a", A), runs("a", C, **other)), "latex")
+    assert next(iter(other.values())) in text
+
+
+@pytest.mark.parametrize("form", ["csv", "md", "latex"])
+def test_an_empty_board_renders(form):
+    assert render(board_of(), form)
+
+
+@pytest.mark.parametrize("target", [None, 0.9])
+def test_svg_is_a_whole_picture(target):
+    text = render(typical(target), "svg")
+    picture = " ".join("".join(ElementTree.fromstring(text).itertext()).split())
+    for word in ("fedavg", "fedprox", "folb", "safl", LEVEL, "1 diverged", "heterogeneity"):
+        assert word in picture
+    assert "…" not in picture
+
+
+def shown(board: Leaderboard, width: int) -> list[str]:
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    console.print(table(board, width))
+    return console.file.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("target", [None, 0.9])
+@pytest.mark.parametrize("width", [80, 130, 200])
+def test_the_table_fits_the_terminal(width, target):
+    """Also with a diverged seed and seeds that miss the target, which need the widest columns."""
+    lines = shown(typical(target), width)
+    assert max(map(len, lines)) <= width
+    assert not [line for line in lines if "…" in line]
+    text = " ".join(line.strip() for line in lines)
+    for word in ("fedprox", "1 diverged", "behind the best", LEVEL):
+        assert word in text
+
+
+def test_the_table_says_what_is_noise():
+    text = " ".join(shown(board_of(runs("a", A), runs("b", B), runs("c", C)), 120))
+    assert "a is ahead of c by more than the seeds' noise" in text
+    assert "The lead of a over b is within the seeds' noise" in text
+
+
+def test_the_table_shows_numbers_with_their_intervals():
+    lines = shown(board_of(runs("a", A), runs("b", B)), 100)
+    (row,) = [line for line in lines if "│ a " in line]
+    half = stats.t.ppf(0.975, 4) * stats.sem(A)
+    assert f"0.9100 ± {half:.4f}" in row
+    assert not math.isnan(half)
+
+
+def test_a_name_in_brackets_is_not_markup():
+    lines = shown(board_of(runs("[red]x[/red]", A)), 100)
+    assert any("[red]x[/red]" in line for line in lines)
+
+
+def test_references_have_no_rank_and_stand_below():
+    upper = [s + 0.05 for s in A]
+    board = board_of(runs("all", upper, reference=True), runs("b", B), runs("a", A))
+    assert [(row.algorithm, row.rank) for row in board.rows] == [("a", 1), ("b", 2), ("all", None)]
+    reference = board.rows[-1]
+    assert reference.behind == pytest.approx(-0.05)
+    alone = board_of(runs("a", A), runs("b", B))
+    assert (board.rows[1].behind_low, board.rows[1].behind_high) == (
+        alone.rows[1].behind_low,
+        alone.rows[1].behind_high,
+    )
+    shown = render(board, "md")
+    assert "| - | all |" in shown
+    assert "ahead of all" not in shown
+    assert "References only" in render(board_of(runs("all", A, reference=True)), "md")
+
+
+OUTSIDE = "participation is 0.2, its paper's 1.0: few are awake_"
+
+
+def test_a_row_outside_its_paper_s_setting_has_no_rank_and_a_note_that_says_why():
+    upper = [s + 0.05 for s in A]
+    found = runs("gossip", upper, reference=True, outside=OUTSIDE)
+    board = board_of(found, runs("b", B), runs("a", A), runs("all", upper, reference=True))
+    ranks = [(row.algorithm, row.rank, row.outside) for row in board.rows]
+    assert ranks[:2] == [("a", 1, ""), ("b", 2, "")]
+    assert set(ranks[2:]) == {("all", None, ""), ("gossip", None, OUTSIDE)}
+    note = f"† gossip is outside its paper's setting and not ranked: {OUTSIDE}."
+    assert board.notes == (note,)
+    assert board.differences == board_of(runs("b", B), runs("a", A)).differences
+    markdown = render(board, "md")
+    for text in (
+        "| † | gossip |",
+        "| - | all |",
+        f"Note: {note}",
+        "†: outside its paper's setting",
+    ):
+        assert text in markdown
+    assert f"Note: {note}" in " ".join(shown(board, 200))
+    assert f">{note.replace(chr(39), '&#39;')}<" in render(board, "html")
+    (row,) = [r for r in csv.DictReader(io.StringIO(render(board, "csv"))) if r["outside"]]
+    assert (row["algorithm"], row["rank"], row["outside"]) == ("gossip", "", OUTSIDE)
+    latex = render(board, "latex")
+    assert latex.count("{") == latex.count("}")
+    assert re.search(r"gossip & .* & \$\\dagger\$ ", latex)
+    assert re.search(r"all & .* & -- ", latex)
+    assert "$\\dagger$ gossip is outside" in latex
+    assert "awake\\_" in latex
+
+
+def test_one_reason_is_given_once_over_cells_and_a_sweep_that_grew_keeps_its_row_unranked():
+    old, new = runs("gossip", A[:2]), runs("gossip", A, reference=True, outside=OUTSIDE)[2:]
+    other = runs("gossip", A, heterogeneity=LEVEL, reference=True, outside=OUTSIDE)
+    board = board_of(old + new, runs("b", B), other)
+    assert [row.rank for row in board.rows if row.algorithm == "gossip"] == [None, None]
+    assert len(board.notes) == 1
+
+
+def test_how_configurations_were_found_is_said_by_sweep_where_it_differs():
+    board = board_of(runs("a", A))
+    assert "Searched by" not in render(board, "md")
+    one = replace(board, searched={"day": "random search", "night": "random search"})
+    assert "Searched by random search. " in render(one, "md")
+    two = replace(board, searched={"day": "grid search", "night": "random search"})
+    assert "Searched by grid search (day), random search (night). " in render(two, "md")
+
+
+def test_equal_cost_compares_what_the_cheapest_run_spent():
+    cheap = ((0.0, 0.1), (10.0, 0.5), (20.0, 0.6))
+    dear = ((0.0, 0.1), (15.0, 0.4), (30.0, 0.55), (45.0, 0.9))
+    silent = ((0.0, 0.1), (0.0, 0.2), (0.0, 0.3))
+    found = [
+        *(run("cheap", seed, 0.6, curve=cheap) for seed in (1, 2)),
+        *(run("dear", seed, 0.9, curve=dear) for seed in (1, 2)),
+        run("dear", 3, 0.1, diverged=True),
+        *(run("alone", seed, 0.3, curve=silent, reference=True) for seed in (1, 2)),
+    ]
+    board = leaderboard(found, {}, None, "bytes")
+    means = {row.algorithm: row.mean for row in board.rows}
+    assert means == pytest.approx({"cheap": 0.6, "dear": (0.4 + 0.4 + 0.1) / 3, "alone": 0.3})
+    assert [row.rank for row in board.rows] == [1, 2, None]
+    assert {row.budget for row in board.rows} == {20.0}
+    assert board.at == "bytes"
+    assert "at equal bytes" in board.protocol
+    whole = leaderboard([replace(r, curve=()) for r in found], {}, None)
+    assert [row.algorithm for row in whole.rows] == ["dear", "cheap", "alone"]
+    assert {row.budget for row in whole.rows} == {None}
+
+
+def test_less_is_better_where_the_metric_says_so():
+    errors = [0.5, 0.6, 0.4, 0.5, 0.5]
+    worse = [e + 0.1 for e in errors]
+    board = board_of(
+        runs("far", worse, metric="mse", dataset="sine"),
+        runs("near", errors, metric="mse", dataset="sine"),
+        runs("a", A),
+    )
+    assert [(row.algorithm, row.rank, row.metric) for row in board.rows] == [
+        ("near", 1, "test_mse"),
+        ("far", 2, "test_mse"),
+        ("a", 1, "test_accuracy"),
+    ]
+    assert board.rows[1].behind == pytest.approx(0.1)
+    assert board.metric == "test_mse, test_accuracy"
+    assert board.direction == "minimize, maximize"
+    shown = render(board, "md")
+    assert "| test mse |" in shown
+    assert "| test accuracy |" in shown

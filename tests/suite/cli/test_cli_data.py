@@ -1,0 +1,224 @@
+"""`suite data`: what it says of who holds what, its pictures, and the state of data files."""
+
+import hashlib
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from suite import dealt_data as data
+from tests.support.commands import document, records, suite_here
+from trials.datasets import DATASETS
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> str:
+    """Three devices: labels 0 0 0 2, labels 1 1, label 2; five test samples."""
+    y = np.array([0, 0, 0, 2, 1, 1, 2])
+    x = np.arange(7.0)[:, None]
+    owner = np.array([0, 0, 0, 0, 1, 1, 2])
+    test = {"x_test": np.zeros((5, 1)), "y_test": np.array([0, 1, 2, 0, 1])}
+    np.savez(tmp_path / "mine.npz", x_train=x, y_train=y, client_train=owner, **test)
+    return "npz:mine.npz"
+
+
+def described(folder: Path, *args: object) -> dict:
+    return document(suite_here("data", "describe", *args, "--json", cwd=folder))
+
+
+def test_a_description_by_hand(mine: str, tmp_path: Path) -> None:
+    """All have 0 and 1 and 2 in shares 3/7, 2/7, 2/7. A client's distance to them is the area
+    between the cumulated shares: |3/4 - 3/7| + |3/4 - 5/7|, |0 - 3/7| + |1 - 5/7|, 3/7 + 5/7.
+    """
+    found = described(tmp_path, mine, "natural")
+    assert found["clients"] == 3
+    assert found["totals"] == {"train": 7, "val": 0, "test": 5, "unused": 0, "shared": 0}
+    assert found["label_counts"] == [[3, 0, 1], [0, 2, 0], [0, 0, 1]]
+    assert found["label_names"] == ["0", "1", "2"]
+    assert found["per_client"]["samples"] == [4, 2, 1]
+    assert found["per_client"]["labels"] == [2, 1, 1]
+    distances = [9 / 28 + 1 / 28, 3 / 7 + 2 / 7, 8 / 7]
+    assert found["per_client"]["wasserstein"] == pytest.approx(distances, abs=1e-12)
+    assert found["samples"] == {"min": 1, "median": 2, "mean": 7 / 3, "max": 4}
+    assert found["labels"]["mean"] == pytest.approx(4 / 3)
+    assert found["wasserstein"]["max"] == pytest.approx(8 / 7)
+
+
+def test_it_deals_as_a_run_does(tmp_path: Path) -> None:
+    args = ["digits", "dirichlet(0.30) + system(steps=1..3)", "--clients", 6, "--seed", 4]
+    found = described(tmp_path, *args)
+    assert found["heterogeneity"] == "dirichlet(0.3)+system(steps=1..3)"
+    args = ["--heterogeneity", "dirichlet(0.3)", "--clients", 6, "--rounds", 1]
+    suite_here("run", *args, "--set", "partition_seed=4", "--json", cwd=tmp_path)
+    (run,) = records(tmp_path, kind="run")
+    assert run.tags["partition_fingerprint"] == found["fingerprint"]
+    assert np.sum(found["label_counts"]) == found["totals"]["train"] == 6 * (1294 // 6)
+    other = described(tmp_path, "digits", "dirichlet(0.3)", "--clients", 6, "--seed", 5)
+    assert other["fingerprint"] != found["fingerprint"]
+
+
+def test_shared_and_unused_samples_are_counted(tmp_path: Path) -> None:
+    level = "gaussian(labels=2,mean=100,std=0)"
+    found = described(tmp_path, "digits", level, "--clients", 30)
+    totals = found["totals"]
+    assert totals["train"] == 3000
+    assert totals["shared"] > 0
+    pooled = data.describe("digits", level, 30, 0, None).data
+    times = np.bincount(pooled.train, minlength=1797)
+    assert totals["shared"] == (times > 1).sum()
+    assert totals["unused"] == 1797 - 360 - totals["val"] - (times > 0).sum()
+
+
+def test_a_regression_is_shown_by_intervals_of_its_targets(tmp_path: Path) -> None:
+    found = described(tmp_path, "sine", "iid", "--clients", 4)
+    assert len(found["label_names"]) == 10
+    assert np.sum(found["label_counts"]) == found["totals"]["train"]
+    whole = data.describe("sine", "iid", 4, 0, None).data
+    y = [whole.dataset.y[ids] for ids in (whole.train[: whole.sizes[0]], whole.train)]
+    grid = np.linspace(y[1].min(), y[1].max(), 20_001)
+    below = [(part[:, None] <= grid[:-1][None, ::10]).mean(0) for part in y]
+    area = np.abs(below[0] - below[1]).mean() * (grid[-1] - grid[0])
+    assert found["per_client"]["wasserstein"][0] == pytest.approx(area, rel=0.02)
+
+
+def test_the_table_says_the_same(mine: str, tmp_path: Path) -> None:
+    shown = suite_here("data", "describe", mine, "natural", cwd=tmp_path).stdout
+    numbers = re.search(r"training samples\D*([\d. │]+)", shown)
+    assert numbers is not None
+    assert re.findall(r"[\d.]+", numbers[1]) == ["1", "2", "2.333", "4"]
+    assert re.search(r"train 7, val 0, test 5, partition seed 0, fingerprint [0-9a-f]{8}", shown)
+
+
+def test_the_page_is_one_self_contained_file(tmp_path: Path) -> None:
+    args = ["data", "describe", "digits", "shards(2,strict)", "--clients", 7]
+    for name in ("a.html", "b.html"):
+        suite_here(*args, "--html", name, "--png", "a.png", "--json", cwd=tmp_path)
+    page = (tmp_path / "a.html").read_text()
+    assert page == (tmp_path / "b.html").read_text()
+    assert "<svg" in page
+    assert "shards(2,strict)" in page
+    assert not re.search(r"""(src|href)=["'](?!\#|data:)""", page)
+    assert "<script" not in page
+    found = described(tmp_path, "digits", "shards(2,strict)", "--clients", 7)
+    rows = re.findall(r"<tr>(.*?)</tr>", page.split("<details>")[1])[1:]
+    cells = [re.findall(r"<td>(.*?)</td>", row) for row in rows]
+    assert [[int(c) for c in row[4:]] for row in cells] == found["label_counts"]
+    head, kind, width, height = struct.unpack(">8s4x4sII", (tmp_path / "a.png").read_bytes()[:24])
+    assert (head, kind) == (b"\x89PNG\r\n\x1a\n", b"IHDR")
+    assert width > 800
+    assert height > 300
+
+
+def test_the_heat_map_shows_each_cell() -> None:
+    from reports.partition import figure
+
+    counts = np.array([[3, 0, 1], [0, 2, 0], [0, 0, 1]])
+    fig = figure(counts, ["a", "b", "c"], "title")
+    above, below = fig.axes[:2]
+    assert [bar.get_height() for bar in above.patches] == [4, 2, 1]
+    shown = below.images[0].get_array()
+    np.testing.assert_array_equal(shown.mask, counts.T == 0)
+    np.testing.assert_allclose(shown.filled(0), [[0.75, 0, 0], [0, 1, 0], [0.25, 0, 1]])
+    assert [text.get_text() for text in below.get_yticklabels()] == ["a", "b", "c"]
+
+
+def test_sizes_that_differ_much_are_shown_on_a_logarithmic_axis() -> None:
+    from reports.partition import figure
+
+    for largest, scale in ((200, "linear"), (201, "log")):
+        axes = figure(np.array([[10, 0], [5, 5], [0, largest]]), ["a", "b"]).axes
+        assert (axes[0].get_yscale(), axes[0].get_title()) == (scale, "")
+
+
+BAD = {
+    "dataset": (["digit", "iid"], "Did you mean 'digits'?"),
+    "level": (["digits", "dirichlt(1)"], "Did you mean 'dirichlet'?"),
+    "clients": (["digits", "iid", "--clients", 0], "--clients 0: must be at least 1"),
+    "many": (["digits", "iid", "--clients", 5000], "cannot be dealt to 5000 clients"),
+    "sizes": (["digits", "shards(2)+sizes(lognormal(1))"], "sizes are those of the shards here"),
+    "owner": (["digits", "natural"], "does not say which client"),
+    "folder": (
+        ["digits", "iid", "--html", "none/a.html"],
+        "cannot write none/a.html: No such file",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_message_and_exit_code_2(case: str, tmp_path: Path) -> None:
+    args, text = BAD[case]
+    failed = suite_here("data", "describe", *args, cwd=tmp_path, code=2)
+    assert text in failed.stderr
+    assert failed.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+# Files
+
+IMAGES = "train-images-idx3-ubyte.gz"
+
+
+def damaged(folder: Path) -> str:
+    """A data root whose MNIST is one truncated file; its checksum."""
+    raw = folder / "root" / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    (raw / IMAGES).write_bytes(b"\x1f\x8b truncated")
+    return hashlib.md5(b"\x1f\x8b truncated").hexdigest()
+
+
+def test_a_wrong_file_is_reported_with_both_checksums(tmp_path: Path) -> None:
+    found = damaged(tmp_path)
+    failed = suite_here("data", "prepare", "mnist", "--data-root", "root", cwd=tmp_path, code=2)
+    for text in (IMAGES, "f68b3c2dcbeaaa9fbdd348bbdeb94873", found):
+        assert text in failed.stderr
+    assert failed.stdout == ""
+    trained = ["run", "--dataset", "mnist", "--data-root", "root"]
+    assert found in suite_here(*trained, cwd=tmp_path, code=2).stderr
+    assert not (tmp_path / "runs").exists(), "no store is made for a run that did not begin"
+
+
+def test_every_data_set_that_cannot_be_had_is_named(tmp_path: Path) -> None:
+    damaged(tmp_path)
+    args = ["digits", "mnist", "minst"]
+    failed = suite_here("data", "prepare", *args, "--data-root", "root", cwd=tmp_path, code=2)
+    assert IMAGES in failed.stderr
+    assert "Did you mean 'mnist'?" in failed.stderr
+
+
+def test_all_data_sets_and_what_is_here(tmp_path: Path) -> None:
+    """Nothing is fetched: this works without a network, and writes nothing."""
+    found = damaged(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    args = ["data", "prepare", "--data-root", "root"]
+    items = document(suite_here(*args, "--json", cwd=tmp_path))
+    assert {item["dataset"] for item in items} == set(data.known())
+    assert {"mnist", "cifar10", "digits", "shakespeare"} <= set(data.known()) <= set(DATASETS)
+    mnist = {item["name"]: item for item in items if item["dataset"] == "mnist"}
+    assert len(mnist) == 4
+    assert found in mnist[IMAGES]["found"]
+    assert not mnist[IMAGES]["sound"]
+    assert mnist["t10k-labels-idx1-ubyte.gz"]["found"] is None
+    (digits,) = (item for item in items if item["dataset"] == "digits")
+    assert digits["sound"]
+    shown = suite_here(*args, cwd=tmp_path).stdout
+    states = dict(re.findall(r"│ (\w+)\s*│ (ready|absent|wrong)", shown))
+    assert states["digits"] == "ready"
+    assert states["mnist"] == "wrong"
+    assert states["cifar10"] == "absent"
+    assert set(states) == set(data.known())
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_prepare_of_what_is_generated_needs_nothing(tmp_path: Path) -> None:
+    items = document(suite_here("data", "prepare", "synthetic(1,1)", "--json", cwd=tmp_path))
+    assert [item["dataset"] for item in items] == ["synthetic(1,1)"]
+    assert items[0]["sound"]
+
+
+def test_the_picture_needs_no_torch() -> None:
+    code = "import sys, reports.partition; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

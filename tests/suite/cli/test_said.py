@@ -1,0 +1,94 @@
+"""What a sweep says of itself: how it searched, and which rows are outside their paper's setting."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import document, records, study_file, suite_here
+
+ONE = """
+algorithms: [fedavg, defed]
+datasets: [digits]
+models: [logreg]
+heterogeneity: [iid]
+trials: 4
+seeds: 2
+settings: {rounds: 2, clients: 4, participation: 0.5, execution: batched}
+"""
+BLIND = "random search (tpe models from trial 9 on; budget 4)"
+
+
+def test_the_plan_shows_start_up_lag_and_what_can_be_modelled(tmp_path: Path):
+    path = study_file(tmp_path, ONE)
+    plan = document(suite_here("sweep", path, "--dry-run", "--json", cwd=tmp_path))
+    assert (plan["sampler"], plan["startup"], plan["lag"]) == ("tpe", 5, 4)
+    assert (plan["modelled_from"], plan["searched_by"]) == (9, BLIND)
+    assert [cell["modelled"] for cell in plan["cells"]] == [0, 0]
+    assert f"{BLIND}: 0 modelled suggestions in 2 of 2 cells" in plan["warnings"]
+    options = ("--dry-run", "--trials", 11, "--json")
+    plan = document(suite_here("sweep", path, *options, cwd=tmp_path))
+    assert [cell["modelled"] for cell in plan["cells"]] == [3, 3]
+    assert not [warning for warning in plan["warnings"] if "tpe" in warning]
+    text = " ".join(suite_here("sweep", path, "--dry-run", cwd=tmp_path).stdout.split())
+    for words in (BLIND, "Start-up: 5", "Lag: 4", "Modelled: 0 of a cell's 4 trials", "Warning:"):
+        assert words in text
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory) -> tuple[Path, str]:
+    """A sweep of ONE, and what it said."""
+    folder = tmp_path_factory.mktemp("said")
+    done = suite_here("sweep", study_file(folder, ONE), cwd=folder)
+    return folder, done.stderr
+
+
+def test_a_sweep_its_board_and_its_report_call_it_random_search(swept):
+    folder, said = swept
+    assert f"{BLIND}: 0 modelled suggestions in 2 of 2 cells" in said
+    board = document(suite_here("leaderboard", "--json", cwd=folder))
+    assert board["searched"] == {"small": BLIND}
+    for form in ("md", "html"):
+        text = suite_here("leaderboard", "--format", form, cwd=folder).stdout
+        assert f"Searched by {BLIND}." in text
+    page = Path(suite_here("report", cwd=folder).stdout.strip())
+    assert (folder / page).read_text().count(BLIND) == 2, "legend and provenance"
+
+
+def test_a_method_outside_its_paper_s_setting_is_shown_and_not_ranked(swept):
+    folder, said = swept
+    reason = "participation is 0.5, its paper's 1.0: an edge carries models only"
+    assert f"defed is shown unranked: {reason}" in said
+    board = document(suite_here("leaderboard", "--json", cwd=folder))
+    ranks = {row["algorithm"]: row["rank"] for row in board["rows"]}
+    assert ranks == {"fedavg": 1, "defed": None}
+    assert [row["outside"][:20] for row in board["rows"]] == ["", "participation is 0.5"]
+    (note,) = board["notes"]
+    assert note.startswith(f"† defed is outside its paper's setting and not ranked: {reason}")
+    here = ("--dataset", "digits", "--heterogeneity", "iid")
+    best = document(suite_here("tuned", "recommend", *here, "--json", cwd=folder))
+    assert best["configuration"]["algorithm"] == "fedavg"
+    assert best["evidence"]["algorithms_tuned_on_that_cell"] == 1
+    shown = suite_here("leaderboard", "--format", "md", cwd=folder).stdout
+    assert "| † | defed |" in shown
+    assert f"Note: {note}" in shown
+
+
+REFERENCE, RANKED = {("true", "participation")}, {("false", "")}
+
+
+def test_every_run_of_it_is_tagged_as_a_reference_and_why(swept):
+    folder, _ = swept
+    for algorithm, kinds in (("defed", REFERENCE), ("fedavg", RANKED)):
+        found = records(folder, algorithm=algorithm)
+        assert {r.tags["kind"] for r in found} == {"cell", "search", "final", "leaderboard"}
+        assert {(r.tags["reference"], r.tags.get("outside", "")[:13]) for r in found} == kinds
+
+
+def test_a_single_run_of_it_is_allowed_and_says_so_in_a_line(tmp_path: Path):
+    options = ("--rounds", 1, "--clients", 4, "--no-record", "--json")
+    for share, lines in ((0.5, 1), (1.0, 0)):
+        given = ("--algorithm", "defed", "--set", f"participation={share}")
+        done = suite_here("run", *given, *options, cwd=tmp_path)
+        said = [line for line in done.stderr.splitlines() if "paper's setting" in line]
+        assert len(said) == lines
+        assert document(done)["status"] == "finished"

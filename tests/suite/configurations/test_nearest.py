@@ -1,0 +1,150 @@
+"""How near two cells are: hand-made cases, an independent computation of skews, and properties."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.configurations.distance import KINDS, Cell, Distance, distance, nearest, skew
+from trials import datasets, heterogeneity, models
+
+GROUPS = heterogeneity.parse("groups").name
+"""Half of the clients hold five labels, half of them one."""
+LEVELS = [
+    GROUPS,
+    "gaussian(labels=7,mean=300,std=10)",
+    "gaussian(labels=1..7,mean=600,std=10)",
+    "iid",
+    "natural",
+    "labels(1)",
+    "labels(2)",
+    "labels(2)+sizes(powerlaw)",
+    "shards(2)",
+    "shards(2,strict)",
+    "gaussian(labels=7,mean=600,std=10)",
+    "dirichlet(0.1)",
+    "dirichlet(0.6)",
+    "dirichlet(0.6)+sizes(lognormal(0.3))",
+    "dirichlet_by_class(0.3)",
+    "iid+system(steps=1..20)",
+    "iid+system(epochs=1..20)",
+    "dirichlet(1)+system(steps=1..20)+dropout(0.1)",
+]
+DATASETS = [
+    "digits",
+    "mnist",
+    "cifar10",
+    "synthetic(0,0)",
+    "synthetic(1,1)",
+    "sine",
+    "npz:/a/b.npz",
+]
+MODELS = ["logreg", "linear", "mlp", "mlp(100,100)", "lenet5", "char_lstm"]
+cells = st.builds(Cell, st.sampled_from(DATASETS), st.sampled_from(LEVELS), st.sampled_from(MODELS))
+
+
+def test_the_names_used_here_are_canonical():
+    assert [heterogeneity.parse(level).name for level in LEVELS] == LEVELS
+    assert [datasets.canonical(name) for name in DATASETS] == DATASETS
+    assert [models.canonical(name) for name in MODELS] == MODELS
+
+
+def test_every_kind_holds_known_names_once():
+    listed = list(itertools.chain(*KINDS.values()))
+    assert len(set(listed)) == len(listed)
+    known = {*datasets.DATASETS, *datasets.PATHS, *models.MODELS}
+    assert set(listed) <= known
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "dataset", "model", "level"),
+    [
+        (("mnist", "iid", "logreg"), ("mnist", "iid", "logreg"), 0, 0, 0),
+        (("mnist", "iid", "logreg"), ("fashion_mnist", "iid", "linear"), 0.5, 0.5, 0),
+        (
+            ("synthetic(0,0)", "natural", "logreg"),
+            ("synthetic(1,1)", "natural", "logreg"),
+            0.25,
+            0,
+            0,
+        ),
+        (("mnist", "iid", "mlp"), ("cifar10", "iid", "mlp(100,100)"), 1, 0.25, 0),
+        (("mnist", "labels(2)", "logreg"), ("mnist", "labels(5)", "logreg"), 0, 0, 0.31),
+        (("mnist", "shards(2)", "logreg"), ("mnist", "shards(2,strict)", "logreg"), 0, 0, 0.01),
+        (
+            ("mnist", "gaussian(labels=7,mean=600,std=10)", "logreg"),
+            ("mnist", "gaussian(labels=1..7,mean=600,std=10)", "logreg"),
+            *(0, 0, 0.31),  # four labels in the mean
+        ),
+        (("mnist", GROUPS, "logreg"), ("mnist", "iid", "logreg"), 0, 0, 0.75),
+        (("mnist", GROUPS, "logreg"), ("mnist", "natural", "logreg"), 0, 0, 0.55),
+        (("mnist", "labels(2)", "logreg"), ("mnist", "shards(2)", "logreg"), 0, 0, 0.05),
+        (("mnist", "iid", "logreg"), ("mnist", "labels(2)", "logreg"), 0, 0, 0.85),
+        (("mnist", "iid", "logreg"), ("mnist", "natural", "logreg"), 0, 0, 0.55),
+        (("mnist", "iid", "logreg"), ("mnist", "iid+system(steps=1..20)", "logreg"), 0, 0, 0.1),
+        (
+            ("mnist", "iid+system(epochs=1..20)", "logreg"),
+            ("mnist", "iid+system(steps=1..20)", "logreg"),
+            *(0, 0, 0.05),
+        ),
+        (("sine", "iid", "linear"), ("mnist", "iid", "linear"), math.inf, 0, 0),
+        (("npz:/a/b.npz", "iid", "logreg"), ("npz:/a/c.npz", "iid", "logreg"), 1, 0, 0),
+    ],
+)
+def test_distances_by_hand(a, b, dataset, model, level):
+    found = distance(Cell(*a), Cell(*b))
+    assert (found.dataset, found.model) == (dataset, model)
+    assert found.heterogeneity == pytest.approx(level)
+    assert found.total == pytest.approx(dataset + model + level)
+
+
+@pytest.mark.parametrize("a", [0.05, 0.3, 0.6, 1.0, 10.0])
+def test_skew_of_a_dirichlet_is_the_mean_total_variation(a):
+    """Against the definition, by simulation: 20,000 clients, so within 0.005."""
+    shares = np.random.default_rng(0).dirichlet(np.full(10, a), 20_000)
+    measured = 0.5 * np.abs(shares - 0.1).sum(1).mean()
+    assert skew(f"dirichlet({a:g})") == pytest.approx(measured, abs=0.005)
+    assert skew(f"dirichlet_by_class({a:g})") == skew(f"dirichlet({a:g})")
+
+
+@pytest.mark.parametrize("a", [1e-300, 1e-12, 1e12, 1e300])
+def test_skew_at_the_ends(a):
+    assert skew(f"dirichlet({a!r})") == pytest.approx(0.9 if a < 1 else 0.0, abs=1e-4)
+
+
+def test_skew_falls_with_concentration():
+    skews = [skew(f"dirichlet({a})") for a in (0.01, 0.1, 0.3, 0.6, 1.0, 3.0, 100.0)]
+    assert skews == sorted(skews, reverse=True)
+    assert skew("iid") == 0
+    assert skew("natural") is None
+
+
+@given(cells, cells, cells)
+def test_it_is_a_distance(a, b, c):
+    assert distance(a, a).total == 0
+    assert distance(a, b).total == distance(b, a).total
+    assert distance(a, b).total >= 0
+    assert distance(a, c).total <= distance(a, b).total + distance(b, c).total + 1e-9
+
+
+@given(cells, st.lists(cells, max_size=8), st.randoms())
+def test_nearest_first_whatever_the_order(wanted, found, draw):
+    ranked = nearest(wanted, found)
+    totals = [d.total for d, _ in ranked]
+    assert totals == sorted(totals)
+    assert all(d == distance(wanted, item) for d, item in ranked)
+    shuffled = list(found)
+    draw.shuffle(shuffled)
+    assert [d.total for d, _ in nearest(wanted, shuffled)] == totals
+    of_the_task = [c for c in found if (c.dataset == "sine") == (wanted.dataset == "sine")]
+    assert len(ranked) == len(of_the_task), "other tasks are left out, nothing else is"
+    if wanted in found:
+        assert ranked[0][0].total == 0
+
+
+def test_in_words():
+    assert str(Distance(0, 0, 0)) == "the same cell"
+    assert str(Distance(0.5, 0.05, 0)) == "0.55 away (dataset 0.50, heterogeneity 0.05)"

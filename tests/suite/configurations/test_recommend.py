@@ -1,0 +1,253 @@
+"""Recommendations: the exact cell, else the nearest; imports that are refused."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.configurations import configuration as tuned
+from suite.configurations.configuration import Tuned
+from suite.configurations.distance import Cell, distance
+from suite.configurations.recommend import recommend
+from suite.results.leaderboards import select_tuned
+from suite.tracking.store import Store
+from tests.support.commands import document, suite_here
+from trials.errors import UserError
+from trials.settings import Settings
+
+
+def a_tuned(algorithm="fedavg", dataset="digits", level="iid", model="logreg", score=0.9, **more):
+    return Tuned(
+        algorithm=algorithm,
+        dataset=dataset,
+        heterogeneity=level,
+        model=model,
+        params={"lr": more.pop("lr", 0.1)},
+        settings=Settings(rounds=5, clients=10),
+        scores={
+            "val_accuracy": score,
+            "test_accuracy": more.pop("test", score),
+            "test_by_seed": {1: score},
+            "test_interval_95": [None, None],
+        },
+        budget={"trials": 16},
+        **more,
+    )
+
+
+KNOWN = [
+    a_tuned(score=0.90),
+    a_tuned("fedprox", score=0.92),
+    a_tuned("centralized", score=0.99),
+    a_tuned(level="labels(2)", score=0.80),
+    a_tuned("fedprox", level="labels(2)", score=0.70),
+    a_tuned(dataset="mnist", score=0.91),
+    a_tuned(dataset="mnist", model="mlp", score=0.97),
+]
+
+
+def chosen(*wanted, found=KNOWN, **more):
+    best = recommend(found, *wanted, **more).best
+    return best.algorithm, best.dataset, best.heterogeneity, best.model
+
+
+def test_the_exact_cell_and_the_best_there():
+    found = recommend(KNOWN, "digits", "iid")
+    assert (found.exact, found.distance.total) == (True, 0)
+    assert found.best == KNOWN[1], "references are not recommended"
+    assert found.compared == 2
+    assert chosen("digits", "iid", algorithm="centralized") == (
+        "centralized",
+        "digits",
+        "iid",
+        "logreg",
+    )
+    assert chosen("digits", "labels(2)")[0] == "fedavg"
+
+
+def test_else_the_nearest():
+    assert chosen("digits", "labels(3)") == ("fedavg", "digits", "labels(2)", "logreg")
+    assert chosen("digits", "dirichlet(100)") == ("fedprox", "digits", "iid", "logreg")
+    assert chosen("fashion_mnist", "iid", model="mlp") == ("fedavg", "mnist", "iid", "mlp")
+    assert chosen("mnist", "iid", model="mlp(100,100)") == ("fedavg", "mnist", "iid", "mlp")
+    assert chosen("mnist", "iid") == ("fedavg", "mnist", "iid", "mlp"), "any model: the best score"
+    found = recommend(KNOWN, "digits", "labels(3)")
+    assert not found.exact
+    assert (
+        "The nearest cell: digits, labels(2), logreg, 0.11 away (heterogeneity 0.11)"
+        in found.lines()[0]
+    )
+    assert [_where(t) for _, t in found.others] == [
+        *(("digits", "iid"), ("mnist", "iid"), ("mnist", "iid"))
+    ]
+
+
+def _where(item):
+    return item.dataset, item.heterogeneity
+
+
+def test_what_does_not_fit_is_said():
+    with pytest.raises(UserError, match="no tuned configuration fits sine"):
+        recommend(KNOWN, "sine", "iid")
+    with pytest.raises(UserError, match="no tuned configuration of folb"):
+        recommend(KNOWN, "digits", "iid", algorithm="folb")
+    for wanted, hint in ((("digit", "iid"), "digits"), (("digits", "lables(2)"), "labels")):
+        with pytest.raises(UserError, match=hint):
+            recommend(KNOWN, *wanted)
+
+
+LEVELS = st.sampled_from(["iid", "labels(1)", "labels(2)", "dirichlet(0.3)", "iid+dropout(0.1)"])
+ITEMS = st.builds(
+    a_tuned,
+    st.sampled_from(["fedavg", "fedprox"]),
+    st.sampled_from(["digits", "mnist", "cifar10"]),
+    LEVELS,
+    st.sampled_from(["logreg", "mlp", "lenet5"]),
+    st.floats(0, 1),
+)
+
+
+@given(st.lists(ITEMS, min_size=1, max_size=8), LEVELS, st.sampled_from(["logreg", "mlp"]))
+def test_nothing_known_is_nearer_nor_as_near_and_better(found, level, model):
+    got = recommend(found, "mnist", level, model=model)
+    wanted = Cell("mnist", level, model)
+    away = [distance(wanted, item).total for item in found]
+    assert got.distance.total == min(away)
+    at_least = [
+        t.scores["val_accuracy"] for t, d in zip(found, away, strict=True) if d == min(away)
+    ]
+    assert got.best.scores["val_accuracy"] == max(at_least)
+    assert got.exact == any(_where(t) == ("mnist", level) and t.model == model for t in found)
+    again = recommend(found[::-1], "mnist", level, model=model)
+    assert (again.distance, again.best.loss) == (got.distance, got.best.loss)
+
+
+def folder(path: Path, *items: Tuned) -> Path:
+    for item in items:
+        file = path / item.path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(item.text())
+    return path
+
+
+def test_imported_offline_then_recommended_and_run(tmp_path):
+    """No store, no network: the files are enough."""
+    source = folder(tmp_path / "set", *KNOWN[:5])
+    kept = document(suite_here("tuned", "import", source, "--json", cwd=tmp_path))
+    assert len(kept) == 5
+    assert not (tmp_path / "runs" / "mlflow.db").exists()
+    asked = ("--dataset", "digits", "--heterogeneity", "labels(2)")
+    found = document(suite_here("tuned", "recommend", *asked, "--json", cwd=tmp_path))
+    assert found["exact"] is True
+    assert found["configuration"]["algorithm"] == "fedavg"
+    assert found["evidence"]["scores"]["test_accuracy"] == 0.8
+    assert found["evidence"]["algorithms_tuned_on_that_cell"] == 2
+    near = suite_here(
+        "tuned", "recommend", "--dataset", "digits", "--heterogeneity", "labels(4)", cwd=tmp_path
+    )
+    assert tuned.parse(near.stdout, "out").heterogeneity == "labels(2)"
+    assert "0.21 away" in near.stderr
+    options = (
+        "run",
+        "--tuned",
+        *asked,
+        "--model",
+        "logreg",
+        "--algorithm",
+        "fedavg",
+        "--no-record",
+    )
+    ran = document(suite_here(*options, "--rounds", 1, "--json", cwd=tmp_path))
+    assert ran["params"] == {"lr": 0.1}
+
+
+def test_from_any_machine_through_mlflow(tmp_path):
+    """The store alone, by its address: as leaderboard runs hold the files."""
+    store = Store(None, tmp_path / "elsewhere")
+    tags = {"kind": "leaderboard", "tuned": KNOWN[1].text()}
+    store.create(store.experiment("study"), "row", tags)
+    here = tmp_path / "here"
+    here.mkdir()
+    asked = ("--dataset", "digits", "--heterogeneity", "iid", "--tracking-uri", store.uri)
+    found = document(suite_here("tuned", "recommend", *asked, "--json", cwd=here))
+    assert found["configuration"] == KNOWN[1].model_dump(mode="json")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "a.yaml",
+            "algorithm: fedavgg\ndataset: digits\nmodel: logreg\nheterogeneity: iid\n",
+            "fedavg",
+        ),
+        ("b.yaml", "dataset: digits\n", "algorithm: is required"),
+        ("c.yaml", "not: [closed", "is not YAML"),
+        ("d.yaml", KNOWN[1].text() + "surprise: 1\n", "surprise"),
+        ("e.yaml", KNOWN[0].text().replace("lr: 0.1", "lr: big"), "lr"),
+        ("f.yaml", KNOWN[0].text().replace("rounds: 5", "rounds: 0"), "rounds"),
+        (
+            "g.yaml",
+            KNOWN[0].text().replace("fedavg", "folb").replace("init: common", "init: own"),
+            "folb cannot run with init=own",
+        ),
+    ],
+)
+def test_one_bad_file_and_nothing_is_imported(tmp_path, name, text, message):
+    source = folder(tmp_path / "set", KNOWN[1])
+    (source / name).write_text(text)
+    done = suite_here("tuned", "import", source, cwd=tmp_path, code=2)
+    assert "1 of 2 files cannot be imported; nothing was" in done.stderr
+    assert name in done.stderr or "folb" in message
+    assert message in done.stderr
+    assert not (tmp_path / "runs" / "imported").exists()
+
+
+def test_every_bad_file_is_named(tmp_path):
+    source = tmp_path / "set"
+    source.mkdir()
+    for name in ("one.yaml", "two.yaml"):
+        (source / name).write_text("{}")
+    done = suite_here("tuned", "import", source, cwd=tmp_path, code=2)
+    assert "one.yaml" in done.stderr
+    assert "two.yaml" in done.stderr
+    (tmp_path / "empty").mkdir()
+    assert "no *.yaml" in suite_here("tuned", "import", "empty", cwd=tmp_path, code=2).stderr
+    assert (
+        "none does not exist" in suite_here("tuned", "import", "none", cwd=tmp_path, code=2).stderr
+    )
+
+
+def test_of_two_for_one_cell_the_better_is_kept(tmp_path):
+    better, worse = a_tuned(score=0.95, lr=0.3), a_tuned(score=0.5, lr=0.01)
+    suite_here("tuned", "import", folder(tmp_path / "one", better), cwd=tmp_path)
+    done = suite_here("tuned", "import", folder(tmp_path / "two", worse), cwd=tmp_path)
+    assert "the one that is there scores better on validation and stays" in done.stderr
+    (kept,) = document(suite_here("tuned", "list", "--json", cwd=tmp_path))
+    assert kept["params"] == {"lr": 0.3}
+
+
+VALIDATED = a_tuned(score=0.9, test=0.1, lr=0.3)
+TESTED = a_tuned(score=0.5, test=0.99, lr=0.01)
+
+
+@pytest.mark.parametrize("order", [(VALIDATED, TESTED), (TESTED, VALIDATED)])
+def test_validation_chooses_and_no_test(tmp_path, order):
+    """What is kept, recommended, shown, run, exported and transferred."""
+    assert recommend(order, "digits", "iid").best == VALIDATED
+    assert select_tuned(list(order))[0] == VALIDATED
+    for item in order:
+        tuned.keep([item], tmp_path)
+    assert tuned.read(tmp_path / VALIDATED.path) == VALIDATED
+
+
+def test_without_a_validation_score_the_later_one_is_kept(tmp_path):
+    """As of a file from elsewhere that has a test score alone."""
+    bare = [
+        a_tuned(lr=lr).model_copy(update={"scores": {"test_accuracy": lr}}) for lr in (0.3, 0.1)
+    ]
+    tuned.keep(bare, tmp_path)
+    assert tuned.read(tmp_path / bare[1].path) == bare[1]
+    assert tuned.keep([VALIDATED], tmp_path)[1] == []
+    assert len(tuned.keep(bare, tmp_path)[1]) == 2

@@ -1,0 +1,296 @@
+"""What fits where, estimates of what trials take, and asking a sweep of another process to end."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from suite.execution import cluster
+from suite.execution.cluster import Cluster, Resources, fits
+from suite.execution.estimate import Estimates
+from suite.execution.stop_signal import Control
+from suite.studies.study import load_data
+from suite.sweeps.journal import Journal
+from tests.support.commands import STUDY, document, records, study_file, suite_here
+from tests.support.suite_helpers import a_study, cells_of
+from trials.algorithms import ALGORITHMS
+from trials.errors import UserError
+from trials.federation import ClientRows
+from trials.footprint import footprint
+from trials.settings import Settings
+from trials.spec import TrialSpec
+from trials.trial import deal_data, fit_model, load_dataset, simulate
+
+NODES = [
+    {"CPU": 8.0, "memory": 10e9},
+    {"CPU": 4.0, "GPU": 2.0, "memory": 100e9, "node:10.0.0.2": 1.0},
+]
+
+
+def test_how_many_trials_a_node_holds() -> None:
+    assert fits(NODES[0], {"CPU": 1.0}) == 8
+    assert fits(NODES[0], {"CPU": 0.1}) == 80, "tenths do not add up to less than a whole"
+    assert fits(NODES[0], {"CPU": 1.0, "memory": 3e9}) == 3
+    assert fits(NODES[0], {"CPU": 1.0, "GPU": 0.25}) == 0
+    assert fits(NODES[1], {"CPU": 0.5, "GPU": 0.25, "memory": 1e9}) == 8
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Two nodes, and one that is dead."""
+    found = [{"Alive": True, "Resources": node} for node in NODES]
+    found.append({"Alive": False, "Resources": {"CPU": 1000.0, "memory": 1e15}})
+    state = SimpleNamespace(get_max_resources_from_cluster_config=lambda: None)
+    monkeypatch.setattr(cluster.ray, "nodes", lambda: found)
+    monkeypatch.setattr(cluster.ray._private.state, "state", state)
+    return found
+
+
+def test_the_cluster_is_filled_and_refilled(nodes: list[dict[str, Any]], monkeypatch) -> None:
+    made = Cluster(Resources(cpus_per_trial=2, address="auto"))
+    assert made.slots() == 6
+    assert Cluster(Resources(max_concurrent=3)).slots() == 3
+    nodes[0]["Alive"] = False
+    assert made.slots() == 6, "nodes are counted every few seconds"
+    monkeypatch.setattr(cluster, "REFRESH_SECONDS", -1.0)
+    assert made.slots() == 2
+
+
+def test_ray_that_starts_too_slowly_is_started_again(monkeypatch) -> None:
+    """On a busy machine Ray gives up after half a minute, with a bare Exception."""
+    starts: list[str] = []
+
+    def init(address: str, **options: Any) -> None:
+        starts.append(address)
+        if len(starts) < failing:
+            raise Exception("The current node timed out during startup.\nMore")
+
+    monkeypatch.setattr(cluster.ray, "init", init)
+    failing = 3
+    with cluster.connect(Resources()):
+        assert starts == ["local"] * 3
+    starts, failing = [], 9
+    with (
+        pytest.raises(UserError, match=r"3 times in a row: The current node timed out .*up\.$"),
+        cluster.connect(Resources()),
+    ):
+        pass
+    assert len(starts) == 3
+
+
+def test_a_trial_that_no_node_can_hold_is_refused_with_the_reason(nodes: list) -> None:
+    made = Cluster(Resources(cpus_per_trial=2, gpus_per_trial=1, address="auto"))
+    made.refuse({"small": 10**9})
+    with pytest.raises(UserError) as refused:
+        made.refuse({"small": 10**9, "large": 200 * 10**9})
+    message = str(refused.value)
+    assert "a trial of large: it needs 2 CPU, 1 GPU, 200.0 GB memory" in message
+    assert "4 CPU, 2 GPU, 100.0 GB memory" in message
+    assert "8 CPU, 0 GPU, 10.0 GB memory" in message
+    assert "1000 CPU" not in message
+
+
+def test_a_cluster_that_can_grow_is_taken_at_its_word(nodes: list, monkeypatch) -> None:
+    grows = SimpleNamespace(get_max_resources_from_cluster_config=lambda: {"CPU": 1000})
+    monkeypatch.setattr(cluster.ray._private.state, "state", grows)
+    Cluster(Resources(cpus_per_trial=500)).refuse({"large": 10**12})
+
+
+def trial(algorithm: str, model: str = "logreg", **settings: Any) -> TrialSpec:
+    return TrialSpec(
+        algorithm=algorithm,
+        params={},
+        dataset="digits",
+        model=model,
+        heterogeneity="iid",
+        settings=Settings(**{"rounds": 3, "clients": 8, "participation": 1.0, **settings}),
+        seed=0,
+    )
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_the_state_s_size_is_known_before_it_exists(algorithm: str) -> None:
+    """Against the state after rounds in which every client took part."""
+    spec = trial(algorithm)
+    data = deal_data(spec, load_dataset(spec, None))
+    found = footprint(spec, data, fit_model(spec, data.dataset), "cpu")
+    simulation = simulate(spec, data)
+    while not simulation.finished:
+        simulation.advance()
+    sizes = []
+    for value in simulation.state.values():
+        tensor = value.values if isinstance(value, ClientRows) else value
+        sizes.append(0 if tensor is None else tensor.numel() * tensor.element_size())
+    assert found.state == sum(sizes)
+    if not ALGORITHMS[algorithm].reference and algorithm in ("fedavg", "fedprox", "scaffold"):
+        assert found.steps * 3 == simulation.fed.counters["client_steps"]
+
+
+def test_memory_grows_with_what_trials_hold() -> None:
+    def memory(spec: TrialSpec) -> int:
+        data = deal_data(spec, load_dataset(spec, None))
+        return footprint(spec, data, fit_model(spec, data.dataset), "cpu").memory
+
+    small, wide = memory(trial("fedavg", "mlp(64)")), memory(trial("fedavg", "mlp(4096)"))
+    d = (64 + 1) * 4096 + (4096 + 1) * 10
+    assert wide - small > 8 * 6 * 4 * d * 0.9, "6 matrices of 8 clients' weights"
+    assert memory(trial("scaffold", "mlp(4096)")) - wide >= 9 * 4 * d
+    assert memory(trial("fedavg", "mlp(4096)", dtype="float64")) > wide
+    assert memory(trial("fedavg", "mlp(4096)", participation=0.25)) < wide
+
+
+PEAK = """
+import resource, sys
+from trials.footprint import footprint
+from trials.spec import TrialSpec
+from trials.trial import deal_data, fit_model, load_dataset, simulate
+spec = TrialSpec.model_validate_json(sys.argv[1])
+data = deal_data(spec, load_dataset(spec, None))
+simulation = simulate(spec, data)
+while not simulation.finished:
+    simulation.advance()
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(peak, footprint(spec, data, fit_model(spec, data.dataset), "cpu").memory)
+"""
+
+
+def test_the_estimate_is_near_what_a_process_takes() -> None:
+    """250 clients' states of 4 x 77,000 weights are a third of a gigabyte."""
+    spec = trial("scaffold", "mlp(1024)", clients=250, rounds=2)
+    command = [sys.executable, "-c", PEAK, spec.model_dump_json()]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    measured, estimated = map(int, done.stdout.split())
+    assert measured > 7e8, "more than a process with nothing in it"
+    assert 0.8 * measured < estimated < 1.5 * measured
+
+
+def test_memory_per_trial_replaces_the_estimate() -> None:
+    (cell,) = cells_of()
+    data = load_data([cell], None, "test")
+    given = Estimates(a_study(), data, Resources(memory_per_trial=123))
+    assert given.memory([cell]) == {cell.id: 123}
+    assert Estimates(a_study(), data, Resources()).memory([cell])[cell.id] > 10**8
+
+
+def test_the_plan_says_what_a_sweep_takes(tmp_path: Path) -> None:
+    path = study_file(tmp_path)
+    plan = document(suite_here("sweep", path, "--dry-run", "--json", cwd=tmp_path))
+    assert (plan["trials"], plan["rounds"], plan["retries"]) == (4 * 8, 4 * 8 * 6, 2)
+    assert plan["cpu_hours"] is None
+    iid = [c["estimate"] for c in plan["cells"] if "iid" in c["name"]]
+    # digits: 1797 samples, a fifth for tests, a tenth of the rest for validation; 4 clients, full
+    # participation, one epoch of minibatches of 32.
+    spec = trial("fedavg", clients=4)
+    sizes = deal_data(spec, load_dataset(spec, None)).sizes
+    assert iid[0]["client_steps"] == 8 * 6 * sum(-(-int(m) // 32) for m in sizes)
+    assert plan["client_steps"] == sum(c["estimate"]["client_steps"] for c in plan["cells"])
+    assert iid[0]["checkpoint_bytes_per_trial"] == 650 * 4
+    assert not (tmp_path / "runs").exists()
+    measured = document(
+        suite_here("sweep", path, "--dry-run", "--calibrate", "--json", cwd=tmp_path)
+    )
+    assert 0 < measured["cpu_hours"] < 1
+    assert measured["gpu_hours"] == 0
+    assert measured["cells"][0]["estimate"]["seconds"] > 0
+    shown = suite_here("sweep", path, "--dry-run", "--calibrate", cwd=tmp_path).stdout
+    assert "CPU hours" in shown
+    assert "checkpoints" in shown
+
+
+def test_a_sweep_is_asked_to_end_by_a_file(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "mine"
+    journal = Journal(folder / "journal.jsonl")
+    study = a_study(trials=3, seeds=2).model_dump(mode="json")
+    journal.write("begin", study_name="s", study=study, lag=4)
+    journal.write("ask", trial_id="a")
+    journal.write("ask", trial_id="b")
+    journal.write("died", trial_id="a", round=3, error="x")
+    journal.write("end", trial_id="a", status="finished")
+    status = document(suite_here("status", "mine", "--json", cwd=tmp_path))
+    assert status["running"] is True, "another file handle holds the lock"
+    wanted = {"asked": 2, "ended": 1, "finished": 1, "died": 1, "recorded": 0, "expected": 5}
+    assert wanted.items() <= status.items()
+    control = Control(folder)
+    assert not control.draining
+    assert "within seconds" in suite_here("stop", "mine", cwd=tmp_path).stderr
+    control._next = 0.0
+    assert control.draining
+    assert not control.ends_now
+    assert document(suite_here("status", "--json", cwd=tmp_path))[0]["asked_to"] == "stop"
+    asked = document(suite_here("cancel", "mine", "--json", cwd=tmp_path))
+    assert asked == {"name": "mine", "asked": "cancel", "running": True}
+    control._next = 0.0
+    assert control.ends_now
+    assert control.ending == "cancelled"
+    control.clear()
+    journal.close()
+    assert "No process on this machine" in suite_here("stop", "mine", cwd=tmp_path).stderr
+    assert "not running here, asked to stop" in suite_here("status", cwd=tmp_path).stdout
+    wrong = suite_here("stop", "mime", cwd=tmp_path, code=2).stderr
+    assert "Did you mean 'mine'?" in wrong
+
+
+def test_what_is_expected_counts_confirming_runs(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "mine"
+    journal = Journal(folder / "journal.jsonl")
+    study = a_study(trials=4, seeds=2, confirm={"best": 3, "seeds": 2}).model_dump(mode="json")
+    journal.write("begin", study_name="s", study=study, lag=4)
+    journal.close()
+    status = document(suite_here("status", "mine", "--json", cwd=tmp_path))
+    assert status["expected"] == 4 + 3 * 2 + 2
+
+
+def test_faults_and_signals_are_stronger_than_a_request_to_stop(tmp_path: Path) -> None:
+    control = Control(tmp_path)
+    control.end("stopped")
+    assert not control.ends_now
+    control.end("interrupted")
+    control.end("stopped")
+    assert control.ends_now
+    control.halt("disk full")
+    control.halt("disk still full")
+    control.end("cancelled")
+    assert (control.ending, control.fault) == ("halted", "disk full")
+
+
+def test_nobody_is_there(tmp_path: Path) -> None:
+    """The message names the address and how the two sides have to agree."""
+    path = study_file(tmp_path, STUDY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_ADDRESS", "127.0.0.1:9")
+        patch.setattr(cluster.ray, "init", refuses)
+        said = suite_here("sweep", path, cwd=tmp_path, code=2).stderr
+        assert not records(tmp_path)
+        assert suite_here("sweep", path, cwd=tmp_path, code=2).stderr == said, "nothing was begun"
+    assert "cluster 127.0.0.1:9 cannot be joined: nobody answers" in said
+    assert "RAY_AUTH_MODE" in said
+
+
+def refuses(address: str, **given: Any) -> None:
+    assert address == "127.0.0.1:9"
+    packages = [Path(place).name for place in given["runtime_env"]["py_modules"]]
+    assert packages == ["suite", "trials", "reports", "search_spaces"]
+    raise ConnectionError("nobody answers")
+
+
+def test_the_journal_ends_with_what_the_disk_took(tmp_path: Path, monkeypatch) -> None:
+    from suite.execution.stop_signal import HaltedError
+    from suite.sweeps import journal as module
+
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.write("ask", trial_id="a")
+    real = module.os.write
+    monkeypatch.setattr(module.os, "write", lambda fd, line: real(fd, line[:7]))
+    with pytest.raises(HaltedError, match=r"journal\.jsonl cannot be written: No space left"):
+        journal.write("end", trial_id="a")
+    monkeypatch.undo()
+    with pytest.raises(HaltedError, match="No space left"):
+        journal.write("end", trial_id="a")
+    journal.close()
+    assert [event["trial_id"] for event in Journal(tmp_path / "journal.jsonl").events] == ["a"]
+    whole = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
+    assert len(whole) == 1

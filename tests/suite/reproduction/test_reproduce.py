@@ -1,0 +1,161 @@
+"""`suite reproduce` end to end, small: runs once, continues, extends, writes the page."""
+
+import json
+from dataclasses import replace
+from importlib.resources import files as package_files
+from pathlib import Path
+
+import pytest
+
+from reports.claims.page import page
+from reports.claims.verdicts import VERDICTS
+from suite.reproduction import experiments as papers
+from suite.reproduction.experiments import Decision
+from suite.reproduction.reproduce import Effort, _planned, _reduced
+from suite.runs.batch import Batch
+from suite.tracking.store import Store
+from tests.suite.reproduction.test_papers import SMALL
+from tests.support.commands import SINGLY, document, records, suite_here
+
+
+@pytest.fixture(autouse=True)
+def toy(tmp_path_factory, monkeypatch):
+    """A paper of two runs a seed beside the shipped ones."""
+    root = tmp_path_factory.mktemp("spaces")
+    (root / "papers").mkdir()
+    text = SMALL.replace(
+        "fedprox: {params: {mu: 0.1}}", "fedprox: {search: {mu: [0.001, 0.1, 1.0]}}"
+    )
+    (root / "papers" / "toy.yaml").write_text(text)
+    monkeypatch.setattr(papers, "files", lambda package: root)
+    papers.read_paper.cache_clear()
+    yield root
+    papers.read_paper.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("reproduce")
+
+
+def test_first_what_it_would_cost(place):
+    (row,) = document(suite_here("reproduce", "--list", "--json", cwd=place))
+    assert (row["table"], row["runs"], row["numbers"]) == ("toy/one", 4 * 5, 2)
+    assert 0 < row["minutes"] + 0.1 < 10
+    calibration = json.loads((place / "runs" / "calibration.json").read_text())
+    assert all(0 < seconds < 1 for seconds in calibration.values())
+
+
+def test_two_seeds_then_nothing_then_a_third_and_interrupted_what_is_done(place, monkeypatch):
+    two = ("toy", "--seeds", 2, *SINGLY)
+    first = document(suite_here("reproduce", *two, "--json", "--output", "out", cwd=place))
+    (row,) = first["rows"]
+    assert sum(first["verdicts"].values()) == 3
+    assert set(first["verdicts"]) == set(VERDICTS)
+    assert (row["runs"], row["seeds"], row["reduced"]) == (8, 2, [])
+    tuned = [s for s in row["settings"] if s["name"] == "mu"]
+    assert [s["chosen_because"] for s in tuned] == ["the best of 0.001, 0.1, 1"]
+    found = {(n["method"], n["metric"]): n for n in row["numbers"]}
+    fedavg = found["fedavg", "test_accuracy"]
+    assert fedavg["published"] == "90"
+    assert fedavg["difference"] == pytest.approx(fedavg["measured"] - 90)
+    assert set(fedavg["by_seed"]) == {"0", "1"}
+
+    runs = records(place, kind="reproduce")
+    assert len(runs) == 8
+    assert {r.tags["run_status"] for r in runs} == {"FINISHED"}
+    assert {r.tags["claim"] for r in runs} == {"toy/one/iid"}
+    final = {
+        r.tags["seed"]: r.metrics["test_accuracy"] for r in runs if r.tags["method"] == "fedavg"
+    }
+    assert {s: 100 * v for s, v in final.items()} == pytest.approx(fedavg["by_seed"])
+
+    before = {r.run_id for r in runs}
+    again = suite_here("reproduce", *two, "--json", cwd=place)
+    assert document(again)["rows"] == first["rows"]
+    assert "1/" not in again.stderr, "nothing was run"
+
+    store = Store(None, place / "runs")
+    half_written = next(iter(before))
+    store.client.update_run(half_written, status="RUNNING")
+    more = document(suite_here("reproduce", "toy", "--seeds", 3, *SINGLY, "--json", cwd=place))
+    after = {r.run_id for r in records(place, kind="reproduce")}
+    assert before - after == {half_written}, "one that a crash left half-written is made anew"
+    assert len(after) == 12
+    assert more["rows"][0]["numbers"][0]["by_seed"].items() >= fedavg["by_seed"].items()
+
+    written = json.loads((place / "out" / "toy.json").read_text())
+    assert written == first
+    text = (place / "out" / "toy.md").read_text()
+    assert text == page(first)
+    for shown in (
+        "suite reproduce toy --seeds 2",
+        "| fedavg | test_accuracy | 90 % |",
+        "momentum = 0: not stated",
+        "lr = 0.1",
+        "**reproduced**",
+    ):
+        assert shown in text
+
+    monkeypatch.setattr(Batch, "run", lambda *args: (0, True))
+    cut = suite_here("reproduce", "toy", "--seeds", 4, "--json", cwd=place, code=130)
+    (row,) = document(cut)["rows"]
+    assert (row["seeds"], row["runs"], row["note"]) == (4, 12, "4 runs are missing")
+    assert row["numbers"][0]["seeds"] == 3
+    assert "same command continues" in cut.stderr
+    args = ("--set", "momentum=0.5", "--json")
+    (row,) = document(suite_here("reproduce", "toy", *args, cwd=place, code=130))["rows"]
+    assert row["runs"] == 0, "other settings are other runs"
+    (chosen,) = [s for s in row["settings"] if s["name"] == "momentum"]
+    assert (chosen["value"], chosen["chosen_because"][:5]) == (0.5, "--set")
+
+
+def test_quick_says_what_it_leaves_out():
+    paper = papers.read_paper("toy")
+    made = papers.experiment(paper, "toy", "one", "iid")
+    assert made is not None
+    plan = _planned(paper, made, Effort(seeds=2, rounds=2, quick=True))
+    assert (plan.rounds, len(plan.jobs)) == (2, 4)
+    assert _reduced(plan) == ["2 rounds instead of 5", "fedprox: 1 of 3 searched values"]
+    assert {job.spec.params.get("mu") for job in plan.jobs.values()} == {None, 0.1}
+    long = replace(
+        made,
+        methods={
+            "fedavg": replace(
+                made.methods["fedavg"],
+                decisions={**made.methods["fedavg"].decisions, "rounds": Decision(200, None)},
+            )
+        },
+    )
+    assert _planned(paper, long, Effort(quick=True)).rounds == 40
+    assert _planned(paper, long, Effort()).rounds == 200
+
+
+def test_too_long_is_not_run(place):
+    found = document(suite_here("reproduce", "toy", "--max-minutes", 0, "--json", cwd=place))
+    assert found["rows"][0]["runs"] == 0
+    assert "--max-minutes 0" in found["rows"][0]["note"]
+
+
+def test_bad_input_starts_nothing(tmp_path):
+    done = suite_here("reproduce", "toi", cwd=tmp_path, code=2)
+    assert "Did you mean 'toy'?" in done.stderr
+    for given, said in (
+        ("lr=0.5", "the paper states it"),
+        ("momentum", "must be KEY=VALUE"),
+        ("momentum=2", "momentum"),
+    ):
+        assert said in suite_here("reproduce", "toy", "--set", given, cwd=tmp_path, code=2).stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_missing_data_is_said(place, toy, monkeypatch, tmp_path):
+    monkeypatch.setenv("SUITE_DATA", str(tmp_path))
+    text = SMALL.replace("digits", "mnist").replace("[1, 8, 8]", "[1, 28, 28]")
+    (toy / "papers" / "toy.yaml").write_text(text)
+    found = document(suite_here("reproduce", "toy", "--seeds", 1, "--json", cwd=place))
+    assert {n["reason"] for n in found["rows"][0]["numbers"]} == {"no data: mnist"}
+
+
+def test_the_shipped_files_are_in_the_package():
+    assert (package_files("search_spaces") / "papers" / "folb.yaml").is_file()

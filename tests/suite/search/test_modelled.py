@@ -1,0 +1,159 @@
+"""From which trial on a sampler learns, against Optuna's samplers, and the words for it."""
+
+import pytest
+
+from suite.configurations.configuration import Tuned
+from suite.configurations.recommend import recommend
+from suite.search.samplers import SAMPLERS, Known, first_modelled, searched_by
+from suite.search.sweep_search import LAG, End, SweepSearch
+from tests.support.suite_helpers import Player, a_study, cells_of, finished
+from trials.settings import Settings
+
+LEARNING = [name for name, sampler in SAMPLERS.items() if sampler.startup is not None]
+
+
+@pytest.fixture
+def modelled(monkeypatch):
+    """Numbers, from 1, of the trials that Optuna's samplers suggested from results.
+
+    A sampler's relative sampling gives nothing until it has a model; CMA-ES's draws from the
+    distribution that it begins with until it has moved it, in generation 1.
+    """
+    found: list[int] = []
+
+    def watch(cls):
+        original = cls.sample_relative
+
+        def spy(self, study, trial, search_space):
+            drawn = original(self, study, trial, search_space)
+            (stored,) = [t for t in study.get_trials() if t.number == trial.number]
+            if drawn and stored.system_attrs.get("cma:generation", 1) > 0:
+                found.append(trial.number + 1)
+            return drawn
+
+        monkeypatch.setattr(cls, "sample_relative", spy)
+
+    for cls in {type(SAMPLERS[name].make(0)) for name in SAMPLERS}:
+        watch(cls)
+    return found
+
+
+def played(
+    lag: int = LAG, known: int = 0, ending=lambda ask: finished(0.5), **given
+) -> SweepSearch:
+    cells = cells_of(**given)
+    warm = {cells[0].id: [Known("warm", {"lr": 0.01 * i}) for i in range(1, known + 1)]}
+    sweep = SweepSearch(cells, a_study(**given), lag, warm)
+    Player(sweep, ending).play()
+    return sweep
+
+
+def allowed(sweep: SweepSearch) -> int:
+    (cell,) = sweep.cells.values()
+    return cell.candidates.modelled
+
+
+@pytest.mark.parametrize("lag", [1, 4])
+@pytest.mark.parametrize("sampler", list(SAMPLERS))
+def test_the_first_modelled_trial_is_the_one_that_is_said(modelled, sampler, lag):
+    first = first_modelled(sampler, "none", lag)
+    trials = 12 if first is None else first + 1
+    sweep = played(lag, sampler=sampler, trials=trials, grid_points=20)
+    assert modelled == ([] if first is None else [first, first + 1])
+    assert allowed(sweep) == len(modelled)
+
+
+@pytest.mark.parametrize("sampler", LEARNING)
+def test_a_budget_below_it_has_none(modelled, sampler):
+    first = first_modelled(sampler, "none", LAG)
+    sweep = played(sampler=sampler, trials=first - 1)
+    assert modelled == []
+    assert allowed(sweep) == 0
+    assert sweep.warnings == [
+        f"random search ({sampler} models from trial {first} on; budget {first - 1}): "
+        "0 modelled suggestions in 1 of 1 cells"
+    ]
+    assert played(sampler=sampler, trials=first).warnings == []
+
+
+def test_tpe_models_from_the_ninth_trial_the_eighth_suggestion_on():
+    assert first_modelled("tpe", "none", LAG) == 9
+
+
+@pytest.mark.parametrize(("known", "trials"), [(3, 10), (7, 10), (9, 12), (9, 10)])
+def test_known_configurations_are_told_and_are_no_suggestions(modelled, known, trials):
+    """The anchor and warm ones count as told; where they are many, the sampler's come after them."""
+    sweep = played(known=known, trials=trials)
+    assert modelled == list(range(max(9, known + 2), trials + 1))
+    assert allowed(sweep) == len(modelled)
+    assert bool(sweep.warnings) == (not modelled)
+
+
+def test_published_configurations_are_told_too(modelled):
+    sweep = played(algorithms=["fedprox"], datasets=["mnist"], trials=10)
+    (cell,) = sweep.cells.values()
+    assert cell.cell.known
+    assert modelled == [9, 10]
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "gp"])
+def test_failed_trials_put_it_off(modelled, sampler):
+    def ending(ask):
+        return End("failed", None, {}) if ask.index in (1, 3) else finished(0.5)
+
+    sweep = played(sampler=sampler, trials=12, ending=ending)
+    assert modelled == [11, 12]
+    assert allowed(sweep) == 4, "at most"
+
+
+def test_stopped_and_diverged_trials_do_not(modelled):
+    def ending(ask):
+        return End(["pruned", "diverged"][ask.index % 2], 0.3, {1: 0.3})
+
+    played(trials=10, ending=ending)
+    assert modelled == [9, 10]
+
+
+def test_a_population_s_members_are_asked_for_before_any_result(modelled):
+    given = {"scheduler": "pbt", "trials": 20}
+    sweep = SweepSearch(cells_of(**given), a_study(**given))
+    (cell,) = sweep.cells.values()
+    assert all(cell.candidates.at(i) for i in range(20))
+    assert modelled == []
+    assert allowed(sweep) == 0
+    assert sweep.warnings == [], "it is no fault: they change on their way"
+    assert sweep.searched_by == "population-based training begun by random search"
+
+
+def test_the_words():
+    assert searched_by("tpe", "none", 6, 4) == (
+        "random search (tpe models from trial 9 on; budget 6)"
+    )
+    assert searched_by("tpe", "asha", 9, 4) == "tpe (models from trial 9 on; budget 9)"
+    assert searched_by("nsga2", "none", 13, 4) == (
+        "random search (nsga2 models from trial 14 on; budget 13)"
+    )
+    assert searched_by("random", "none", 6, 4) == "random search"
+    assert searched_by("grid", "none", 6, 4) == "grid search"
+    assert searched_by("grid", "pbt", 6, 4) == "population-based training begun by grid search"
+
+
+def test_a_recommendation_calls_it_random_search():
+    def lines(**budget) -> str:
+        found = Tuned(
+            algorithm="fedavg",
+            dataset="digits",
+            heterogeneity="iid",
+            model="logreg",
+            params={},
+            settings=Settings(),
+            budget=budget,
+        )
+        return " ".join(recommend([found], "digits", "iid").lines())
+
+    known = {"sampler": "tpe", "scheduler": "none"}
+    blind = searched_by("tpe", "none", 4, LAG)
+    assert blind in lines(trials=4, **known)
+    assert blind in lines(trials=10, confirming=6, **known), "6 of the 10 repeat others"
+    assert "tpe (models from trial 9 on; budget 10)" in lines(trials=10, **known)
+    assert "10 trials" in lines(trials=10)

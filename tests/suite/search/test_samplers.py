@@ -1,0 +1,413 @@
+"""The samplers: what each is told, what repeats, and that replays rebuild what they know."""
+
+import itertools
+import math
+import random
+
+import optuna
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from optuna.trial import TrialState
+
+from suite.search.candidates import Candidates
+from suite.search.samplers import POPULATION, SAMPLERS, grid
+from suite.search.sweep_search import Ask, End, SweepSearch
+from suite.studies.search_settings import jointly
+from tests.support import suite_helpers as sh
+from tests.support.suite_helpers import Ending, Player, by_cell, cells_of, finished, replay
+
+LEARNING = ["gp", "cmaes", "nsga2"]
+"""TPE and random are in test_search.py."""
+
+
+def sweep_of(**given) -> SweepSearch:
+    return SweepSearch(cells_of(**given), sh.a_study(**given))
+
+
+def priced(ask: Ask) -> End:
+    """A trial that ran to its end: the score is best at lr = 0.1, and a larger rate costs more."""
+    rate = ask.params["lr"]
+    value = 1 - abs(math.log10(rate) + 1) / 4
+    return End("finished", value, {10: value}, {10: value}, {"uploaded_bytes": 100 * rate}, at=50)
+
+
+def cell_of(player: Player) -> Candidates:
+    return next(iter(player.sweep.cells.values())).candidates
+
+
+def told(player: Player) -> list[optuna.trial.FrozenTrial]:
+    return cell_of(player).proposer._optuna.get_trials(deepcopy=False)
+
+
+def small(sampler: str) -> dict:
+    """FOLB has a choice and a hyperparameter that exists under one choice only."""
+    trials = 11 if sampler == "gp" else 24  # a suggestion of GP takes a fifth of a second
+    return {"algorithms": ["folb"], "trials": trials, "seeds": 1, "sampler": sampler}
+
+
+@pytest.mark.parametrize("sampler", LEARNING)
+def test_neither_timing_nor_kills_change_what_is_asked(sampler):
+    expected = by_cell(Player(sweep_of(**small(sampler))).play().asks())
+
+    @settings(
+        max_examples=1 if sampler == "gp" else 8,
+        phases=[Phase.explicit, Phase.generate],
+        deadline=None,
+    )
+    @given(st.randoms(use_true_random=False), st.integers(2, 6), st.integers(5, 40))
+    def check(draw, concurrent, at):
+        player = Player(sweep_of(**small(sampler))).play(draw, concurrent, limit=at)
+        log = player.log
+        player = Player(replay(sweep_of(**small(sampler)), log))
+        player.log = log
+        player.play(draw, concurrent)
+        assert by_cell(player.asks()) == expected
+
+    check()
+
+
+@pytest.mark.parametrize("sampler", LEARNING)
+def test_a_replay_rebuilds_the_sampler_s_notes(sampler):
+    player = Player(sweep_of(**small(sampler))).play()
+    live, rebuilt = told(player), told(Player(replay(sweep_of(**small(sampler)), player.log)))
+    assert [(t.params, t.state, t.values) for t in live] == [
+        (t.params, t.state, t.values) for t in rebuilt
+    ]
+    keys = {"cmaes": "cma:", "nsga2": "NSGAIISampler:", "gp": "none"}
+    noted = [{k: v for k, v in t.system_attrs.items() if keys[sampler] in k} for t in live]
+    if SAMPLERS[sampler].notes:
+        assert sum(map(bool, noted)) > 12
+        assert noted == [
+            {k: t.system_attrs[k] for k in n} for n, t in zip(noted, rebuilt, strict=True)
+        ]
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "gp", "cmaes"])
+def test_a_sampler_learns(sampler):
+    """Of a smooth score over lr in [0.001, 1] suggestions come nearer to the best, 0.1, than uniform
+    ones, of which half are more than 0.75 decades away.
+    """
+    trials = 18 if sampler == "gp" else 28
+    player = Player(sweep_of(trials=trials, seeds=1, sampler=sampler), priced).play()
+    away = [abs(math.log10(a.params["lr"]) + 1) for a in player.asks("search")[8:]]
+    assert sorted(away)[len(away) // 2] < 0.55
+
+
+def test_nsga2_learns_both_objectives():
+    """Score rises with the rate up to 0.01 and the cost rises with it: above, it is all loss."""
+
+    def ending(ask: Ask) -> End:
+        rate = ask.params["lr"]
+        value = 1 - abs(math.log10(rate) + 2) / 4
+        return End("finished", value, {}, {}, {"uploaded_bytes": rate}, at=50)
+
+    player = Player(sweep_of(trials=60, seeds=1, sampler="nsga2"), ending).play()
+    rates = [a.params["lr"] for a in player.asks("search")]
+    assert sum(r > 0.02 for r in rates[:10]) >= 4, "uniform at first: 57 % are above"
+    assert sum(r > 0.02 for r in rates[40:]) <= 4
+
+
+@pytest.mark.parametrize("sampler", list(SAMPLERS))
+def test_stopped_trials_are_told_as_the_sampler_understands_them(sampler):
+    """TPE learns from a stopped trial as stopped; GP and CMA-ES would ignore it, so they are told
+    its last value.
+    """
+    if sampler == "nsga2":
+        return  # two objectives: nothing is stopped, see test_two_objectives_cannot_be_stopped
+
+    def ending(ask: Ask) -> End:
+        stops = ask.index == 1
+        return End("pruned", 0.3, {1: 0.2, 3: 0.3}) if stops else finished(0.5)
+
+    player = Player(sweep_of(trials=9, sampler=sampler, grid_points=9), ending).play()
+    stopped = told(player)[1]
+    if SAMPLERS[sampler].prunes:
+        assert stopped.state == TrialState.PRUNED
+        assert stopped.intermediate_values == {1: 0.2, 3: 0.3}
+    else:
+        assert (stopped.state, stopped.value) == (TrialState.COMPLETE, 0.3)
+    assert SAMPLERS[sampler].prunes == (sampler in ("tpe", "random", "grid"))
+
+
+def test_a_grid_is_all_combinations_once_known_ones_first():
+    search = {
+        "lr": {"default": 0.1, "low": 0.001, "high": 1.0},
+        "folb.mu": {"choices": [0.0, 0.1]},
+        "folb.psi": {"low": 0.5, "high": 0.5},
+    }
+    given = {"algorithms": ["folb"], "sampler": "grid", "grid_points": 4, "trials": 99}
+    player = Player(sweep_of(**given, search=search)).play()
+    asks = player.asks("search")
+    rates, mus = [0.001, 0.01, 0.1, 1.0], [0.0, 0.1]
+    plain = [(r, m, "plain", None) for r, m in itertools.product(rates, mus)]
+    other = [(r, m, "heterogeneity", 0.5) for r, m in itertools.product(rates, mus)]
+    got = [
+        (pytest.approx(a.params["lr"]), a.params["mu"], a.params["variant"], a.params.get("psi"))
+        for a in asks
+    ]
+    missing = [one for one in plain + other if one not in got]
+    assert missing == []
+    known = [a for a in asks if a.origin != "sampled"]
+    assert len(asks) in (16, 16 + len(known)), "trials = min(budget, grid and known ones)"
+    assert len({repr(sorted(a.params.items())) for a in asks}) == len(asks)
+
+
+def test_a_budget_smaller_than_the_grid_sees_all_of_it_thinly_and_grows_into_the_rest():
+    given = {"sampler": "grid", "grid_points": 9, "seeds": 1}
+    short = Player(sweep_of(**given, trials=5)).play()
+    assert len(short.asks("search")) == 5
+    grown = Player(replay(sweep_of(**given, trials=50), short.log)).play()
+    asks = short.asks("search") + grown.asks("search")
+    assert len(asks) == 1 + 9, "the anchor is none of the nine"
+    assert len({a.params["lr"] for a in asks}) == 10
+
+
+def test_grid_points_are_evenly_spaced_on_their_scale_and_whole_where_they_must_be():
+    (cell,) = cells_of(
+        search={"local_epochs": {"low": 1, "high": 4}, "momentum": {"low": 0.0, "high": 0.9}}
+    )
+    space = cell.space
+    assert space.points("local_epochs", 9) == [1, 2, 3, 4]
+    assert space.points("momentum", 4) == pytest.approx([0.0, 0.3, 0.6, 0.9])
+    assert space.points("lr", 3) == pytest.approx([0.001, 10**-1.5, 1.0])
+    assert space.points("lr", 3)[0] == 0.001
+    assert space.points("lr", 3)[-1] == 1.0
+    assert len(grid(space, 3, (0, 0))) == 27
+    assert grid(space, 3, (0, 0)) != grid(space, 3, (1, 0))
+
+
+def test_nsga2_breeds_from_the_front_and_known_configurations_are_in_its_first_generation():
+    given = {"algorithms": ["fedprox"], "datasets": ["mnist"], "trials": 35, "seeds": 1}
+    player = Player(sweep_of(**given, sampler="nsga2"), priced).play()
+    trials = told(player)
+    generations = [t.system_attrs["NSGAIISampler:generation"] for t in trials]
+    assert generations[:3] == [0, 0, 0]
+    assert generations == sorted(generations)
+    assert generations.count(0) >= POPULATION
+    assert max(generations) >= 1
+    assert all(len(t.values) == 2 for t in trials if t.state == TrialState.COMPLETE)
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "gp", "nsga2"])
+def test_constraints_are_told_as_shares_of_what_is_allowed(sampler):
+    given = {"trials": 9, "sampler": sampler, "constraints": {"uploaded_bytes": {"max": 5.0}}}
+    player = Player(sweep_of(**given), priced).play()
+    for ask, trial in zip(player.asks("search"), told(player), strict=True):
+        if trial.state == TrialState.COMPLETE:
+            share = 100 * ask.params["lr"] / 5 - 1
+            assert trial.constraints == {"uploaded_bytes": pytest.approx(share)}
+
+
+@pytest.mark.parametrize("at", [10, 50])
+def test_what_a_stopped_trial_spends_is_taken_in_proportion(at):
+    def ending(ask: Ask) -> End:
+        return End("pruned", 0.1, {at: 0.1}, {at: 0.1}, {"uploaded_bytes": 4.0 * at}, at=at)
+
+    given = {"trials": 7, "constraints": {"uploaded_bytes": {"max": 100.0}}}
+    player = Player(sweep_of(**given), ending).play()
+    assert told(player)[0].constraints == {"uploaded_bytes": 1.0}
+
+
+def test_the_best_of_those_that_keep_the_constraint_is_chosen():
+    bound = {"uploaded_bytes": {"max": 5.0}}  # lr at most 0.05; the score is best at 0.1
+    player = Player(sweep_of(trials=30, constraints=bound), priced).play()
+    kept = [a.params["lr"] for a in player.asks("search") if a.params["lr"] <= 0.05]
+    assert kept
+    assert {a.params["lr"] for a in player.asks("final")} == {max(kept)}
+
+
+def test_where_none_keeps_the_constraint_the_least_excess_is_chosen():
+    bound = {"uploaded_bytes": {"max": 0.05}}  # lr at most 0.0005
+    player = Player(sweep_of(trials=12, constraints=bound), priced).play()
+    least = min(a.params["lr"] for a in player.asks("search"))
+    assert {a.params["lr"] for a in player.asks("final")} == {least}
+
+
+def test_two_objectives_repeat_the_best_and_the_knee():
+    """Scores 1 - (log10 lr + 1)^2 / 4 at cost lr: the front is convex, its knee between the ends."""
+
+    def ending(ask: Ask) -> End:
+        rate = ask.params["lr"]
+        value = 1 - (math.log10(rate) + 1) ** 2 / 4
+        return End("finished", value, {10: value}, {}, {"uploaded_bytes": rate}, at=50)
+
+    given = {
+        "trials": 9,
+        "seeds": 2,
+        "sampler": "grid",
+        "grid_points": 9,
+        "pareto": "uploaded_bytes",
+    }
+    player = Player(sweep_of(**given), ending).play()
+    rates = [10 ** (-3 + 3 * k / 8) for k in range(9)]
+    assert {a.params["lr"] for a in player.asks("final")} == {0.1}
+    front = [(1 - (math.log10(r) + 1) ** 2 / 4, r) for r in sorted([*rates, 0.1]) if r <= 0.1]
+    gains = {
+        r: (v - front[0][0]) / (front[-1][0] - front[0][0]) - (r - 0.001) / (0.1 - 0.001)
+        for v, r in front
+    }
+    knee = max(gains, key=gains.__getitem__)
+    repeated = player.asks("pareto")
+    assert [a.params["lr"] for a in repeated] == [pytest.approx(knee)] * 2
+    assert [a.seed for a in repeated] == [a.seed for a in player.asks("final")] == [1, 2]
+
+
+def test_rounds_to_target_is_read_off_the_validation_curve():
+    def ending(ask: Ask) -> End:
+        curve = {r: min(0.9, ask.params["lr"] * r) for r in (0, 10, 20, 30, 40, 50)}
+        return End("finished", curve[50], {50: curve[50]}, curve, {}, at=50)
+
+    given = {"trials": 9, "pareto": "rounds_to_target", "target": 0.8}
+    player = Player(sweep_of(**given), ending).play()
+    for ask, trial in zip(player.asks("search"), told(player), strict=True):
+        if trial.state == TrialState.COMPLETE:
+            hits = [r for r in (10, 20, 30, 40, 50) if ask.params["lr"] * r >= 0.8]
+            assert trial.values[1] == (hits[0] if hits else 51)
+
+
+CONFIRM = {"trials": 8, "seeds": 2, "confirm": {"best": 3, "seeds": 2}}
+
+
+def noisy(ask: Ask) -> End:
+    """Trial i scores i / 10; the best one's further seeds disappoint."""
+    if ask.kind == "search":
+        return finished(ask.index / 10)
+    return finished(0.1 if ask.source and ask.source.endswith("s0007") else 0.5)
+
+
+def test_the_best_few_are_confirmed_with_further_seeds_before_one_is_chosen():
+    player = Player(sweep_of(**CONFIRM), noisy).play(random.Random(1), 4)
+    confirms = player.asks("confirm")
+    assert sorted({a.source[-5:] for a in confirms}) == ["s0005", "s0006", "s0007"]
+    assert len(confirms) == 6
+    assert all(a.counted for a in confirms)
+    # 7: (0.7 + 0.1 + 0.1) / 3; 6: (0.6 + 0.5 + 0.5) / 3; 5: (0.5 + 0.5 + 0.5) / 3
+    assert {a.source[-5:] for a in player.asks("final")} == {"s0006"}
+    seeds = {kind: {a.seed for a in player.asks(kind)} for kind in ("search", "confirm", "final")}
+    assert [len(s) for s in seeds.values()] == [1, 2, 2]
+    assert len(set.union(*seeds.values())) == 5
+
+
+def test_confirming_runs_come_between_search_and_finals_and_survive_kills():
+    expected = Player(sweep_of(**CONFIRM), noisy).play().asks()
+    assert [a.kind for a in expected] == ["search"] * 8 + ["confirm"] * 6 + ["final"] * 2
+    for at in (3, 17, 19, 24, 28, 30):
+        log = Player(sweep_of(**CONFIRM), noisy).play(random.Random(at), 3, limit=at).log
+        player = Player(replay(sweep_of(**CONFIRM), log), noisy)
+        player.log = list(log)
+        assert player.play(random.Random(at), 3).asks() == expected
+
+
+JOINT = {
+    "heterogeneity": ["iid", "labels(2)"],
+    "trials": 12,
+    "seeds": 2,
+    "joint": {"over": ["heterogeneity"]},
+}
+
+
+def by_level(ask: Ask) -> End:
+    """What is good on one level is bad on the other, in other units: best jointly is the middle."""
+    rate = math.log10(ask.params["lr"]) / 3 + 1  # 0 ... 1
+    first = ask.cell == FIRST
+    return finished((1 - (rate - 0.7) ** 2) if first else 0.01 * (1 - (rate - 0.3) ** 2))
+
+
+FIRST = cells_of(**JOINT)[0].id
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "gp", "random", "grid"])
+def test_joint_cells_share_every_configuration_and_the_best_one(sampler):
+    given = {**JOINT, "sampler": sampler, "grid_points": 9}
+    player = Player(sweep_of(**given), by_level).play(random.Random(2), 5)
+    one, other = by_cell(player.asks("search")).values()
+    assert [a.params for a in one] == [a.params for a in other]
+    assert len(one) == min(12, 10 if sampler == "grid" else 12)
+    finals = by_cell(player.asks("final"))
+    assert len(finals) == 2
+    assert len({a.params["lr"] for asks in finals.values() for a in asks}) == 1
+    ends = [[by_level(a).value for a in asks] for asks in (one, other)]
+    best = max(range(len(one)), key=lambda i: (jointly(ends, "rank")[i], -i))
+    assert {a.source[-5:] for a in player.asks("final")} == {f"s{best:04d}"}
+
+
+def test_neither_timing_nor_kills_change_a_joint_search():
+    given = JOINT
+    expected = by_cell(Player(sweep_of(**given), by_level).play().asks())
+    for at in (4, 20, 37, 50, 55):
+        log = Player(sweep_of(**given), by_level).play(random.Random(at), 4, limit=at).log
+        player = Player(replay(sweep_of(**given), log), by_level)
+        assert all(len(c.current_finals) in (0, 2) for c in player.sweep.cells.values())
+        player.log = list(log)
+        assert by_cell(player.play(random.Random(at), 3).asks()) == expected
+
+
+def test_a_joint_sweep_takes_in_another_level():
+    """Its trials are what the others tried; what is done is not done again."""
+    short = Player(sweep_of(**JOINT), by_level).play()
+    grown = {**JOINT, "heterogeneity": ["iid", "labels(2)", "labels(3)"]}
+    more = Player(replay(sweep_of(**grown), short.log), by_level).play()
+    asks = by_cell(more.asks("search"))
+    assert len(asks) == 1
+    first = by_cell(short.asks("search"))[FIRST]
+    assert [a.params for a in next(iter(asks.values()))] == [a.params for a in first]
+
+
+def test_joint_values_by_hand():
+    """Three trials on two levels; the last diverged on the second."""
+    scores = [[0.9, 0.8, 0.7], [0.1, 0.3, None]]
+    assert jointly(scores, "rank") == [-1.5, -1.5, -3.0]
+    assert jointly(scores, "score") == pytest.approx([0.5, 0.75, 0.0])
+    assert jointly([[0.5, 0.5], [0.2, 0.4]], "rank") == [-1.75, -1.25]
+    assert jointly([[0.5, 0.5]], "score") == [1.0, 1.0]
+
+
+@given(
+    st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), min_size=1, max_size=3),
+    st.floats(0.1, 10),
+    st.floats(-5, 5),
+)
+def test_a_level_s_units_do_not_matter(scores, scale, shift):
+    changed = [[scale * s + shift for s in cell] for cell in scores]
+    # Rounding may merge what differed; ties are then shared, which is no matter of units.
+    if all(len(set(a)) == len(set(b)) for a, b in zip(scores, changed, strict=True)):
+        assert jointly(changed, "rank") == jointly(scores, "rank")
+
+
+def killed_in_finals(ending: Ending, **given) -> Player:
+    """A sweep of which nothing but final runs were running when it was killed."""
+    trials = given["trials"]
+    for seed in range(50):
+        player = Player(sweep_of(**given), ending)
+        player.play(random.Random(seed), 2, limit=2 * trials + 1)
+        if player.running:
+            assert {a.kind for a in player.running} == {"final"}
+            return player
+    raise AssertionError("never killed in its finals")
+
+
+def test_a_sweep_killed_in_its_finals_and_extended_does_not_repeat_them_first():
+    """Unfinished finals of what was the best are dropped; more search comes first."""
+
+    def ending(ask: Ask) -> End:
+        return finished(0.9 if ask.index == 7 and ask.kind == "search" else 0.5 - ask.index / 100)
+
+    given = {"seeds": 3}
+    full = killed_in_finals(ending, **given, trials=5)
+    grown = Player(replay(sweep_of(**given, trials=9), full.log), ending).play()
+    assert grown.again == []
+    assert [a.kind for a in grown.asks()] == ["search"] * 4 + ["final"] * 3
+    assert {a.source[-5:] for a in grown.asks("final")} == {"s0007"}
+    same = Player(replay(sweep_of(**given, trials=5), full.log), ending).play()
+    assert same.again == full.running, "not extended: it goes on where it was"
+
+
+def test_an_extended_sweep_whose_best_stays_asks_for_its_dropped_final_again():
+    full = killed_in_finals(lambda a: finished(0.5), seeds=1, trials=4)
+    grown = Player(replay(sweep_of(seeds=1, trials=6), full.log), lambda a: finished(0.5)).play()
+    assert [a.kind for a in grown.asks()] == ["search"] * 2 + ["final"]
+    assert grown.asks()[2:] == full.running
+    again = Player(replay(sweep_of(seeds=1, trials=6), full.log + grown.log))
+    again.play()
+    assert again.asks() == [], "all is done"

@@ -1,0 +1,502 @@
+"""Early stopping: one ASHA per cell, fed by hand; Ray is imported but never started."""
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import ray
+from ray.tune.schedulers import ASHAScheduler
+
+from suite.execution import driver
+from suite.execution.stop_signal import Control
+from suite.search.schedulers import CellSchedulers, Halving
+from suite.search.schedulers import _Named as Named
+from suite.search.sweep_search import Ask, SweepSearch
+from suite.studies.study import Cell
+from tests.support.suite_helpers import a_study, cells_of
+from trials.outcome import Outcome
+
+STOP, CONTINUE, NAN = "STOP", "CONTINUE", float("nan")
+LEVELS = ["iid", "labels(2)"]
+SETTINGS = {"rounds": 50}
+RUN_AS = {"execution": "batched", "chunk": 4}
+"""How a trial says it was computed."""
+
+
+@pytest.fixture(autouse=True)
+def ray_is_not_started():
+    before = ray.is_initialized()  # by a sweep of another test
+    yield
+    assert ray.is_initialized() == before
+
+
+def ask(cell: Cell, index: int, kind: str = "search") -> Ask:
+    trial_id = f"{cell.id}-{kind[0]}{index:04d}"
+    return Ask(trial_id, cell.id, kind, index, "sampled", {"lr": 0.1}, 0, 0)
+
+
+@dataclass
+class Bench:
+    """A scheduler and the driver's callback, fed with what trials would report."""
+
+    cells: list[Cell]
+    scheduler: str = "asha"
+    asks: dict[str, Ask] = field(default_factory=dict)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.schedulers = CellSchedulers(self.cells, self.asks, self.scheduler)
+        self.decide = driver._Scheduler(self.schedulers)
+        self.control = Control(Path("unused"))
+        hooks = driver.Hooks(lambda a, new: None, self._ended, self.control)
+        search = SimpleNamespace(live=set())
+        sweep = SimpleNamespace(asks=self.asks)
+        self.callback = driver._Callback(sweep, search, hooks)
+
+    def _ended(self, ask_: Ask, outcome: Outcome) -> None:
+        self.outcomes[ask_.trial_id] = outcome
+
+    def add(self, cell: Cell, index: int, kind: str = "search") -> SimpleNamespace:
+        made = ask(cell, index, kind)
+        self.asks[made.trial_id] = made
+        return SimpleNamespace(trial_id=made.trial_id, config={"checkpoint": "/nowhere/x.pt"})
+
+    def report(self, trial, round_index: int, value: float, status: str = "running") -> str:
+        """One result, as `FederatedTrial` gives it and Tune hands it around."""
+        entry = {"round": round_index, "val_accuracy": value, "test_accuracy": 777.0}
+        result = {"status": status, "done": status != "running", "training_iteration": 1}
+        if status == "failed":
+            result |= {"error": "ZeroDivisionError", "history": []}
+        else:
+            result |= {"round": round_index, "val_score": value, "fingerprint": "abc", **RUN_AS}
+            result |= {"history": [entry]}
+        decision = self.decide.on_trial_result(None, trial, result)
+        self.callback.on_trial_result(0, [], trial, result)
+        if decision == STOP or status != "running":
+            self.callback.on_trial_complete(0, [], trial)
+        return decision
+
+    def run(self, trial, cell: Cell, value: float) -> int:
+        """A trial that always scores `value`; the round at which it ended."""
+        for stop in cell.stops:
+            if self.report(trial, stop, value) == STOP:
+                return stop
+        self.report(trial, cell.settings.rounds, value, "finished")
+        return cell.settings.rounds
+
+    def rungs(self) -> dict[str, list]:
+        """What each cell's ASHA remembers: (round, score of each trial)."""
+        return rungs(self.schedulers)
+
+
+def rungs(schedulers: CellSchedulers) -> dict[str, list]:
+    return {
+        cell: [
+            (milestone, dict(scores))
+            for asha in halving.brackets.values()
+            for bracket in asha._brackets
+            for milestone, scores in bracket._rungs
+        ]
+        for cell, halving in schedulers.cells.items()
+    }
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """An easy cell and a hard one, stops at rounds 5, 15 and 45 of 50."""
+    made = Bench(cells_of(heterogeneity=LEVELS, settings=SETTINGS))
+    assert [c.stops for c in made.cells] == [(5, 15, 45)] * 2
+    return made
+
+
+def test_a_clearly_worse_trial_is_stopped_at_a_stop_round(bench):
+    easy = bench.cells[0]
+    assert [bench.run(bench.add(easy, i), easy, 0.9 + i / 1000) for i in range(3)] == [50] * 3
+    worse = bench.add(easy, 3)
+    assert bench.run(worse, easy, 0.1) == 5
+    assert bench.outcomes[worse.trial_id].status == "pruned"
+    assert bench.outcomes[worse.trial_id].intermediates == {5: 0.1}
+    assert bench.run(bench.add(easy, 4), easy, 0.95) == 50, "a better one goes on"
+
+
+def test_a_trial_that_falls_behind_later_is_stopped_later(bench):
+    easy = bench.cells[0]
+    for i in range(4):
+        bench.run(bench.add(easy, i), easy, 0.9)
+    late = bench.add(easy, 4)
+    assert bench.report(late, 5, 0.95) == CONTINUE
+    assert bench.report(late, 10, 0.1) == CONTINUE, "10 is no stop"
+    assert bench.report(late, 15, 0.1) == STOP
+
+
+def test_a_hard_cell_is_not_measured_by_an_easy_one(bench):
+    easy, hard = bench.cells
+    for i in range(6):
+        bench.run(bench.add(easy, i), easy, 0.9)
+    ended = [bench.run(bench.add(hard, i), hard, 0.1 + i / 1000) for i in range(6)]
+    assert ended == [50] * 6
+    assert set(bench.rungs()[hard.id][-1][1].values()) == {0.1 + i / 1000 for i in range(6)}
+
+
+def test_less_is_better_where_the_task_says_so():
+    import dataclasses
+
+    from trials.datasets import Task
+
+    (cell,) = cells_of(settings=SETTINGS)
+    cell = dataclasses.replace(cell, task=Task("mse", "minimize", 1e6))
+    bench = Bench([cell])
+    for i in range(3):
+        bench.run(bench.add(cell, i), cell, 0.5)
+    assert bench.run(bench.add(cell, 3), cell, 9.0) == 5
+    assert bench.run(bench.add(cell, 4), cell, 0.1) == 50
+
+
+def test_final_runs_are_never_stopped_and_leave_no_trace(bench):
+    easy = bench.cells[0]
+    for i in range(6):
+        bench.run(bench.add(easy, i), easy, 0.9)
+    before = bench.rungs()
+    assert bench.run(bench.add(easy, 0, "final"), easy, 0.0) == 50
+    assert bench.rungs() == before
+
+
+@pytest.mark.parametrize("status", ["finished", "diverged", "failed"])
+def test_a_trial_that_is_over_is_not_stopped(bench, status):
+    easy = bench.cells[0]
+    for i in range(6):
+        bench.run(bench.add(easy, i), easy, 0.9)
+    trial = bench.add(easy, 6)
+    assert bench.report(trial, 15, 0.0, status) == CONTINUE
+    assert bench.outcomes[trial.trial_id].status == status
+
+
+def test_no_scheduler_stops_nothing():
+    bench = Bench(cells_of(settings=SETTINGS), scheduler="none")
+    (cell,) = bench.cells
+    assert bench.schedulers.cells == {}
+    ended = [bench.run(bench.add(cell, i), cell, 0.9 * (i < 5)) for i in range(8)]
+    assert ended == [50] * 8
+
+
+def test_a_cell_without_stops_stops_nothing():
+    bench = Bench(cells_of(settings={"rounds": 1}))
+    (cell,) = bench.cells
+    assert bench.schedulers.cells == {}
+    trial = bench.add(cell, 0)
+    assert bench.report(trial, 1, 0.0) == CONTINUE
+
+
+def test_asha_sees_the_round_and_the_validation_score_only(bench, monkeypatch):
+    seen = []
+    original = ASHAScheduler.on_trial_result
+
+    def spy(self, controller, trial, result):
+        seen.append((trial, dict(result)))
+        return original(self, controller, trial, result)
+
+    monkeypatch.setattr(ASHAScheduler, "on_trial_result", spy)
+    for cell in bench.cells:
+        for i in range(4):
+            bench.run(bench.add(cell, i), cell, i / 10)
+    assert len(seen) >= 8
+    for trial, result in seen:
+        assert set(result) == {"round", "val_score"}
+        assert 777.0 not in result.values()
+        assert vars(trial).keys() == {"trial_id"}
+
+
+def test_a_score_that_is_no_number_is_no_reason_to_stop_and_raises_nothing(bench):
+    easy = bench.cells[0]
+    first = bench.add(easy, 0)
+    assert [bench.report(first, stop, NAN) for stop in easy.stops] == [CONTINUE] * 3
+    for i in range(1, 4):
+        bench.run(bench.add(easy, i), easy, 0.9)
+    trial = bench.add(easy, 4)
+    assert bench.report(trial, 5, NAN) == CONTINUE
+    assert bench.report(trial, 15, -float("inf")) == CONTINUE
+    assert bench.run(bench.add(easy, 5), easy, 0.1) == 5, "the rungs still work"
+    assert bench.callback.outcomes[trial.trial_id].intermediates == {}
+
+
+def reports(bench: Bench, draw: random.Random, trials: int, dying: str = "") -> None:
+    """Trials of both cells report in turns; some are stopped, some end as `dying` on the way.
+
+    A diverged trial's last score may be a number or not; a failed one reports none.
+    """
+    live = []
+    for cell in bench.cells:
+        for i in range(trials):
+            steps = [5, 10, 15, 30, 45, 50]
+            dies = draw.choice(steps) if dying and draw.random() < 0.4 else None
+            live.append((bench.add(cell, i), steps, dies))
+    while live:
+        entry = draw.choice(live)
+        trial, steps, dies = entry
+        at = steps.pop(0)
+        status = dying if at == dies else "finished" if at == 50 else "running"
+        value = draw.choice([draw.random(), NAN]) if status == "diverged" else draw.random()
+        decision = bench.report(trial, at, value, status)
+        if decision == STOP or status != "running":
+            live.remove(entry)
+
+
+def deciding(found: dict[str, list], rounds: int) -> dict[str, list]:
+    """The rungs below the last round: those at which a trial can be stopped."""
+    return {
+        cell: [(at, scores) for at, scores in rungs_ if at < rounds]
+        for cell, rungs_ in found.items()
+    }
+
+
+def replayed(bench: Bench) -> CellSchedulers:
+    fresh = CellSchedulers(bench.cells, bench.asks, bench.scheduler)
+    fresh.replay(bench.outcomes)
+    return fresh
+
+
+def test_replay_rebuilds_the_rungs(bench):
+    reports(bench, random.Random(1), trials=12)
+    statuses = [o.status for o in bench.outcomes.values()]
+    assert {"finished", "pruned"} == set(statuses)
+    expected = deciding(bench.rungs(), 50)
+    assert all(len(scores) > 1 for found in expected.values() for _, scores in found)
+    assert deciding(rungs(replayed(bench)), 50) == expected
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("dying", ["diverged", "failed"])
+def test_replay_rebuilds_the_rungs_when_trials_die(bench, dying, seed):
+    """ASHA is not shown what a trial reports when it is over; what it reported before, it is."""
+    reports(bench, random.Random(seed), 12, dying)
+    assert dying in {o.status for o in bench.outcomes.values()}
+    assert deciding(rungs(replayed(bench)), 50) == deciding(bench.rungs(), 50)
+
+
+def test_replay_leaves_final_runs_out(bench):
+    easy = bench.cells[0]
+    for i in range(3):
+        bench.run(bench.add(easy, i), easy, 0.5)
+    bench.run(bench.add(easy, 0, "final"), easy, 0.9)
+    (milestone, scores) = rungs(replayed(bench))[easy.id][-1]
+    assert milestone == 5
+    assert set(scores.values()) == {0.5}
+    assert len(scores) == 3
+
+
+def test_a_resumed_scheduler_decides_as_the_live_one(bench):
+    easy = bench.cells[0]
+    for i in range(5):
+        bench.run(bench.add(easy, i), easy, 0.5 + i / 100)
+    resumed = driver._Scheduler(replayed(bench))
+    for value in (0.1, 0.52, 0.9):
+        trial = bench.add(easy, int(value * 100))
+        result = {"round": 5, "val_score": value, "status": "running"}
+        live = bench.decide.on_trial_result(None, trial, dict(result))
+        assert resumed.on_trial_result(None, trial, dict(result)) == live
+    assert (
+        bench.decide.on_trial_result(None, bench.add(easy, 99), {**result, "val_score": 0}) == STOP
+    )
+
+
+def test_only_search_trials_under_a_scheduler_report_at_stops():
+    """Others need not stop on the way: reports cost more than rounds."""
+    (cell,) = cells_of(settings=SETTINGS)
+    sweep = SweepSearch([cell], a_study(settings=SETTINGS))
+    for scheduler, kind, stops in (
+        ("asha", "search", [5, 15, 45]),
+        ("asha", "final", []),
+        ("none", "search", []),
+    ):
+        cluster = driver.Cluster(driver.Resources())
+        config = driver._Config({cell.id: cell}, scheduler, cluster, "/places", {cell.id: 5})
+        made = config.of(ask(cell, 0, kind), sweep)
+        assert made["stops"] == stops
+        assert made["trial"]["params"] == {"lr": 0.1}
+        assert (made["device"], made["threads"]) == ("cpu", 1)
+        assert made["need"] == {"CPU": 1.0}, "memory is set aside on a shared cluster only"
+        assert made["checkpoint"] == f"/places/{cell.id}-{kind[0]}0000.pt"
+
+
+def test_the_callback_keeps_the_whole_history_and_takes_it_from_tune(bench):
+    easy = bench.cells[0]
+    trial = bench.add(easy, 0)
+    result = {"round": 5, "val_score": 0.5, "status": "running", "fingerprint": "abc", **RUN_AS}
+    history = [{"round": 0.0, "test_accuracy": 0.1}, {"round": 5.0, "test_accuracy": 0.5}]
+    first = {**result, "history": history}
+    bench.callback.on_trial_result(0, [], trial, first)
+    assert "history" not in first
+    last = {
+        **result,
+        "round": 50,
+        "val_score": 0.7,
+        "status": "finished",
+        "history": [{"round": 50}],
+    }
+    bench.callback.on_trial_result(1, [], trial, last)
+    bench.callback.on_trial_complete(2, [], trial)
+    outcome = bench.outcomes[trial.trial_id]
+    assert [entry["round"] for entry in outcome.history] == [0.0, 5.0, 50]
+    assert outcome.intermediates == {5: 0.5, 50: 0.7}
+    assert (outcome.status, outcome.value, outcome.fingerprint) == ("finished", 0.7, "abc")
+
+
+def test_a_failed_trial_keeps_its_error(bench):
+    trial = bench.add(bench.cells[0], 0)
+    result = {"status": "failed", "error": "ZeroDivisionError", "done": True, "history": []}
+    bench.callback.on_trial_result(0, [], trial, result)
+    bench.callback.on_trial_complete(0, [], trial)
+    outcome = bench.outcomes[trial.trial_id]
+    assert (outcome.status, outcome.error, outcome.value) == ("failed", "ZeroDivisionError", None)
+
+
+def test_a_trial_whose_process_died_has_failed(bench, tmp_path):
+    trial = bench.add(bench.cells[0], 0)
+    bench.report(trial, 5, 0.5)
+    (tmp_path / "error.txt").write_text("oom")
+    trial.local_path = str(tmp_path)
+    bench.callback.on_trial_error(0, [], trial)
+    outcome = bench.outcomes[trial.trial_id]
+    assert outcome.status == "failed"
+    assert "oom" in outcome.error
+
+
+def test_a_trial_that_goes_on_from_its_checkpoint_is_one_trial_to_the_rungs(bench):
+    """What it reported before is decided on again only where the rungs do not know it."""
+    easy = bench.cells[0]
+    for i in range(3):
+        bench.run(bench.add(easy, i), easy, 0.5)
+    trial = bench.add(easy, 3)
+    bench.report(trial, 5, 0.6)
+    again = SimpleNamespace(trial_id=trial.trial_id + "~2", local_path=None)
+    bench.callback.on_trial_error(0, [], trial=SimpleNamespace(**vars(again)))
+    entry = {"round": 15, "val_score": 0.7, "status": "running", "fingerprint": "abc", **RUN_AS}
+    result = {**entry, "history": [{"round": 0}, {"round": 15}], "earlier": [(5, 0.6), (10, 0.1)]}
+    assert bench.decide.on_trial_result(None, again, result) == CONTINUE
+    bench.callback.on_trial_result(0, [], again, result)
+    known = dict(bench.rungs()[easy.id])
+    assert known[5][trial.trial_id] == 0.6
+    assert known[15][trial.trial_id] == 0.7
+    assert not [name for scores in known.values() for name in scores if "~" in name]
+    assert bench.callback.outcomes[trial.trial_id].intermediates == {5: 0.6, 10: 0.1, 15: 0.7}
+
+
+def test_a_fault_of_the_storage_ends_the_sweep_and_not_the_trial(bench):
+    trial = bench.add(bench.cells[0], 0)
+    bench.report(trial, 5, 0.5)
+    result = {"status": "halted", "error": "disk full", "done": True, "history": []}
+    assert bench.decide.on_trial_result(None, trial, result) == CONTINUE
+    bench.callback.on_trial_result(0, [], trial, result)
+    bench.callback.on_trial_complete(0, [], trial)
+    assert bench.outcomes == {}
+    assert (bench.control.ending, bench.control.fault) == ("halted", "disk full")
+
+
+def test_an_interrupted_trial_has_not_ended(bench):
+    """It is handed out again when the sweep is resumed; it was not pruned."""
+    trial = bench.add(bench.cells[0], 0)
+    bench.report(trial, 5, 0.5)
+    bench.control.end("cancelled")
+    bench.callback.on_trial_complete(0, [], trial)
+    assert bench.outcomes == {}
+
+
+def a_bench(scheduler: str, **given) -> Bench:
+    return Bench(cells_of(heterogeneity=LEVELS, settings=SETTINGS, **given), scheduler)
+
+
+@pytest.mark.parametrize("scheduler", ["asha", "hyperband", "median"])
+def test_no_scheduler_measures_a_hard_cell_by_an_easy_one(scheduler):
+    """What the hard cell decides is what it decides without the easy one beside it."""
+    draw = random.Random(3)
+    values = [0.1 + draw.random() / 10 for _ in range(20)]
+    alone, beside = a_bench(scheduler), a_bench(scheduler)
+    hard = alone.cells[1]
+    ended = [alone.run(alone.add(hard, i), hard, v) for i, v in enumerate(values)]
+    easy = beside.cells[0]
+    for i in range(20):
+        beside.run(beside.add(easy, i), easy, 0.9)
+        assert beside.run(beside.add(hard, i), hard, values[i]) == ended[i]
+    assert min(ended) < 50, "some are stopped, for being worse than their own cell's"
+    assert max(ended) == 50
+
+
+@pytest.mark.parametrize("scheduler", ["asha", "hyperband", "median"])
+def test_a_resumed_scheduler_of_any_kind_decides_as_the_live_one(scheduler):
+    live = a_bench(scheduler)
+    draw = random.Random(4)
+    for cell in live.cells:
+        for i in range(15):
+            live.run(live.add(cell, i), cell, draw.random())
+    resumed = replayed(live)
+    decisions = set()
+    for cell in live.cells:
+        for i in range(15, 40):
+            value = draw.random()
+            trial = live.add(cell, i).trial_id
+            for at in cell.stops:
+                decision = live.schedulers.decide(trial, at, value)
+                assert resumed.decide(trial, at, value) == decision
+                decisions.add(decision)
+                if decision:
+                    break
+    assert decisions == {True, False}
+
+
+def test_median_is_ray_s_rule():
+    """The same decisions as Ray's, which is fed the same reports in the same order."""
+    from ray.tune.schedulers import MedianStoppingRule, TrialScheduler
+
+    (cell,) = cells_of(settings=SETTINGS)
+    bench = Bench([cell], "median")
+    oracle = MedianStoppingRule("round", "val_score", "max", grace_period=5, min_samples_required=3)
+    controller = SimpleNamespace(get_live_trials=list)
+    draw = random.Random(5)
+    live = [(bench.add(cell, i).trial_id, list(cell.stops)) for i in range(40)]
+    stopped = 0
+    while live:
+        entry = draw.choice(live[:4])
+        trial, stops = entry
+        at, value = stops.pop(0), draw.random()
+        result = {"round": at, "val_score": value}
+        expected = oracle.on_trial_result(controller, Named(trial), result) == TrialScheduler.STOP
+        assert bench.schedulers.decide(trial, at, value) == expected
+        stopped += expected
+        if expected or not stops:
+            live.remove(entry)
+    assert 5 < stopped < 35
+
+
+def test_hyperband_deals_its_brackets_in_its_proportions():
+    """Stops 5, 15, 45: brackets of 3, 2, 1 and 0 stops; n_s = ceil(4 / (s + 1) * 3^s)."""
+    (cell,) = cells_of(settings=SETTINGS)
+    halving = Halving(cell, brackets=4)
+    assert Counter(halving.deal) == {0: 27, 1: 12, 2: 6, 3: 4}
+    assert set(halving.deal[:8]) == {0, 1, 2, 3}, "every kind comes early"
+    rungs_ = {
+        first: [at for at, _ in b._brackets[0]._rungs] for first, b in halving.brackets.items()
+    }
+    assert rungs_ == {0: [45, 15, 5], 1: [45, 15], 2: [45]}
+
+
+def test_hyperband_s_last_bracket_stops_nothing():
+    (cell,) = cells_of(settings=SETTINGS)
+    bench = Bench([cell], "hyperband")
+    halving = bench.schedulers.cells[cell.id]
+    for i in range(60):
+        ended = bench.run(bench.add(cell, i), cell, 0.9 - i / 100)
+        first = halving.deal[i % len(halving.deal)]
+        assert ended >= (*cell.stops, 50)[first]
+
+
+@pytest.mark.parametrize("kind", ["final", "confirm", "pareto"])
+def test_runs_that_repeat_a_trial_are_never_stopped(bench, kind):
+    easy = bench.cells[0]
+    for i in range(6):
+        bench.run(bench.add(easy, i), easy, 0.9)
+    before = bench.rungs()
+    assert bench.run(bench.add(easy, 0, kind), easy, 0.0) == 50
+    assert bench.rungs() == before

@@ -1,0 +1,536 @@
+"""The search: what is asked, in which order, and what it is told; no Ray, no training."""
+
+import dataclasses
+import random
+from collections import Counter
+
+import optuna
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from optuna.trial import TrialState
+
+from suite.search.sweep_search import Ask, CellSearch, End, SweepSearch
+from suite.studies.study import Cell
+from tests.support import suite_helpers as sh
+from tests.support.suite_helpers import Player, by_cell, cells_of, finished, replay, surprising
+from trials import randomness
+from trials.datasets import Task
+from trials.outcome import Outcome
+
+QUICKLY = [Phase.explicit, Phase.generate]
+"""No search for a simpler counterexample: with whole sweeps it takes minutes."""
+WIDE = {"lr": {"default": 0.1, "low": 0.001, "high": 1.0}}
+
+
+def sweep_of(lag: int = 4, **given) -> SweepSearch:
+    study = sh.a_study(**given)
+    return SweepSearch(cells_of(**given), study, lag)
+
+
+def told(search: CellSearch) -> list[optuna.trial.FrozenTrial]:
+    return search.candidates.proposer._optuna.get_trials(deepcopy=False)
+
+
+def play_one(ends: dict[int, End], trials: int, cell: Cell | None = None, seeds: int = 2, **given):
+    """One cell whose search trial i ends with `ends[i]`, else finished(0.1); finals finish."""
+    study = sh.a_study(trials=trials, seeds=seeds, **given)
+    sweep = SweepSearch([cell or cells_of(**given)[0]], study)
+    default = finished(0.1)
+    player = Player(sweep, lambda a: ends.get(a.index, default) if a.kind == "search" else default)
+    player.play()
+    return player, next(iter(sweep.cells.values()))
+
+
+def test_anchor_then_published_then_sampled():
+    player = Player(sweep_of(algorithms=["fedprox"], datasets=["mnist"], trials=8, search=WIDE))
+    asks = player.play().asks("search")
+    assert [a.origin for a in asks] == ["anchor", "published", "published", *["sampled"] * 5]
+    assert asks[0].params == {"lr": 0.1, "mu": 0.01}
+    assert asks[1].params == {"lr": 0.03, "mu": 1.0}
+    assert asks[2].params == {"lr": 0.01, "mu": 0.01}
+    assert len({tuple(a.params.items()) for a in asks[3:]}) == 5
+
+
+def test_anchor_takes_the_study_default_and_published_ones_the_anchor_for_the_rest():
+    search = {"lr": {"default": 0.2}, "batch_size": {"default": 8, "choices": [8, 32]}}
+    asks = Player(sweep_of(datasets=["mnist"], trials=3, search=search)).play().asks("search")
+    assert asks[0].params == {"lr": 0.2, "batch_size": 8}
+    assert asks[1].params == {"lr": 0.03, "batch_size": 8}
+
+
+def test_no_published_configuration_on_other_data():
+    player = Player(sweep_of(algorithms=["fedprox"], trials=3)).play()
+    assert [a.origin for a in player.asks("search")] == ["anchor", "sampled", "sampled"]
+
+
+@pytest.mark.parametrize("trials", [1, 2, 7])
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_budget_is_exact(trials, seeds):
+    """Also when it is smaller than the number of published configurations."""
+    given = {"algorithms": ["fedprox"], "datasets": ["mnist", "digits"]}
+    player = Player(sweep_of(**given, trials=trials, seeds=seeds), lambda ask: finished(0.5))
+    counts = Counter((a.cell, a.kind) for a in player.play(random.Random(1), 5).asks())
+    assert len(counts) == 4
+    assert all(n == {"search": trials, "final": seeds}[kind] for (_, kind), n in counts.items())
+
+
+def test_finals_come_after_the_search_with_fresh_seeds_that_all_cells_share():
+    sweep = sweep_of(algorithms=["fedavg", "folb"], trials=6, seeds=3, seed=7)
+    player = Player(sweep, lambda ask: finished(0.5)).play(random.Random(2), 4)
+    for cell in sweep.cells:
+        kinds = [
+            (event[0], sweep.asks[event[1] if event[0] == "end" else event[1].trial_id].kind)
+            for event in player.log
+            if sweep.asks[event[1] if event[0] == "end" else event[1].trial_id].cell == cell
+        ]
+        assert kinds.index(("ask", "final")) > max(
+            i for i, kind in enumerate(kinds) if kind == ("end", "search")
+        )
+    searched = {a.seed for a in player.asks("search")}
+    finals = by_cell(player.asks("final"))
+    assert len(finals) == 2
+    for asks in finals.values():
+        assert [a.seed for a in asks] == [8, 9, 10]
+        assert searched.isdisjoint(a.seed for a in asks)
+        assert [a.index for a in asks] == [0, 1, 2]
+
+
+def test_finals_repeat_the_best_configuration():
+    player, search = play_one({3: finished(0.9), 4: finished(0.8)}, trials=6)
+    best = player.asks("search")[3]
+    assert search.best == best
+    for ask in player.asks("final"):
+        assert (ask.params, ask.origin, ask.source) == (best.params, best.origin, best.trial_id)
+        assert ask.cell == best.cell
+
+
+@pytest.mark.parametrize("vary", [False, True])
+def test_the_partition_varies_over_finals_only_when_the_study_says_so(vary):
+    given = {"settings": {"partition_seed": 5}, "vary_partition": vary}
+    player, _ = play_one({}, trials=3, seeds=3, **given)
+    assert {a.partition_seed for a in player.asks("search")} == {5}
+    assert [a.partition_seed for a in player.asks("final")] == ([6, 7, 8] if vary else [5, 5, 5])
+
+
+def test_specs_carry_seeds_partition_and_params():
+    given = {"settings": {"partition_seed": 5}, "vary_partition": True, "seed": 3}
+    player, _ = play_one({}, trials=2, seeds=1, **given)
+    specs = [player.sweep.spec(ask) for ask in player.asks()]
+    assert [(s.seed, s.settings.partition_seed) for s in specs] == [(3, 5), (3, 5), (4, 6)]
+    assert [s.params for s in specs] == [a.params for a in player.asks()]
+
+
+def test_no_more_than_lag_trials_of_a_cell_are_in_flight():
+    sweep = sweep_of(lag=3, algorithms=["fedavg", "folb"], trials=9)
+    handed = []
+    while (found := sweep.next()) is not None:
+        handed.append(found[0])
+    assert Counter(a.cell for a in handed) == dict.fromkeys(sweep.cells, 3)
+    first = handed[0]
+    later = next(a for a in handed if a.cell == first.cell and a.index == 1)
+    sweep.end(later.trial_id, finished(0.5))
+    assert sweep.next() is None, "trial 3 waits for trial 0, whatever else has ended"
+    sweep.end(first.trial_id, finished(0.5))
+    assert [sweep.next()[0].index, sweep.next()[0].index] == [3, 4]
+    assert sweep.next() is None
+
+
+def test_cells_take_turns():
+    sweep = sweep_of(algorithms=["fedavg", "folb", "safl"], trials=3)
+    cells = [sweep.next()[0].cell for _ in range(9)]
+    assert cells[:3] == cells[3:6] == cells[6:]
+    assert len(set(cells[:3])) == 3
+
+
+def reference(sampler: str) -> tuple[dict, dict]:
+    given = {
+        "algorithms": ["folb", "fedprox"],
+        "trials": 14,
+        "seeds": 2,
+        "sampler": sampler,
+        "search": {"batch_size": {"choices": [10, 32, "full"]}, "fedprox.mu": {"high": 10}},
+    }
+    return given, by_cell(Player(sweep_of(**given)).play().asks())
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_timing_cannot_change_what_is_asked(sampler):
+    given_, expected = reference(sampler)
+
+    @settings(max_examples=20, phases=QUICKLY)
+    @given(st.randoms(use_true_random=False), st.integers(1, 10))
+    def check(draw, concurrent):
+        player = Player(sweep_of(**given_)).play(draw, concurrent)
+        assert by_cell(player.asks()) == expected
+
+    check()
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_kills_cannot_change_what_is_asked(sampler):
+    """Killed after any number of events, again and again, and rebuilt from the log each time."""
+    given_, expected = reference(sampler)
+
+    @settings(max_examples=15, phases=QUICKLY)
+    @given(st.randoms(use_true_random=False), st.integers(1, 6), st.integers(1, 40))
+    def check(draw, concurrent, session):
+        log, sessions = [], 0
+        while True:
+            sessions += 1
+            sweep = replay(sweep_of(**given_), log)
+            ended = {event[1] for event in log if event[0] == "end"}
+            unfinished = [e[1] for e in log if e[0] == "ask" and e[1].trial_id not in ended]
+            player = Player(sweep)
+            player.log = list(log)
+            player.play(draw, max(concurrent, len(unfinished)), len(log) + session)
+            assert player.again == unfinished[: len(player.again)]
+            if sweep.exhausted:
+                break
+            assert len(player.log) > len(log)
+            log = player.log
+        assert player.again == unfinished
+        assert by_cell(player.asks()) == expected
+        ends = [event[1] for event in player.log if event[0] == "end"]
+        assert sorted(ends) == sorted(a.trial_id for a in player.asks()), "each ends once"
+
+    check()
+
+
+def test_unfinished_trials_are_handed_out_again_as_they_were():
+    given = {"algorithms": ["folb", "safl"], "trials": 12}
+    player = Player(sweep_of(**given)).play(random.Random(3), 6, limit=15)
+    assert len(player.running) > 1
+    rebuilt = replay(sweep_of(**given), player.log)
+    unfinished = {a.trial_id: a for a in player.running}
+    handed = [rebuilt.next() for _ in unfinished]
+    assert [new for _, new in handed] == [False] * len(handed)
+    assert {ask.trial_id: ask for ask, _ in handed} == unfinished
+    assert rebuilt.next()[1], "what follows is new"
+
+
+def test_another_seed_is_another_search_and_cells_differ():
+    first = Player(sweep_of(algorithms=["fedavg", "safl"], trials=6)).play().asks("search")
+    second = Player(sweep_of(algorithms=["fedavg", "safl"], trials=6, seed=1)).play()
+    rates = [a.params["lr"] for a in first if a.origin == "sampled"]
+    assert len(rates) == len(set(rates)) == 10
+    assert not set(rates) & {a.params["lr"] for a in second.asks() if a.origin == "sampled"}
+
+
+def test_more_trials_extend_the_same_sequence():
+    """A sweep of 8 trials that grows to 14 asks what a sweep of 14 asks."""
+    short = Player(sweep_of(algorithms=["folb"], trials=8)).play(random.Random(4), 3)
+    grown = replay(sweep_of(algorithms=["folb"], trials=14), short.log)
+    more = Player(grown).play(random.Random(5), 4)
+    straight = Player(sweep_of(algorithms=["folb"], trials=14)).play()
+    assert short.asks("search") + more.asks("search") == straight.asks("search")
+
+
+@pytest.mark.parametrize("better", [False, True])
+def test_more_trials_change_the_finals_only_when_the_best_changes(better):
+    def ending(ask: Ask) -> End:
+        return finished(0.5 - ask.index / 100 + 0.4 * (better and ask.index == 7))
+
+    short = Player(sweep_of(trials=5, seeds=3), ending).play()
+    grown = replay(sweep_of(trials=9, seeds=3), short.log)
+    more = Player(grown, ending).play()
+    cell = next(iter(grown.cells.values()))
+    assert len(more.asks("search")) == 4
+    if better:
+        assert [a.source for a in more.asks("final")] == [cell.asks[7].trial_id] * 3
+        old = {a.trial_id for a in short.asks("final")}
+        assert old.isdisjoint(a.trial_id for a in more.asks("final"))
+        assert [a.seed for a in more.asks("final")] == [a.seed for a in short.asks("final")]
+    else:
+        assert more.asks("final") == []
+        assert cell.current_finals == short.asks("final")
+
+
+def test_more_seeds_add_finals_to_those_there_are():
+    short = Player(sweep_of(trials=4, seeds=2)).play()
+    more = Player(replay(sweep_of(trials=4, seeds=5), short.log)).play()
+    assert [a.index for a in more.asks()] == [2, 3, 4]
+    assert {a.source for a in more.asks()} == {a.source for a in short.asks("final")}
+
+
+LAST = 10
+"""Trials that come after those whose telling is looked at, so that those have been told."""
+
+
+def test_optuna_is_told_each_kind_of_end_as_it_is():
+    ends = {
+        0: End("finished", 0.7, {5: 0.6, 10: 0.7}),
+        1: End("pruned", 0.3, {1: 0.2, 3: 0.3}),
+        2: End("diverged", 0.9, {5: 0.9}),
+        3: End("failed", None, {}),
+        4: End("finished", 0.4, {10: 0.4}),
+    }
+    player, search = play_one(ends, trials=5 + LAST)
+    first = told(search)[:5]
+    assert [t.state for t in first] == [
+        TrialState.COMPLETE,
+        TrialState.PRUNED,
+        TrialState.COMPLETE,
+        TrialState.FAIL,
+        TrialState.COMPLETE,
+    ]
+    assert [first[i].value for i in (0, 2, 4)] == [0.7, search.cell.task.worst, 0.4]
+    assert first[1].intermediate_values == {1: 0.2, 3: 0.3}
+    assert first[3].value is None
+    assert [t.params for t in first] == [a.params for a in player.asks("search")[:5]]
+
+
+def test_a_replayed_search_has_told_optuna_the_same():
+    study = {"algorithms": ["folb"], "trials": 20}
+    player = Player(sweep_of(**study)).play()
+    (live,) = player.sweep.cells.values()
+    (rebuilt,) = replay(sweep_of(**study), player.log).cells.values()
+    seen = {end.status for end in live.ends.values()}
+    assert seen == {"finished", "pruned", "diverged", "failed"}
+    assert len(told(live)) == len(told(rebuilt)) == 20
+    for a, b in zip(told(live), told(rebuilt), strict=True):
+        assert (a.state, a.params, a.distributions) == (b.state, b.params, b.distributions)
+        assert (a.values, a.intermediate_values) == (b.values, b.intermediate_values)
+
+
+def test_results_are_told_in_index_order_and_only_up_to_the_lag(monkeypatch):
+    numbers = []
+    original = optuna.Study.tell
+    monkeypatch.setattr(
+        optuna.Study,
+        "tell",
+        lambda self, trial, *a, **k: (numbers.append(trial), original(self, trial, *a, **k))[1],
+    )
+    sweep = sweep_of(lag=3, trials=6)
+    asks = [sweep.next()[0] for _ in range(3)]
+    for ask in reversed(asks):
+        sweep.end(ask.trial_id, finished(0.5))
+    assert numbers == []
+    sweep.next()
+    assert numbers == [0], "trial 3 may depend on trial 0 alone"
+    sweep.next()
+    sweep.next()
+    assert numbers == [0, 1, 2]
+
+
+def test_a_diverged_trial_is_the_worst_where_less_is_better():
+    cell = dataclasses.replace(cells_of()[0], task=Task("mse", "minimize", 1e6))
+    ends = {0: End("diverged", 0.001, {5: 0.001}), 1: finished(0.5), 2: finished(0.2)}
+    player, search = play_one(ends, trials=3 + LAST, cell=cell)
+    assert search.candidates.proposer._optuna.direction == optuna.study.StudyDirection.MINIMIZE
+    assert [t.value for t in told(search)[:3]] == [1e6, 0.5, 0.2]
+    assert search.best.index == 3, "0.1 of the default end is the least"
+    assert player.asks("final")[0].source == search.asks[3].trial_id
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_psi_is_there_only_under_its_variant(sampler):
+    player = Player(sweep_of(algorithms=["folb"], trials=40, sampler=sampler)).play()
+    sampled = [a for a in player.asks("search") if a.origin == "sampled"]
+    assert Counter(a.params["variant"] for a in sampled).keys() == {"plain", "heterogeneity"}
+    for ask in sampled:
+        assert ("psi" in ask.params) == (ask.params["variant"] == "heterogeneity")
+        player.sweep.spec(ask).configured()
+
+
+def test_a_published_configuration_outside_the_range_runs_but_is_not_told():
+    search = {"lr": {"default": 0.1, "low": 0.02, "high": 1.0}}
+    given = {"algorithms": ["fedprox"], "datasets": ["mnist"], "trials": 4 + LAST}
+    player = Player(sweep_of(**given, search=search), lambda ask: finished(0.5)).play()
+    (cell,) = player.sweep.cells.values()
+    asks = player.asks("search")
+    assert [(a.origin, a.params["lr"]) for a in asks[:3]] == [
+        ("anchor", 0.1),
+        ("published", 0.03),
+        ("published", 0.01),
+    ]
+    assert [t.params for t in told(cell)] == [a.params for a in asks if a.index != 2]
+    assert all(t.params["lr"] >= 0.02 for t in told(cell))
+    assert player.sweep.spec(asks[2]).params == {"lr": 0.01, "mu": 0.01}
+
+
+def test_best_ignores_pruned_and_failed():
+    ends = {
+        1: End("pruned", 0.99, {3: 0.99}),
+        2: End("failed", 0.98, {3: 0.98}),
+        3: finished(0.2),
+    }
+    assert play_one(ends, trials=5)[1].best.index == 3
+
+
+def test_best_prefers_any_finished_trial_to_a_diverged_one():
+    worst = End("finished", 0.0, {10: 0.0})
+    ends = {0: End("diverged", 0.9, {3: 0.9}), 1: worst, 2: End("diverged", None, {})}
+    assert play_one(ends, trials=3)[1].best.index == 1
+
+
+def test_best_is_never_a_pruned_trial():
+    pruned = End("pruned", 0.9, {3: 0.9})
+    player, search = play_one(dict.fromkeys(range(3), pruned), trials=3)
+    assert search.best is None
+    assert search.done
+    assert player.asks("final") == []
+    ends = {0: pruned, 1: End("diverged", 0.1, {3: 0.1}), 2: pruned}
+    assert play_one(ends, trials=3)[1].best.index == 1
+
+
+def test_best_is_a_diverged_trial_when_all_are():
+    ends = {i: End("diverged", i / 10, {3: i / 10}) for i in range(3)}
+    player, search = play_one(ends, trials=3)
+    assert search.best.index == 0
+    assert len(player.asks("final")) == 2
+
+
+def test_best_is_the_earliest_on_ties():
+    ends = {1: finished(0.8), 2: finished(0.8), 4: finished(0.8)}
+    assert play_one(ends, trials=6)[1].best.index == 1
+
+
+def test_a_cell_whose_trials_all_fail_is_done_without_finals():
+    ends = {i: End("failed", None, {}) for i in range(4)}
+    player, search = play_one(ends, trials=4)
+    assert search.best is None
+    assert search.done
+    assert player.sweep.exhausted
+    assert player.asks("final") == []
+
+
+def test_a_cell_with_failed_finals_is_done():
+    sweep = sweep_of(trials=3, seeds=2)
+    failed = End("failed", None, {})
+    player = Player(sweep, lambda ask: finished(0.5) if ask.kind == "search" else failed).play()
+    assert sweep.exhausted
+    assert len(player.asks("final")) == 2
+
+
+def test_a_searched_setting_reaches_the_settings_of_every_algorithm():
+    algorithms = ["fedavg", "fedprox", "folb", "safl"]
+    search = {
+        "batch_size": {"default": 10, "choices": [10, 32]},
+        "local_epochs": {"low": 1, "high": 4},
+        "momentum": {"low": 0.0, "high": 0.9},
+    }
+    player = Player(sweep_of(algorithms=algorithms, trials=12, search=search)).play()
+    for asks in by_cell(player.asks("search")).values():
+        specs = [player.sweep.spec(a) for a in asks]
+        assert {s.settings.batch_size for s in specs} == {10, 32}
+        assert {s.settings.local_epochs for s in specs} <= {1, 2, 3, 4}
+        for ask, spec in zip(asks, specs, strict=True):
+            assert spec.settings.momentum == ask.params["momentum"]
+            assert spec.settings.local_epochs == ask.params["local_epochs"]
+            assert set(spec.params) == set(ask.params) - set(search)
+            spec.configured()
+
+
+SECRET = 777.0
+
+
+def outcome(ask: Ask) -> Outcome:
+    """As the driver collects it: test metrics in the history, validation scores beside it."""
+    end = surprising(ask)
+    history = [
+        {
+            "round": float(r),
+            "val_accuracy": v,
+            "test_accuracy": SECRET,
+            "test_loss": SECRET + r,
+            "uploaded_bytes": 8.0 * r,
+        }
+        for r, v in end.intermediates.items()
+    ]
+    return Outcome(end.status, history, dict(end.intermediates), "abc", "", SECRET)
+
+
+def test_an_end_has_no_place_for_a_test_metric():
+    fields = {"status", "value", "intermediates", "curve", "spent", "at"}
+    assert {f.name for f in dataclasses.fields(End)} == fields
+    ask = next(
+        a for a in Player(sweep_of(trials=9)).play().asks() if surprising(a).status == "finished"
+    )
+    end, bare = outcome(ask).end, surprising(ask)
+    assert (end.status, end.value, end.intermediates) == (
+        bare.status,
+        bare.value,
+        bare.intermediates,
+    )
+    assert end.curve == bare.intermediates
+    assert end.spent == {"uploaded_bytes": 8.0 * end.at}
+    assert str(SECRET) not in str(end)
+
+
+def test_the_value_of_an_outcome_is_its_last_validation_score():
+    intermediates = {10: 0.3, 50: 0.6, 30: 0.9}
+    assert Outcome("finished", [], intermediates).end == End("finished", 0.6, intermediates)
+    assert Outcome("failed").end == End("failed", None, {})
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_no_test_metric_is_ever_told_to_optuna(monkeypatch, sampler):
+    """All numbers that reach Optuna in a whole sweep, and again when it is rebuilt."""
+    numbers: list[float] = []
+    excesses: list[float] = []
+    storage = optuna.storages.InMemoryStorage
+    tell, add = optuna.Study.tell, optuna.Study.add_trial
+    report, note = storage.set_trial_intermediate_value, storage.set_trial_system_attr
+
+    def spy_tell(self, trial, values=None, **kwargs):
+        numbers.extend(values or [])
+        return tell(self, trial, values, **kwargs)
+
+    def spy_report(self, trial, step, value):
+        numbers.append(value)
+        return report(self, trial, step, value)
+
+    def spy_note(self, trial, key, value):
+        if key.startswith("constraints"):
+            excesses.append(value)
+        return note(self, trial, key, value)
+
+    def spy_add(self, trial):
+        numbers.extend([*(trial.values or []), *trial.intermediate_values.values()])
+        return add(self, trial)
+
+    monkeypatch.setattr(optuna.Study, "tell", spy_tell)
+    monkeypatch.setattr(storage, "set_trial_intermediate_value", spy_report)
+    monkeypatch.setattr(storage, "set_trial_system_attr", spy_note)
+    monkeypatch.setattr(optuna.Study, "add_trial", spy_add)
+    given = {"algorithms": ["folb", "fedavg"], "trials": 16, "sampler": sampler}
+    given["constraints"] = {"uploaded_bytes": {"max": 40.0}}
+    player = Player(sweep_of(**given), lambda ask: outcome(ask).end).play(random.Random(6), 5)
+    live = len(numbers)
+    replay(sweep_of(**given), player.log)
+    assert len(numbers) > live > 15
+    assert set(excesses) == (set() if sampler == "random" else {9.0})
+    legitimate = {0.0}
+    for ask in player.asks("search"):
+        legitimate |= set(surprising(ask).intermediates.values())
+    assert set(numbers) <= legitimate
+    for cell in player.sweep.cells.values():
+        for trial in told(cell):
+            stored = [*(trial.values or []), *trial.intermediate_values.values()]
+            assert set(stored) <= legitimate
+            assert not trial.user_attrs
+
+
+def test_a_suggestion_depends_on_study_seed_cell_and_number_alone(monkeypatch):
+    """The sampler's seed is a hash of these three; nothing global is drawn from."""
+    words = []
+    original = randomness.bits
+
+    def spy(stream, *given):
+        words.append((stream, given))
+        return original(stream, *given)
+
+    monkeypatch.setattr(randomness, "bits", spy)
+    sweep = sweep_of(algorithms=["fedavg", "safl"], trials=4, seed=9)
+    Player(sweep).play()
+    expected = [("sampler", (9, int(cell, 16), i)) for cell in sweep.cells for i in (1, 2, 3)]
+    assert sorted(words) == sorted(expected)
+
+
+def test_cells_of_a_study_do_not_depend_on_each_other():
+    """A cell asks the same when other cells are added to the study."""
+    alone = by_cell(Player(sweep_of(algorithms=["folb"], trials=10)).play().asks())
+    both = by_cell(Player(sweep_of(algorithms=["safl", "folb"], trials=10)).play().asks())
+    ((cell, asks),) = alone.items()
+    assert both[cell] == asks

@@ -1,0 +1,105 @@
+"""Settings that a paper takes for granted: under others its method is a reference, and nothing else of
+it changes.
+"""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from suite.configurations.configuration import Tuned
+from suite.configurations.recommend import recommend
+from suite.studies.study import make_cells, read_study
+from tests.support.suite_helpers import cells_of
+from trials.algorithms import ALGORITHMS
+from trials.settings import Settings
+from trials.spec import outside
+
+ROOT = Path(__file__).parents[1]
+ASSUMING = [(name, key) for name, cls in ALGORITHMS.items() for key in cls.assumes]
+
+PLUGIN = """
+from dataclasses import dataclass
+from trials.algorithms.fedavg import FedAvg
+
+@dataclass(frozen=True)
+class Whole(FedAvg):
+    assumes = {
+        "batch_size": ("full", "its step is a full gradient"),
+        "momentum": (0.0, "its rate is a plain step's"),
+    }
+"""
+
+
+def test_defed_assumes_that_all_clients_are_awake():
+    assert ASSUMING == [("defed", "participation")]
+
+
+@pytest.mark.parametrize(("name", "key"), ASSUMING)
+def test_a_default_is_outside_where_it_is_another_value(name, key):
+    cls = ALGORITHMS[name]
+    value, reason = cls.assumes[key]
+    assert outside(cls, Settings(**{key: value})) == ""
+    default = getattr(Settings(), key)
+    words = outside(cls, Settings())
+    assert words == (
+        f"{key} is {default}, its paper's {value}: {reason}" if default != value else ""
+    )
+
+
+def test_any_class_can_declare_them(tmp_path):
+    (tmp_path / "own.py").write_text(PLUGIN)
+    name = f"{tmp_path / 'own.py'}:Whole"
+    (inside,) = cells_of(algorithms=[name], settings={"batch_size": "full"})
+    assert (inside.outside(), inside.reference()) == ("", False)
+    (both,) = cells_of(algorithms=[name], settings={"batch_size": 5, "momentum": 0.5})
+    assert both.reference()
+    assert both.outside() == (
+        "batch_size is 5, its paper's full: its step is a full gradient; "
+        "momentum is 0.5, its paper's 0.0: its rate is a plain step's"
+    )
+    (cell,) = cells_of(algorithms=["fedavg"], settings={"batch_size": 5, "momentum": 0.5})
+    assert (cell.outside(), cell.reference()) == ("", False)
+
+
+def test_where_the_setting_is_searched_the_configuration_decides():
+    search = {"participation": {"default": 1.0, "low": 0.1, "high": 1.0}}
+    (cell,) = cells_of(algorithms=["defed"], search=search)
+    chosen = cell.space.anchor()
+    assert not cell.reference()
+    assert cell.reference({**chosen, "participation": 0.2})
+    assert not cell.reference({**chosen, "participation": 1.0})
+
+
+def test_a_reference_by_nature_stays_one_without_a_reason():
+    (cell,) = cells_of(algorithms=["local_only"], settings={"participation": 1.0})
+    assert (cell.outside(), cell.reference()) == ("", True)
+
+
+@pytest.mark.parametrize("name", ["leaderboard_images", "leaderboard_synthetic"])
+def test_the_mark_is_no_part_of_what_a_cell_asks(name):
+    """The cells of the published leaderboard, from before there was such a mark, keep their ids."""
+    with open(ROOT / "docs" / "results" / "leaderboard.csv", encoding="utf-8") as file:
+        published = {row["cell"] for row in csv.DictReader(file) if row["study"] == name}
+    cells = make_cells(read_study(name, {})[1], name)
+    assert {cell.id for cell in cells} == published
+    assert {cell.algorithm for cell in cells if cell.outside()} == {"defed"}
+
+
+def test_what_is_outside_is_recommended_only_when_asked_for():
+    def tuned(algorithm: str, share: float, score: float) -> Tuned:
+        return Tuned(
+            algorithm=algorithm,
+            dataset="digits",
+            heterogeneity="iid",
+            model="logreg",
+            params={},
+            settings=Settings(participation=share),
+            scores={"test_accuracy": score},
+        )
+
+    known = [tuned("fedavg", 0.2, 0.8), tuned("defed", 0.2, 0.9)]
+    assert recommend(known, "digits", "iid").best.algorithm == "fedavg"
+    assert recommend(known, "digits", "iid", algorithm="defed").best == known[1]
+    awake = tuned("defed", 1.0, 0.9)
+    assert recommend([known[0], awake], "digits", "iid").best == awake

@@ -1,0 +1,348 @@
+"""Cells of a study: which come out, what they search, and what is refused once data and models are known."""
+
+import contextlib
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.studies.study import load_data, make_cells, read_study
+from tests.support.suite_helpers import BASE, cells_of
+from trials import algorithms
+from trials.errors import UserError
+
+SHIPPED = sorted(p.name for p in files("search_spaces").iterdir() if p.name.endswith(".yaml"))
+
+
+def test_cells_are_the_product_with_algorithms_innermost():
+    given_ = {
+        "algorithms": ["folb", "fedavg"],
+        "datasets": ["digits", "mnist"],
+        "models": ["logreg", "mlp"],
+        "heterogeneity": ["iid", "labels( 2 )"],
+    }
+    cells = cells_of(**given_)
+    assert [(c.dataset, c.model, c.heterogeneity, c.algorithm) for c in cells] == [
+        (d, m, h, a)
+        for d in ("digits", "mnist")
+        for m in ("logreg", "mlp")
+        for h in ("iid", "labels(2)")
+        for a in ("folb", "fedavg")
+    ]
+    assert len({c.id for c in cells}) == len({c.name for c in cells}) == 16
+
+
+def test_a_cell_listed_twice_is_one():
+    assert len(cells_of(algorithms=["fedavg", "fedavg"], heterogeneity=["iid", " iid "])) == 1
+
+
+SAME = {
+    "trials": {"trials": 99},
+    "seeds": {"seeds": 99},
+    "seed": {"seed": 99},
+    "sampler": {"sampler": "random"},
+    "scheduler": {"scheduler": "asha"},
+    "target": {"target": 0.5},
+    "description": {"description": "other words"},
+    "confirmation": {"confirm": {}},
+    "second objective": {"pareto": "uploaded_bytes"},
+    "vary_partition": {"vary_partition": True},
+    "partition_seed": {"settings": {"partition_seed": 99}},
+    "data_seed": {"settings": {"data_seed": 99}},
+    "execution": {"settings": {"execution": "sequential"}},
+    "another's range": {"search": {"lr": {"low": 0.002}, "fedavg.lr": {"low": 0.001}}},
+}
+OTHER = {
+    "algorithm": {"algorithms": ["fedprox"]},
+    "dataset": {"datasets": ["mnist"]},
+    "dataset's argument": {"datasets": ["synthetic(1,1)"]},
+    "model": {"models": ["mlp"]},
+    "level": {"heterogeneity": ["labels(2)"]},
+    "system": {"heterogeneity": ["iid+system(steps=1..20)"]},
+    "rounds": {"settings": {"rounds": 49}},
+    "clients": {"settings": {"clients": 10}},
+    "batch size": {"settings": {"batch_size": "full"}},
+    "validation": {"settings": {"val_fraction": 0.2}},
+    "init": {"settings": {"init": "zeros"}},
+    "range": {"search": {"lr": {"high": 2.0}}},
+    "anchor": {"search": {"lr": {"default": 0.2}}},
+    "scale": {"search": {"lr": {"log": False}}},
+    "constraint": {"constraints": {"uploaded_bytes": {"max": 1e6}}},
+    "another constraint": {"constraints": {"uploaded_bytes": {"max": 2e6}}},
+    "joint": {"joint": {"over": ["heterogeneity"]}},
+    "moved setting": {"search": {"momentum": {"low": 0.0, "high": 0.9}}},
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_content_hash_leaves_out_budgets_seeds_and_execution(name):
+    assert cells_of(**SAME[name])[0].id == cells_of()[0].id
+
+
+def test_the_content_hash_tells_all_else_apart():
+    ids = {name: cells_of(**changed)[0].id for name, changed in OTHER.items()}
+    ids["base"] = cells_of()[0].id
+    assert len(set(ids.values())) == len(OTHER) + 1, ids
+    assert all(len(i) == 8 and int(i, 16) >= 0 for i in ids.values())
+
+
+def test_the_content_hash_does_not_depend_on_the_order_of_keys():
+    cell = cells_of(algorithms=["folb"], search={"lr": {"default": 0.1, "low": 0.01}})[0]
+    again = cells_of(algorithms=["folb"], search={"lr": {"low": 0.01, "default": 0.1}})[0]
+    assert cell.id == again.id
+
+
+def test_spellings_of_a_name_are_one_cell():
+    a = cells_of(heterogeneity=["dirichlet(0.30)"], models=["mlp(200, 200)"])[0]
+    b = cells_of(heterogeneity=[" dirichlet( 0.3 )"], models=["mlp"])[0]
+    assert a.id == b.id
+    assert a.heterogeneity == "dirichlet(0.3)"
+    assert a.model == "mlp"
+
+
+def test_names_are_readable():
+    cell = cells_of(algorithms=["folb"], heterogeneity=["dirichlet(0.3)"])[0]
+    assert cell.name == "folb · digits · dirichlet(0.3) · logreg"
+    assert cell.paper == algorithms.resolve("folb").paper
+
+
+def test_lenet5_on_digits_is_refused_with_the_reason(faults):
+    message = faults({**BASE, "models": ["logreg", "lenet5"]})
+    assert "models = 'lenet5'" in message
+    assert "16x16" in message
+    assert "(1, 8, 8)" in message
+
+
+def test_more_labels_than_there_are_is_refused_with_the_reason(faults):
+    message = faults({**BASE, "heterogeneity": ["iid", "labels(20)"]})
+    assert "heterogeneity = 'labels(20)'" in message
+    assert "only 10 labels" in message
+
+
+def test_faults_of_data_and_model_are_shown_at_once(faults):
+    message = faults({**BASE, "models": ["lenet5"], "heterogeneity": ["labels(20)", "natural"]})
+    assert "3 faults" in message
+
+
+def test_missing_data_are_refused_before_anything_starts(faults):
+    assert "datasets = 'npz:/none.npz'" in faults({**BASE, "datasets": ["npz:/none.npz"]})
+
+
+def test_an_algorithm_refuses_what_it_cannot_honour(faults):
+    given_ = {**BASE, "algorithms": ["fedavg", "folb"], "settings": {"init": "own"}}
+    message = faults(given_)
+    assert "1 fault," in message
+    assert "folb cannot run with init=own" in message
+    assert algorithms.resolve("folb").refuses["init=own"] in message
+    assert cells_of(algorithms=["fedavg", "safl"], settings={"init": "own"})
+
+
+def test_an_algorithm_refuses_what_it_cannot_honour_in_the_search_too(faults):
+    search = {"init": {"choices": ["common", "own"]}}
+    message = faults({**BASE, "algorithms": ["fedavg", "folb"], "search": search})
+    assert "init=own" in message
+
+
+def test_a_search_needs_validation_data(faults):
+    message = faults({**BASE, "settings": {"val_fraction": 0}})
+    assert "settings.val_fraction" in message
+    assert "validation" in message
+
+
+UNRUNNABLE = {
+    "a choice that the algorithm has not": {"variant": {"choices": ["plain", "nonsense"]}},
+    "words for a number": {"lr": {"default": "fast", "choices": ["fast", "slow"]}},
+    "a batch of -1": {"batch_size": {"choices": [-1, 32]}},
+    "no epochs": {"local_epochs": {"low": 0, "high": 3}},
+    "no epochs at the anchor": {"local_epochs": {"default": 0, "low": 0, "high": 3}},
+    "momentum above 1": {"momentum": {"low": 0.0, "high": 1.5}},
+    "no bound": {"lr": {"high": float("inf")}},
+    "not a number": {"lr": {"low": float("nan")}},
+}
+
+
+@pytest.mark.parametrize("name", UNRUNNABLE)
+def test_a_range_that_holds_values_no_trial_can_run_is_refused(faults, name):
+    """Such trials would fail, or end the sweep, hours after it began."""
+    (key,) = UNRUNNABLE[name]
+    assert key in faults({**BASE, "algorithms": ["folb"], "search": UNRUNNABLE[name]})
+
+
+@pytest.mark.parametrize(
+    ("key", "spec"),
+    [
+        ("rounds", {"low": 5, "high": 100}),
+        ("clients", {"default": 5, "low": 5, "high": 10}),
+        ("val_fraction", {"low": 0.05, "high": 0.5}),
+        ("partition_seed", {"low": 0, "high": 9}),
+        ("data_seed", {"low": 0, "high": 9}),
+    ],
+)
+def test_what_makes_trials_comparable_cannot_be_searched(faults, key, spec):
+    """Equal rounds (4 of the fair protocol), and one set of validation samples for all trials."""
+    assert key in faults({**BASE, "search": {key: spec}})
+
+
+def test_a_real_setting_that_may_be_unset_is_searched_as_a_real_number():
+    search = {"clip_norm": {"default": 1.0, "low": 0.1, "high": 10, "log": True}}
+    (cell,) = cells_of(search=search)
+    found = cell.space.ranges["clip_norm"]
+    assert (found.type, found.low, found.high, found.log) == ("float", 0.1, 10, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("astw", {"loop": 0}), ("fedagg", {"alpha": 0}), ("safl", {"L": -1}), ("safl", {"L": 0.0})],
+)
+def test_values_without_a_meaning_are_refused(name, values):
+    with pytest.raises(UserError, match="must be above 0"):
+        algorithms.ALGORITHMS[name].configured(values)
+
+
+def test_a_searched_setting_that_is_unset_takes_whole_numbers_where_only_those_are_legal():
+    search = {"local_steps": {"default": 5, "low": 1, "high": 9}}
+    (cell,) = cells_of(search=search)
+    assert cell.space.ranges["local_steps"].type == "int"
+
+
+@pytest.mark.parametrize(
+    "given_",
+    [
+        {"search": {"local_steps": {"low": 1, "high": 9}}},
+        {"search": {"batch_size": {"low": 8, "high": 64}}, "settings": {"batch_size": "full"}},
+        {"search": {"batch_size": {"default": "full", "low": 8, "high": 64}}},
+    ],
+)
+def test_an_anchor_that_is_no_number_of_its_range_is_refused_or_run(given_):
+    """The unset setting, and `full`: either a fault of the study, or a value that is not told."""
+    with contextlib.suppress(UserError):
+        (cell,) = cells_of(**given_)
+        anchor = cell.space.anchor()
+        assert cell.space.distributions(anchor) is None
+        cell.spec(anchor, 0, 0).configured()
+
+
+def test_scientific_notation_means_a_number(study_file):
+    """YAML 1.1 reads 1e-3, without a dot, as text; a person means the number."""
+    text = yaml.safe_dump(BASE) + "search: {lr: {default: 2e-3, low: 1e-3, high: 1e-1}}\n"
+    _, study = read_study(study_file(text), {})
+    (cell,) = make_cells(study, "mine")
+    assert cell.space.anchor() == {"lr": 0.002}
+    assert (cell.space.ranges["lr"].low, cell.space.ranges["lr"].high) == (0.001, 0.1)
+
+
+@pytest.mark.parametrize("algorithm", ["folb", "fedprox", "fedavg"])
+def test_published_configurations_match_their_data_and_model_only(algorithm):
+    given_ = {"algorithms": [algorithm]}
+    (mnist,) = cells_of(**given_, datasets=["mnist"])
+    assert mnist.known
+    assert all("mnist" in p.datasets and "logreg" in p.models for p in mnist.known)
+    assert cells_of(**given_)[0].known == ()
+    assert cells_of(**given_, datasets=["mnist"], models=["mlp(7,7)"])[0].known == ()
+
+
+def test_published_configurations_of_a_bare_name_match_its_arguments_too():
+    (both,) = cells_of(algorithms=["folb"], datasets=["synthetic(1,1)"])
+    (bare,) = cells_of(algorithms=["folb"], datasets=["synthetic(0.5,0.5)"])
+    assert bare.known
+    assert len(both.known) == len(bare.known) + 1
+    assert {"variant": "heterogeneity"}.items() <= both.known[-1].params.items()
+
+
+def test_a_range_for_one_algorithm_leaves_the_others_alone():
+    search = {"fedprox.mu": {"low": 0.5, "high": 5.0}, "lr": {"high": 0.3}}
+    fedprox, folb = cells_of(algorithms=["fedprox", "folb"], search=search)
+    assert (fedprox.space.ranges["mu"].low, fedprox.space.ranges["mu"].high) == (0.5, 5.0)
+    assert (folb.space.ranges["mu"].low, folb.space.ranges["mu"].high) == (1e-4, 1.0)
+    assert fedprox.space.ranges["lr"] == folb.space.ranges["lr"]
+
+
+@given(st.integers(1, 400), st.integers(1, 400) | st.none())
+def test_stops_are_evaluations_below_the_last_round(rounds, every):
+    chosen = {"rounds": rounds, "eval_every": min(every, rounds) if every else None}
+    (cell,) = cells_of(settings=chosen)
+    gap = cell.settings.evaluation_gap
+    assert all(0 < r < rounds and r % gap == 0 for r in cell.stops)
+    assert [r // gap for r in cell.stops] == [3**k for k in range(len(cell.stops))]
+    assert bool(cell.stops) == (gap < rounds)
+
+
+def test_data_are_loaded_once_for_all_cells_that_share_them():
+    cells = cells_of(algorithms=["fedavg", "folb"], heterogeneity=["iid", "labels(2)"])
+    data = load_data(cells, None, "test")
+    assert list(data) == [cells[0].spec({}, 0, 0).dataset_key]
+    assert data["digits|0|None"].shape == (1, 8, 8)
+
+
+def test_a_third_party_algorithm_is_named_by_its_file(tmp_path):
+    path = Path(tmp_path) / "mine.py"
+    path.write_text(
+        "from dataclasses import dataclass\n"
+        "from trials.algorithm import real\n"
+        "from trials.algorithms.fedavg import FedAvg\n"
+        "@dataclass(frozen=True)\n"
+        "class Mine(FedAvg):\n"
+        "    theta: float = real(0.5, low=0.0, high=1.0)\n"
+    )
+    name = f"{path}:Mine"
+    (cell,) = cells_of(algorithms=[name], search={f"{name}.theta": {"low": 0.25}})
+    assert cell.label == "Mine"
+    assert cell.known == ()
+    assert cell.space.ranges["theta"].low == 0.25
+    assert cell.spec({"lr": 0.1, "theta": 0.3}, 0, 0).configured().theta == 0.3
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"sampler": "cmaes", "pareto": "uploaded_bytes"}, ["sampler = 'cmaes'", "one objective"]),
+        ({"sampler": "nsga2", "scheduler": "asha"}, ["scheduler = 'asha'", "two objectives"]),
+        ({"sampler": "nsga2", "confirm": {}}, ["confirm", "a front"]),
+        ({"pareto": "rounds_to_target"}, ["target", "rounds_to_target"]),
+        ({"joint": {"over": ["models"]}, "sampler": "cmaes"}, ["joint", "tpe, gp, random or grid"]),
+        ({"joint": {"over": ["models"]}, "scheduler": "median"}, ["scheduler = 'median'", "none"]),
+        ({"constraints": {"uploaded_byte": {"max": 1}}}, ["uploaded_byte"]),
+        ({"constraints": {"uploaded_bytes": {"max": 0}}}, ["uploaded_bytes.max = 0"]),
+        ({"constraints": {"uploaded_bytes": {"maxi": 1}}}, ["Did you mean 'max'?"]),
+        ({"confirm": {"best": 1}}, ["confirm.best = 1"]),
+        ({"confirm": {"seed": 1}}, ["confirm.seed = 1", "Did you mean 'seeds'?"]),
+        ({"scheduler": "pbt", "pareto": "uploaded_bytes"}, ["scheduler = 'pbt'", "two objectives"]),
+        ({"scheduler": "pbt", "joint": {"over": ["models"]}}, ["scheduler = 'pbt'", "joint"]),
+        (
+            {"scheduler": "pbt", "trials": 3, "settings": {"rounds": 5, "eval_every": 5}},
+            ["trials = 3", "at least 4 members", "settings.rounds = 5", "lower eval_every"],
+        ),
+    ],
+)
+def test_settings_of_the_search_that_cannot_be_are_refused(faults, changed, words):
+    message = faults({**BASE, **changed})
+    assert all(word in message for word in words), message
+    assert "Traceback" not in message
+
+
+NU = {"low": 0.1, "high": 1.0}
+
+
+def test_nu_is_searched_only_under_a_bound_on_uploads(faults):
+    given_ = {"algorithms": ["safl_extended"]}
+    free = cells_of(**given_)[0].space.ranges["nu"]
+    assert (free.low, free.high) == (0.25, 0.25)
+    for bound in (
+        {"constraints": {"uploaded_bytes": {"max": 1e6}}},
+        {"pareto": "uploaded_bytes"},
+        {"sampler": "nsga2"},
+    ):
+        nu = cells_of(**given_, **bound)[0].space.ranges["nu"]
+        assert (nu.low, nu.high) == (0.01, 10.0)
+        nu = cells_of(**given_, **bound, search={"safl_extended.nu": NU})[0].space.ranges["nu"]
+        assert (nu.low, nu.high) == (0.1, 1.0)
+    for spec in (NU, {"choices": [0.1, 1.0]}):
+        message = faults({**BASE, **given_, "search": {"safl_extended.nu": spec}})
+        assert "safl_extended.nu: is searched only under a constraint on uploaded_bytes" in message
+    bytes_down = {"constraints": {"downloaded_bytes": {"max": 1e6}}}
+    assert "only under" in faults({**BASE, **given_, **bytes_down, "search": {"nu": NU}})
+    fixed = {"safl_extended.nu": {"default": 0.5}}
+    assert cells_of(**given_, search=fixed)[0].space.ranges["nu"].low == 0.5

@@ -1,0 +1,238 @@
+"""Nothing that is suggested, stopped or chosen depends on test data: sweeps with other test data make
+the same choices. Real trials, driven in this process without Ray.
+"""
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from ray.tune.schedulers import TrialScheduler
+
+from reports.leaderboard.leaderboard import Leaderboard
+from suite.configurations.configuration import Tuned, read
+from suite.execution import driver
+from suite.execution.cluster import Cluster, Resources
+from suite.results.leaderboards import Query, read_leaderboard
+from suite.search.schedulers import CellSchedulers
+from suite.search.sweep_search import SweepSearch
+from suite.studies.study import Cell, load_data
+from suite.sweeps import sweep
+from suite.sweeps.sweep import Place, Result, Sweep
+from suite.tracking.store import Store
+from tests.support.helpers import dealt, finish, settings, simulation
+from tests.support.suite_helpers import a_study
+from trials import trainable
+from trials.algorithms import ALGORITHMS
+from trials.datasets import REGRESSION, Dataset
+from trials.federated_data import FederatedData
+from trials.outcome import Outcome, untrained
+from trials.trainable import FederatedTrial
+
+WIDE = {"lr": {"default": 0.1, "low": 0.001, "high": 300.0, "log": True}}
+STUDIES: dict[str, dict[str, Any]] = {
+    "tpe": {"sampler": "tpe", "trials": 8},
+    "asha": {"sampler": "random", "scheduler": "asha"},
+    "hyperband": {"sampler": "random", "scheduler": "hyperband"},
+    "median": {"sampler": "random", "scheduler": "median"},
+    "pbt": {"scheduler": "pbt"},
+    "confirmed under a constraint": {
+        "constraints": {"rounds_to_target": {"max": 4}},
+        "target": 0.7,
+        "confirm": {"best": 3, "seeds": 1},
+    },
+    "two objectives": {"sampler": "nsga2", "pareto": "rounds_to_target", "target": 0.7},
+    "joint": {"heterogeneity": ["iid", "labels(3)"], "joint": {"over": ["heterogeneity"]}},
+}
+COMMON: dict[str, Any] = {
+    "trials": 6,
+    "seeds": 1,
+    "search": WIDE,
+    "settings": {"rounds": 6, "clients": 4, "eval_every": 1, "execution": "batched"},
+}
+
+
+def spoiled(dataset: Dataset) -> Dataset:
+    """The same training data; every test row so large that losses overflow where weights are large,
+    every test label another one.
+    """
+    x, y, test = np.array(dataset.x), dataset.y.copy(), dataset.test
+    x[test] *= 1e37
+    y[test] = -y[test] if dataset.classes == 1 else (y[test] + 1) % dataset.classes
+    return dataclasses.replace(dataset, x=x, y=y)
+
+
+def load_spoiled(*args: Any) -> dict[str, Dataset]:
+    """As `load_data`, with the test data spoiled."""
+    return {key: spoiled(dataset) for key, dataset in load_data(*args).items()}
+
+
+def drive_here(
+    search: SweepSearch,
+    cells: list[Cell],
+    data: dict[str, Dataset],
+    scheduler: str,
+    replayed: Mapping[str, Outcome],
+    resources: Resources,
+    memory: Mapping[str, int],
+    hooks: driver.Hooks,
+    folder: Path,
+    checkpoints: str,
+) -> None:
+    """As `suite.execution.driver.drive`, one trial after the other."""
+    config = driver._Config(
+        {cell.id: cell for cell in cells}, scheduler, Cluster(resources), checkpoints, memory
+    )
+    decides = driver._Scheduler(CellSchedulers(cells, search.asks, scheduler))
+    callback: Any = driver._Callback(search, SimpleNamespace(live=set()), hooks)  # type: ignore[arg-type]
+    while (found := search.next()) is not None:
+        hooks.asked(*found)
+        trial: Any = SimpleNamespace(trial_id=found[0].trial_id, config=config.of(found[0], search))
+        actor = FederatedTrial.__new__(FederatedTrial)
+        actor.setup(trial.config, datasets=data)
+        over = False
+        while not over:
+            result = actor.step()
+            stopped = decides.on_trial_result(None, trial, result) == TrialScheduler.STOP
+            callback.on_trial_result(0, [], trial, result)
+            over = stopped or result["done"]
+        callback.on_trial_complete(0, [], trial)
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "drive", drive_here)
+    monkeypatch.setattr(trainable.ray, "get", lambda reference: reference)
+    monkeypatch.setattr(trainable, "REPORT_SECONDS", 1e9)
+
+
+def swept(storage: Path, name: str, **given: Any) -> Result:
+    study = a_study(**{**COMMON, **given})
+    return Sweep("study", study, Place(storage, name), False).run(Resources(max_concurrent=1))
+
+
+def told(storage: Path, name: str) -> list[dict[str, Any]]:
+    """The journal: what was asked, suggested, stopped and told, less test scores, times and the
+    checksum of all samples.
+    """
+    events = []
+    for line in (storage / name / "journal.jsonl").read_text().splitlines():
+        event = json.loads(line)
+        if event["event"] == "recorded":
+            continue
+        for key in ("at", "seconds", "fingerprint"):
+            event.pop(key, None)
+        if "history" in event:
+            event["history"] = [
+                {k: v for k, v in entry.items() if not k.startswith(("test_", "clients_test_"))}
+                for entry in event["history"]
+            ]
+            for entry in event["history"]:
+                entry.pop("round_seconds", None)
+                entry.pop("evaluation_seconds", None)
+        events.append(event)
+    return events
+
+
+def chosen(storage: Path, name: str) -> list[tuple[Any, ...]]:
+    """What the tuned files say, but for test scores and what names runs."""
+    found: list[Tuned] = [read(p) for p in sorted((storage / name / "tuned").rglob("*.yaml"))]
+    assert found
+    return [
+        (
+            *(t.path, t.params, t.settings, t.budget, t.provenance["search_trial"]),
+            {k: v for k, v in t.scores.items() if k.startswith("val_")},
+        )
+        for t in found
+    ]
+
+
+def both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *studies: dict[str, Any]
+) -> tuple[Leaderboard, Leaderboard]:
+    """Sweep the studies one after the other in one storage, then in another where test data are
+    spoiled; asserts that all choices are the same. The leaderboards of the first study.
+    """
+    storages, boards = (tmp_path / "as_is", tmp_path / "spoiled"), []
+    for storage in storages:
+        found = [swept(storage, str(i), **given).board for i, given in enumerate(studies)]
+        boards.append(found[0])
+        monkeypatch.setattr(sweep, "load_data", load_spoiled)
+    for i in range(len(studies)):
+        sound, other = (told(storage, str(i)) for storage in storages)
+        assert sound == other
+        sound, other = (chosen(storage, str(i)) for storage in storages)
+        assert sound == other
+    assert boards[0] is not None
+    assert boards[1] is not None
+    return boards[0], boards[1]
+
+
+def means(board: Leaderboard) -> list[float]:
+    return [row.mean for row in board.rows]
+
+
+@pytest.mark.parametrize("case", STUDIES)
+def test_other_test_data_change_no_choice(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_is, other = both(tmp_path, monkeypatch, STUDIES[case])
+    assert means(as_is) != means(other), "they are other test data"
+
+
+def test_a_warm_start_from_a_regression_and_its_lost_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no test error is finite, not even the untrained model's, final runs count with the worst
+    finite one, and are shown as lost; what was chosen is tuned, exported and started from all the same.
+    """
+    first = {"datasets": ["sine"], "models": ["mlp(8)"], "seeds": 2}
+    warm = {**first, "models": ["mlp(9)"], "trials": 3, "warm_start": "nearest"}
+    as_is, _ = both(tmp_path, monkeypatch, first, warm)
+    assert as_is.rows[0].failed_seeds == 0
+    assert as_is.rows[0].mean < 10
+    store = Store(None, tmp_path / "spoiled")
+    for metric, at in [("score", "rounds"), ("best", "rounds"), ("loss", "steps")]:
+        (row,) = read_leaderboard(store, Query("0", metric=metric, at=at)).rows
+        assert (row.failed_seeds, row.mean) == (2, REGRESSION.worst), metric
+
+
+def with_rows(data: FederatedData, ids: Any, value: float) -> FederatedData:
+    """The same data with these rows of another value."""
+    x = np.array(data.dataset.x)
+    x[ids] = value
+    return dataclasses.replace(data, dataset=dataclasses.replace(data.dataset, x=x))
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "defed"])
+@pytest.mark.parametrize("validated", [True, False])
+def test_divergence_is_decided_by_validation_and_training(algorithm: str, validated: bool) -> None:
+    data = dealt([9, 6, 8])
+    held_out = data.test[:3]
+    data = dataclasses.replace(data, test=data.test[3:], val=held_out if validated else data.val)
+    made = ALGORITHMS[algorithm]()
+    blind = finish(simulation(made, with_rows(data, data.test, np.nan), settings()))
+    assert math.isnan(blind.history[-1]["test_loss"])
+    assert (blind.diverged, blind.fed.round) == (False, 5)
+    seen = finish(simulation(made, with_rows(data, held_out, np.nan), settings()))
+    assert seen.diverged == validated
+    assert seen.fed.round == (0 if validated else 5)
+
+
+def test_a_run_is_lost_to_a_metric_without_a_finite_mean() -> None:
+    history = [
+        {"round": i, "test_accuracy": i / 10, "test_loss": math.inf if i == 3 else 1.0}
+        for i in range(6)
+    ]
+    found = Outcome("finished", history)
+    assert found.not_finite == ["test_loss"]
+    assert [found.lost(name) for name in ("test_loss", "test_accuracy")] == [True, False]
+    assert not Outcome("finished", [*history, {"round": 6, "test_loss": 1.0}]).lost("test_loss")
+    assert Outcome("diverged", history[:1]).lost("test_accuracy")
+    assert untrained(history, "test_accuracy") == 0.0
+    assert untrained(history[1:], "test_loss") == REGRESSION.worst

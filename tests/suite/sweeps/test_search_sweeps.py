@@ -1,0 +1,165 @@
+"""Two objectives, constraints, confirmation, joint cells and warm starts in real sweeps; killed ones
+are in faults/test_search_kills.py.
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from suite.configurations.configuration import read
+from tests.support.commands import document, records, study_file, suite_here
+
+TWO = """
+algorithms: [fedavg, safl_extended]
+datasets: [digits]
+models: [logreg]
+heterogeneity: ["labels(2)"]
+trials: 8
+seeds: 2
+sampler: nsga2
+constraints: {uploaded_bytes: {max: 50000}}
+settings: {rounds: 6, clients: 4, participation: 1.0, execution: batched}
+"""
+SHARED = """
+algorithms: [fedavg]
+datasets: [digits]
+models: [logreg]
+heterogeneity: [iid, dirichlet(0.3)]
+trials: 5
+seeds: 2
+joint: {over: [heterogeneity]}
+confirm: {best: 2, seeds: 1}
+warm_start: nearest
+settings: {rounds: 6, clients: 4, participation: 1.0, execution: batched}
+"""
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sweep of two objectives."""
+    folder = tmp_path_factory.mktemp("two")
+    path = study_file(folder, TWO)
+    done = suite_here("sweep", path, "--name", "two", "--max-concurrent", 1, "--json", cwd=folder)
+    (folder / "summary.json").write_text(done.stdout)
+    (folder / "said").write_text(done.stderr)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shared(two: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sweep of joint cells beside it, warm-started from it."""
+    folder = tmp_path_factory.mktemp("shared") / "runs"
+    shutil.copytree(two, folder.parent, dirs_exist_ok=True)
+    args = ("--name", "shared", "--max-concurrent", 1)
+    suite_here("sweep", study_file(folder.parent, SHARED), *args, cwd=folder.parent)
+    return folder.parent
+
+
+def test_two_objectives_end_with_a_front(two: Path) -> None:
+    board = document(suite_here("leaderboard", "--name", "two", "--json", cwd=two))
+    searched = records(two, sweep="two", kind="search")
+    assert len(searched) == 16
+    assert {run.tags["pareto"] for run in searched} == {"uploaded_bytes"}
+    assert {row["trials"] for row in board["rows"]} == {8}
+    by_algorithm = {front["algorithm"]: front for front in board["pareto"]}
+    for name, front in by_algorithm.items():
+        mine = [
+            (run.metrics["val_score"], run.metrics["uploaded_bytes"])
+            for run in searched
+            if run.tags["algorithm"] == name and run.tags["feasible"] == "true"
+        ]
+        points = [(point["val_score"], point["cost"]) for point in front["points"]]
+        assert points == sorted(points, key=lambda p: p[1])
+        for score, cost in mine:
+            assert any(s >= score and c <= cost for s, c in points), "the front dominates the rest"
+        for score, cost in points:
+            assert not any(s > score and c < cost for s, c in mine)
+        best = front["points"][-1]
+        assert (best["role"], best["seeds"]) == ("best", 2)
+    # FedAvg always uploads: 6 rounds of 4 clients of 650 floats. It cannot keep the constraint.
+    assert 6 * 4 * 650 * 4 > 50000
+    assert "fedavg" not in by_algorithm
+    assert (
+        "fedavg · digits · labels(2) · logreg: no configuration keeps" in (two / "said").read_text()
+    )
+
+
+def test_nu_is_searched_under_a_constraint(two: Path) -> None:
+    runs = [r for r in records(two, sweep="two", kind="search") if "nu" in r.params]
+    assert len({run.params["nu"] for run in runs}) > 4
+    assert {run.tags["feasible"] for run in runs} == {"true", "false"}
+    final = records(two, sweep="two", kind="final", algorithm="safl_extended")[0]
+    kept = {r.tags["trial_id"] for r in runs if r.tags["feasible"] == "true"}
+    assert final.tags["source"] in kept
+
+
+def test_the_front_is_shown(two: Path) -> None:
+    assert "Pareto front of safl_extended" in suite_here("leaderboard", cwd=two).stdout
+
+
+def test_a_joint_configuration_is_tried_confirmed_and_repeated_in_every_cell(shared: Path) -> None:
+    levels = ("iid", "dirichlet(0.3)")
+    search = {v: records(shared, sweep="shared", kind="search", heterogeneity=v) for v in levels}
+    rates = {
+        level: [r.params["lr"] for r in sorted(runs, key=lambda r: r.tags["trial_id"])]
+        for level, runs in search.items()
+    }
+    assert rates["iid"] == rates["dirichlet(0.3)"]
+    assert [len(runs) for runs in search.values()] == [5 + 2, 5 + 2]
+    confirms = [r for r in search["iid"] if "confirm" in r.tags]
+    assert len(confirms) == 2
+    assert len({r.tags["source"] for r in confirms}) == 2
+    assert {r.tags["seed"] for r in confirms} == {"1000000"}
+    finals = records(shared, sweep="shared", kind="final")
+    assert len({r.params["lr"] for r in finals}) == 1
+    assert {r.tags["joint"] for r in finals} == {"heterogeneity"}
+    assert {r.tags["source"][-5:] for r in finals} <= {r.tags["source"][-5:] for r in confirms}
+    tuned = [read(path) for path in (shared / "runs/shared/tuned").rglob("*.yaml")]
+    assert len({t.params["lr"] for t in tuned}) == 1
+    assert {t.budget["trials"] for t in tuned} == {7}
+
+
+def test_a_warm_start_is_inside_the_budget_stated_and_ranked_apart(shared: Path) -> None:
+    runs = records(shared, sweep="shared", kind="search", heterogeneity="iid")
+    origins = {r.tags["trial_id"][-5:]: r.tags["origin"] for r in runs if "confirm" not in r.tags}
+    assert [origins[f"s000{i}"] for i in range(5)] == ["anchor", "warm", *["sampled"] * 3]
+    warm = next(r for r in runs if r.tags["origin"] == "warm" and "confirm" not in r.tags)
+    (tuned,) = (shared / "runs/two/tuned").rglob("fedavg.yaml")
+    assert float(warm.params["lr"]) == read(tuned).params["lr"]
+    assert warm.tags["source"].startswith("digits · labels(2) · logreg, tuned by two: 0.")
+    assert {r.tags["warm_start"].count("tuned by two") for r in runs} == {1}
+    board = document(suite_here("leaderboard", "--json", cwd=shared))
+    assert {(row["sweep"], row["warm"]) for row in board["rows"]} == {
+        ("two", False),
+        ("shared", True),
+    }
+    shown = suite_here("leaderboard", "--name", "shared", "--format", "md", cwd=shared).stdout
+    assert "(shared), warm-started" in shown
+    assert {row["rank"] for row in board["rows"] if row["warm"]} == {1}
+
+
+def test_nu_cannot_be_searched_for_the_score_alone(tmp_path: Path) -> None:
+    text = TWO.replace("sampler: nsga2\nconstraints: {uploaded_bytes: {max: 50000}}\n", "")
+    path = study_file(tmp_path, text + "search: {safl_extended.nu: {low: 0.1, high: 1.0}}\n")
+    said = suite_here("sweep", path, "--dry-run", cwd=tmp_path, code=2).stderr
+    assert "safl_extended.nu: is searched only under a constraint on uploaded_bytes" in said
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--scheduler", "asha"], ["scheduler = 'asha'", "two objectives"]),
+        (["--scheduler", "pbt"], ["scheduler = 'pbt'", "two objectives", "replaced"]),
+        (["--sampler", "cma"], ["sampler = 'cma'"]),
+        (["--warm-start", "nowhere.yaml"], ["nowhere.yaml"]),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    tmp_path: Path, options: list[str], words: list[str]
+) -> None:
+    path = study_file(tmp_path, TWO)
+    said = suite_here("sweep", path, *options, cwd=tmp_path, code=2).stderr
+    assert all(word in said for word in words), said
+    assert not (tmp_path / "runs/small").exists()

@@ -1,0 +1,281 @@
+"""The main job, as a person starts it: real sweeps of a small study through the command."""
+
+import json
+import shutil
+import signal
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from reports.leaderboard.comparable import DERIVED, REACHED
+from suite.configurations.configuration import read
+from suite.results.leaderboards import Query, read_leaderboard, tuned_of
+from suite.tracking.store import Store
+from tests.support.commands import (
+    SINGLY,
+    STUDY,
+    counts,
+    cut_short,
+    document,
+    histories,
+    once,
+    records,
+    study_file,
+    suite,
+    suite_here,
+)
+from tests.support.contract import FIELDS
+
+CELLS, TRIALS, SEEDS = 4, 6, 2
+SUMMARY = {
+    "study",
+    "name",
+    "cells",
+    "trials_finished",
+    "trials_pruned",
+    "trials_diverged",
+    "trials_failed",
+    "final_runs",
+    "seconds",
+    "tracking_uri",
+    "experiment_id",
+    "storage",
+}
+TAGS = {
+    "kind",
+    "study",
+    "sweep",
+    "cell",
+    "cell_name",
+    "algorithm",
+    "paper",
+    "dataset",
+    "model",
+    "heterogeneity",
+    "partition_fingerprint",
+    "seed",
+    "trial_id",
+    "origin",
+    "status",
+    "version",
+}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the small study was swept, its summary in summary.json."""
+
+    def make(folder: Path) -> None:
+        finished = suite("sweep", study_file(folder), "--json", "--max-concurrent", 2, cwd=folder)
+        (folder / "summary.json").write_text(finished.stdout)
+
+    return once(tmp_path_factory, "done", make)
+
+
+def test_summary_agrees_with_the_store(done: Path) -> None:
+    summary = json.loads((done / "summary.json").read_text())
+    assert set(summary) >= SUMMARY
+    assert (summary["study"], summary["name"], summary["cells"]) == ("small", "small", CELLS)
+    searched = [summary[f"trials_{s}"] for s in ("finished", "pruned", "diverged", "failed")]
+    assert sum(searched) == CELLS * TRIALS
+    assert counts(done) == {
+        ("sweep", "FINISHED"): 1,
+        ("cell", "FINISHED"): CELLS,
+        ("search", "FINISHED"): CELLS * TRIALS,
+        ("final", "FINISHED"): CELLS * SEEDS,
+        ("leaderboard", "FINISHED"): CELLS,
+    }
+    assert summary["final_runs"] == CELLS * SEEDS
+
+
+def test_records_carry_the_contract(done: Path) -> None:
+    for run in records(done, kind="final") + records(done, kind="search"):
+        assert set(run.tags) >= TAGS
+        assert {"lr", "rounds", "batch_size", "participation"} <= set(run.params)
+        wanted = {"test_accuracy", "test_loss", "val_accuracy", "train_loss", "uploaded_bytes"}
+        wanted |= {"downloaded_bytes", "client_steps", "gradient_passes", "test_top5_accuracy"}
+        assert set(run.metrics) >= wanted
+    trial_ids = [r.tags["trial_id"] for r in records(done) if "trial_id" in r.tags]
+    assert len(trial_ids) == len(set(trial_ids))
+    first = [r for r in records(done, kind="search") if r.tags["trial_id"].endswith("s0000")]
+    assert len(first) == CELLS
+    assert {r.tags["origin"] for r in first} == {"anchor"}
+
+
+def test_the_store_alone_is_the_leaderboard(done: Path, tmp_path: Path) -> None:
+    before = document(suite_here("leaderboard", "--name", "small", "--json", cwd=done))
+    (tmp_path / "runs").mkdir()
+    shutil.copy(done / "runs" / "mlflow.db", tmp_path / "runs")
+    after = document(suite_here("leaderboard", "--name", "small", "--json", cwd=tmp_path))
+    assert after == before
+    assert all(set(row) >= FIELDS for row in after["rows"])
+    assert len(after["rows"]) == CELLS
+    assert {"study", "metric", "direction", "protocol"} <= set(after)
+    # ... and the tuned configurations come from it too.
+    suite_here("tuned", "export", "files", cwd=tmp_path)
+    for path in (done / "runs" / "small" / "tuned").rglob("*.yaml"):
+        exported = tmp_path / "files" / path.relative_to(done / "runs" / "small" / "tuned")
+        assert exported.read_text() == path.read_text()
+
+
+def test_a_tuned_file_repeats_its_final_run_to_the_bit(done: Path) -> None:
+    final = records(done, kind="final", algorithm="folb")[0]
+    (path,) = (done / "runs/small/tuned/digits" / final.tags["heterogeneity"]).rglob("folb.yaml")
+    seed = final.tags["seed"]
+    run = document(
+        suite_here("run", "--tuned", path, "--seed", seed, "--json", "--no-record", cwd=done)
+    )
+    recorded = histories(done)[final.tags["trial_id"]][3]
+    for metric, values in recorded.items():
+        if metric not in DERIVED:
+            assert [(e["round"], e[metric]) for e in run["history"] if metric in e] == values
+    best = document(
+        suite(
+            *(
+                "run",
+                "--tuned",
+                "--algorithm",
+                "folb",
+                "--heterogeneity",
+                final.tags["heterogeneity"],
+            ),
+            *("--seed", seed, "--json", "--no-record"),
+            cwd=done,
+        )
+    )
+    assert best["params"] == run["params"]
+    assert read(path).scores["test_by_seed"][int(seed)] == final.metrics["test_score"]
+
+
+def test_replay_is_identical_and_says_when_it_is_not(done: Path) -> None:
+    run = records(done, kind="search")[-1]
+    repeated = document(suite_here("replay", run.run_id, "--json", cwd=done))
+    assert repeated["identical"]
+    assert repeated["differences"] == []
+    sweep = records(done, kind="sweep")[0]
+    assert (
+        "only search, final and run" in suite_here("replay", sweep.run_id, cwd=done, code=2).stderr
+    )
+    assert "there is no run" in suite_here("replay", "nope", cwd=done, code=2).stderr
+
+
+def test_one_at_a_time_gives_the_same_numbers(done: Path, tmp_path: Path) -> None:
+    suite_here("sweep", study_file(tmp_path), *SINGLY, cwd=tmp_path)
+    assert histories(tmp_path) == histories(done)
+
+
+def test_a_sweep_cut_short_twice_resumes_to_the_same_end(done: Path, tmp_path: Path) -> None:
+    command = ["sweep", study_file(tmp_path), "--max-concurrent", 2]
+    journal = tmp_path / "runs" / "small" / "journal.jsonl"
+    cut = partial(cut_short, cwd=tmp_path, journal=journal)
+    assert cut(*command, ends=6, signal=signal.SIGINT) == 130
+    assert "--resume" in (tmp_path / "log").read_text()
+    assert not [run for run in records(tmp_path) if run.tags["run_status"] == "RUNNING"]
+    assert "--resume" in suite_here(*command, cwd=tmp_path, code=2).stderr
+    assert cut(*command, "--resume", ends=14, signal=signal.SIGKILL) == -9
+    assert not (tmp_path / "runs/small/tuned").exists()
+    suite_here(*command, "--resume", cwd=tmp_path)
+    assert counts(tmp_path) == counts(done)
+    assert histories(tmp_path) == histories(done)
+
+
+def test_a_finished_sweep_is_extended(done: Path, tmp_path: Path) -> None:
+    shutil.copytree(done, tmp_path / "copy")
+    folder = tmp_path / "copy"
+    less = suite_here("sweep", folder / "small.yaml", "--resume", "--trials", 2, cwd=folder, code=2)
+    assert "can only grow" in less.stderr
+    store = Store(None, folder / "runs")
+    aside = records(folder, kind="final")[0]
+    store.log(aside.run_id, tags={"kind": "superseded"})  # as by an extension that chose another
+    more = ("--resume", "--trials", TRIALS + 2, "--seeds", SEEDS + 1, "--json")
+    extended = suite_here("sweep", folder / "small.yaml", *more, *SINGLY, cwd=folder)
+    assert f"trials is {TRIALS + 2}, not {TRIALS} as in" in extended.stderr
+    summary = document(extended)
+    assert summary["trials_finished"] + summary["trials_diverged"] == CELLS * (TRIALS + 2)
+    assert len(records(folder, kind="search")) == CELLS * (TRIALS + 2)
+    assert len(records(folder, kind="final")) == CELLS * (SEEDS + 1) == summary["final_runs"]
+    assert len(records(folder, kind="leaderboard")) == CELLS
+    old, new = histories(done), histories(folder)
+    assert all(new[i] == old[i] for i in old if i in new and old[i][0] == "search")
+    board = document(suite_here("leaderboard", "--json", cwd=folder))
+    assert {row["seeds"] for row in board["rows"]} == {SEEDS + 1}
+    assert {row["trials"] for row in board["rows"]} == {TRIALS + 2}
+
+
+def test_divergence_is_an_outcome(tmp_path: Path) -> None:
+    text = STUDY + "search: {lr: {default: 0.1, low: 1.0e+38, high: 3.0e+38}}\n"
+    path = study_file(tmp_path, text)
+    args = ("--algorithms", "fedavg", "--json", *SINGLY)
+    summary = document(suite_here("sweep", path, *args, cwd=tmp_path))
+    assert summary["trials_diverged"] == 2 * (TRIALS - 1)
+    assert summary["trials_finished"] == 2
+    assert summary["trials_failed"] == 0
+    diverged = [r for r in records(tmp_path, kind="search") if r.tags["status"] == "diverged"]
+    assert len(diverged) == summary["trials_diverged"]
+    # Only the anchor survived, so it is what was tuned.
+    assert {r.params["lr"] for r in records(tmp_path, kind="final")} == {"0.1"}
+
+
+def test_early_stopping_stops_search_trials_only(tmp_path: Path) -> None:
+    path = study_file(tmp_path, STUDY.replace("scheduler: none", "scheduler: asha"))
+    args = ("--trials", 10, "--json", *SINGLY)
+    summary = document(suite_here("sweep", path, *args, cwd=tmp_path))
+    assert summary["trials_pruned"] > 0
+    assert summary["trials_pruned"] + summary["trials_finished"] == CELLS * 10
+    assert {r.tags["status"] for r in records(tmp_path, kind="final")} == {"finished"}
+    pruned = [r for r in records(tmp_path, kind="search") if r.tags["status"] == "pruned"]
+    assert len(pruned) == summary["trials_pruned"]
+
+
+def test_a_crashing_algorithm_fails_its_trials_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from trials.algorithms.fedavg import FedAvg\n"
+        "@dataclass(frozen=True)\n"
+        "class Broken(FedAvg):\n"
+        '    """Raises in round 3."""\n'
+        "    def round(self, state, fed):\n"
+        "        if fed.round == 3:\n"
+        "            raise ZeroDivisionError('as it must')\n"
+        "        return super().round(state, fed)\n"
+    )
+    path = study_file(tmp_path)
+    names = f"fedavg,{tmp_path / 'mine.py'}:Broken"
+    level = ("--heterogeneity", "iid", "--trials", 2)
+    args = ("--algorithms", names, *level, "--json", *SINGLY)
+    finished = suite_here("sweep", path, *args, cwd=tmp_path, code=1)
+    assert document(finished)["trials_failed"] == 2
+    failed = [r for r in records(tmp_path, kind="search") if r.tags["status"] == "failed"]
+    assert len(failed) == 2
+    assert all("as it must" in r.tags["error"] for r in failed)
+    board = document(suite_here("leaderboard", "--json", cwd=tmp_path))
+    assert [row["algorithm"] for row in board["rows"]] == ["fedavg"]
+
+
+def test_the_recorded_way_to_the_target_is_what_the_curves_say(done: Path) -> None:
+    """A target that differs by less than any score is looked up in the curves."""
+    store = Store(None, done / "runs")
+    finals = records(done, kind="final")
+    (target,) = {float(run.tags["target"]) for run in finals}
+    assert {run.tags["reached"] for run in finals} == {"true", "false"}
+    for run in finals:
+        assert run.metrics.keys() & set(REACHED) == (
+            set(REACHED) if run.tags["reached"] == "true" else set()
+        )
+
+    def rows(target: float) -> list[tuple[float | None, ...]]:
+        found = read_leaderboard(store, Query("small", target=target)).rows
+        return [
+            (r.rounds_to_target, r.reached_share, r.client_steps_to_target, r.bytes_to_target)
+            for r in found
+        ]
+
+    assert rows(target) == rows(target + 1e-9)
+
+
+def test_tuned_of_needs_no_files(done: Path) -> None:
+    store = Store(None, done / "runs")
+    board = read_leaderboard(store, Query("small"))
+    for row in board.rows:
+        assert tuned_of(store, row).params == row.params

@@ -1,0 +1,65 @@
+"""What a sweep is refused for is said before anything starts, and leaves nothing behind."""
+
+import pytest
+from mlflow.exceptions import MlflowException
+
+from suite.sweeps.journal import Journal
+from suite.sweeps.ledger import Ledger
+from suite.sweeps.paths import Place
+from suite.tracking.store import Store
+from tests.support.commands import document, suite_here
+from trials.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--warm-start", "nofile.yaml"), "nofile.yaml"),
+        (("--checkpoints", "ftp://host/folder"), "checkpoints in ftp://host/folder"),
+        (("--name", "a/b"), "--name a/b: must be the name of one folder"),
+    ],
+)
+@pytest.mark.parametrize("plan", [(), ("--dry-run",)])
+def test_options_that_cannot_be(tmp_path, options, says, plan):
+    done = suite_here("sweep", "smoke", *options, *plan, cwd=tmp_path, code=2)
+    assert says in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_files_to_start_from_are_needed_by_a_sweep_that_has_not_begun(tmp_path):
+    place = Place(tmp_path, "mine")
+    with pytest.raises(UserError, match="nofile"):
+        place.check("nofile.yaml")
+    Journal(place.journal).close()
+    place.check("nofile.yaml")
+
+
+def test_a_store_that_cannot_be_written_halts_and_is_gone_on_with(tmp_path, monkeypatch):
+    def refuses(ledger):
+        raise MlflowException("attempt to write a readonly database")
+
+    monkeypatch.setattr(Ledger, "open", refuses)
+    for options in ((), ("--resume",)):
+        done = suite_here("sweep", "smoke", *options, cwd=tmp_path, code=3)
+        assert "cannot be written: attempt to write a readonly database" in done.stderr
+        assert "--resume" in done.stderr
+
+
+def test_a_sweep_that_another_storage_has_on_the_same_server(tmp_path):
+    uri = f"sqlite:///{tmp_path}/shared.db"
+    store = Store(uri, tmp_path)
+    store.create(store.experiment("smoke"), "smoke", {"kind": "sweep", "sweep": "smoke"})
+    done = suite_here("sweep", "smoke", "--tracking-uri", uri, cwd=tmp_path, code=2)
+    assert "holds a sweep 'smoke' that was not run in runs" in done.stderr
+    assert not (tmp_path / "runs" / "smoke").exists()
+
+
+def test_a_small_sweep_with_another_scheduler(tmp_path):
+    options = ("--smoke", "--scheduler", "pbt", "--dry-run", "--json")
+    plan = document(suite_here("sweep", "quickstart", *options, cwd=tmp_path))
+    assert plan["trials_per_cell"] == 4
+
+
+def test_a_device_that_is_none(tmp_path):
+    done = suite_here("run", "--rounds", 1, "--device", "gpu", cwd=tmp_path, code=2)
+    assert "device 'gpu' cannot be used" in done.stderr

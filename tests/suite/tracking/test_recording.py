@@ -1,0 +1,349 @@
+"""Records: a real SQLite store (one for all tests), and the recorder's patience."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import mlflow.entities
+import pytest
+
+from suite.results.leaderboards import _over_clients
+from suite.tracking import store as recording
+from suite.tracking.store import Recorder, Store, open_existing, run_tags, spec_params, sqlite_uri
+from trials.errors import UserError
+from trials.outcome import Outcome
+from trials.settings import Settings
+from trials.spec import TrialSpec
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("a räu me")
+
+
+@pytest.fixture(scope="module")
+def store(folder) -> Store:
+    """Making a store takes seconds: each test has an experiment of its own in this one."""
+    return Store(None, folder)
+
+
+@pytest.fixture
+def experiment(store, request) -> str:
+    return store.experiment(request.node.name)
+
+
+def test_the_store_is_one_file_under_the_storage(store, folder):
+    assert (folder / "mlflow.db").is_file()
+    assert store.uri == f"sqlite:///{folder}/mlflow.db"
+    assert open_existing(None, folder).uri == store.uri
+
+
+def test_two_processes_may_make_a_store_at_once(tmp_path):
+    text = "from pathlib import Path; from suite.tracking.store import Store; Store(None, Path())"
+    made = [subprocess.Popen([sys.executable, "-c", text], cwd=tmp_path) for _ in range(2)]
+    assert [process.wait(120) for process in made] == [0, 0]
+    assert Store(None, tmp_path).find() == []
+
+
+def test_an_experiment_is_made_once(store):
+    assert store.experiment("twice") == store.experiment("twice")
+    assert store.experiment("twice") != store.experiment("other")
+
+
+def test_an_experiment_that_was_deleted_is_there_again(store):
+    made = store.experiment("deleted on the page")
+    store.client.delete_experiment(made)
+    assert store.experiment("deleted on the page") == made
+    store.create(made, "name", {"kind": "search"})
+
+
+def test_what_is_logged_is_found(store, experiment):
+    run_id = store.create(experiment, "name", {"kind": "search", "seed": 3, "none": None})
+    store.log(run_id, {"lr": 0.1, "variant": "plain"}, [{"round": 5, "x": 1.5}], {"late": "yes"})
+    store.set_status(run_id, "FINISHED")
+    (found,) = store.find(kind="search", late="yes")
+    assert found == store.get(run_id)
+    assert found.run_id == run_id
+    assert found.params == {"lr": "0.1", "variant": "plain"}
+    assert found.metrics == {"x": 1.5}
+    expected = {"kind": "search", "seed": "3", "late": "yes", "run_status": "FINISHED"}
+    assert expected.items() <= found.tags.items()
+    assert "none" not in found.tags
+    assert found.tags["experiment_id"] == experiment
+
+
+def test_what_is_not_finite_is_left_out(store, experiment):
+    """The rest of the same entry is kept."""
+    run_id = store.create(experiment, "name", {"kind": "nan"})
+    nan, inf = float("nan"), float("inf")
+    history = [
+        {"round": 0, "a": nan, "b": 0.25},
+        {"round": 5, "a": inf, "b": -inf},
+        {"round": 10, "a": 0.5, "b": 0.75},
+    ]
+    store.log(run_id, history=history)
+    assert store.history(run_id, "a") == [(10, 0.5)]
+    assert store.history(run_id, "b") == [(0, 0.25), (10, 0.75)]
+    assert "round" not in store.get(run_id).metrics
+
+
+def test_history_is_in_order_of_rounds(store, experiment):
+    run_id = store.create(experiment, "name", {"kind": "order"})
+    for r in (20, 0, 100, 5):
+        store.log(run_id, history=[{"round": r, "x": r / 3}])
+    assert store.history(run_id, "x") == [(r, r / 3) for r in (0, 5, 20, 100)]
+    assert store.history(run_id, "never") == []
+
+
+def test_numbers_come_back_to_the_last_bit(store, experiment):
+    """Replay compares bits."""
+    run_id = store.create(experiment, "name", {"kind": "bits"})
+    values = [0.1 + 0.2, 1e-308, 123456789.123456789, 5e-324]
+    store.log(run_id, history=[{"round": i, "x": v} for i, v in enumerate(values)])
+    assert [repr(v) for _, v in store.history(run_id, "x")] == [repr(v) for v in values]
+
+
+def test_a_long_history_is_recorded_whole(store, experiment):
+    """More metrics than MLflow takes in one request (1000)."""
+    run_id = store.create(experiment, "name", {"kind": "long"})
+    store.log(run_id, history=[{"round": r, "x": r, "y": -r, "z": 1} for r in range(500)])
+    assert store.history(run_id, "y") == [(r, -r) for r in range(500)]
+
+
+def test_logging_twice_adds_nothing(store, experiment):
+    run_id = store.create(experiment, "name", {"kind": "repeat"})
+    for _ in range(2):
+        store.log(run_id, {"lr": 0.1}, tags={"kind": "repeat"})
+    assert store.get(run_id).params == {"lr": "0.1"}
+    store.log(run_id, tags={"kind": "superseded"})
+    assert store.find(kind="repeat") == []
+
+
+def test_of_a_run_that_diverged_the_untrained_model_s_clients_count(store, experiment):
+    run_id = store.create(experiment, "name", {"kind": "final"})
+    history = [{"round": 0, "worst": 0.1}, {"round": 5, "worst": 0.0}]
+    store.log(run_id, history=history)
+    run = store.get(run_id)
+    assert _over_clients(store, run, "worst", lost=False) == 0.0
+    assert _over_clients(store, run, "worst", lost=True) == 0.1
+    assert _over_clients(store, run, "spread", lost=True) is None
+
+
+def test_find_takes_all_tags_together_oldest_first(store, experiment):
+    for kind, seed, age in (("m", 1, 10), ("m", 2, 30), ("n", 1, 20), ("m", 3, 40)):
+        store.create(experiment, "name", {"kind": kind, "seed": seed}, seconds=age)
+    assert [r.tags["seed"] for r in store.find(kind="m")] == ["3", "2", "1"]
+    assert [r.tags["kind"] for r in store.find(kind="m", seed="1")] == ["m"]
+    assert [r.tags["seed"] for r in store.find(kind="n")] == ["1"]
+    assert store.find(kind="n", seed="2") == []
+
+
+@pytest.mark.parametrize(
+    "value", ["bob's", 'a "quoted" name', "back\\slash", "fold · é", "x' OR '1'='1", "100%"]
+)
+def test_find_by_any_text(store, experiment, value):
+    """A data set's path or a sweep's name may hold any character."""
+    store.create(experiment, "name", {"kind": "text", "dataset": value})
+    store.create(experiment, "name", {"kind": "text", "dataset": "another"})
+    assert [r.tags["dataset"] for r in store.find(dataset=value)] == [value]
+
+
+def test_a_run_has_its_parent(store, experiment):
+    parent = store.create(experiment, "parent", {"kind": "cell"})
+    child = store.create(experiment, "child", {"kind": "search"}, parent)
+    run = store.client.get_run(child)
+    assert run.data.tags["mlflow.parentRunId"] == parent
+    assert run.info.run_name == "child"
+
+
+def test_a_run_lasts_as_long_as_its_trial(store, experiment):
+    run_id = store.create(experiment, "name", {}, seconds=60.0)
+    store.set_status(run_id, "FINISHED")
+    info = store.client.get_run(run_id).info
+    assert 60_000 <= info.end_time - info.start_time < 70_000
+
+
+def test_status_can_go_back_to_running(store, experiment):
+    run_id = store.create(experiment, "name", {"kind": "back"})
+    for status in ("KILLED", "RUNNING", "FINISHED"):
+        store.set_status(run_id, status)
+        assert store.get(run_id).tags["run_status"] == status
+
+
+def test_a_deleted_run_is_gone_and_does_not_run(store, experiment):
+    kept = store.create(experiment, "kept", {"kind": "delete"})
+    store.set_status(kept, "FINISHED")
+    gone = store.create(experiment, "gone", {"kind": "delete"})
+    store.delete(gone)
+    assert [r.run_id for r in store.find(kind="delete")] == [kept]
+    everything = store.client.search_runs([experiment], run_view_type=mlflow.entities.ViewType.ALL)
+    assert {r.info.run_id for r in everything} == {kept, gone}
+    assert not [r for r in everything if r.info.status == "RUNNING"]
+
+
+def test_an_unknown_run(store):
+    with pytest.raises(UserError, match=r"no run 'abc'"):
+        store.get("abc")
+
+
+SPEC = TrialSpec(
+    algorithm="folb",
+    params={"lr": 0.1, "mu": 0.01, "variant": "plain"},
+    dataset="digits",
+    model="logreg",
+    heterogeneity="iid",
+    settings=Settings(rounds=7, batch_size="full"),
+    seed=3,
+)
+
+
+def test_the_tags_of_a_run_are_enough_to_run_it_again(store, experiment):
+    outcome = Outcome("finished", [], {}, "abc", "", 1.0)
+    run_id = store.create(experiment, "name", run_tags("final", SPEC, outcome))
+    tags = store.get(run_id).tags
+    assert TrialSpec.model_validate_json(tags["spec"]) == SPEC
+    wanted = {"kind": "final", "seed": "3", "status": "finished", "partition_fingerprint": "abc"}
+    assert wanted.items() <= tags.items()
+    assert tags["version"]
+    assert "error" not in tags
+
+
+def test_an_error_is_recorded_to_its_end(store, experiment):
+    """A traceback may be longer than a tag; what matters stands last."""
+    outcome = Outcome("failed", error="x" * 20_000 + "ZeroDivisionError")
+    run_id = store.create(experiment, "name", run_tags("search", SPEC, outcome))
+    assert store.get(run_id).tags["error"].endswith("ZeroDivisionError")
+
+
+def test_params_are_the_algorithms_fields_and_the_settings():
+    found = spec_params(SPEC)
+    assert {
+        "lr": 0.1,
+        "mu": 0.01,
+        "variant": "plain",
+        "rounds": 7,
+        "batch_size": "full",
+    }.items() <= (found.items())
+    assert None not in found.values()
+
+
+def test_nobody_answers(monkeypatch):
+    for name in ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT"):
+        monkeypatch.delenv(name, raising=False)
+    before = dict(os.environ)
+    started = time.monotonic()
+    with pytest.raises(UserError, match=r"http://127\.0\.0\.1:9 does not answer"):
+        Store("http://127.0.0.1:9", Path("unused"))
+    assert time.monotonic() - started < 8
+    assert dict(os.environ) == before, "the short patience is for the first question only"
+    assert not Path("unused").exists()
+
+
+@pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "lustre"])
+def test_a_network_file_system_is_refused(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(recording, "_file_system", lambda path: kind)
+    with pytest.raises(UserError, match=rf"network file system \({kind}\).*--tracking-uri"):
+        Store(None, tmp_path)
+    assert not (tmp_path / "mlflow.db").exists()
+
+
+def test_a_local_file_system_is_accepted(tmp_path, monkeypatch):
+    monkeypatch.setattr(recording, "_file_system", lambda path: "ext4")
+    assert sqlite_uri(tmp_path) == f"sqlite:///{tmp_path}/mlflow.db"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/home/x", "ext4"),
+        ("/home/x/net/deep/er", "nfs4"),
+        ("/home/x/network", "ext4"),
+        ("/data", "xfs"),
+        ("/data/over", "cifs"),
+        ("/my disk/runs", "nfs"),
+        ("/tmp", "overlay"),
+    ],
+)
+def test_the_file_system_of_a_path(monkeypatch, path, kind):
+    """The innermost mount counts, of two at one place the later; blanks are written as \\040."""
+    mounts = (
+        "overlay / overlay rw 0 0\n"
+        "/dev/sda1 /home ext4 rw 0 0\n"
+        "server:/x /home/x/net nfs4 rw 0 0\n"
+        "/dev/sdb1 /data xfs rw 0 0\n"
+        "/dev/sdc1 /data/over ext4 rw 0 0\n"
+        "//server/x /data/over cifs rw 0 0\n"
+        "server:/y /my\\040disk nfs rw 0 0\n"
+    )
+    monkeypatch.setattr(Path, "read_text", lambda self: mounts)
+    assert recording._file_system(Path(path)) == kind
+
+
+def test_a_store_that_is_not_there_yet(tmp_path):
+    with pytest.raises(UserError, match="suite sweep quickstart"):
+        open_existing(None, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+class Flaky:
+    """A store whose first writes fail; what it took, and what it was asked."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures, self.taken, self.errors = failures, [], []
+        self.tried = threading.Event()
+
+    def write(self, item) -> None:
+        self.tried.set()
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionError(item)
+        self.taken.append(item)
+
+
+def test_the_recorder_writes_in_order():
+    flaky = Flaky(0)
+    recorder = Recorder(flaky.write, flaky.errors.append)
+    for i in range(50):
+        recorder.put(i)
+    assert recorder.close(5) is True
+    assert flaky.taken == list(range(50))
+    assert flaky.errors == []
+
+
+def test_the_recorder_tries_again_until_it_succeeds():
+    flaky = Flaky(2)
+    recorder = Recorder(flaky.write, flaky.errors.append)
+    for i in range(3):
+        recorder.put(i)
+    assert recorder.close(10) is True
+    assert flaky.taken == [0, 1, 2]
+    assert [str(error) for error in flaky.errors] == ["0", "0"]
+
+
+def test_a_recorder_that_cannot_write_says_so_and_ends():
+    flaky = Flaky(10**9)
+    recorder = Recorder(flaky.write, flaky.errors.append)
+    recorder.put("lost")
+    recorder.put("never tried")
+    assert flaky.tried.wait(5)
+    started = time.monotonic()
+    assert recorder.close(0.2) is False
+    assert time.monotonic() - started < 2
+    recorder._thread.join(5)
+    assert not recorder._thread.is_alive(), "it does not write on behind the caller's back"
+    assert flaky.taken == []
+    assert {str(error) for error in flaky.errors} == {"lost"}
+
+
+def test_nothing_waits_for_the_recorder():
+    gate = threading.Event()
+    recorder = Recorder(lambda item: gate.wait(10), lambda error: None)
+    started = time.monotonic()
+    for i in range(1000):
+        recorder.put(i)
+    assert time.monotonic() - started < 1
+    assert recorder.close(0.05) is False
+    gate.set()

@@ -1,0 +1,160 @@
+"""Helpers for tests that run the real command."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from filelock import FileLock
+
+from suite.cli.app import main
+from suite.execution import cluster
+from suite.tracking.store import Record, Store
+
+SUITE = str(Path(sys.executable).with_name("suite"))
+SINGLY = ("--max-concurrent", 1)
+# Batched: compiling loops takes the workers of every sweep seconds.
+STUDY = """
+algorithms: [fedavg, folb]
+datasets: [digits]
+models: [logreg]
+heterogeneity: [iid, "labels(2)+system(steps=1..5)"]
+trials: 6
+seeds: 2
+sampler: random
+scheduler: none
+target: 0.5
+settings: {rounds: 6, clients: 4, participation: 1.0, execution: batched}
+"""
+
+
+def suite(
+    *args: Any, cwd: Path, code: int | None = 0, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command, with `env` on top of this process's; checks its exit code unless `code` is
+    None.
+    """
+    whole = {**os.environ, **(env or {})}
+    done = subprocess.run(
+        [SUITE, *map(str, args)], cwd=cwd, env=whole, capture_output=True, text=True, timeout=280
+    )
+    if code is not None:
+        assert done.returncode == code, done.stderr[-3000:]
+    return done
+
+
+@dataclass(frozen=True)
+class Here:
+    """What a command did inside this process, which spares the start of another."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def suite_here(*args: Any, cwd: Path, code: int = 0) -> Here:
+    """Run the command's entry point in this process, on the Ray that the first such sweep of the
+    process starts and the process's end stops.
+    """
+    out, err = io.StringIO(), io.StringIO()
+
+    def start_once(resources: Any) -> None:
+        if not cluster.ray.is_initialized():
+            start(resources)
+
+    start = cluster._start
+    with (
+        chdir(cwd),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        patch("sys.argv", ["suite", *map(str, args)]),
+        patch.object(cluster, "_start", start_once),
+        patch.object(cluster.ray, "shutdown"),
+    ):
+        try:
+            main()
+            got = 0
+        except SystemExit as stop:
+            got = int(stop.code or 0)
+    assert got == code, err.getvalue()[-3000:]
+    return Here(got, out.getvalue(), err.getvalue())
+
+
+def document(done: subprocess.CompletedProcess[str] | Here) -> Any:
+    """Its standard output as exactly one JSON document."""
+    return json.loads(done.stdout)
+
+
+def study_file(folder: Path, text: str = STUDY) -> Path:
+    """A study on disk."""
+    path = folder / "small.yaml"
+    path.write_text(text)
+    return path
+
+
+def once(temporary: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """A folder that is made by the first of several test processes to need it."""
+    base = temporary.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    folder = base / name
+    with FileLock(base / f"{name}.lock"):
+        if not folder.exists():
+            make_in = base / f"{name}-made"
+            make_in.mkdir()
+            make(make_in)
+            make_in.rename(folder)
+    return folder
+
+
+def records(folder: Path, **tags: str) -> list[Record]:
+    """What a sweep under `folder` has in its MLflow store."""
+    return Store(None, folder / "runs").find(**tags)
+
+
+def histories(folder: Path) -> dict[str, Any]:
+    """Every trial's params and recorded metrics, with times left out, by trial id."""
+    store = Store(None, folder / "runs")
+    found = {}
+    for kind in ("search", "final"):
+        for run in store.find(kind=kind):
+            metrics = {
+                m: store.history(run.run_id, m) for m in run.metrics if not m.endswith("_seconds")
+            }
+            found[run.tags["trial_id"]] = (kind, run.tags["origin"], run.params, metrics)
+    return found
+
+
+def counts(folder: Path) -> Counter[tuple[str, str]]:
+    """Number of runs by (kind, MLflow status)."""
+    return Counter((r.tags["kind"], r.tags["run_status"]) for r in records(folder))
+
+
+def cut_short(
+    *args: Any, cwd: Path, journal: Path, ends: int, signal: int, event: str = "end"
+) -> int:
+    """Start the command, send it a signal once so many trials have ended (or met another `event`);
+    its exit code.
+    """
+    env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with open(cwd / "log", "w") as log:
+        process = subprocess.Popen(
+            [SUITE, *map(str, args)], cwd=cwd, env=env, stdout=log, stderr=log
+        )
+        deadline = time.monotonic() + 200
+        while process.poll() is None and time.monotonic() < deadline:
+            if journal.exists() and journal.read_text().count(f'"event":"{event}"') >= ends:
+                process.send_signal(signal)
+                break
+            time.sleep(0.02)
+        return process.wait(60)

@@ -1,0 +1,158 @@
+"""Small federations made by hand, and what two runs are compared by."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from trials import heterogeneity, losses, models
+from trials.algorithm import Algorithm
+from trials.algorithms import ALGORITHMS
+from trials.datasets import Dataset
+from trials.federated_data import FederatedData
+from trials.federation import ClientRows, Federation
+from trials.models import Model
+from trials.settings import Settings
+from trials.simulation import Simulation
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def dealt(
+    sizes: list[int], shape: tuple[int, ...] = (2,), classes: int = 3, seed: int = 0, tests: int = 6
+) -> FederatedData:
+    """Clients of these sizes with Gaussian samples and random labels; their ids are scattered."""
+    rng = np.random.default_rng(seed)
+    total = sum(sizes) + tests
+    x = rng.normal(size=(total, *shape)).astype(np.float32)
+    y = rng.integers(0, classes, total)
+    order = rng.permutation(total)
+    train, test = order[: sum(sizes)], np.sort(order[sum(sizes) :])
+    dataset = Dataset(x, y, np.isin(np.arange(total), test), classes)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return FederatedData(dataset, train, offsets, np.array([], np.int64), test)
+
+
+def settings(**given: Any) -> Settings:
+    """Five rounds of all clients, four full batches each, float64, evaluated every round."""
+    base = {
+        "rounds": 5,
+        "participation": 1.0,
+        "batch_size": "full",
+        "local_steps": 4,
+        "dtype": "float64",
+        "eval_every": 1,
+    }
+    return Settings(**{**base, **given})
+
+
+def honoured(name: str, given: dict[str, Any], level: str) -> tuple[dict[str, Any], str]:
+    """The settings and the level, less what the algorithm refuses."""
+    refused = ALGORITHMS[name].refuses
+    kept = {k: v for k, v in given.items() if not {k, f"{k}={v}"} & set(refused)}
+    return kept, level.partition("+")[0] if "system" in refused else level
+
+
+def local_work(name: str, steps: int = 4) -> dict[str, Any]:
+    """Full-batch steps, written as epochs where an algorithm refuses steps."""
+    if "local_steps" in ALGORITHMS[name].refuses:
+        return {"local_steps": None, "local_epochs": steps}
+    return {"local_steps": steps}
+
+
+def simulation(
+    algorithm: Algorithm,
+    data: FederatedData,
+    common: Settings,
+    model: str = "logreg",
+    level: str = "iid",
+    seed: int = 0,
+    federation: type[Federation] = Federation,
+) -> Simulation:
+    """A simulation at round 0; of `level` only the system part matters, data are dealt already."""
+    loss = losses.resolve(common.loss, data.dataset.task.metric)
+    shape, classes = data.dataset.shape, data.dataset.classes
+    fitted = Model(models.parse(model), shape, classes, loss, common.dtype == "bf16")
+    level_ = heterogeneity.parse(level)
+    fed = federation(data, fitted, level_, common, seed, torch.device("cpu"))
+    return Simulation(algorithm, fed)
+
+
+def rounds(run: Simulation) -> Iterator[np.ndarray]:
+    """The server's weights after each evaluation."""
+    while not run.finished:
+        run.advance()
+        yield run.state["w"].numpy().copy()
+
+
+def finish(run: Simulation) -> Simulation:
+    """The same simulation, at its end."""
+    while not run.finished:
+        run.advance()
+    return run
+
+
+def state(run: Simulation) -> dict[str, np.ndarray]:
+    """All tensors of the state; of per-client tables the rows of all clients."""
+    everyone = torch.arange(run.fed.n)
+    return {
+        name: (value[everyone] if isinstance(value, ClientRows) else value).numpy()
+        for name, value in run.state.items()
+    }
+
+
+def same(a: Simulation, b: Simulation, tolerance: float) -> None:
+    """Assert that two runs end in the same state, up to rounding."""
+    assert not a.diverged
+    assert not b.diverged
+    left, right = state(a), state(b)
+    assert left.keys() == right.keys()
+    for name in left:
+        np.testing.assert_allclose(left[name], right[name], rtol=0, atol=tolerance)
+
+
+def timeless(run: Simulation) -> list[dict[str, float]]:
+    """The history without wall-clock times."""
+    return [{k: v for k, v in entry.items() if not k.endswith("_seconds")} for entry in run.history]
+
+
+def digest(run: Simulation) -> str:
+    """A hash of every bit of the history (times apart) and of the state."""
+    found = hashlib.sha256(json.dumps(timeless(run), sort_keys=True).encode())
+    for name, value in sorted(state(run).items()):
+        found.update(name.encode() + value.tobytes())
+    return found.hexdigest()
+
+
+def fresh_process(script: str) -> str:
+    """What a script prints in a new interpreter, with other string hashes than this one's."""
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    env = {**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "123"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def holdings(data: FederatedData) -> list[np.ndarray]:
+    """Training ids of each client."""
+    return np.split(data.train, data.offsets[1:-1])
+
+
+def well_split(data: FederatedData) -> None:
+    """Assert that no id is in two places and that test is the data set's."""
+    ids = np.concatenate([data.train, data.val, data.test])
+    assert len(np.unique(ids)) == len(ids)
+    assert data.dataset.test[data.test].all()
+    assert len(data.test) == data.dataset.test.sum()
+    assert data.offsets[0] == 0
+    assert data.offsets[-1] == len(data.train)
+    assert (data.sizes >= 1).all()

@@ -1,0 +1,62 @@
+"""A small case of every model: its name, the shape of a sample, and how many tokens there are."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from tests.support.helpers import dealt
+from trials import models
+from trials.federated_data import FederatedData
+from trials.losses import cross_entropy
+from trials.models import Model
+
+CLASSES = 3
+
+
+class Case(NamedTuple):
+    text: str
+    shape: tuple[int, ...]
+    tokens: int = 0
+
+    def fitted(self, loss=cross_entropy) -> Model:
+        return Model(models.parse(self.text), self.shape, CLASSES, loss)
+
+    def samples(self, rng: np.random.Generator, *size: int) -> torch.Tensor:
+        """Gaussian numbers, or token ids as floats."""
+        if self.tokens:
+            return torch.tensor(rng.integers(0, self.tokens, (*size, *self.shape))).double()
+        return torch.tensor(rng.normal(size=(*size, *self.shape)))
+
+    def dealt(self, sizes: list[int]) -> FederatedData:
+        data = dealt(sizes, self.shape, CLASSES)
+        if self.tokens:
+            rng = np.random.default_rng(1)
+            data.dataset.x[:] = rng.integers(0, self.tokens, data.dataset.x.shape)
+        return data
+
+
+CASES = {
+    "logreg": Case("logreg", (1, 4, 3)),
+    "linear": Case("linear", (5,)),
+    "mlp": Case("mlp(6,5)", (1, 4, 3)),
+    "lenet5": Case("lenet5", (1, 16, 16)),
+    "lenet5_fedagg": Case("lenet5_fedagg", (1, 12, 13)),
+    "mcmahan_cnn": Case("mcmahan_cnn", (2, 6, 5)),
+    "cifar10_cnn": Case("cifar10_cnn", (3, 9, 8)),
+    "feddc_cnn": Case("feddc_cnn", (3, 16, 17)),
+    "vgg_light": Case("vgg_light", (1, 5, 13)),
+    "vgg11": Case("vgg11", (1, 32, 32)),
+    "resnet18": Case("resnet18", (3, 16, 16)),
+    "alexnet": Case("alexnet", (3, 29, 30)),
+    "googlenet": Case("googlenet", (3, 16, 16)),
+    "densenet121": Case("densenet121", (3, 16, 16)),
+    "char_lstm": Case("char_lstm", (7,), tokens=CLASSES),
+    "sent_lstm": Case("sent_lstm(11,5)", (6,), tokens=11),
+}
+EXTRA = {
+    "resnet18(batch)": Case("resnet18(batch)", (1, 16, 16)),
+    "vgg11(none)": Case("vgg11(none)", (3, 32, 32)),
+    "lenet5_fedagg(16)": Case("lenet5_fedagg(16)", (1, 14, 14)),
+}
+"""Further spellings of them."""

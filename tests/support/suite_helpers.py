@@ -1,0 +1,108 @@
+"""Studies and cells made by hand, and a player that runs a sweep's search without Ray."""
+
+import dataclasses
+import json
+import random
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from suite.search.sweep_search import Ask, End, SweepSearch
+from suite.studies.study import Cell, Study, make_cells
+
+BASE = {
+    "algorithms": ["fedavg"],
+    "datasets": ["digits"],
+    "models": ["logreg"],
+    "heterogeneity": ["iid"],
+}
+Ending = Callable[[Ask], End]
+
+
+def a_study(**given: Any) -> Study:
+    """FedAvg on digits, unless told otherwise."""
+    return Study.model_validate({**BASE, **given})
+
+
+def cells_of(**given: Any) -> list[Cell]:
+    """The cells of `a_study`; no data are loaded."""
+    return make_cells(a_study(**given), "test")
+
+
+def finished(value: float) -> End:
+    """A trial that ran to its end."""
+    return End("finished", value, {5: value / 2, 10: value})
+
+
+def surprising(ask: Ask) -> End:
+    """An end that looks random but depends on the trial alone: every status occurs."""
+    draw = random.Random(zlib.crc32(ask.trial_id.encode()))
+    value = draw.random()
+    status = draw.choices(["finished", "pruned", "diverged", "failed"], [6, 2, 1, 1])[0]
+    if status == "failed":
+        return End("failed", None, {})
+    return End(status, value, {1: draw.random(), 3: value})
+
+
+class Player:
+    """Runs a search as the driver would: at most `concurrent` at once, ending in any order.
+
+    `log` is what the journal would hold: ("ask", Ask) and ("end", trial id, End).
+    """
+
+    def __init__(self, sweep: SweepSearch, ending: Ending = surprising) -> None:
+        self.sweep, self.ending = sweep, ending
+        self.log: list[tuple[Any, ...]] = []
+        self.running: list[Ask] = []
+        self.again: list[Ask] = []
+
+    def play(
+        self, draw: random.Random | None = None, concurrent: int = 1, limit: int = 10**6
+    ) -> "Player":
+        """Until nothing is left, or `limit` events are logged (a kill)."""
+        draw = draw or random.Random(0)
+        while len(self.log) < limit:
+            asked = self._ask() if len(self.running) < concurrent else False
+            if not self.running:
+                assert self.sweep.exhausted, "nothing runs, nothing is handed out, nothing is over"
+                break
+            if not asked or draw.random() < 0.5:
+                ask = self.running.pop(draw.randrange(len(self.running)))
+                end = self.ending(ask)
+                self.log.append(("end", ask.trial_id, end))
+                self.sweep.end(ask.trial_id, end)
+        return self
+
+    def _ask(self) -> bool:
+        found = self.sweep.next()
+        if found is None:
+            return False
+        ask, new = found
+        self.running.append(ask)
+        if new:
+            self.log.append(("ask", ask))
+        else:
+            self.again.append(ask)
+        return True
+
+    def asks(self, kind: str | None = None) -> list[Ask]:
+        """All that was asked anew, in order."""
+        return [e[1] for e in self.log if e[0] == "ask" and kind in (None, e[1].kind)]
+
+
+def by_cell(asks: list[Ask]) -> dict[str, list[Ask]]:
+    """The asks of each cell, in order."""
+    return {cell: [a for a in asks if a.cell == cell] for cell in sorted({a.cell for a in asks})}
+
+
+def replay(sweep: SweepSearch, log: list[tuple[Any, ...]]) -> SweepSearch:
+    """Rebuild a fresh search from a log that went through JSON, as a journal does."""
+    asks = [Ask(**json.loads(json.dumps(dataclasses.asdict(e[1])))) for e in log if e[0] == "ask"]
+    ends = {}
+    for event in log:
+        if event[0] == "end":
+            plain = json.loads(json.dumps(dataclasses.asdict(event[2])))
+            plain["intermediates"] = {int(k): v for k, v in plain["intermediates"].items()}
+            ends[event[1]] = End(**plain)
+    sweep.replay(asks, ends)
+    return sweep

@@ -1,0 +1,292 @@
+"""What every algorithm owes, whatever it computes: a new one is tested by being listed."""
+
+import io
+import json
+import math
+from dataclasses import fields
+
+import pytest
+import torch
+
+from tests.support.helpers import (
+    dealt,
+    digest,
+    finish,
+    fresh_process,
+    honoured,
+    local_work,
+    same,
+    settings,
+    simulation,
+    timeless,
+)
+from trials import algorithms
+from trials.algorithm import Range, choice, real
+from trials.algorithms import ALGORITHMS
+from trials.errors import UserError
+from trials.federation import Federation
+from trials.settings import Settings
+from trials.spec import TrialSpec, canonical, refuse
+from trials.trial import deal_data, load_dataset, run, simulate
+
+every = pytest.mark.parametrize("name", ALGORITHMS)
+SHARED = {
+    "rounds": 6,
+    "clients": 8,
+    "eval_every": 2,
+    "momentum": 0.5,
+    "weight_decay": 0.001,
+    "lr_decay": 0.9,
+    "clip_norm": 5.0,
+    "local_epochs": 2,
+}
+
+
+def spec(name: str, seed: int = 5, **params: float) -> TrialSpec:
+    given, level = honoured(name, SHARED, "dirichlet(0.3)+system(steps=1..6)")
+    return canonical(name, params, "digits", "mlp(16,8)", level, Settings(**given), seed)
+
+
+def digests() -> dict[str, str]:
+    return {name: digest(run(spec(name))[0]) for name in ALGORITHMS}
+
+
+@pytest.fixture(scope="module")
+def here() -> dict[str, str]:
+    return digests()
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> dict[str, str]:
+    script = "import json, test_contract; print(json.dumps(test_contract.digests()))"
+    return json.loads(fresh_process(script))
+
+
+@every
+def test_the_same_seed_gives_the_same_bits(name, here):
+    assert digest(run(spec(name))[0]) == here[name]
+
+
+@every
+def test_the_same_seed_gives_the_same_bits_in_a_fresh_process(name, here, elsewhere):
+    assert elsewhere[name] == here[name]
+
+
+@every
+def test_another_seed_gives_another_run(name, here):
+    other, _ = run(spec(name, seed=6))
+    assert digest(other) != here[name]
+    assert not other.diverged
+
+
+@every
+@pytest.mark.parametrize("evaluations", [0, 1, 2])
+def test_a_resumed_run_equals_an_uninterrupted_one(name, evaluations, here):
+    data = deal_data(spec(name), load_dataset(spec(name), None))
+    first = simulate(spec(name), data)
+    for _ in range(evaluations):
+        first.advance()
+    file = io.BytesIO()
+    torch.save(first.save(), file)
+    file.seek(0)
+    resumed = simulate(spec(name), data)
+    resumed.load(torch.load(file, weights_only=True))
+    assert timeless(resumed) == timeless(first)
+    assert resumed.fed.round == 2 * evaluations
+    assert digest(finish(resumed)) == here[name]
+    assert len(resumed.history) == 4
+
+
+class Backwards(Federation):
+    """Names this round's clients in another order."""
+
+    def select(self, *stream: str) -> torch.Tensor:
+        return super().select(*stream).flip(0)
+
+
+@every
+def test_the_order_of_clients_changes_only_rounding(name):
+    data = dealt([7, 12, 5, 9, 16])
+    given = {"participation": 0.6, "batch_size": 4, "momentum": 0.5}
+    given, level = honoured(name, given, "iid+system(steps=1..5)")
+    common = settings(**given, **local_work(name))
+    made = [
+        finish(simulation(ALGORITHMS[name](), data, common, level=level, federation=federation))
+        for federation in (Federation, Backwards)
+    ]
+    same(*made, 1e-10)
+    for a, b in zip(*(timeless(one) for one in made), strict=True):
+        assert a == pytest.approx(b, abs=1e-10)
+
+
+@every
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_divergence_ends_a_run_without_an_exception(name, dtype):
+    lr = {"float32": 1e30, "float64": 1e200}[dtype]
+    common = settings(rounds=9, dtype=dtype, **local_work(name))
+    diverged = finish(simulation(ALGORITHMS[name](lr=lr), dealt([9, 6, 8]), common, "mlp(8,8)"))
+    assert diverged.diverged
+    assert diverged.fed.round < 9
+    assert not math.isfinite(diverged.history[-1]["test_loss"])
+
+
+@every
+def test_divergence_between_evaluations_ends_a_run(name):
+    common = settings(rounds=9, eval_every=9, dtype="float32", **local_work(name))
+    diverged = finish(simulation(ALGORITHMS[name](lr=1e30), dealt([9, 6, 8]), common, "mlp(8,8)"))
+    assert diverged.diverged
+    assert diverged.fed.round < 9
+    assert len(diverged.history) == 2
+
+
+BOUNDED = {
+    "astw": "deep layers keep their weights in round 1, and the loss stays finite",
+    "astw_safl": "as astw",
+    "centralized": "its round takes all clients' steps, so the training loss tells",
+    "fedadagrad": "a server step is no longer than server_lr",
+    "fedadam": "as fedadagrad",
+    "fedyogi": "as fedadagrad",
+    "fedagg_literal": "its rates come from a linear system that damps them",
+}
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS.keys() - BOUNDED.keys()))
+def test_divergence_of_the_last_step_counts(name):
+    """The training loss was still that of the initial weights."""
+    common = settings(rounds=1, dtype="float32", **local_work(name, 1))
+    diverged = finish(simulation(ALGORITHMS[name](lr=1e30), dealt([9, 6, 8]), common, "mlp(8,8)"))
+    assert math.isfinite(diverged.history[-1]["train_loss"])
+    assert diverged.diverged
+
+
+@every
+def test_a_usual_run_does_not_diverge(name, here):
+    finished, _ = run(spec(name))
+    assert finished.finished
+    assert not finished.diverged
+    assert finished.fed.round == 6
+    assert all(math.isfinite(value) for entry in finished.history for value in entry.values())
+
+
+@every
+def test_defaults_lie_in_their_ranges(name):
+    cls = ALGORITHMS[name]
+    assert set(cls.ranges()) == {f.name for f in fields(cls)}
+    for key, spec_ in cls.ranges().items():
+        default = getattr(cls(), key)
+        if spec_.choices is not None:
+            assert default in spec_.choices
+        else:
+            assert spec_.low <= default <= spec_.high
+        assert set(spec_.when or {}) <= set(cls.ranges())
+        assert spec_.check(key, default) == default
+
+
+@every
+def test_params_are_those_that_exist(name):
+    made = ALGORITHMS[name]()
+    for key, spec_ in made.ranges().items():
+        exists = all(getattr(made, k) == v for k, v in (spec_.when or {}).items())
+        assert (key in made.params()) == exists
+    assert type(made).configured(made.params()) == made
+    assert "lr" in made.params()
+
+
+@every
+def test_bad_hyperparameters_are_refused(name):
+    cls = ALGORITHMS[name]
+    with pytest.raises(UserError, match=r"unknown hyperparameter 'lrr'. Did you mean 'lr'\?"):
+        cls.configured({"lrr": 0.1})
+    with pytest.raises(UserError, match=r"Known: .*lr"):
+        cls.configured({"zzzzzzzz": 0.1})
+    for bad in ("0.1", True, None):
+        with pytest.raises(UserError, match=r"lr is .* but must be a number"):
+            cls.configured({"lr": bad})
+
+
+@every
+def test_scored_models_are_vectors_and_the_first_is_ranked(name):
+    made = simulation(ALGORITHMS[name](), dealt([4, 5]), settings(rounds=2, **local_work(name)))
+    for _ in range(2):
+        scored = made.algorithm.scored(made.state, made.fed)
+        for model in scored.values():
+            assert (model if isinstance(model, torch.Tensor) else model.models[0]).shape == (
+                made.fed.d,
+            )
+        first = next(iter(scored.values()))
+        models, weights = (first[None], torch.ones(1)) if isinstance(first, torch.Tensor) else first
+        losses = [made.fed.evaluate(w, made.fed.data.test)["loss"] for w in models]
+        expected = sum(float(p) * float(loss) for p, loss in zip(weights, losses, strict=True))
+        assert made.history[-1]["test_loss"] == pytest.approx(expected, abs=1e-12)
+        made.advance()
+
+
+@every
+def test_an_algorithm_is_found_by_name_and_names_its_paper(name):
+    cls = ALGORITHMS[name]
+    assert algorithms.resolve(name) is cls
+    assert cls.paper
+    assert {setting.partition("=")[0] for setting in cls.refuses} <= {
+        "system",
+        *Settings.model_fields,
+    }
+
+
+@every
+def test_refused_settings_raise_before_the_run(name):
+    refused = ALGORITHMS[name].refuses
+    for init in ("common", "zeros", "own"):
+        common = Settings(init=init)
+        if f"init={init}" in refused:
+            with pytest.raises(UserError, match=f"{name} cannot run with init={init}"):
+                refuse(name, ALGORITHMS[name], common)
+        else:
+            refuse(name, ALGORITHMS[name], common)
+
+
+def test_folb_has_psi_only_under_heterogeneity():
+    folb = ALGORITHMS["folb"]
+    assert "psi" not in folb().params()
+    assert folb(variant="heterogeneity").params()["psi"] == 1.0
+    with pytest.raises(UserError, match="psi exists only when variant=heterogeneity"):
+        folb.configured({"psi": 1})
+    assert folb.configured({"variant": "heterogeneity", "psi": 1}).psi == 1.0
+    with pytest.raises(UserError, match="variant is 'x', but must be one of plain, heterogeneity"):
+        folb.configured({"variant": "x"})
+
+
+def test_folb_refuses_own_starts():
+    with pytest.raises(UserError, match="init=own"):
+        refuse("folb", ALGORITHMS["folb"], Settings(init="own"))
+
+
+def test_ranges_that_make_no_sense_are_refused():
+    for make in (
+        lambda: real(1.0, low=2, high=1),
+        lambda: real(1.0, low=0, high=1, log=True),
+        lambda: choice("a", ()),
+        lambda: Range("float", low=1),
+    ):
+        with pytest.raises(UserError, match=r"must hold|not be empty|needs low and high"):
+            make()
+    with pytest.raises(UserError, match="must be a whole number"):
+        Range("int", 1, 9).check("n", 1.5)
+    assert Range("int", 1, 9).check("n", 2.0) == 2
+
+
+def test_an_algorithm_of_another_file(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from dataclasses import dataclass\n"
+        "from trials.algorithms.fedavg import FedAvg\n"
+        "@dataclass(frozen=True)\n"
+        "class Mine(FedAvg):\n"
+        "    '''FedAvg again.'''\n"
+    )
+    cls = algorithms.resolve(f"{file}:Mine")
+    assert issubclass(cls, ALGORITHMS["fedavg"])
+    assert cls.ranges() == ALGORITHMS["fedavg"].ranges()
+    with pytest.raises(UserError, match="has no class 'Yours'"):
+        algorithms.resolve(f"{file}:Yours")
+    with pytest.raises(UserError, match="does not exist"):
+        algorithms.resolve(f"{tmp_path}/none.py:Mine")

@@ -1,0 +1,457 @@
+"""DeFed against (5)-(6) in plain NumPy: every client's weights after every iteration."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from suite.studies.study import load_data
+from tests.support.helpers import dealt, finish, settings, simulation, state
+from tests.support.oracle import EXECUTIONS, SEED, clients, gradient, initial, local_sgd, selected
+from tests.support.suite_helpers import cells_of
+from trials import topology
+from trials.algorithms import ALGORITHMS
+from trials.algorithms.fedavg import FedAvg
+from trials.errors import UserError
+from trials.randomness import uniform
+from trials.solver import minibatches
+
+LR = 0.4
+SIZES = [5, 9, 3, 7, 4, 8]
+TEN = [4, 6, 5, 3, 7, 5, 8, 4, 6, 2]
+ONE = {"local_steps": 1}
+
+
+def DeFed(**given):  # noqa: N802
+    return ALGORITHMS["defed"](**given)
+
+
+def circle(n, degree):
+    """1 / (l + 1) for oneself and l / 2 neighbours on each side."""
+    gap = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+    return (np.minimum(gap, n - gap) <= degree // 2) / (degree + 1)
+
+
+def hub(n):
+    """Metropolis weights of a star: every edge 1 / n."""
+    w = np.zeros((n, n))
+    w[0, 1:] = w[1:, 0] = 1 / n
+    return w + np.diag(1 - w.sum(1))
+
+
+USERS = 0.7 * np.eye(6) + 0.3 * np.roll(np.eye(6), 1, 0)
+USERS = (USERS + USERS.T) / 2
+
+
+def among(w, ids):
+    """The exchange of those awake: an edge needs both its ends, the rest stays at home."""
+    awake = np.isin(np.arange(len(w)), ids)
+    off = w * np.outer(awake, awake) * (1 - np.eye(len(w)))
+    return off + np.diag(1 - off.sum(1))
+
+
+def work(data, ids, t, batch, steps):
+    """The minibatches of each client in `ids` in round t."""
+    x, y = data.dataset.x.astype(float), data.dataset.y
+    if batch == "full":
+        parts = list(clients(data))
+        return {k: [parts[k]] * steps for k in ids}
+    plan = minibatches(data, ids, np.full(len(ids), steps), batch, (SEED, t))
+    return {
+        k: [(x[b], y[b]) for b in (s[p > 0] for s, p in zip(*parts, strict=True))]
+        for k, *parts in zip(ids, plan.samples, plan.weight, strict=True)
+    }
+
+
+def defed(
+    data,
+    w,
+    lr=LR,
+    scale="one",
+    init="common",
+    count=None,
+    batch="full",
+    steps=1,
+    decay=1.0,
+    select=selected,
+    **local,
+):
+    """w_k <- sum_j W_kj w_j + (LocalSGD(w_k) - w_k) with the gradients s_k g_k of (5), (6)."""
+    n = data.clients
+    m = np.diff(data.offsets)
+    s = m / m.sum() if scale == "samples" else np.ones(n)
+    models = np.array([initial(k) if init == "own" else initial() for k in range(n)])
+    t = 0
+    while True:
+        t += 1
+        ids = select(t, n, count or n)
+        moved = np.zeros_like(models)
+        for k, batches in work(data, ids, t, batch, steps).items():
+            rate = lr * decay ** (t - 1)
+            moved[k] = local_sgd(models[k], batches, s[k] * rate, **local) - models[k]
+        models = among(w, ids) @ models + moved
+        yield models
+
+
+def iterations(run):
+    """All clients' weights after each evaluation."""
+    while not run.finished:
+        run.advance()
+        yield state(run)["W"].copy()
+
+
+def agrees(algorithm, oracle, sizes=SIZES, **given):
+    run = simulation(algorithm, dealt(sizes), settings(**{**ONE, **given}), seed=SEED)
+    before = state(run)["W"].copy()
+    count = 0
+    for found, expected in zip(iterations(run), oracle, strict=False):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+        assert np.abs(found - before).max() > 1e-4
+        before, count = found, count + 1
+    assert run.finished
+    assert count == 5
+    return run
+
+
+GRAPHS = {
+    "ring(2)": circle(6, 2),
+    "ring(4)": circle(6, 4),
+    "ring(8)": np.full((6, 6), 1 / 6),
+    "complete": np.full((6, 6), 1 / 6),
+    "star": hub(6),
+}
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("scale", ["one", "samples"])
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_one_full_batch_step(graph, scale, execution):
+    oracle = defed(dealt(SIZES), GRAPHS[graph], scale=scale)
+    agrees(DeFed(lr=LR, topology=graph, grad_scale=scale), oracle, execution=execution)
+
+
+def test_defaults_are_the_papers_smallest_ring_at_the_same_rate():
+    agrees(DeFed(lr=LR), defed(dealt(SIZES), circle(6, 2)))
+
+
+@pytest.mark.parametrize("degree", [2, 4, 6, 8])
+def test_the_papers_lattices_of_ten(degree):
+    oracle = defed(dealt(TEN), circle(10, degree))
+    agrees(DeFed(lr=LR, topology=f"ring({degree})"), oracle, TEN)
+
+
+def test_a_random_graph_belongs_to_the_partition_seed():
+    text = "erdos_renyi(0.5)"
+    w, other = (topology.parse(text).matrix(6, seed) for seed in (7, SEED))
+    assert 0 < np.count_nonzero(np.triu(w, 1)) < 15
+    assert (w != other).any()
+    agrees(DeFed(lr=LR, topology=text), defed(dealt(SIZES), w), partition_seed=7)
+
+
+@pytest.mark.parametrize("suffix", ["npy", "csv"])
+def test_a_matrix_of_ones_own(suffix, tmp_path):
+    path = tmp_path / f"users.{suffix}"
+    np.save(path, USERS) if suffix == "npy" else np.savetxt(path, USERS, delimiter=",", fmt="%.17g")
+    agrees(DeFed(lr=LR, topology=f"file:{path}"), defed(dealt(SIZES), USERS))
+
+
+@pytest.mark.parametrize("scale", ["one", "samples"])
+def test_own_starts(scale):
+    oracle = defed(dealt(SIZES), hub(6), scale=scale, init="own")
+    agrees(DeFed(lr=LR, topology="star", grad_scale=scale), oracle, init="own")
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("scale", ["one", "samples"])
+def test_one_minibatch_step(scale, execution):
+    """A short minibatch is the mean over what is in it."""
+    oracle = defed(dealt(SIZES), circle(6, 2), scale=scale, batch=4)
+    given = {"batch_size": 4, "execution": execution}
+    agrees(DeFed(lr=LR, grad_scale=scale), oracle, **given)
+
+
+@pytest.mark.parametrize("scale", ["one", "samples"])
+def test_several_local_steps(scale):
+    oracle = defed(dealt(SIZES), hub(6), scale=scale, batch=4, steps=3)
+    given = {"batch_size": 4, "local_steps": 3}
+    agrees(DeFed(lr=LR, topology="star", grad_scale=scale), oracle, **given)
+
+
+def test_momentum_weight_decay_and_a_decaying_rate():
+    local = {"steps": 3, "batch": 4, "momentum": 0.5}
+    oracle = defed(dealt(SIZES), circle(6, 2), decay=0.6, **local)
+    given = {"local_steps": 3, "batch_size": 4, "momentum": 0.5, "lr_decay": 0.6}
+    agrees(DeFed(lr=LR), oracle, **given)
+
+
+def decayed(data, w, shrink):
+    """One full step with an l2 penalty."""
+    parts = list(clients(data))
+    models = np.array([initial()] * data.clients)
+    while True:
+        g = np.array(
+            [gradient(v, *part) + shrink * v for v, part in zip(models, parts, strict=True)]
+        )
+        models = w @ models - LR * g
+        yield models
+
+
+def test_weight_decay_belongs_to_the_gradient():
+    """The penalty 0.1 of the paper's experiments, taken at the client's own old model."""
+    agrees(DeFed(lr=LR), decayed(dealt(SIZES), circle(6, 2), 0.2), weight_decay=0.2)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("graph", ["ring(2)", "ring(4)", "star", "complete"])
+@pytest.mark.parametrize("scale", ["one", "samples"])
+def test_only_those_awake_work_and_exchange(graph, scale, execution):
+    oracle = defed(dealt(SIZES), GRAPHS[graph], scale=scale, count=3)
+    given = {"participation": 0.5, "execution": execution}
+    agrees(DeFed(lr=LR, topology=graph, grad_scale=scale), oracle, **given)
+
+
+def drawn(t, n, count):
+    """Those among `count` draws with replacement."""
+    return np.unique((uniform("select", SEED, t, np.arange(count)) * n).astype(int))
+
+
+def lucky(t, n, count):
+    """Everyone with probability count / n."""
+    u = uniform("select", SEED, t, np.arange(n))
+    return np.flatnonzero(u < count / n) if (u < count / n).any() else np.array([u.argmin()])
+
+
+@pytest.mark.parametrize(
+    ("selection", "select"), [("with_replacement", drawn), ("independent", lucky)]
+)
+def test_whoever_is_awake_is_awake_once(selection, select):
+    awake = [select(t, 6, 4).tolist() for t in range(1, 6)]
+    assert len({len(ids) for ids in awake}) > 1
+    oracle = defed(dealt(SIZES), circle(6, 4), count=4, select=select)
+    given = {"participation": 4 / 6, "selection": selection}
+    run = agrees(DeFed(lr=LR, topology="ring(4)"), oracle, **given)
+    assert run.history[-1]["client_steps"] == sum(map(len, awake))
+
+
+def test_those_asleep_keep_their_model_to_the_bit():
+    run = simulation(DeFed(lr=LR), dealt(SIZES), settings(participation=0.5, **ONE), seed=SEED)
+    before = state(run)["W"].copy()
+    for t, after in enumerate(iterations(run), 1):
+        awake = np.isin(np.arange(6), selected(t, 6, 3))
+        np.testing.assert_array_equal(after[~awake], before[~awake])
+        assert (np.abs(after - before)[awake].max(1) > 1e-4).all()
+        before = after
+
+
+def test_a_client_alone_awake_trains_alone():
+    oracle = defed(dealt(SIZES), circle(6, 2), count=1)
+    run = agrees(DeFed(lr=LR), oracle, participation=0.1)
+    assert run.history[-1]["peer_bytes"] == 0
+
+
+@pytest.mark.parametrize("sizes", [[6], [6, 4], [6, 4, 5]])
+@pytest.mark.parametrize("graph", ["ring(2)", "ring(8)", "complete", "star"])
+def test_few_clients(sizes, graph):
+    n = len(sizes)
+    w = hub(n) if graph == "star" else np.full((n, n), 1 / n)
+    agrees(DeFed(lr=LR, topology=graph), defed(dealt(sizes), w), sizes)
+
+
+@pytest.mark.parametrize("scale", ["one", "samples"])
+def test_exact_averaging_is_fedavg_in_the_first_iteration_only(scale):
+    """s_k = 1 gives the plain mean of local models; m_k / m moves it by 1 / K of the weighted one."""
+    defed, fedavg = (
+        simulation(algorithm, dealt(SIZES), settings(aggregation=aggregation, **ONE), seed=SEED)
+        for algorithm, aggregation in (
+            (DeFed(lr=LR, topology="complete", grad_scale=scale), "samples"),
+            (FedAvg(lr=LR), "plain" if scale == "one" else "samples"),
+        )
+    )
+    share = 1 if scale == "one" else 1 / 6
+    for t in range(2):
+        defed.advance()
+        fedavg.advance()
+        moved = state(defed)["W"].mean(0) - initial()
+        gap = np.abs(moved - share * (fedavg.state["w"].numpy() - initial())).max()
+        assert (gap < 1e-12) if t == 0 else (gap > 1e-4)
+
+
+@pytest.mark.parametrize("count", [6, 3])
+@pytest.mark.parametrize("scale", ["one", "samples"])
+@pytest.mark.parametrize("graph", [*GRAPHS, "erdos_renyi(0.5)"])
+def test_the_mean_model_moves_by_the_mean_gradient(graph, scale, count):
+    """W is doubly stochastic, awake or not, so that exchange leaves the mean where it is."""
+    data = dealt(SIZES)
+    parts, m = list(clients(data)), np.array(SIZES)
+    s = m / m.sum() if scale == "samples" else np.ones(6)
+    common = settings(participation=count / 6, init="own", **ONE)
+    run = simulation(DeFed(lr=LR, topology=graph, grad_scale=scale), data, common, seed=SEED)
+    before = state(run)["W"].copy()
+    for t, after in enumerate(iterations(run), 1):
+        pull = sum(s[k] * gradient(before[k], *parts[k]) for k in selected(t, 6, count))
+        np.testing.assert_allclose(
+            after.mean(0), before.mean(0) - LR * pull / 6, rtol=0, atol=1e-12
+        )
+        before = after
+
+
+def spread(models):
+    return np.sqrt(((models - models.mean(0)) ** 2).sum(1).mean())
+
+
+@pytest.mark.parametrize(("degree", "norm"), [(2, 0.873), (4, 0.647), (6, 0.374), (8, 0.111)])
+def test_without_a_gradient_consensus_comes_at_the_spectral_norm(degree, norm):
+    """No step loses less than the norm of W - 11'/K says; in the end each loses just that."""
+    algorithm = DeFed(lr=1e-300, topology=f"ring({degree})")
+    common = settings(init="own", rounds=12, **ONE)
+    run = simulation(algorithm, dealt(TEN), common, seed=SEED)
+    mean = state(run)["W"].mean(0)
+    errors = [spread(state(run)["W"])]
+    for models in iterations(run):
+        np.testing.assert_allclose(models.mean(0), mean, rtol=0, atol=1e-13)
+        errors.append(spread(models))
+    ratios = np.divide(errors[1:], errors[:-1])
+    exact = np.linalg.norm(circle(10, degree) - 0.1, 2)
+    assert exact == pytest.approx(norm, abs=5e-4)
+    assert (ratios <= exact + 1e-6).all()
+    assert ratios[-1] == pytest.approx(norm, abs=0.03)
+    assert [entry["consensus_error"] for entry in run.history] == pytest.approx(errors, rel=1e-6)
+
+
+def test_an_eigenvector_shrinks_by_its_eigenvalue_at_once():
+    """The starts cos(2 pi k / K) on a ring: (1 + 2 cos(2 pi / K)) / 3 of them is left a step."""
+    wave = np.cos(2 * np.pi * np.arange(10) / 10)
+    run = simulation(DeFed(lr=1e-300), dealt(TEN), settings(**ONE), seed=SEED)
+    d = state(run)["W"].shape[1]
+    run.state["W"] = torch.from_numpy(np.outer(wave, np.ones(d)))
+    rate = (1 + 2 * np.cos(2 * np.pi / 10)) / 3
+    assert rate == pytest.approx(0.873, abs=5e-4)
+    for t, models in enumerate(iterations(run), 1):
+        np.testing.assert_allclose(models, rate**t * np.outer(wave, np.ones(d)), rtol=0, atol=1e-12)
+
+
+def accuracy(w, x, y):
+    z = x @ w[:6].reshape(3, 2).T + w[6:]
+    return np.mean(z.argmax(1) == y)
+
+
+def cross_entropy(w, x, y):
+    z = x @ w[:6].reshape(3, 2).T + w[6:]
+    return np.mean(np.log(np.exp(z).sum(1)) - z[np.arange(len(y)), y])
+
+
+@pytest.mark.parametrize("sizes", [SIZES, [1, 40, 2]])
+def test_scores_are_the_clients_mean_and_the_average_models(sizes):
+    """A plain mean: a client's score on the shared test set does not depend on its own size."""
+    data = dealt(sizes, tests=40)
+    x, y = data.dataset.x[data.test].astype(float), data.dataset.y[data.test]
+    run = simulation(DeFed(lr=1.0), data, settings(init="own", **ONE), seed=SEED)
+    apart = 0.0
+    while True:
+        models, entry = state(run)["W"], run.history[-1]
+        mean = models.mean(0)
+        for prefix, of in (("accuracy", accuracy), ("loss", cross_entropy)):
+            scores = [of(w, x, y) for w in models]
+            assert entry[f"test_{prefix}"] == pytest.approx(np.mean(scores), abs=1e-12)
+            average = of(mean, x, y)
+            assert entry[f"average_test_{prefix}"] == pytest.approx(average, abs=1e-12)
+        apart = max(apart, abs(entry["test_loss"] - entry["average_test_loss"]))
+        assert entry["consensus_error"] == pytest.approx(spread(models), rel=1e-9)
+        if run.finished:
+            break
+        run.advance()
+    assert apart > 1e-3
+
+
+def test_a_common_start_is_consensus():
+    run = simulation(DeFed(), dealt(SIZES), settings(**ONE))
+    assert run.history[0]["consensus_error"] == pytest.approx(0, abs=1e-12)
+    run.advance()
+    assert run.history[1]["consensus_error"] > 1e-3
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float64", 8), ("float32", 4)])
+@pytest.mark.parametrize("degree", [2, 4, 6, 8])
+def test_a_lattice_sends_K_l_d_floats_an_iteration(degree, dtype, size):  # noqa: N802
+    algorithm = DeFed(topology=f"ring({degree})")
+    run = finish(simulation(algorithm, dealt(TEN), settings(dtype=dtype, local_steps=2)))
+    for T, entry in enumerate(run.history):
+        assert entry["peer_bytes"] == size * 10 * degree * run.fed.d * T
+        assert entry["uploaded_bytes"] == entry["downloaded_bytes"] == 0
+        assert entry["client_steps"] == 2 * 10 * T
+
+
+@pytest.mark.parametrize(("graph", "edges"), [("star", 5), ("complete", 15), ("ring(8)", 15)])
+def test_each_edge_carries_a_model_each_way(graph, edges):
+    run = finish(simulation(DeFed(topology=graph), dealt(SIZES), settings(**ONE)))
+    assert [e["peer_bytes"] for e in run.history] == [
+        8 * 2 * edges * run.fed.d * T for T in range(6)
+    ]
+
+
+@pytest.mark.parametrize("graph", ["ring(2)", "star", "complete"])
+def test_those_asleep_send_nothing(graph):
+    run = finish(
+        simulation(
+            DeFed(topology=graph), dealt(SIZES), settings(participation=0.5, **ONE), seed=SEED
+        )
+    )
+    total, found = 0, [0]
+    for t in range(1, 6):
+        w = among(GRAPHS[graph], selected(t, 6, 3))
+        total += 8 * run.fed.d * np.count_nonzero(w - np.diag(np.diag(w)))
+        found.append(total)
+    assert [entry["peer_bytes"] for entry in run.history] == found
+    assert [entry["client_steps"] for entry in run.history] == [3 * t for t in range(6)]
+    full = 8 * run.fed.d * 5 * np.count_nonzero(GRAPHS[graph] - np.diag(np.diag(GRAPHS[graph])))
+    assert total < full
+
+
+@pytest.mark.parametrize("graph", ["erdos_renyi(0.5)", "ring(2)"])
+def test_a_run_resumed_after_each_iteration_is_the_same(graph):
+    data, common = dealt(SIZES), settings(participation=0.5, batch_size=3, **ONE)
+    make = partial(simulation, DeFed(lr=LR, topology=graph), data, common, seed=SEED)
+    whole, broken = finish(make()), make()
+    while not broken.finished:
+        saved = broken.save()
+        broken = make()
+        broken.load(saved)
+        broken.advance()
+    np.testing.assert_array_equal(state(whole)["W"], state(broken)["W"])
+    assert whole.history[-1]["peer_bytes"] == broken.history[-1]["peer_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("graph", "words"),
+    [("rign(2)", "ring"), ("ring(3)", "ring"), ("erdos_renyi(2)", "erdos_renyi")],
+)
+def test_a_wrong_topology_is_refused_when_it_is_asked_for(graph, words):
+    with pytest.raises(UserError, match=words):
+        ALGORITHMS["defed"].configured({"topology": graph})
+
+
+@pytest.mark.parametrize("n", [5, 7])
+def test_a_matrix_for_other_clients_is_refused_before_anything_starts(n, tmp_path):
+    np.save(tmp_path / "users.npy", USERS)
+    text = f"file:{tmp_path / 'users.npy'}"
+    words = f"must be {n} x {n} for {n} clients, but is .6, 6."
+    with pytest.raises(UserError, match=words):
+        simulation(DeFed(topology=text), dealt([4] * n), settings())
+    search = {"defed.topology": {"default": text}}
+    cells = cells_of(algorithms=["defed"], settings={"clients": n}, search=search)
+    with pytest.raises(UserError, match=words):
+        load_data(cells, None, "test")
+    cells = cells_of(algorithms=["defed"], settings={"clients": 6}, search=search)
+    assert load_data(cells, None, "test")
+
+
+def test_system_heterogeneity_moves_by_what_was_done():
+    data = dealt(SIZES)
+    common = settings(rounds=1)
+    run = simulation(DeFed(lr=LR), data, common, level="iid+system(steps=1..5)", seed=SEED)
+    steps = 1 + (uniform("steps", SEED, 1, np.arange(6)) * 5).astype(int)
+    assert len(set(steps)) > 1
+    parts, start = list(clients(data)), initial()
+    expected = [local_sgd(start, [part] * j, LR) for part, j in zip(parts, steps, strict=True)]
+    np.testing.assert_allclose(next(iterations(run)), expected, rtol=0, atol=1e-10)

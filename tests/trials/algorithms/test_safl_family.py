@@ -1,0 +1,538 @@
+"""SAFL's descendants against their equations in NumPy, on a linear and a layered model.
+
+SAFL (3)-(8), (24)-(26), with the aggregation of IDA and ASTW. "Received" is what a client got from
+the server before it mixed in its own weights.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.helpers import dealt, finish, same, settings, simulation, state
+from tests.support.oracle import (
+    EXECUTIONS,
+    GENERAL,
+    LR,
+    SEED,
+    STEPS,
+    D,
+    clients,
+    initial,
+    local_sgd,
+    selected,
+    shares,
+)
+from trials.algorithms import ALGORITHMS
+from trials.federation import Federation
+from trials.randomness import uniform
+
+SIZES = [5, 9, 3, 7, 6]
+N = len(SIZES)
+EPSILON, L = 0.3, 5.0
+executed = pytest.mark.parametrize("execution", EXECUTIONS)
+started = pytest.mark.parametrize("init", ["own", "common"])
+
+
+def mask(t, k, epsilon, d=D, L=L):
+    """u_t of client k, per weight."""
+    return np.where(uniform("anneal", SEED, t, k, np.arange(d)) < np.exp(-t / L), epsilon, 1.0)
+
+
+def run_of(
+    name, init="common", count=N, sizes=SIZES, federation=Federation, model="logreg", **given
+):
+    """A simulation with `given` hyperparameters and settings, at round 0."""
+    own = {field for field in ALGORITHMS[name].__dataclass_fields__ if field in given}
+    params = {"lr": LR, **{field: given.pop(field) for field in own}}
+    common = settings(init=init, participation=count / len(sizes), **given)
+    data = dealt(sizes)
+    return simulation(
+        ALGORITHMS[name](**params), data, common, model, seed=SEED, federation=federation
+    )
+
+
+def follows(run, oracle):
+    """Assert that w (and the clients uploads, if the oracle tells them) are the oracle's."""
+    uploads = 0
+    while not run.finished:
+        run.advance()
+        w, sent = next(oracle)
+        np.testing.assert_allclose(run.state["w"].numpy(), w, rtol=0, atol=1e-10)
+        uploads += sent
+        assert run.history[-1]["clients_uploaded"] == uploads
+    assert not run.diverged
+
+
+def right(w, x, y):
+    """Accuracy of logistic regression, from the logits in closed form."""
+    classes, features = 3, x.shape[1]
+    z = x @ w[: classes * features].reshape(classes, features).T + w[classes * features :]
+    return np.mean(z.argmax(1) == y)
+
+
+def extended(nu, init, count, epsilon=EPSILON, aggregation="samples", met=None):
+    """Algorithm 2, (24)-(26): the server's weights and the uploads of each round."""
+    parts = list(clients(dealt(SIZES)))
+    z = [initial(k) if init == "own" else initial() for k in range(N)]
+    w, t = None, 0
+    while True:
+        t += 1
+        ids, sent = selected(t, N, count), []
+        for k in ids:
+            v, q = z[k], 1.0
+            if w is not None:
+                u = mask(t, k, epsilon)
+                v = u * w + (1 - u) * z[k]
+            z[k] = local_sgd(v, [parts[k]] * STEPS, LR)
+            if w is not None:
+                global_, own = right(w, *parts[k]), right(z[k], *parts[k])
+                q = np.exp(-abs(global_ - own) / (global_ + own + 1e-6) / nu)
+            if uniform("coin", SEED, t, k, 0).item() < q:
+                sent.append(k)
+        if sent:
+            eta = shares(parts, sent, aggregation)
+            w = sum(eta_k * z[k] for eta_k, k in zip(eta, sent, strict=True))
+        if met is not None:
+            met.append(len(sent))
+        yield w, len(sent)
+
+
+def ida(init, count, epsilon=EPSILON, aggregation="samples"):
+    """(8) on clients of (6), (7)."""
+    parts = list(clients(dealt(SIZES)))
+    z = [initial(k) if init == "own" else initial() for k in range(N)]
+    w, t = None, 0
+    while True:
+        t += 1
+        ids = selected(t, N, count)
+        for k in ids:
+            u = 0 if w is None else mask(t, k, epsilon)
+            v = z[k] if w is None else u * w + (1 - u) * z[k]
+            z[k] = local_sgd(v, [parts[k]] * STEPS, LR)
+        mean = sum(p * z[k] for p, k in zip(shares(parts, ids, aggregation), ids, strict=True))
+        r = np.array([1 / (np.sqrt(((mean - z[k]) ** 2).sum()) + 1e-12) for k in ids])
+        w = sum(r_k / r.sum() * z[k] for r_k, k in zip(r, ids, strict=True))
+        yield w, count
+
+
+def first(oracle, count=5):
+    return [next(oracle)[0] for _ in range(count)]
+
+
+def apart(a, b):
+    return np.abs(np.array(a) - np.array(b)).max()
+
+
+# Extended SAFL
+
+
+@executed
+@started
+@pytest.mark.parametrize("count", [N, 3])
+def test_extended(count, init, execution):
+    met = []
+    first(extended(0.25, init, count, met=met), 8)
+    assert met[0] == count
+    assert 0 < sum(met[1:]) < 7 * count
+    given = {"epsilon": EPSILON, "L": L, "nu": 0.25, "rounds": 8, "execution": execution}
+    follows(run_of("safl_extended", init, count, **given), extended(0.25, init, count))
+
+
+@pytest.mark.parametrize("nu", [0.05, 0.25, 1.0])
+def test_extended_with_plain_aggregation(nu):
+    oracle = extended(nu, "own", 3, aggregation="plain")
+    assert apart(first(oracle), first(extended(nu, "own", 3))) > 1e-3
+    given = {"epsilon": EPSILON, "L": L, "nu": nu, "aggregation": "plain", "rounds": 8}
+    follows(run_of("safl_extended", "own", 3, **given), extended(nu, "own", 3, aggregation="plain"))
+
+
+def test_what_is_not_uploaded_stays_with_the_client():
+    """Clients go on from where they ended, whether or not the server heard of it."""
+    run = finish(run_of("safl_extended", "own", epsilon=0.0, L=1e12, nu=1e-6))
+    parts = list(clients(dealt(SIZES)))
+    for k in range(N):
+        alone = local_sgd(initial(k), [parts[k]] * STEPS * 5, LR)
+        np.testing.assert_allclose(state(run)["z"][k], alone, atol=1e-10)
+
+
+def test_nu_towards_infinity_is_safl_and_all_uploads():
+    given = {"epsilon": EPSILON, "L": L, "init": "own", "count": 3}
+    found, safl = finish(run_of("safl_extended", nu=1e12, **given)), finish(run_of("safl", **given))
+    same(found, safl, 0.0)
+    for a, b in zip(found.history, safl.history, strict=True):
+        assert a["uploaded_bytes"] == b["uploaded_bytes"]
+        assert a["downloaded_bytes"] == b["downloaded_bytes"]
+        assert a["client_steps"] == b["client_steps"]
+        assert a["clients_uploaded"] == 3 * a["round"]
+
+
+def gaps(global_, own, coin=None, **given):
+    """A run in which clients measure these accuracies, and toss this coin if one is given."""
+
+    class Measured(Federation):
+        def score(self, ids, w):
+            super().score(ids, w)
+            of = {True: global_, False: own}
+            if not torch.equal(w, w[:1].expand_as(w)):
+                return self.tensor(np.array(own, float)[ids])
+            assert self.expected is not None
+            return self.tensor(np.array(of[torch.equal(w[0], self.expected)], float)[ids])
+
+        def broadcast(self, ids, message):
+            self.expected = message
+            return super().broadcast(ids, message)
+
+        def uniform(self, name, ids, size):
+            u = super().uniform(name, ids, size)
+            if name != "coin" or coin is None:
+                return u
+            assert size == 1
+            return self.tensor(np.array(coin, float)[ids]).unsqueeze(1)
+
+    given = {"epsilon": EPSILON, "L": L, "init": "own", "rounds": 2, **given}
+    return finish(run_of("safl_extended", federation=Measured, **given))
+
+
+def uploads(run):
+    return np.diff([entry["clients_uploaded"] for entry in run.history]).tolist()
+
+
+UNIT = st.lists(st.integers(0, 12).map(lambda r: r / 12), min_size=N, max_size=N)
+
+
+@given(UNIT, UNIT, st.floats(0.05, 20))
+def test_the_chance_to_upload(global_, own, nu):
+    """Client k uploads by a coin just below q_k and not by one just above; q_k lies in (0, 1]."""
+    a, b = np.array(global_), np.array(own)
+    q = np.exp(-np.abs(a - b) / (a + b + 1e-6) / nu)
+    assert ((q > 0) & (q <= 1)).all()
+    given = {"nu": nu, "local_steps": 1}
+    assert uploads(gaps(a, b, q * (1 - 1e-9), **given)) == [N, N]
+    above = gaps(a, b, q * (1 + 1e-9), **given)
+    assert uploads(above) == [N, 0]
+    assert uploads(gaps(a, b, np.zeros(N), **given)) == [N, N]
+    assert uploads(gaps(a, b, np.full(N, 1 - 2.0**-53), **given)) == [N, (q == 1).sum()]
+
+
+def test_clients_without_a_gap_always_upload():
+    """0 / (0 + 0 + 1e-6) = 0 is no gap either, however small nu is."""
+    h = np.array([0.0, 1.0, 0.5, 0.0, 0.25])
+    assert uploads(gaps(h, h, np.full(N, 1 - 2.0**-53), nu=1e-6)) == [N, N]
+
+
+def test_nu_towards_0_uploads_only_without_a_gap():
+    a, b = np.array([0.5, 0.5, 0.0, 1.0, 0.4]), np.array([0.5, 0.6, 0.0, 0.2, 0.4])
+    assert uploads(gaps(a, b, rounds=4, nu=1e-6)) == [N, 3, 3, 3]
+
+
+def test_gaps_have_no_sign_and_are_relative():
+    """Of 0.1 against 0.2 and 0.8 against 0.9, the first gap is the larger: 1/3 against 1/17."""
+    a, b = np.array([0.1, 0.2, 0.8, 0.9, 0.5]), np.array([0.2, 0.1, 0.9, 0.8, 0.5])
+    coin = np.full(N, np.exp(-1 / 5))
+    assert uploads(gaps(a, b, coin, nu=1.0)) == [N, 3]
+    assert uploads(gaps(a, b, coin, nu=5.0)) == [N, N]
+
+
+def test_only_what_was_received_counts():
+    """Two of five upload in round 2: the mean is over them, and so are bytes and clients."""
+    a, b = np.full(N, 0.5), np.array([0.5, 0.9, 0.9, 0.5, 0.9])
+    run = gaps(a, b, np.full(N, 0.9), nu=0.1)
+    z, m = state(run)["z"], np.array(SIZES)
+    np.testing.assert_allclose(
+        run.state["w"].numpy(), (m[0] * z[0] + m[3] * z[3]) / (m[0] + m[3]), atol=1e-12
+    )
+    assert uploads(run) == [N, 2]
+    models = np.diff([entry["uploaded_bytes"] for entry in run.history]) / (8 * D)
+    np.testing.assert_allclose(models, [N, 2])
+
+
+def test_nobody_uploads_and_the_server_keeps_its_model():
+    a, b = np.full(N, 0.5), np.full(N, 0.9)
+    runs = [gaps(a, b, np.full(N, 1 - 2.0**-53), nu=0.1, rounds=t) for t in (1, 2, 4)]
+    assert uploads(runs[-1]) == [N, 0, 0, 0]
+    for run in runs[1:]:
+        np.testing.assert_array_equal(run.state["w"].numpy(), runs[0].state["w"].numpy())
+        assert not run.diverged
+    before, after = (state(run)["z"] for run in runs[:2])
+    assert np.abs(before - after).max(1).min() > 1e-3
+    bytes_ = [entry["uploaded_bytes"] for entry in runs[-1].history]
+    assert bytes_[1:] == [8 * D * N] * 4
+
+
+def test_extended_with_fixed_decisions_is_the_same_in_both_executions():
+    a, b = np.full(N, 0.5), np.array([0.5, 0.9, 0.9, 0.5, 0.9])
+    given = {"rounds": 4, "batch_size": 4, "model": "mlp(7,5)", "nu": 0.1, "lr": 0.1}
+    coin = np.array([0.5, 0.1, 0.02, 0.9, 0.3])
+    made = [gaps(a, b, coin, execution=execution, **given) for execution in GENERAL]
+    assert uploads(made[0]) == uploads(made[1]) == [N, 3, 3, 3]
+    same(*made, 1e-10)
+
+
+@started
+@pytest.mark.parametrize("name", ["safl", "safl_extended", "ida_safl", "astw_safl"])
+def test_the_second_model_is_the_mean_of_all_devices(name, init):
+    """Theorem III.1: by size over all devices, the ones never selected at their initial weights."""
+    run = finish(run_of(name, init, 2, epsilon=EPSILON, L=L, rounds=2))
+    met = set(selected(1, N, 2)) | set(selected(2, N, 2))
+    assert len(met) < N
+    z = state(run)["z"]
+    for k in set(range(N)) - met:
+        np.testing.assert_allclose(z[k], initial(k) if init == "own" else initial(), atol=1e-15)
+    scored = run.algorithm.scored(run.state, run.fed)
+    assert list(scored) == ["server", "devices"]
+    np.testing.assert_allclose(
+        scored["devices"].numpy(), np.array(SIZES) / sum(SIZES) @ z, atol=1e-12
+    )
+    assert apart(scored["devices"], scored["server"]) > 1e-3
+
+
+# IDA-SAFL
+
+
+@executed
+@started
+@pytest.mark.parametrize("aggregation", ["samples", "plain"])
+def test_ida_safl(aggregation, init, execution):
+    oracle = [ida(init, 3, EPSILON, how) for how in ("samples", "plain")]
+    assert apart(*map(first, oracle)) > 1e-4
+    given = {"epsilon": EPSILON, "L": L, "execution": execution, "aggregation": aggregation}
+    follows(run_of("ida_safl", init, 3, **given), ida(init, 3, EPSILON, aggregation))
+
+
+@pytest.mark.parametrize("init", ["own", "common"])
+def test_ida_safl_with_epsilon_1_is_ida(init):
+    given = {"init": init, "count": 3, "batch_size": 4, "momentum": 0.5}
+    ida_safl = finish(run_of("ida_safl", epsilon=1.0, L=L, **given))
+    plain = finish(run_of("ida", **given))
+    assert apart(state(ida_safl)["w"], state(plain)["w"]) < 1e-10
+    mixed = finish(run_of("ida_safl", epsilon=0.3, L=L, **given))
+    assert apart(state(mixed)["w"], state(plain)["w"]) > 1e-3
+
+
+def test_ida_safl_of_two_clients_is_safl():
+    """|z_bar - z_1| : |z_bar - z_2| = m_2 : m_1, so that the weights come out as m_1 : m_2."""
+    given = {"init": "own", "sizes": [5, 9], "count": 2, "epsilon": EPSILON, "L": L}
+    found, safl = finish(run_of("ida_safl", **given)), finish(run_of("safl", **given))
+    assert apart(state(found)["w"], state(safl)["w"]) < 1e-9
+
+
+def test_ida_safl_of_one_client_is_safl():
+    """The mean is the model itself, at no distance."""
+    given = {"init": "own", "count": 1, "epsilon": EPSILON, "L": L}
+    found, safl = finish(run_of("ida_safl", **given)), finish(run_of("safl", **given))
+    assert apart(state(found)["w"], state(safl)["w"]) < 1e-12
+
+
+# ASTW-SAFL, on two features, hidden layers of 4 and 3, and three classes
+
+WIDTHS = [2, 4, 3, 3]
+SHAPES = [shape for a, b in pairwise(WIDTHS) for shape in ((b, a), (b,))]
+EDGES = np.cumsum([0, *(np.prod(shape) for shape in SHAPES)])
+DEPTH = int(EDGES[-1])
+SHALLOW = np.arange(DEPTH) < EDGES[2]
+"""Of three layers the first: max(1, 3 // 2) = 1."""
+MODEL = "mlp(4,3)"
+
+
+def layered(w):
+    parts = [w[a:b] for a, b in pairwise(EDGES)]
+    return [part.reshape(shape) for part, shape in zip(parts, SHAPES, strict=True)]
+
+
+def slope(w, x, y):
+    """Backpropagation through two hidden layers with ReLU."""
+    W1, b1, W2, b2, W3, b3 = layered(w)
+    h1 = np.maximum(x @ W1.T + b1, 0)
+    h2 = np.maximum(h1 @ W2.T + b2, 0)
+    z = h2 @ W3.T + b3
+    d3 = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+    d3[np.arange(len(y)), y] -= 1
+    d3 /= len(y)
+    d2 = d3 @ W3 * (h2 > 0)
+    d1 = d2 @ W2 * (h1 > 0)
+    parts = [d1.T @ x, d1.sum(0), d2.T @ h1, d2.sum(0), d3.T @ h2, d3.sum(0)]
+    return np.concatenate([part.ravel() for part in parts])
+
+
+def trained(w, x, y, lr, decay=0.0):
+    for _ in range(STEPS):
+        w = w - lr * (slope(w, x, y) + decay * w)
+    return w
+
+
+def layered_initial(k=-1):
+    """U(-r, r), r = 1 / sqrt(inputs of the layer)."""
+    r = np.repeat(np.repeat(np.array(WIDTHS[:-1]) ** -0.5, 2), np.diff(EDGES))
+    return (2 * uniform("initial", SEED, k, np.arange(DEPTH)) - 1) * r
+
+
+def temporal(init, count, epsilon, A, loop, deep_share, aggregation="samples", lr=LR):
+    """1.10 on clients of (6), (7), which mix what was just received."""
+    parts = list(clients(dealt(SIZES)))
+    m = np.array(SIZES) if aggregation == "samples" else np.ones(N)
+    z = [layered_initial(k) if init == "own" else layered_initial() for k in range(N)]
+    kept = {True: {}, False: {}}
+    w, t = layered_initial(), 0
+    while True:
+        t += 1
+        deep_due = (t - 1) % loop >= loop - max(1, round(deep_share * loop))
+        due = SHALLOW | deep_due
+        ids = selected(t, N, count)
+        before = {part: dict(uploads) for part, uploads in kept.items()}
+        for k in ids:
+            u = mask(t, k, epsilon, DEPTH)
+            mixed = u * w + (1 - u) * z[k]
+            known = np.where(SHALLOW, bool(before[True]), bool(before[False]) or init != "own")
+            start = np.where(due & known, mixed, z[k]) if t > 1 else z[k]
+            z[k] = trained(start, *parts[k], lr)
+            for shallow in (True, False):
+                if shallow or deep_due:
+                    kept[shallow][k] = (z[k][shallow == SHALLOW], t)
+        w = w.copy()
+        for shallow in (True, False):
+            if shallow or deep_due:
+                q = {k: m[k] * A ** -(t - stamp) for k, (_, stamp) in kept[shallow].items()}
+                total = sum(q[k] * part for k, (part, _) in kept[shallow].items())
+                w[shallow == SHALLOW] = total / sum(q.values())
+        yield w, count
+
+
+def test_the_layered_oracles_gradient_is_the_slope_of_its_loss():
+    x, y = next(clients(dealt(SIZES)))
+    w, h = layered_initial(), 1e-6
+
+    def loss(v):
+        W1, b1, W2, b2, W3, b3 = layered(v)
+        hidden = np.maximum(np.maximum(x @ W1.T + b1, 0) @ W2.T + b2, 0)
+        z = hidden @ W3.T + b3
+        return np.mean(np.log(np.exp(z).sum(1)) - z[np.arange(len(y)), y])
+
+    found = [(loss(w + h * e) - loss(w - h * e)) / (2 * h) for e in np.eye(DEPTH)]
+    np.testing.assert_allclose(slope(w, x, y), found, atol=1e-8)
+
+
+@pytest.mark.parametrize("execution", GENERAL)
+@started
+@pytest.mark.parametrize(
+    ("loop", "deep_share", "A"), [(3, 1 / 3, np.e / 2), (4, 0.5, 2.0), (5, 0.05, 1.2), (1, 0.3, 3)]
+)
+def test_astw_safl(loop, deep_share, A, init, execution):
+    rule = {"epsilon": EPSILON, "A": A, "loop": loop, "deep_share": deep_share}
+    given = {"L": L, "rounds": 9, "model": MODEL, "execution": execution}
+    follows(run_of("astw_safl", init, 2, **rule, **given), temporal(init, 2, **rule))
+
+
+def test_astw_safl_with_plain_aggregation():
+    rule = {"epsilon": EPSILON, "A": 1.5, "loop": 3, "deep_share": 0.3}
+    how = [first(temporal("own", 2, aggregation=one, **rule)) for one in ("samples", "plain")]
+    assert apart(*how) > 1e-3
+    run = run_of("astw_safl", "own", 2, aggregation="plain", L=L, rounds=7, model=MODEL, **rule)
+    follows(run, temporal("own", 2, aggregation="plain", **rule))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"A": 1.0}, {"A": 1 / 1.5}, {"loop": 4}, {"deep_share": 0.7}, {"epsilon": 1.0}],
+    ids=str,
+)
+def test_the_temporal_oracle_knows_its_parameters(other):
+    rule = {"epsilon": EPSILON, "A": 1.5, "loop": 3, "deep_share": 0.3}
+    a, b = (first(temporal("own", 2, **{**rule, **more}), 9) for more in ({}, other))
+    assert apart(a, b) > 1e-3
+
+
+@pytest.mark.parametrize("loop", [1, 3])
+def test_astw_safl_with_epsilon_1_is_astw(loop):
+    given = {"A": 1.5, "loop": loop, "deep_share": 0.3, "count": 3, "rounds": 8, "model": MODEL}
+    common = {"batch_size": 4, "momentum": 0.5, "lr": 0.2}
+    found = finish(run_of("astw_safl", epsilon=1.0, L=L, **given, **common))
+    astw = finish(run_of("astw", **given, **common))
+    assert apart(state(found)["w"], state(astw)["w"]) < 1e-10
+    mixed = finish(run_of("astw_safl", epsilon=0.3, L=L, **given, **common))
+    assert apart(state(mixed)["w"], state(astw)["w"]) > 1e-3
+
+
+@started
+def test_astw_safl_that_exchanges_all_and_forgets_nothing_is_safl(init):
+    """With all clients present every upload is new: q_k = m_k whatever A is."""
+    given = {"init": init, "epsilon": EPSILON, "L": L, "model": MODEL, "batch_size": 4}
+    safl = finish(run_of("safl", **given))
+    for A in (1.0, 1.5):
+        found = finish(run_of("astw_safl", A=A, loop=1, **given))
+        assert apart(state(found)["w"], state(safl)["w"]) < 1e-10
+        for a, b in zip(found.history, safl.history, strict=True):
+            for counter in ("uploaded_bytes", "downloaded_bytes", "client_steps"):
+                assert a[counter] == b[counter]
+
+
+def test_astw_that_forgets_at_once_is_fedavg():
+    """A -> inf leaves this round's clients only."""
+    given = {"count": 3, "model": MODEL, "batch_size": 4}
+    astw, fedavg = (
+        finish(run_of("astw", A=1e30, loop=1, **given)),
+        finish(run_of("fedavg", **given)),
+    )
+    assert apart(state(astw)["w"], state(fedavg)["w"]) < 1e-10
+
+
+@pytest.mark.parametrize("name", ["astw", "astw_safl"])
+def test_a_model_of_one_layer_is_all_shallow(name):
+    given = {"epsilon": EPSILON, "L": L} if name == "astw_safl" else {}
+    runs = [finish(run_of(name, "own", 3, loop=loop, **given)) for loop in (1, 15)]
+    same(*runs, 0.0)
+
+
+# Work and bytes
+
+
+def spent(run, key):
+    return np.diff([entry[key] for entry in run.history]).tolist()
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float64", 8), ("float32", 4)])
+def test_what_the_extended_rounds_cost(dtype, size):
+    run = finish(run_of("safl_extended", "own", 3, epsilon=EPSILON, L=L, nu=0.25, dtype=dtype))
+    heard = uploads(run)
+    assert heard[0] == 3
+    assert sum(heard) < 15
+    assert spent(run, "downloaded_bytes") == [0] + [size * 3 * D] * 4
+    assert spent(run, "uploaded_bytes") == [size * k * D for k in heard]
+    assert spent(run, "client_steps") == [3 * STEPS] * 5
+    assert spent(run, "gradient_passes") == [0] * 5
+    assert spent(run, "evaluation_passes") == [0] + [2 * 3] * 4
+    assert spent(run, "peer_bytes") == [0] * 5
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float64", 8), ("float32", 4)])
+@started
+def test_what_ida_safl_costs(init, dtype, size):
+    run = finish(run_of("ida_safl", init, 3, epsilon=EPSILON, L=L, dtype=dtype))
+    assert spent(run, "downloaded_bytes") == [0] + [size * 3 * D] * 4
+    assert spent(run, "uploaded_bytes") == [size * 3 * D] * 5
+    assert spent(run, "clients_uploaded") == [3] * 5
+    assert spent(run, "client_steps") == [3 * STEPS] * 5
+    assert spent(run, "gradient_passes") == [0] * 5
+    assert spent(run, "evaluation_passes") == [0] * 5
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float64", 8), ("float32", 4)])
+@started
+def test_what_astw_safl_costs(init, dtype, size):
+    """Rounds 3 and 6 of loops of three exchange all layers, the others the shallow one; what nobody
+    has uploaded is not sent to clients that began on their own.
+    """
+    given = {"loop": 3, "deep_share": 1 / 3, "rounds": 7, "model": MODEL, "dtype": dtype}
+    run = finish(run_of("astw_safl", init, 3, epsilon=EPSILON, L=L, **given))
+    shallow = int(SHALLOW.sum())
+    due = [shallow, shallow, DEPTH, shallow, shallow, DEPTH, shallow]
+    assert spent(run, "uploaded_bytes") == [size * 3 * part for part in due]
+    down = [0, shallow, shallow if init == "own" else DEPTH, *due[3:]]
+    assert spent(run, "downloaded_bytes") == [size * 3 * part for part in down]
+    assert spent(run, "clients_uploaded") == [3] * 7
+    assert spent(run, "client_steps") == [3 * STEPS] * 7
+    assert spent(run, "gradient_passes") == [0] * 7
+    assert spent(run, "evaluation_passes") == [0] * 7

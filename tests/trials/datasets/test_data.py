@@ -1,0 +1,216 @@
+"""How data sets are split and dealt to clients."""
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import settings as profile
+from hypothesis import strategies as st
+
+from tests.support.helpers import fresh_process, holdings, well_split
+from trials import datasets, heterogeneity
+from trials.datasets import Dataset, SyntheticIID
+from trials.errors import UserError
+from trials.federated_data import deal
+from trials.heterogeneity import PARTITIONS
+from trials.settings import Settings
+
+REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
+
+
+def labelled(y: np.ndarray, tests: int, owner: np.ndarray | None = None) -> Dataset:
+    """Samples with these labels, of which every so-many-th is test."""
+    test = np.zeros(len(y), bool)
+    test[np.linspace(0, len(y) - 1, tests).astype(int)] = True
+    x = np.arange(len(y), dtype=np.float32)[:, None]
+    return Dataset(x, y, test, int(y.max()) + 1, owner)
+
+
+@st.composite
+def problems(draw):
+    """A data set with every label at least once per client, a number of clients, and settings."""
+    clients, classes = draw(st.integers(1, 8)), draw(st.integers(1, 6))
+    seed = draw(st.integers(0, 99))
+    rng = np.random.default_rng(seed)
+    extra = rng.integers(0, classes, draw(st.integers(0, 60)))
+    y = rng.permutation(np.concatenate([np.tile(np.arange(classes), 3 * clients + 5), extra]))
+    common = Settings(
+        clients=clients,
+        val_fraction=draw(st.sampled_from([0, 0.1, 0.25])),
+        partition_seed=seed,
+        data_seed=draw(st.integers(0, 9)),
+    )
+    return labelled(y, draw(st.integers(1, 5))), common
+
+
+@given(problems(), st.sampled_from(["iid", "dirichlet(0.1)", "dirichlet(0.5)", "dirichlet(100)"]))
+def test_equal_shares(problem, level):
+    dataset, common = problem
+    data = deal(dataset, heterogeneity.parse(level), common)
+    well_split(data)
+    free = int((~dataset.test).sum())
+    assert len(data.val) == int(free * common.val_fraction)
+    free -= len(data.val)
+    if level == "iid":
+        assert len(data.train) == free
+        assert data.sizes.max() - data.sizes.min() <= 1
+    else:
+        assert (data.sizes == free // common.clients).all()
+
+
+@given(problems(), st.integers(1, 6))
+def test_labels_limit(problem, c):
+    dataset, common = problem
+    assume(c <= dataset.classes)
+    level = heterogeneity.parse(f"labels({c})")
+    try:
+        data = deal(dataset, level, common)
+    except UserError:
+        train = deal(dataset, heterogeneity.parse("iid"), common).train
+        assert np.bincount(dataset.y[train], minlength=dataset.classes).min() < common.clients
+        return
+    well_split(data)
+    for k, ids in enumerate(holdings(data)):
+        allowed = {(k + j) % dataset.classes for j in range(c)}
+        assert set(dataset.y[ids].tolist()) == allowed
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=6), st.sampled_from([0, 0.1, 0.5]))
+def test_natural_keeps_owners(sizes, val_fraction):
+    rng = np.random.default_rng(len(sizes))
+    owner = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    y = rng.integers(0, 3, len(owner) + 4)
+    test = np.arange(len(y)) >= len(owner)
+    x = np.zeros((len(y), 1), np.float32)
+    dataset = Dataset(x, y, test, 3, np.concatenate([owner, np.full(4, -1)]))
+    data = deal(dataset, heterogeneity.parse("natural"), Settings(val_fraction=val_fraction))
+    well_split(data)
+    assert len(data.train) + len(data.val) == len(owner)
+    for k, ids in enumerate(holdings(data)):
+        assert (dataset.client[ids] == k).all()
+        assert len(ids) == sizes[k] - int(sizes[k] * val_fraction)
+
+
+@given(problems(), st.sampled_from(["iid", "dirichlet(0.5)", "labels(1)"]))
+@profile(max_examples=20)
+def test_the_same_seed_deals_the_same(problem, level):
+    dataset, common = problem
+    try:
+        a, b = (deal(dataset, heterogeneity.parse(level), common) for _ in range(2))
+    except UserError:
+        assume(False)
+    for name in ("train", "offsets", "val", "test"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    assert a.fingerprint == b.fingerprint
+
+
+def test_what_seeds_and_the_fingerprint_tell_apart(digits):
+    def dealt(level="iid", **given):
+        return deal(digits, heterogeneity.parse(level), Settings(**given))
+
+    base = dealt()
+    assert dealt().fingerprint == base.fingerprint
+    others = [
+        dealt(partition_seed=1),
+        dealt(data_seed=1),
+        dealt(clients=19),
+        dealt("dirichlet(1)"),
+        dealt("labels(2)"),
+        dealt(val_fraction=0),
+    ]
+    assert len({data.fingerprint for data in [base, *others]}) == len(others) + 1
+    np.testing.assert_array_equal(dealt(partition_seed=1).val, base.val)
+    np.testing.assert_array_equal(np.sort(dealt(partition_seed=1).train), np.sort(base.train))
+    assert dealt("iid+system(steps=1..3)").fingerprint == base.fingerprint
+
+
+@pytest.mark.parametrize("name", ["x", "y", "train", "offsets", "val", "test"])
+def test_the_fingerprint_sees_every_array(digits, name):
+    data = deal(digits, heterogeneity.parse("iid"), Settings())
+    owner = data.dataset if name in ("x", "y") else data
+    changed = getattr(owner, name).copy()
+    changed[len(changed) // 2] += 1
+    owner = replace(owner, **{name: changed})
+    other = replace(data, dataset=owner) if name in ("x", "y") else owner
+    assert other.fingerprint != data.fingerprint
+
+
+SCRIPT = """
+from trials import datasets, heterogeneity
+from trials.federated_data import deal
+from trials.settings import Settings
+for name, level in {pairs}:
+    dataset = datasets.parse(name).load(3, 6, None)
+    print(deal(dataset, heterogeneity.parse(level), Settings(clients=6)).fingerprint)
+"""
+
+
+def test_fingerprints_are_the_same_in_a_fresh_process():
+    pairs = [("digits", "dirichlet(0.3)"), ("digits", "labels(3)"), ("synthetic(1,1)", "natural")]
+    here = [
+        deal(
+            datasets.parse(name).load(3, 6, None), heterogeneity.parse(level), Settings(clients=6)
+        ).fingerprint
+        for name, level in pairs
+    ]
+    assert fresh_process(SCRIPT.format(pairs=pairs)).split() == here
+
+
+def test_small_a_is_more_skewed(digits):
+    def skew(a):
+        data = deal(digits, heterogeneity.parse(f"dirichlet({a})"), Settings(clients=10))
+        counts = np.array([np.bincount(digits.y[ids], minlength=10) for ids in holdings(data)])
+        return (counts.max(1) / counts.sum(1)).mean()
+
+    assert skew(100) < 0.2 < skew(1) < skew(0.5) < 0.5 < skew(0.1)
+
+
+@pytest.mark.parametrize("a", [1e-1, 1e-2, 1e-3, 1e-4])
+def test_a_very_skewed_dirichlet_deals_all_sizes(a):
+    """Priors underflow here: what is left of a client's prior can be a subnormal number."""
+    y = np.repeat(np.arange(10), 30)
+    for seed in range(200):
+        parts = PARTITIONS["dirichlet"](a).deal(y, 10, None, np.random.default_rng(seed))
+        assert [len(part) for part in parts] == [30] * 10
+        assert len(np.unique(np.concatenate(parts))) == 300
+
+
+@pytest.mark.parametrize(
+    ("level", "given", "says"),
+    [
+        ("iid", {"clients": 5000}, "cannot be dealt to 5000 clients"),
+        ("dirichlet(0.3)", {"clients": 5000}, "cannot be dealt to 5000 clients"),
+        ("labels(2)", {"clients": 5000}, "use fewer clients"),
+        ("labels(11)", {}, "only 10 labels"),
+        ("labels(0)", {}, "c >= 1 must hold"),
+        ("labels(1.5)", {}, "must be a whole number"),
+        ("natural", {}, "does not say which client"),
+        ("dirichlet(0)", {}, "a < inf must hold"),
+        ("dirichlet(nan)", {}, "a < inf must hold"),
+        ("dirichlet(x)", {}, "must be a number"),
+        ("dirichlet", {}, r"the form is dirichlet\(a\)"),
+        ("iid(3)", {}, "the form is iid"),
+        ("iid+system(steps=0..3)", {}, "1 <= LOW <= HIGH must hold"),
+        ("iid+system(steps=5..2)", {}, "1 <= LOW <= HIGH must hold"),
+        ("iid+system(steps=5)", {}, "must be LOW..HIGH"),
+        ("iid+system(steps=1..2)+system(steps=1..2)", {}, "given twice"),
+        ("dirichlet(0.3,a=0.5)", {}, "dirichlet"),
+        ("iid+system(steps=1..2,steps=3..4)", {}, "system"),
+    ],
+)
+def test_what_cannot_be_had_is_said_within_a_second(digits, level, given, says):
+    started = time.perf_counter()
+    with pytest.raises(UserError, match=says):
+        deal(digits, heterogeneity.parse(level), Settings(**given))
+    assert time.perf_counter() - started < 1
+
+
+def test_natural_with_another_number_of_clients():
+    dataset = SyntheticIID().load(0, 3, None)
+    with pytest.raises(UserError, match="has 3 clients, not 4"):
+        deal(dataset, heterogeneity.parse("natural"), Settings(clients=4))
+    assert deal(dataset, heterogeneity.parse("natural"), Settings()).clients == 3

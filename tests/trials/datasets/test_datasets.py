@@ -1,0 +1,268 @@
+"""Data sets that are made, and those that are read from files."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.helpers import holdings, well_split
+from trials import datasets, heterogeneity
+from trials.datasets import MNIST, Dataset, Synthetic, SyntheticIID
+from trials.errors import UserError
+from trials.federated_data import deal
+from trials.randomness import generator
+from trials.settings import Settings
+from trials.spec import TrialSpec
+from trials.trial import deal_data, load_dataset, run
+
+REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
+
+
+# Data sets
+
+
+def test_digits_are_split_by_seed_and_label(digits):
+    assert digits.x.shape == (1797, 1, 8, 8)
+    assert digits.x.dtype == np.float32
+    assert (digits.x.min(), digits.x.max()) == (0, 1)
+    assert digits.test.sum() == 360
+    whole, held_out = np.bincount(digits.y), np.bincount(digits.y[digits.test])
+    assert np.abs(held_out - 0.2 * whole).max() <= 1
+    again, other = (datasets.parse("digits").load(seed, None, None) for seed in (0, 1))
+    np.testing.assert_array_equal(again.test, digits.test)
+    assert (other.test != digits.test).any()
+
+
+def test_synthetic_by_hand():
+    """Device 3 from its own numbers; alpha and beta are standard deviations."""
+    alpha, beta, seed, k = 0.5, 2.0, 7, 3
+    dataset = Synthetic(alpha, beta).load(seed, 5, None)
+    size = int(np.exp(4 + 2 * generator("synthetic_sizes", seed).standard_normal(5))[k]) + 50
+    mine = dataset.client == k
+    assert mine.sum() == size
+    rng = generator("synthetic", seed, k)
+    u, b_k = alpha * rng.standard_normal(), beta * rng.standard_normal()
+    v = b_k + rng.standard_normal(60)
+    w, b = u + rng.standard_normal((60, 10)), u + rng.standard_normal(10)
+    sigma = np.array([j**-1.2 for j in range(1, 61)])
+    x = v + rng.standard_normal((size, 60)) * np.sqrt(sigma)
+    np.testing.assert_allclose(dataset.x[mine], x, rtol=1e-6, atol=1e-6)
+    scores = np.array([[row @ w[:, c] + b[c] for c in range(10)] for row in x])
+    np.testing.assert_array_equal(dataset.y[mine], scores.argmax(1))
+    assert dataset.test[mine].sum() == size // 10
+    assert dataset.classes == 10
+
+
+def test_synthetic_is_fixed_by_its_seed():
+    a, b, other = (Synthetic(1, 1).load(seed, 4, None) for seed in (0, 0, 1))
+    for name in ("x", "y", "test", "client"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    assert len(a.y) != len(other.y) or (a.x != other.x).any()
+
+
+def test_synthetic_has_30_devices_of_at_least_50():
+    dataset = Synthetic(0, 0).load(0, None, None)
+    sizes = np.bincount(dataset.client)
+    assert len(sizes) == 30
+    assert sizes.min() >= 50
+    assert np.median(sizes) == pytest.approx(50 + np.exp(4), abs=60)
+
+
+def test_synthetic_keeps_its_devices_under_natural():
+    common = Settings(clients=4, data_seed=2)
+    spec = TrialSpec(
+        algorithm="fedavg",
+        params={},
+        dataset="synthetic(1,1)",
+        model="logreg",
+        heterogeneity="natural",
+        settings=common,
+        seed=0,
+    )
+    dataset = load_dataset(spec, None)
+    data = deal_data(spec, dataset)
+    well_split(data)
+    np.testing.assert_array_equal(dataset.x, Synthetic(1, 1).load(2, 4, None).x)
+    for k, ids in enumerate(holdings(data)):
+        assert (dataset.client[ids] == k).all()
+        free = (dataset.client == k) & ~dataset.test
+        assert len(ids) == free.sum() - int(free.sum() * 0.1)
+
+
+def test_synthetic_iid_has_one_model_and_one_input_law():
+    seed = 4
+    dataset = SyntheticIID().load(seed, 6, None)
+    rng = generator("synthetic_iid", seed)
+    w, b = rng.standard_normal((60, 10)), rng.standard_normal(10)
+    agree = (dataset.x.astype(float) @ w + b).argmax(1) == dataset.y
+    assert agree.mean() > 0.999
+    assert set(dataset.client.tolist()) == set(range(6))
+    deviation = dataset.x.std(0)
+    np.testing.assert_allclose(deviation**2, np.arange(1, 61) ** -1.2, rtol=0.3)
+    assert np.abs(dataset.x.mean(0)).max() < 6 * len(dataset.y) ** -0.5
+    own = Synthetic(0, 0).load(seed, 6, None)
+    assert ((own.x.astype(float) @ w + b).argmax(1) == own.y).mean() < 0.5
+
+
+@pytest.mark.parametrize("name", ["synthetic(-1,1)", "synthetic(1,-1)", "synthetic(nan,1)"])
+def test_synthetic_refuses_bad_deviations(name):
+    with pytest.raises(UserError, match="alpha >= 0 and beta >= 0 must hold"):
+        datasets.parse(name)
+
+
+# Files
+
+
+def arrays() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {
+        "x_train": rng.normal(size=(30, 2, 3)),
+        "y_train": np.arange(30) % 3,
+        "x_test": rng.normal(size=(6, 2, 3)),
+        "y_test": np.arange(6) % 3,
+        "client_train": np.repeat([40, 10, 20], 10),
+    }
+
+
+def load(folder: Path, **given: np.ndarray | None) -> Dataset:
+    """The data set of a file with these arrays instead of the usual ones."""
+    kept = {name: value for name, value in {**arrays(), **given}.items() if value is not None}
+    np.savez(folder / "mine.npz", **kept)
+    return datasets.parse(f"npz:{folder}/mine.npz").load(0, None, None)
+
+
+def test_npz(tmp_path):
+    dataset = load(tmp_path)
+    assert (dataset.shape, dataset.classes) == ((2, 3), 3)
+    assert dataset.x.dtype == np.float32
+    given = arrays()
+    np.testing.assert_allclose(dataset.x[~dataset.test], given["x_train"], rtol=1e-6)
+    np.testing.assert_array_equal(dataset.y[dataset.test], given["y_test"])
+    data = deal(dataset, heterogeneity.parse("natural"), Settings(val_fraction=0))
+    well_split(data)
+    assert [sorted(ids) for ids in holdings(data)] == [
+        list(range(10, 20)),
+        list(range(20, 30)),
+        list(range(10)),
+    ]
+    columns = load(tmp_path, y_train=given["y_train"][:, None], y_test=given["y_test"][:, None])
+    np.testing.assert_array_equal(columns.y, dataset.y)
+
+
+def test_npz_without_owners(tmp_path):
+    dataset = load(tmp_path, client_train=None)
+    assert deal(dataset, heterogeneity.parse("iid"), Settings(clients=4)).clients == 4
+    with pytest.raises(UserError, match="does not say which client"):
+        deal(dataset, heterogeneity.parse("natural"), Settings())
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"y_test": None}, "lacks y_test; it has .*x_train"),
+        ({"x_train": None, "x_test": None}, "lacks x_test, x_train"),
+        ({"x_train": np.zeros((29, 2, 3))}, "x_train has 29 rows, but y_train has 30"),
+        ({"y_test": np.zeros(5, int)}, "x_test has 6 rows, but y_test has 5"),
+        ({"client_train": np.zeros(3, int)}, "x_train has 30 rows, but client_train has 3"),
+        ({"x_test": np.zeros((6, 3, 2))}, r"x_train has shape \(2, 3\), one of x_test \(3, 2\)"),
+        ({"y_train": np.arange(30) % 3 - 1}, "whole numbers; labels count 0, 1"),
+        ({"x_train": np.full((30, 2, 3), np.nan)}, "x_train must be finite"),
+        (
+            {"x_test": np.zeros((0, 2, 3)), "y_test": np.zeros(0, int)},
+            "x_test must be finite numbers of shape .samples",
+        ),
+        ({"y_train": np.eye(3)[np.arange(30) % 3], "y_test": np.eye(3)[[0] * 6]}, "y_train|label"),
+        ({"y_train": np.arange(30) % 3 + 0.5}, "y_train|label"),
+        ({"y_train": np.array(["cat"] * 30)}, "y_train|label"),
+        ({"y_train": np.array(1)}, "y_train|label"),
+        ({"y_train": np.array([{}] * 30)}, "cannot read"),
+    ],
+    ids=[
+        "no y_test",
+        "no x",
+        "rows of x_train",
+        "rows of y_test",
+        "rows of client_train",
+        "sample shapes",
+        "negative labels",
+        "nan",
+        "empty test",
+        "one-hot labels",
+        "fractional labels",
+        "text labels",
+        "scalar labels",
+        "pickled labels",
+    ],
+)
+def test_npz_that_does_not_fit(tmp_path, given, says):
+    with pytest.raises(UserError, match=says):
+        load(tmp_path, **given)
+
+
+def test_npz_that_is_none(tmp_path):
+    (tmp_path / "text.npz").write_text("no archive")
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    for name in ("absent.npz", "text.npz", "one.npy", "."):
+        with pytest.raises(UserError, match="cannot read data set npz:"):
+            datasets.parse(f"npz:{tmp_path}/{name}").load(0, None, None)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no network"), ConnectionResetError()])
+def test_mnist_offline_says_what_to_do(tmp_path, monkeypatch, error):
+    from trials.vision import torchvision
+
+    def fail(self):
+        raise error
+
+    monkeypatch.setattr(torchvision.datasets.MNIST, "download", fail)
+    for name, archive in (("mnist", "MNIST"), ("fashion_mnist", "FashionMNIST")):
+        with pytest.raises(UserError) as raised:
+            datasets.parse(name).load(0, None, str(tmp_path))
+        said = str(raised.value)
+        for part in ("train-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz", "--data-root"):
+            assert part in said
+        assert str(tmp_path / archive / "raw") in said
+
+
+def needs(archive: str) -> None:
+    raw = REAL / archive / "raw"
+    stem = "train-images-idx3-ubyte"
+    if not ((raw / stem).exists() or (raw / f"{stem}.gz").exists()):
+        pytest.skip(f"set SUITE_DATA to a folder that holds {archive}/raw with the {archive} files")
+
+
+@pytest.mark.parametrize(
+    ("name", "archive"), [("mnist", "MNIST"), ("fashion_mnist", "FashionMNIST")]
+)
+def test_mnist_files(name, archive):
+    needs(archive)
+    before = sorted((REAL / archive / "raw").iterdir())
+    dataset = datasets.parse(name).load(0, None, None)
+    assert sorted((REAL / archive / "raw").iterdir()) == before
+    assert dataset.x.shape == (70000, 1, 28, 28)
+    assert dataset.x.dtype == np.float32
+    assert (dataset.test.sum(), (~dataset.test).sum()) == (10000, 60000)
+    assert not dataset.test[:60000].any()
+    assert np.bincount(dataset.y).shape == (10,)
+    train = dataset.x[~dataset.test]
+    assert train.mean(dtype=float) == pytest.approx(0, abs=1e-3)
+    assert train.std(dtype=float) == pytest.approx(1, abs=1e-3)
+
+
+def test_fedavg_learns_mnist():
+    needs(MNIST.archive)
+    common = Settings(rounds=4, clients=20, participation=0.25, local_steps=30)
+    spec = TrialSpec(
+        algorithm="fedavg",
+        params={"lr": 0.05},
+        dataset="mnist",
+        model="logreg",
+        heterogeneity="iid",
+        settings=common,
+        seed=0,
+    )
+    trained, data = run(spec)
+    well_split(data)
+    assert trained.history[0]["test_accuracy"] < 0.3
+    assert trained.history[-1]["test_accuracy"] > 0.8

@@ -1,0 +1,223 @@
+"""Speech Commands: MFCC in NumPy and SciPy, the official lists, the cache, wav files that are wrong."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.fft
+import torch
+
+from tests.support.fake_files import wav
+from trials import datasets
+from trials.datasets.speech import SpeechCommands, mel_banks, mfcc, read_wav
+from trials.errors import UserError
+
+WORDS = {"yes": 4, "no": 3, "up": 3}
+LISTS = {"validation_list.txt": 2, "testing_list.txt": 3}
+CLIPS = {
+    "yes": ["ann_nohash_0", "ann_nohash_1", "bob_nohash_0", "cat_nohash_0"],
+    "no": ["ann_nohash_0", "bob_nohash_0", "dan_nohash_0"],
+    "up": ["bob_nohash_0", "cat_nohash_0", "dan_nohash_0"],
+}
+TESTING = ["yes/cat_nohash_0.wav", "up/cat_nohash_0.wav", "no/dan_nohash_0.wav"]
+
+
+def clip(word: str, name: str, n: int = 16000) -> np.ndarray:
+    rng = np.random.default_rng([ord(c) for c in word + name])
+    t = np.arange(n) / 16000
+    return 0.4 * np.sin(2 * np.pi * 300 * (1 + len(word)) * t) + 0.05 * rng.standard_normal(n)
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setattr(SpeechCommands, "clips", WORDS)
+    monkeypatch.setattr(SpeechCommands, "lists", LISTS)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    place = tmp_path / "data/speech_commands_v0.01"
+    for word, names in CLIPS.items():
+        for name in names:
+            wav(place / word / f"{name}.wav", clip(word, name))
+    (place / "testing_list.txt").write_text("\n".join(TESTING) + "\n")
+    validation = ["yes/bob_nohash_0.wav", "no/bob_nohash_0.wav"]
+    (place / "validation_list.txt").write_text("\n".join(validation) + "\n")
+    return tmp_path / "data"
+
+
+def load(root: Path, name: str = "speech_commands(3)") -> datasets.Dataset:
+    return datasets.parse(name).load(0, None, str(root))
+
+
+def by_hand(sound: np.ndarray) -> np.ndarray:
+    """13 x 59 coefficients, frame by frame and filter by filter."""
+    window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(1024) / 1024)
+    mel = np.linspace(0, 2595 * np.log10(1 + 8000 / 700), 82)
+    edges = 700 * (10 ** (mel / 2595) - 1)
+    hertz = np.arange(513) * 16000 / 1024
+    columns = []
+    for start in range(0, 16000 - 1024 + 1, 256):
+        power = np.abs(np.fft.rfft(sound[start : start + 1024] * window)) ** 2
+        bank = [
+            power @ np.interp(hertz, edges[i : i + 3], [0, 1, 0], left=0, right=0)
+            for i in range(80)
+        ]
+        columns.append(scipy.fft.dct(np.log(np.maximum(bank, 1e-10)), norm="ortho")[:13])
+    return np.array(columns).T
+
+
+def test_the_counts_are_those_of_version_1():
+    assert len(SpeechCommands.clips) == 30
+    assert sum(SpeechCommands.clips.values()) == 64721
+    assert list(SpeechCommands.clips)[:10] == [
+        "yes",
+        "no",
+        "up",
+        "down",
+        "left",
+        "right",
+        "on",
+        "off",
+        "stop",
+        "go",
+    ]
+    assert list(SpeechCommands.clips)[10:] == sorted(list(SpeechCommands.clips)[10:])
+
+
+def test_mfcc_by_hand():
+    sounds = np.stack([clip("yes", "a"), clip("no", "b"), np.zeros(16000)])
+    found = mfcc(torch.from_numpy(sounds))
+    assert found.shape == (3, 13, 59)
+    for sound, coefficients in zip(sounds, found, strict=True):
+        np.testing.assert_allclose(coefficients, by_hand(sound), rtol=1e-9, atol=1e-9)
+
+
+def test_mel_banks_overlap_to_one():
+    banks = mel_banks()
+    assert banks.shape == (513, 80)
+    inside = slice(3, 490)
+    np.testing.assert_allclose(banks.sum(1)[inside], 1, atol=1e-9)
+
+
+def test_speech_commands(root):
+    made = load(root)
+    names = [(word, name) for word in WORDS for name in sorted(CLIPS[word])]
+    assert (made.shape, made.classes, made.x.dtype) == ((1, 13, 59), 3, np.float32)
+    assert made.y.tolist() == [0] * 4 + [1] * 3 + [2] * 3
+    assert [f"{w}/{n}.wav" for (w, n), t in zip(names, made.test, strict=True) if t] == [
+        "yes/cat_nohash_0.wav",
+        "no/dan_nohash_0.wav",
+        "up/cat_nohash_0.wav",
+    ]
+    speakers = {"ann": 0, "bob": 1, "cat": 2, "dan": 3}
+    assert made.client.tolist() == [speakers[name[:3]] for _, name in names]
+    sounds = [(clip(w, n) * 32768).astype("<i2") / 32768 for w, n in names]
+    raw = np.array([by_hand(sound) for sound in sounds])
+    train = raw[~made.test]
+    mean, deviation = train.mean((0, 2)), train.std((0, 2))
+    expected = (raw - mean[:, None]) / deviation[:, None]
+    np.testing.assert_allclose(made.x[:, 0], expected, atol=2e-4)
+
+
+def test_fewer_words(root):
+    made = load(root, "speech_commands(2)")
+    assert (made.classes, len(made.y)) == (2, 7)
+    assert made.x[~made.test].mean((0, 1, 3)) == pytest.approx(np.zeros(13), abs=1e-5)
+
+
+def test_features_are_kept_and_used_again(root, monkeypatch):
+    first = load(root)
+    assert len(list(root.glob("*.npz"))) == 1
+    monkeypatch.setattr("trials.datasets.speech.mfcc", None)
+    np.testing.assert_array_equal(load(root).x, first.x)
+
+
+def test_a_broken_cache_is_made_anew(root):
+    first = load(root)
+    (cache,) = root.glob("*.npz")
+    whole = cache.read_bytes()
+    for data in (whole[:-100], b"", b"no array"):
+        cache.write_bytes(data)
+        np.testing.assert_array_equal(load(root).x, first.x)
+        assert cache.read_bytes() == whole
+
+
+def test_a_root_that_cannot_be_written_to_leaves_the_cache_to_the_user(root, tmp_path, monkeypatch):
+    from trials.datasets import cache, speech
+
+    def refuse(**given):
+        if Path(given["dir"]) == root:
+            raise PermissionError("read-only")
+        return made(**given)
+
+    made = cache.tempfile.NamedTemporaryFile
+    monkeypatch.setattr(cache.tempfile, "NamedTemporaryFile", refuse)
+    first = load(root)
+    assert not list(root.glob("*.npz"))
+    assert len(list((tmp_path / "cache/suite-fl/data").glob("*.npz"))) == 1
+    monkeypatch.setattr(speech, "mfcc", None)
+    np.testing.assert_array_equal(load(root).x, first.x)
+
+
+def test_a_changed_clip_is_not_served_from_the_cache(root):
+    first = load(root)
+    wav(root / "speech_commands_v0.01/yes/ann_nohash_0.wav", clip("yes", "other", 15000))
+    assert (load(root).x != first.x).any()
+
+
+def test_short_clips_are_padded_and_long_ones_cut(tmp_path):
+    sound = clip("a", "b", 20000)
+    wav(tmp_path / "long.wav", sound)
+    wav(tmp_path / "short.wav", sound[:9000])
+    long, short = read_wav(tmp_path / "long.wav"), read_wav(tmp_path / "short.wav")
+    assert long.shape == short.shape == (16000,)
+    np.testing.assert_allclose(long, sound[:16000], atol=4e-5)
+    np.testing.assert_array_equal(short[:9000], long[:9000])
+    assert (short[9000:] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda p: p.write_bytes(p.read_bytes()[:-1000]), "found .*31000 of 32000 bytes"),
+        (lambda p: p.write_bytes(p.read_bytes()[:20]), "expected a whole wav file"),
+        (lambda p: p.write_bytes(b""), "expected a whole wav file"),
+        (lambda p: wav(p, np.zeros(8000), rate=8000), "at 8000 Hz"),
+        (lambda p: wav(p, np.zeros(8000), channels=2), "2 channel"),
+    ],
+    ids=["truncated", "header", "empty", "rate", "stereo"],
+)
+def test_wrong_clips_are_named(root, spoil, says):
+    path = root / "speech_commands_v0.01/no/bob_nohash_0.wav"
+    spoil(path)
+    with pytest.raises(UserError, match=says) as raised:
+        load(root)
+    assert str(path) in str(raised.value)
+    assert not list(root.glob("*.npz"))
+
+
+def test_missing_clips_and_lists_are_named(root):
+    place = root / "speech_commands_v0.01"
+    assert all(r.sound for r in datasets.prepare("speech_commands", str(root)))
+    (place / "no/bob_nohash_0.wav").unlink()
+    with pytest.raises(UserError, match="no is not what it should be: expected 3 clips, found 2"):
+        load(root)
+    wav(place / "no/bob_nohash_0.wav", clip("no", "b"))
+    (place / "testing_list.txt").write_text("yes/ann_nohash_0.wav\n")
+    with pytest.raises(UserError, match=r"testing_list\.txt .*expected 3 names, found 1 names"):
+        load(root)
+    wrong = [r for r in datasets.prepare("speech_commands", str(root)) if not r.sound]
+    assert [(r.name, r.expected, r.found) for r in wrong] == [
+        ("testing_list.txt", "3 names", "1 names")
+    ]
+
+
+def test_absent_clips_give_the_remedy(tmp_path):
+    with pytest.raises(UserError) as raised:
+        load(tmp_path, "speech_commands")
+    for part in ("curl -L http", "sha256 743935", str(tmp_path / "speech_commands_v0.01")):
+        assert part in str(raised.value)
+
+
+@pytest.mark.parametrize("words", [1, 31])
+def test_number_of_words(words):
+    with pytest.raises(UserError, match="2 <= words <= 30 must hold"):
+        datasets.parse(f"speech_commands({words})")

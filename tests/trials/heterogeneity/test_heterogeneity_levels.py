@@ -1,0 +1,359 @@
+"""The grammar of levels, and what modifiers do to a run: work, delays, dropout."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import settings as profile
+from hypothesis import strategies as st
+
+from tests.support.helpers import dealt, finish, same, settings, simulation, state, timeless
+from trials import heterogeneity
+from trials.algorithms import ALGORITHMS
+from trials.errors import UserError
+from trials.heterogeneity import LAWS, MODIFIERS, PARTITIONS
+from trials.randomness import uniform
+from trials.settings import Settings
+from trials.spec import TrialSpec, refuse
+
+SIZES = [3, 9, 4, 7, 5, 6, 8, 2]
+SEED = 11
+
+# Names
+
+
+def test_every_registered_name_is_in_the_grammar():
+    grammar = heterogeneity.grammar()
+    for name in [*PARTITIONS, *MODIFIERS, *LAWS]:
+        assert name in grammar
+
+
+numbers = st.floats(0.001, 1000).map(lambda x: float(f"{x:.3g}"))
+ranges = st.tuples(st.integers(1, 50), st.integers(0, 50)).map(lambda r: f"{r[0]}..{r[0] + r[1]}")
+label_sets = st.sets(st.integers(0, 99), min_size=1).map(
+    lambda labels: "{ " + " , ".join(map(str, labels)) + "}"
+)
+partitions = st.one_of(
+    ranges.map("gaussian(labels = {})".format),
+    st.tuples(label_sets, label_sets).map(lambda v: f"groups({v[0]},second={v[1]}, mean=9)"),
+    st.sampled_from(["iid", "natural", "gaussian", "gaussian( std = 3 )"]),
+    numbers.map("dirichlet({})".format),
+    numbers.map("dirichlet_by_class(a={})".format),
+    st.integers(1, 99).map("labels( {} )".format),
+    st.integers(1, 9).map("shards(s={})".format),
+    st.integers(1, 9).map("shards({}, strict)".format),
+    st.tuples(st.integers(1, 9), numbers).map(lambda v: f"gaussian(mean={v[1]},labels={v[0]})"),
+)
+modifiers = st.fixed_dictionaries(
+    {},
+    optional={
+        "system": ranges.flatmap(lambda r: st.sampled_from([f"(steps={r})", f"( epochs = {r})"])),
+        "dropout": st.floats(0, 0.99).map(lambda p: f"({p:.2f})"),
+        "delay": st.tuples(numbers, st.integers(1, 99)).map(
+            lambda v: f"(deadline={v[1]}, mean={v[0]})"
+        ),
+    },
+)
+
+
+@given(partitions, modifiers, st.randoms())
+def test_levels_are_spelled_one_way(partition, given_, random):
+    """Whatever the order and the spaces, and the canonical name reads as the same level."""
+    parts = [name + arguments for name, arguments in given_.items()]
+    random.shuffle(parts)
+    found = heterogeneity.parse(" + ".join([partition, *parts]))
+    assert heterogeneity.parse(found.name) == found
+    assert " " not in found.name
+    order = [part.split("(")[0] for part in found.name.split("+")[1:]]
+    assert order == [name for name in MODIFIERS if name in given_]
+    assert found.dealing == heterogeneity.parse(partition).name
+    assert found.changes_work == bool({"system", "delay"} & set(given_))
+
+
+@pytest.mark.parametrize(
+    ("written", "canonical"),
+    [
+        ("shards( 2 )", "shards(2)"),
+        ("shards(strict, 2)", "shards(2,strict)"),
+        ("gaussian", "gaussian(labels=7,mean=600,std=10)"),
+        ("gaussian(labels=7, mean=600.0, std=10)", "gaussian(labels=7,mean=600,std=10)"),
+        ("gaussian(labels = 1..7)", "gaussian(labels=1..7,mean=600,std=10)"),
+        ("groups", "groups(share=0.5,mean=600,std=10)"),
+        ("groups({9,7,5,2,1}, { 2 })", "groups(share=0.5,mean=600,std=10)"),
+        ("groups(second={3, 1,1})", "groups({1,2,5,7,9},{1,3},share=0.5,mean=600,std=10)"),
+        ("labels(5)+sizes(lognormal_absolute(4.0, 1))", "labels(5)+sizes(lognormal_absolute)"),
+        ("labels(5)+sizes(lognormal_absolute(mu=3))", "labels(5)+sizes(lognormal_absolute(3,1))"),
+        ("iid+sizes( lognormal( .30 ) )", "iid+sizes(lognormal(0.3))"),
+        ("labels(2)+sizes(law=powerlaw)", "labels(2)+sizes(powerlaw)"),
+        ("iid+system(epochs = 1..20)", "iid+system(epochs=1..20)"),
+        ("iid+dropout(rate=0.10)", "iid+dropout(0.1)"),
+        (
+            "iid+delay(deadline=20,mean=5)+dropout(.1)+system(steps=1..2)+sizes(lognormal(1))",
+            "iid+sizes(lognormal(1))+system(steps=1..2)+dropout(0.1)+delay(mean=5,deadline=20)",
+        ),
+    ],
+)
+def test_canonical_names(written, canonical):
+    assert heterogeneity.parse(written).name == canonical
+    assert heterogeneity.parse(canonical).name == canonical
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ("shard(2)", "unknown heterogeneity 'shard.2.'. Did you mean 'shards'?"),
+        ("dirichlet_class(1)", "Did you mean 'dirichlet_by_class'?"),
+        ("gausian", "Did you mean 'gaussian'?"),
+        ("iid+size(powerlaw)", "Did you mean 'sizes'?"),
+        ("iid+drop(0.1)", "Did you mean 'dropout'?"),
+        ("iid+delays(mean=1,deadline=2)", "Did you mean 'delay'?"),
+        ("iid+sizes(lognorm(1))", "unknown law of sizes .* Did you mean 'lognormal'?"),
+        ("labels(2)+sizes(powerlaws)", "Did you mean 'powerlaw'?"),
+        ("shards(2, strikt)", r"the form is shards\(s, \[strict\]\)"),
+        ("shards(2, strict=yes)", r"the form is shards\(s, \[strict\]\)"),
+        ("shards(2, strict, strict)", r"the form is shards"),
+        ("shards(strict)", r"the form is shards"),
+        ("shards(0)", "s >= 1 must hold, got 0"),
+        ("gaussian(labels=0)", "labels >= 1"),
+        ("gaussian(labels=0..3)", r"1 <= LOW <= HIGH of LOW..HIGH, must hold, got 0..3"),
+        ("gaussian(labels=3..1)", r"must hold, got 3..1"),
+        ("gaussian(labels={1,2})", r"labels is '\{1,2\}', but must be a whole number or LOW..HIGH"),
+        ("groups({},{2})", r"first is '\{\}', but must be labels such as \{1,2,5\}"),
+        ("groups({a},{2})", "must be labels such as"),
+        ("groups({1,,2},{2})", "must be labels such as"),
+        ("groups({-1},{2})", "must be labels such as"),
+        ("groups(1,2)", "must be labels such as"),
+        ("groups(share=1)", "0 < share < 1 must hold, got 1"),
+        ("groups(share=nan)", "0 < share < 1 must hold"),
+        ("groups(mean=0)", "0 < mean < inf"),
+        ("groups+sizes(lognormal(1))", "only; sizes are Gaussian here"),
+        ("iid+sizes(lognormal_absolute)", r"goes with labels\(c\) only"),
+        ("labels(2)+sizes(lognormal_absolute(nan))", "a finite mu"),
+        ("gaussian(mean=nan)", "0 < mean < inf"),
+        ("gaussian(std=-1)", "0 <= std < inf"),
+        ("gaussian(7,600,10)", r"the form is gaussian\(labels=7, mean=600, std=10\)"),
+        ("dirichlet_by_class(0)", "0 < a < inf must hold"),
+        ("iid+sizes(lognormal(-1))", "0 <= sigma < inf"),
+        ("iid+sizes(lognormal(inf))", "0 <= sigma < inf"),
+        ("iid+sizes()", r"the form is sizes\(law\)"),
+        ("iid+system()", "steps=LOW..HIGH or epochs=LOW..HIGH, one of the two"),
+        ("iid+system(steps=1..2,epochs=1..2)", "one of the two"),
+        ("iid+system(epochs=0..2)", r"system\(epochs=LOW..HIGH\): 1 <= LOW <= HIGH"),
+        ("iid+system(1..2)", r"the form is system\(\[steps=LOW..HIGH\], \[epochs=LOW..HIGH\]\)"),
+        ("iid+dropout(1)", "0 <= rate < 1 must hold, got 1"),
+        ("iid+dropout(-0.1)", "0 <= rate < 1"),
+        ("iid+delay(mean=-1,deadline=2)", "0 <= mean < inf"),
+        ("iid+delay(mean=1,deadline=0.5)", "1 <= deadline < inf"),
+        ("iid+delay(mean=1)", r"the form is delay\(mean=MEAN, deadline=DEADLINE\)"),
+        ("iid+dropout(0.1)+dropout(0.2)", r"\+dropout is given twice"),
+        ("iid+sizes(lognormal(1))+system(steps=1..2)+sizes(powerlaw)", r"\+sizes is given twice"),
+        ("iid+sizes(powerlaw)", r"goes with labels\(c\) only; sizes are equal, or lognormal"),
+        (
+            "labels(2)+sizes(lognormal(1))",
+            r"goes with iid and dirichlet\(a\) only; .* equal shares",
+        ),
+        ("shards(2)+sizes(lognormal(1))", "only; sizes are those of the shards here"),
+        ("gaussian+sizes(lognormal(1))", "only; sizes are Gaussian here"),
+        ("dirichlet_by_class(1)+sizes(lognormal(1))", "sizes are what the proportions give here"),
+        ("natural+sizes(lognormal(1))", "sizes are those that clients were born with here"),
+    ],
+)
+def test_a_wrong_level_is_refused_with_the_reason(wrong, says):
+    with pytest.raises(UserError, match=says):
+        heterogeneity.parse(wrong)
+
+
+def key(level: str) -> str:
+    names = {"algorithm": "fedavg", "dataset": "digits", "model": "logreg", "params": {}}
+    name = heterogeneity.parse(level).name
+    return TrialSpec(**names, heterogeneity=name, settings=Settings(), seed=0).data_key
+
+
+def test_sizes_make_other_data_and_what_devices_do_does_not():
+    plain, power = key("labels(2)"), key("labels(2)+sizes(powerlaw)")
+    assert plain != power
+    devices = "+system(epochs=1..2)+dropout(0.1)+delay(mean=1,deadline=9)"
+    assert key(f"labels(2){devices}") == plain
+    assert key(f"labels(2)+sizes(powerlaw){devices}") == power
+
+
+# How much work
+
+
+def federation(level: str, **given):
+    common = settings(**{"local_steps": None, "local_epochs": 2, "batch_size": 4, **given})
+    fed = simulation(ALGORITHMS["fedavg"](), dealt(SIZES), common, level=level, seed=SEED).fed
+    fed.begin(3)
+    return fed
+
+
+PER_EPOCH = -(-np.array(SIZES) // 4)
+
+
+def drawn(low: int, high: int) -> np.ndarray:
+    u = uniform("steps", SEED, 3, np.arange(8))
+    return low + np.floor(u * (high - low + 1)).astype(int)
+
+
+def test_devices_manage_whole_epochs():
+    """system(epochs=2..5): E_k passes of ceil(m_k / 4) minibatches, E_k by the same numbers as steps."""
+    fed = federation("iid+system(epochs=2..5)")
+    steps = fed.steps(fed.everyone).numpy()
+    np.testing.assert_array_equal(steps, drawn(2, 5) * PER_EPOCH)
+    assert len(set((steps / PER_EPOCH).tolist())) > 1
+    fed.train(fed.everyone, fed.initial(fed.everyone), 0.1, lambda w, g: g)
+    assert fed.counters["client_steps"] == steps.sum()
+    assert fed.counters["sample_gradients"] == (drawn(2, 5) * SIZES).sum()
+
+
+def test_a_fixed_number_of_epochs_is_the_setting():
+    runs = [
+        finish(simulation(ALGORITHMS["fedavg"](), dealt(SIZES), common, level=level))
+        for level, common in [
+            ("iid+system(epochs=3..3)", settings(local_steps=7, batch_size=4)),
+            ("iid", settings(local_steps=None, local_epochs=3, batch_size=4)),
+        ]
+    ]
+    assert timeless(runs[0]) == timeless(runs[1])
+
+
+def delays(mean: float) -> np.ndarray:
+    return -mean * np.log(1 - uniform("delay", SEED, np.arange(8)))
+
+
+@pytest.mark.parametrize(
+    ("asks", "level", "asked"),
+    [
+        ({}, "iid", 2 * PER_EPOCH),
+        ({"local_steps": 9}, "iid", np.full(8, 9)),
+        ({}, "iid+system(steps=1..20)", drawn(1, 20)),
+        ({}, "iid+system(epochs=1..9)", drawn(1, 9) * PER_EPOCH),
+    ],
+)
+def test_a_delayed_device_does_the_steps_that_fit_into_the_deadline(asks, level, asked):
+    """J_k = min(asked, floor(deadline - T_k)), at least 1, T_k its own in every round."""
+    fed = federation(f"{level}+delay(mean=5,deadline=8.5)", **asks)
+    expected = np.maximum(1, np.minimum(asked, np.floor(8.5 - delays(5))))
+    np.testing.assert_array_equal(fed.steps(fed.everyone).numpy(), expected)
+    fits = np.floor(8.5 - delays(5))
+    assert (fits < 1).any()
+    assert (fits >= 1).any()
+
+
+def test_delays_are_exponential_and_stay():
+    (delay,) = heterogeneity.parse("iid+delay(mean=5,deadline=8)").modifiers
+    found = delay.delays(np.arange(20_000), SEED)
+    assert found.mean() == pytest.approx(5, abs=5 * 5 / np.sqrt(20_000))
+    assert (found > 10).mean() == pytest.approx(np.exp(-2), abs=0.02)
+    full = np.full(8, 10**6)
+    rounds = [delay.local_steps(full, full, np.arange(8), t, SEED).tolist() for t in range(5)]
+    assert len({tuple(steps) for steps in rounds}) == 1
+
+
+def test_no_delay_changes_nothing():
+    runs = [
+        finish(simulation(ALGORITHMS["fedavg"](), dealt(SIZES), settings(), level=level))
+        for level in ("iid", "iid+delay(mean=0,deadline=100)", "iid+dropout(0)")
+    ]
+    assert timeless(runs[0]) == timeless(runs[1]) == timeless(runs[2])
+
+
+@pytest.mark.parametrize("name", ["fedagg", "fedagg_literal"])
+def test_what_needs_equal_work_refuses_levels_where_it_differs(name):
+    cls = ALGORITHMS[name]
+    for level in ("system(steps=1..2)", "system(epochs=1..2)", "delay(mean=1,deadline=2)"):
+        with pytest.raises(UserError, match=f"{name} cannot run with iid.{level[:5]}.* epochs"):
+            refuse(name, cls, Settings(), f"iid+{level}")
+    refuse(name, cls, Settings(), "iid+dropout(0.5)")
+    refuse("fedavg", ALGORITHMS["fedavg"], Settings(), "iid+system(epochs=1..2)")
+
+
+# Who answers
+
+
+@given(
+    st.sampled_from(["without_replacement", "with_replacement", "independent"]),
+    st.floats(0, 0.99),
+    st.floats(0.1, 1),
+    st.integers(0, 30),
+)
+@profile(max_examples=60)
+def test_who_answers_is_a_hash_of_seed_round_and_client(selection, rate, participation, t):
+    found = {}
+    for level in ("iid", f"iid+dropout({rate})"):
+        common = settings(selection=selection, participation=participation)
+        fed = simulation(ALGORITHMS["fedavg"](), dealt(SIZES), common, level=level, seed=SEED).fed
+        fed.begin(t)
+        found[level] = fed.select().tolist()
+        assert fed.absent.tolist() == sorted(set(found["iid"]) - set(found[level]))
+        drawn = fed.draw(torch.ones(8, dtype=torch.float64)).tolist()
+        assert selection != "with_replacement" or drawn == found[level]
+        fed.begin(t + 1)
+        assert len(fed.absent) == 0
+    chosen, answering = found.values()
+    u = uniform("dropout", SEED, t, np.arange(8))
+    expected = [k for k in chosen if u[k] >= rate]
+    if not expected:
+        best = max(chosen, key=lambda k: u[k])
+        expected = [k for k in chosen if k == best]
+    assert answering == expected
+
+
+def test_devices_drop_out_at_the_rate():
+    (dropout,) = heterogeneity.parse("iid+dropout(0.3)").modifiers
+    ids = np.arange(1000)
+    times = Counter(k for t in range(1, 21) for k in dropout.answering(ids, t, 0).tolist())
+    share = sum(times.values()) / 20_000
+    assert share == pytest.approx(0.7, abs=5 * np.sqrt(0.21 / 20_000))
+    assert len(times) == 1000
+    assert max(times.values()) <= 20
+
+
+def test_an_absent_device_sends_nothing_and_keeps_its_state():
+    run = simulation(
+        ALGORITHMS["safl"](),
+        dealt(SIZES),
+        settings(init="own"),
+        level="iid+dropout(0.5)",
+        seed=SEED,
+    )
+    everyone = torch.arange(8)
+    for t in range(1, 6):
+        there = uniform("dropout", SEED, t, np.arange(8)) >= 0.5
+        before, counters = run.state["z"][everyone].clone(), dict(run.fed.counters)
+        run.advance()
+        changed = (run.state["z"][everyone] != before).any(1).numpy()
+        np.testing.assert_array_equal(changed, there)
+        grown = {name: value - counters[name] for name, value in run.fed.counters.items()}
+        assert grown["clients_uploaded"] == there.sum()
+        assert grown["client_steps"] == 4 * there.sum()
+        assert 0 < there.sum() < 8
+
+
+def test_fedumf_does_not_fuse_what_an_absent_device_never_trained():
+    """All are selected in every round, so FedUmf is FedAvg, whoever answers."""
+    level, common = "iid+dropout(0.5)", settings(participation=1.0)
+    runs = [
+        finish(simulation(ALGORITHMS[name](lr=0.1), dealt(SIZES), common, level=level))
+        for name in ("fedavg", "fedumf")
+    ]
+    np.testing.assert_allclose(state(runs[0])["w"], state(runs[1])["w"], rtol=0, atol=1e-14)
+    steps = [run.fed.counters["client_steps"] for run in runs]
+    assert steps[0] == steps[1] < 5 * 4 * 8
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_runs_where_devices_differ_and_drop_out(name):
+    data = dealt(SIZES)
+    given = {"participation": 0.75, "batch_size": 2, "local_steps": None, "rounds": 3}
+    level = "iid+system(epochs=1..3)+dropout(0.4)+delay(mean=2,deadline=6)"
+    if "system" in ALGORITHMS[name].refuses:
+        level = "iid+dropout(0.4)"
+    first, second = (
+        finish(simulation(ALGORITHMS[name](), data, settings(**given), level=level))
+        for _ in range(2)
+    )
+    same(first, second, 0)
+    assert np.isfinite(first.history[-1]["test_loss"])

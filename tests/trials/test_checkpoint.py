@@ -1,0 +1,192 @@
+"""Checkpoints as files: sound or refused, replaced whole; and trials that go on from them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.trials.test_trainable import actor, config, finish, no_cluster, spec, timeless  # noqa: F401
+from trials.checkpoint import Checkpoint, Folder, StorageError
+from trials.spec import TrialSpec
+from trials.trainable import FederatedTrial
+
+STATE = {"w": torch.arange(5.0), "history": [{"round": 0, "x": 0.1}], "rows": None, "name": "a"}
+
+
+def checkpointed(trial: TrialSpec, place: Path, stops: tuple[int, ...] = ()) -> FederatedTrial:
+    """An actor that writes a checkpoint at each report, as one on another machine would find it."""
+    made = actor(trial)
+    more = {"checkpoint": str(place), "checkpoint_seconds": 0.0}
+    made.reset_config({**config(trial, stops), **more})
+    return made
+
+
+@pytest.mark.parametrize("name", ["plain", "a räu me #1 50%"])
+@pytest.mark.parametrize("uri", [False, True])
+def test_what_is_saved_is_loaded(tmp_path: Path, name: str, uri: bool) -> None:
+    path = tmp_path / name / "x.pt"
+    checkpoint = Checkpoint(path.as_uri() if uri else str(path))
+    assert checkpoint.load() is None
+    for number in (1, 2):
+        checkpoint.save({**STATE, "number": number})
+    assert [p.name for p in path.parent.iterdir()] == ["x.pt"], "one file, the last state"
+    loaded = checkpoint.load()
+    assert loaded is not None
+    assert loaded["number"] == 2
+    assert torch.equal(loaded["w"], STATE["w"])
+    assert loaded["history"] == STATE["history"]
+    checkpoint.delete()
+    checkpoint.delete()
+    assert checkpoint.load() is None
+    for _ in range(2):
+        Folder(path.parent.as_uri() if uri else str(path.parent)).clear({"x"})
+    assert not path.parent.exists()
+
+
+def cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def flipped(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+@pytest.mark.parametrize("damage", [cut, flipped, lambda content: b"", lambda content: b"abc"])
+def test_a_damaged_file_is_named_and_set_aside(tmp_path: Path, damage: Any) -> None:
+    path = tmp_path / "x.pt"
+    checkpoint = Checkpoint(str(path))
+    checkpoint.save(STATE)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(StorageError, match=r"x\.pt is damaged .*starts from round 0"):
+        checkpoint.load()
+    assert [p.name for p in tmp_path.iterdir()] == ["x.pt.damaged"]
+    assert checkpoint.load() is None
+
+
+def test_nothing_that_runs_code_is_loaded(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(str(tmp_path / "x.pt"))
+    checkpoint.save({"evil": Path})
+    with pytest.raises(Exception, match="weights_only"):
+        checkpoint.load()
+
+
+def test_it_is_due_after_its_seconds_and_never_costs_more_than_a_twentieth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("trials.checkpoint.time.monotonic", lambda: now[0])
+    checkpoint = Checkpoint(str(tmp_path / "x.pt"), 60.0)
+    now[0] = 60.0
+    assert not checkpoint.due
+    now[0] = 61.0
+    assert checkpoint.due
+    real_save = torch.save
+
+    def slow(*given: Any) -> None:
+        now[0] += 9.0
+        real_save(*given)
+
+    monkeypatch.setattr(torch, "save", slow)
+    checkpoint.save(STATE)
+    now[0] += 20 * 9.0
+    assert not checkpoint.due
+    now[0] += 1.0
+    assert checkpoint.due
+
+
+@pytest.mark.parametrize("algorithm", ["safl", "scaffold", "defed"])
+def test_a_trial_goes_on_where_its_process_died(
+    tmp_path: Path, algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trials.checkpoint.SPARING", 0)  # at each report, however busy the disk is
+    level = "iid"
+    (whole,) = finish(actor(spec(algorithm, level)))
+    first = checkpointed(spec(algorithm, level), tmp_path / "x.pt", (2, 5))
+    before = [first.step(), first.step()]
+    second = checkpointed(spec(algorithm, level), tmp_path / "x.pt", (2, 5))
+    assert second._started().fed.round == 5, "not from the beginning"
+    (after,) = finish(second)
+    assert timeless(after["history"]) == timeless(whole["history"]), "told from round 0 on"
+    assert after["earlier"] == [(r["round"], r["val_score"]) for r in before]
+    assert after["val_score"] == whole["val_score"]
+
+
+def test_a_checkpoint_of_another_trial_is_not_continued(tmp_path: Path) -> None:
+    checkpointed(spec(), tmp_path / "x.pt", (2,)).step()
+    other = checkpointed(spec(lr=0.5), tmp_path / "x.pt", (2,))
+    assert other._started().fed.round == 0
+
+
+def test_a_paused_trial_is_gone_on_from_by_what_was_the_same_so_far(tmp_path: Path) -> None:
+    place = str(tmp_path / "stop" / "x.pt")
+    first = checkpointed(spec("fedprox", lr=0.3), tmp_path / "own.pt")
+    first.reset_config({**config(spec("fedprox", lr=0.3)), "pause": 4, "paused": place})
+    (paused,) = finish(first)
+    assert (paused["status"], paused["round"], paused["done"]) == ("paused", 4, True)
+    for lr, begins in (("0.3@1,0.1@5", 4), (0.3, 4), ("0.3@1,0.1@4", 0), (0.1, 0)):
+        trial = spec("fedprox", lr=lr)
+        second = actor(trial)
+        second.reset_config({**config(trial), "begins": place})
+        assert second._started().fed.round == begins
+        (after,), (whole,) = finish(second), finish(actor(trial))
+        assert timeless(after["history"]) == timeless(whole["history"])
+        assert after["val_score"] == whole["val_score"]
+    Path(place).unlink()
+    gone = actor(trial)
+    gone.reset_config({**config(trial), "begins": place})
+    assert gone._started().fed.round == 0
+
+
+def test_its_own_checkpoint_is_later_than_the_one_it_began_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trials.checkpoint.SPARING", 0)
+    begins = tmp_path / "stop.pt"
+    checkpointed(spec("fedprox", lr=0.3), begins, (2,)).step()
+    trial = spec("fedprox", lr="0.3@1,0.1@3")
+    more = {"begins": str(begins), "checkpoint": str(tmp_path / "own.pt")}
+    made = actor(trial)
+    made.reset_config({**config(trial, (4,)), **more, "checkpoint_seconds": 0.0})
+    made.step()
+    made.reset_config({**config(trial), **more})
+    assert made._started().fed.round == 4
+
+
+def test_an_ended_trial_writes_none_and_a_reused_actor_has_its_own(tmp_path: Path) -> None:
+    made = checkpointed(spec(), tmp_path / "x.pt")
+    finish(made)
+    assert not (tmp_path / "x.pt").exists()
+    made.reset_config({**config(spec(), (3,)), "checkpoint": str(tmp_path / "y.pt")})
+    made.step()
+    assert not (tmp_path / "y.pt").exists(), "a short trial does not pay for one"
+
+
+def test_a_storage_that_does_not_work_halts_and_does_not_fail(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    made = checkpointed(spec(), tmp_path / "file" / "x.pt", (2,))
+    result = made.step()
+    assert result["status"] == "halted"
+    assert result["done"]
+    assert f"{tmp_path}/file/x.pt cannot be" in result["error"]
+
+
+def test_a_part_of_a_gpu_is_all_that_a_trial_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = []
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", shares.append)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    made = actor(spec())
+    for need in ({"GPU": 0.25}, {"GPU": 2.0}):
+        made.reset_config({**config(spec()), "device": "cuda", "need": need})
+    assert shares == [0.25, 1.0]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_trial_over_its_part_of_a_gpu_fails_alone() -> None:
+    made = actor(spec())
+    made.reset_config({**config(spec()), "device": "cuda", "need": {"GPU": 0.01}})
+    size = torch.cuda.get_device_properties(0).total_memory // 50
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.empty(size, dtype=torch.uint8, device="cuda")
+    assert finish(made)[-1]["status"] == "finished"

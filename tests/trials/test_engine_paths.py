@@ -1,0 +1,339 @@
+"""The ways to the same numbers: compiled loops, chunks, samples computed on demand, bf16."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import settings as profile
+from hypothesis import strategies as st
+
+from tests.support.helpers import (
+    dealt,
+    digest,
+    finish,
+    fresh_process,
+    honoured,
+    local_work,
+    same,
+    settings,
+    simulation,
+)
+from trials import losses, models
+from trials.algorithms import ALGORITHMS
+from trials.datasets import REGRESSION
+from trials.direction import Affine, affine
+from trials.errors import UserError
+from trials.federated_data import Samples
+from trials.federation import ClientRows, memory_budget
+from trials.losses import cross_entropy
+from trials.models import Model
+from trials.solver import execution
+from trials.spec import canonical
+from trials.trial import deal_data, load_dataset, simulate
+
+every = pytest.mark.parametrize("name", ALGORITHMS)
+
+
+def histories_agree(*runs, within):
+    for entries in zip(*(run.history[1:] for run in runs), strict=True):
+        first, *others = (entry["train_loss"] for entry in entries)
+        assert others == pytest.approx([first] * len(others), abs=within)
+
+
+# Compiled
+
+
+@every
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_compiled_equals_sequential(name, momentum):
+    """Eleven outputs, seven samples a batch, five features: what is left over of each unrolled loop."""
+    data = dealt([9, 4, 17, 12], shape=(5,), classes=11)
+    common = {"participation": 0.75, "batch_size": 7, "momentum": momentum, "weight_decay": 0.01}
+    common, level = honoured(name, common, "iid+system(steps=1..4)")
+    common |= local_work(name, 2)
+    runs = [
+        finish(
+            simulation(
+                ALGORITHMS[name](lr=0.05), data, settings(execution=how, **common), level=level
+            )
+        )
+        for how in ("compiled", "sequential")
+    ]
+    assert [run.fed.execution for run in runs] == ["compiled", "sequential"]
+    same(*runs, 1e-10)
+    histories_agree(*runs, within=1e-10)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "half_squared_error"])
+def test_compiled_regression_equals_sequential(loss):
+    data = dealt([9, 4, 17], shape=(3,))
+    target = data.dataset.x @ np.array([1.0, -2.0, 0.5], np.float32) + 1
+    regression = replace(data.dataset, y=target, classes=1, task=REGRESSION)
+    data = replace(data, dataset=regression)
+    runs = [
+        finish(
+            simulation(
+                ALGORITHMS["fedprox"](lr=0.05),
+                data,
+                settings(execution=how, loss=loss, batch_size=4, momentum=0.3),
+                "linear",
+            )
+        )
+        for how in ("compiled", "sequential")
+    ]
+    same(*runs, 1e-10)
+    histories_agree(*runs, within=1e-10)
+
+
+def linear_digest() -> str:
+    data = dealt([40, 30, 20], shape=(60,), classes=10)
+    common = settings(dtype="float32", batch_size=10, local_steps=None, rounds=8)
+    return digest(finish(simulation(ALGORITHMS["fedprox"](lr=0.3), data, common)))
+
+
+def test_what_was_compiled_before_changes_no_bit():
+    """A later process may not find other code (numba's cache on disk gave it some)."""
+    script = "import json, test_engine_paths as t; print(json.dumps(t.linear_digest()))"
+    assert {json.loads(fresh_process(script)) for _ in range(2)} == {linear_digest()}
+
+
+def test_what_is_fastest_is_taken_and_said():
+    data, cpu = dealt([4, 4], shape=(1, 16, 16)), torch.device("cpu")
+    for name, size, best in (
+        ("logreg", 32, "compiled"),
+        ("mlp", "full", "batched"),
+        ("lenet5", 16, "batched"),
+        ("lenet5", 32, "sequential"),
+        ("lenet5", "full", "sequential"),
+        ("mcmahan_cnn", 10, "sequential"),
+    ):
+        model = Model(models.parse(name), data.dataset.shape, 3)
+        assert execution(model, settings(batch_size=size), cpu) == best
+        assert execution(model, settings(execution="sequential"), cpu) == "sequential"
+    linear = Model(models.parse("logreg"), (4,), 3)
+    assert execution(linear, settings(), torch.device("cuda")) == "batched"
+
+
+@pytest.mark.parametrize(("model", "loss"), [("mlp", None), ("logreg", "two_sided")])
+def test_compiled_is_refused_where_there_is_none(model, loss):
+    fitted = Model(models.parse(model), (4,), 3, losses.resolve(loss, "accuracy"))
+    with pytest.raises(UserError, match=r"execution is compiled, .* use batched or sequential"):
+        execution(fitted, settings(execution="compiled", loss=loss), torch.device("cpu"))
+
+
+def test_without_a_compiler_there_are_the_other_ways(monkeypatch):
+    monkeypatch.setattr("trials.solver.find_spec", lambda name: None)
+    fitted = Model(models.parse("logreg"), (4,), 3)
+    assert execution(fitted, settings(), torch.device("cpu")) == "batched"
+
+
+def test_what_diverges_shows_in_a_compiled_loop():
+    """Sums may be reordered there, infinities and NaN may not be lost."""
+    run = finish(simulation(ALGORITHMS["fedavg"](lr=1e308), dealt([9, 4]), settings(rounds=9)))
+    assert run.fed.execution == "compiled"
+    assert run.diverged
+    assert not math.isfinite(run.history[-1]["train_loss"])
+
+
+# Directions
+
+
+ROWS = {"start": torch.arange(6.0).view(2, 3), "a": torch.tensor([[2.0], [3.0]])}
+AFFINE = {
+    "gradient": lambda w, g, start, a: g,
+    "fedprox": lambda w, g, start, a: g + 0.3 * (w - start),
+    "a rate a row": lambda w, g, start, a: g + a * (w - start),
+    "tensor first": lambda w, g, start, a: start - g,
+    "tensor minus": lambda w, g, start, a: start - (w - g) / 4,
+    "row times": lambda w, g, start, a: a * g - start * 2 + 1,
+    "torch.add": lambda w, g, start, a: torch.add(start, g) - torch.mul(a, w),
+}
+OTHER = {
+    "sign": lambda w, g, start, a: g.sign(),
+    "torch.sign": lambda w, g, start, a: torch.sign(g),
+    "product": lambda w, g, start, a: g * w,
+    "weight by weight": lambda w, g, start, a: g * start,
+    "normed": lambda w, g, start, a: g / g.norm(dim=1, keepdim=True),
+    "compared": lambda w, g, start, a: torch.where(g > 0, g, w),
+    "neither": lambda w, g, start, a: start,
+}
+
+
+@pytest.mark.parametrize("direction", AFFINE.values(), ids=AFFINE)
+def test_an_affine_direction_is_recognised(direction):
+    w, g = torch.randn(2, 3), torch.randn(2, 3)
+    found = affine(direction, ROWS)
+    assert isinstance(found, Affine)
+    expected = direction(w, g, **ROWS)
+    torch.testing.assert_close(found.scale * g + found.pull * w + found.shift, expected)
+
+
+@pytest.mark.parametrize("direction", OTHER.values(), ids=OTHER)
+def test_any_other_direction_takes_the_general_way(direction):
+    assert affine(direction, ROWS) is None
+
+
+def test_a_direction_that_is_not_affine_gives_the_same_numbers():
+    class Signed(ALGORITHMS["fedavg"]):
+        def direction(self, w, g, start, **rows):
+            return g.sign() + 0.1 * (w - start)
+
+    runs = [
+        finish(simulation(Signed(lr=0.01), dealt([9, 4, 7]), settings(execution=how)))
+        for how in ("compiled", "batched")
+    ]
+    assert digest(runs[0]) == digest(runs[1])
+
+
+def test_every_built_in_direction_is_affine():
+    """Else a linear model would be slow under it, and nobody would notice."""
+    seen = []
+
+    def noted(direction, rows):
+        seen.append(found := affine(direction, rows))
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trials.solver.affine", noted)
+        for name, cls in ALGORITHMS.items():
+            common, _ = honoured(name, {"rounds": 2}, "iid")
+            common |= local_work(name, 1)
+            finish(simulation(cls(), dealt([5, 6]), settings(**common)))
+    assert len(seen) > len(ALGORITHMS)
+    assert None not in seen
+
+
+# Chunks
+
+
+@every
+def test_chunks_change_only_rounding(name):
+    data = dealt([9, 4, 7, 12, 5])
+    common, level = honoured(name, {"batch_size": 4}, "iid+system(steps=1..4)")
+    common |= local_work(name, 2) | {"rounds": 2, "execution": "batched"}
+    runs = [
+        finish(
+            simulation(
+                ALGORITHMS[name](lr=0.05), data, settings(chunk=chunk, **common), level=level
+            )
+        )
+        for chunk in (None, 2, 1)
+    ]
+    assert [run.fed.chunk for run in runs][1:] == [2, 1]
+    same(runs[0], runs[1], 1e-10)
+    same(runs[0], runs[2], 1e-10)
+    histories_agree(*runs, within=1e-10)
+
+
+def test_the_memory_of_a_client_is_what_its_step_keeps():
+    """Five vectors of weights; a sample, its two hidden layers after ReLU, its inputs to each layer."""
+    model = Model(models.parse("mlp(7,5)"), (4,), 3)
+    one, two = (model.bytes_a_client(width, torch.empty(0)) for width in (1, 2))
+    assert model.d == 4 * 7 + 7 + 7 * 5 + 5 + 5 * 3 + 3
+    assert one - (two - one) == 4 * 5 * model.d
+    samples = (two - one) // 4
+    assert 4 + 4 + 7 + 5 <= samples <= 4 + 4 + 2 * (7 + 5)
+
+
+def test_a_memory_budget_sets_the_chunk_and_nothing_free_does():
+    spec = canonical("fedavg", {}, "digits", "mlp(16,8)", "iid", settings(rounds=1, clients=8), 0)
+    data = deal_data(spec, load_dataset(spec, None))
+    model = simulate(spec, data).fed.model
+    width = int(data.sizes.max())
+    one = model.bytes_a_client(width, torch.empty(0, dtype=torch.float64))
+    for memory, chunk in ((3 * one, 3), (3.9 * one, 3), (0.5 * one, 1)):
+        assert simulate(spec, data, memory=memory).fed.chunk == chunk
+    assert simulate(spec, data).fed.chunk == int(2**31 // one)
+    assert memory_budget(torch.device("cpu")) == 2**31
+
+
+# Client state
+
+
+@given(st.lists(st.lists(st.integers(0, 19), min_size=1, max_size=6, unique=True), max_size=8))
+@profile(max_examples=50)
+def test_client_rows_are_a_table_that_holds_only_what_was_written(writes):
+    rows, table = ClientRows(20, lambda ids: -torch.ones(len(ids), 2)), -torch.ones(20, 2)
+    for step, ids in enumerate(map(torch.tensor, writes)):
+        new = torch.stack([ids.float(), torch.full((len(ids),), float(step))], 1)
+        rows.write(ids, new)
+        table[ids] = new
+    assert torch.equal(rows[torch.arange(20)], table)
+    held = len({k for ids in writes for k in ids})
+    assert (0 if rows.values is None else len(rows.values)) == held
+
+
+# Samples on demand
+
+
+def test_samples_on_demand_are_the_same_samples():
+    spec = canonical(
+        "folb",
+        {},
+        "gaussians(6,3,5)",
+        "logreg",
+        "natural",
+        settings(rounds=3, clients=9, participation=0.4, local_steps=None, batch_size=2),
+        1,
+    )
+    dataset = load_dataset(spec, None)
+    lazy = deal_data(spec, dataset)
+    held = deal_data(spec, replace(dataset, x=dataset.x.take(np.arange(len(dataset.y)))))
+    assert (lazy.sizes == 5).all()
+    for how in ("compiled", "batched", "sequential"):
+        asked = spec.model_copy(
+            update={"settings": spec.settings.model_copy(update={"execution": how})}
+        )
+        runs = [finish(simulate(asked, data)) for data in (lazy, held)]
+        assert digest(runs[0]) == digest(runs[1])
+
+
+def test_gaussians_are_what_they_say():
+    x = load_dataset(
+        canonical("fedavg", {}, "gaussians(50,4,2)", "logreg", "natural", settings(clients=400), 0),
+        None,
+    )
+    ids = np.arange(800)
+    noise = x.x.take(ids) - x.x.means[x.y[ids]]
+    assert noise.mean() == pytest.approx(0, abs=4 / math.sqrt(noise.size))
+    assert noise.var() == pytest.approx(1, abs=0.02)
+    assert np.abs(noise).max() <= math.sqrt(3)
+    assert np.bincount(x.y[ids], minlength=4).min() > 150
+    assert (x.x.take(ids[5:7]) == x.x.take(ids)[5:7]).all()
+    assert x.client[-1] < 400
+
+
+def test_samples_are_fetched_in_any_shape():
+    x = np.arange(24, dtype=np.float32).reshape(6, 2, 2)
+    samples = Samples(x, torch.device("cpu"), torch.float64)
+    ids = torch.tensor([[5, 0, 1], [2, 2, 3]])
+    assert samples[ids].dtype == torch.float64
+    assert (samples[ids].numpy() == x[ids.numpy()]).all()
+
+
+# bf16
+
+
+def test_bf16_is_near_and_its_weights_are_single():
+    data = dealt([40, 30], shape=(5,))
+    runs = [
+        finish(
+            simulation(
+                ALGORITHMS["fedprox"](lr=0.1), data, settings(dtype=dtype, rounds=3), "mlp(7,5)"
+            )
+        )
+        for dtype in ("float32", "bf16")
+    ]
+    single, mixed = runs
+    assert mixed.state["w"].dtype == torch.float32
+    apart = float((single.state["w"] - mixed.state["w"]).abs().max())
+    assert 0 < apart < 0.02
+
+
+def test_bf16_is_not_compiled():
+    model = Model(models.parse("logreg"), (4,), 3, cross_entropy, mixed=True)
+    assert execution(model, settings(dtype="bf16"), torch.device("cpu")) == "batched"

@@ -1,0 +1,204 @@
+"""Learning-rate decay and clipped steps, the same for every algorithm, against plain NumPy."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.helpers import (
+    dealt,
+    finish,
+    honoured,
+    local_work,
+    rounds,
+    same,
+    settings,
+    simulation,
+    state,
+)
+from tests.support.oracle import (
+    EXECUTIONS,
+    SEED,
+    D,
+    clients,
+    gradient,
+    initial,
+    selected,
+)
+from tests.support.shared_oracle import LR, SIZES, STEPS, agrees, cut, every, fedavg, sgd
+from trials.algorithms import ALGORITHMS
+from trials.algorithms.fedavg import FedAvg
+from trials.algorithms.fedprox import FedProx
+from trials.settings import Settings
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("lr_decay", [0.5, 0.998])
+def test_fedavg_at_a_decaying_rate(lr_decay, execution):
+    oracle = fedavg(dealt(SIZES), lr_decay=lr_decay)
+    agrees(FedAvg(lr=LR), oracle, lr_decay=lr_decay, execution=execution)
+
+
+def test_fedsgd_at_a_decaying_rate():
+    data = dealt(SIZES)
+    parts, p = list(clients(data)), np.array(SIZES) / sum(SIZES)
+
+    def oracle():
+        w, rate = initial(), LR
+        while True:
+            w = w - rate * (p @ np.array([gradient(w, *part) for part in parts]))
+            rate *= 0.6
+            yield w
+
+    agrees(ALGORITHMS["fedsgd"](lr=LR), oracle(), lr_decay=0.6)
+
+
+@pytest.mark.parametrize("count", [5, 2])
+def test_scaffold_at_a_decaying_rate(count):
+    """Option II divides by the current rate."""
+    n, parts = 5, list(clients(dealt(SIZES)))
+
+    def oracle():
+        w, c, own, t = initial(), np.zeros(D), np.zeros((n, D)), 0
+        while True:
+            t += 1
+            ids, rate = selected(t, n, count), LR * 0.6 ** (t - 1)
+            ends, change = [], np.zeros(D)
+            for k in ids:
+                end = sgd(w, [parts[k]] * STEPS, rate, extra=lambda v, k=k, c=c: c - own[k])
+                new = own[k] - c + (w - end) / (STEPS * rate)
+                change += (new - own[k]) / n
+                own[k] = new
+                ends.append(end)
+            w, c = np.mean(ends, 0), c + change
+            yield w
+
+    given = {"lr_decay": 0.6, "participation": count / n, "aggregation": "plain"}
+    agrees(ALGORITHMS["scaffold"](lr=LR), oracle(), **given)
+
+
+def common_to(name, **given):
+    """Settings an algorithm honours; its local work is four full batches."""
+    kept, _ = honoured(name, {**given, **local_work(name)}, "iid")
+    return settings(**kept)
+
+
+@every
+def test_the_rate_of_round_2_is_the_decayed_one(name):
+    """Round 2 under lr_decay = 0.5 is round 2 of the same state at half the rate."""
+    cls, data = ALGORITHMS[name], dealt([9, 4, 7, 12])
+    common = common_to(name, rounds=2, momentum=0.5, weight_decay=0.01)
+    decaying = finish(
+        simulation(cls(lr=0.2), data, common.model_copy(update={"lr_decay": 0.5}), "mlp(5,4)")
+    )
+    first, halved = (simulation(cls(lr=lr), data, common, "mlp(5,4)") for lr in (0.2, 0.1))
+    first.advance()
+    halved.load(first.save())
+    same(decaying, finish(halved), 0.0)
+    ours, steady = state(decaying), state(finish(first))
+    weights = next(key for key in ("w", "W", "z") if key in ours)
+    assert np.abs(ours[weights] - steady[weights]).max() > 1e-6
+
+
+# clip_norm
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("clip", [0.05, 0.5])
+@pytest.mark.parametrize(("momentum", "decay"), [(0.0, 0.0), (0.6, 0.0), (0.0, 0.5), (0.6, 0.5)])
+def test_a_step_is_cut_with_its_weight_decay_and_before_momentum(momentum, decay, clip, execution):
+    data = dealt(SIZES)
+    local = {"momentum": momentum, "decay": decay, "clip": clip}
+    assert np.abs(next(fedavg(data, **local)) - next(fedavg(data))).max() > 1e-3
+    common = {"momentum": momentum, "weight_decay": decay, "clip_norm": clip}
+    agrees(FedAvg(lr=LR), fedavg(data, **local), execution=execution, **common)
+
+
+def test_the_cases_of_clipping_differ():
+    """Else the test above could not tell them apart."""
+    data, clip = dealt(SIZES), 0.5
+    cases = [{"decay": 0.5}, {"decay": 0.5, "clip": clip}, {"decay": 0.5, "momentum": 0.6}]
+    cases.append({"decay": 0.5, "momentum": 0.6, "clip": clip})
+    ends = [next(fedavg(data, **case)) for case in cases]
+    for i, one in enumerate(ends):
+        for other in ends[:i]:
+            assert np.abs(one - other).max() > 1e-3
+
+
+def test_some_steps_are_cut_and_some_are_not():
+    norms = [np.linalg.norm(gradient(initial(), x, y)) for x, y in clients(dealt(SIZES))]
+    assert min(norms) < 0.5 < max(norms)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+def test_the_whole_direction_is_cut(execution):
+    """FedProx's pull is in it."""
+    oracle = fedavg(dealt(SIZES), prox=2.0, clip=0.2)
+    given = {"clip_norm": 0.2, "execution": execution}
+    agrees(FedProx(lr=LR, mu=2.0), oracle, **given)
+    outside = fedavg(dealt(SIZES), prox=2.0)
+    assert np.abs(next(oracle) - next(outside)).max() > 1e-3
+
+
+def test_fedsgd_cuts_what_a_client_sends():
+    parts, p = list(clients(dealt(SIZES))), np.array(SIZES) / sum(SIZES)
+
+    def oracle():
+        w = initial()
+        while True:
+            w = w - LR * p @ np.array([cut(gradient(w, *part) + 0.5 * w, 0.2) for part in parts])
+            yield w
+
+    agrees(ALGORITHMS["fedsgd"](lr=LR), oracle(), clip_norm=0.2, weight_decay=0.5)
+
+
+@every
+def test_a_huge_clip_changes_only_rounding(name):
+    """Unclipped steps of a known form are computed in another order."""
+    data = dealt([9, 4, 7, 12])
+    common = {"momentum": 0.5, "rounds": 2}
+    plain, clipped = (
+        finish(simulation(ALGORITHMS[name](lr=0.2), data, common_to(name, **common, **given)))
+        for given in ({}, {"clip_norm": 1e12})
+    )
+    same(plain, clipped, 1e-12)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+def test_a_tiny_clip_bounds_how_far_a_client_goes(execution):
+    """One step goes just that far, several no further than together."""
+    ids = torch.arange(len(SIZES))
+    for steps in (1, 3):
+        common = settings(clip_norm=1e-3, local_steps=steps, execution=execution)
+        fed = simulation(FedAvg(), dealt(SIZES), common, seed=SEED).fed
+        fed.begin(1)
+        start = fed.initial(ids)
+        far = (fed.train(ids, start, LR, lambda w, g: g) - start).norm(dim=1).numpy()
+        assert (far <= LR * steps * 1e-3 * (1 + 1e-9)).all()
+        assert (far > 0.9 * LR * steps * 1e-3).all()
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedprox", "scaffold", "fedavgm", "fedsgd"])
+def test_a_tiny_clip_bounds_how_far_the_server_goes(name):
+    run = simulation(ALGORITHMS[name](lr=LR), dealt(SIZES), settings(clip_norm=1e-3), seed=SEED)
+    moved = np.linalg.norm(next(rounds(run)) - initial())
+    assert 0 < moved <= LR * STEPS * 1e-3 * (1 + 1e-9)
+
+
+def test_clipping_zeros_gives_zeros_and_short_rows_stay():
+    fed = simulation(FedAvg(), dealt(SIZES), settings(clip_norm=2.0)).fed
+    rows = torch.tensor([[0.0, 0.0], [0.3, -0.4], [0.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
+    expected = [[0, 0], [0.3, -0.4], [0, 2], [1.2, 1.6]]
+    np.testing.assert_allclose(fed.clipped(rows).numpy(), expected, rtol=0, atol=1e-15)
+    np.testing.assert_array_equal(rows[3].numpy(), [3, 4])
+
+
+@pytest.mark.parametrize("value", [0, -1, float("inf"), float("nan")])
+def test_a_clip_that_makes_no_sense_is_refused(value):
+    with pytest.raises(ValueError, match="clip_norm"):
+        Settings(clip_norm=value)
+
+
+@pytest.mark.parametrize("value", [0, -0.5, 1.01, float("nan")])
+def test_a_decay_that_makes_no_sense_is_refused(value):
+    with pytest.raises(ValueError, match="lr_decay"):
+        Settings(lr_decay=value)

@@ -1,0 +1,117 @@
+"""What an algorithm refuses is refused before anything starts, with the reason."""
+
+import numpy as np
+import pytest
+
+from tests.support.helpers import dealt, finish, settings, simulation, state
+from tests.support.oracle import (
+    SEED,
+)
+from tests.support.shared_oracle import SIZES, spelled
+from tests.support.suite_helpers import cells_of
+from trials.algorithms import ALGORITHMS
+from trials.algorithms.fedavg import FedAvg
+from trials.errors import UserError
+from trials.settings import Settings
+from trials.spec import refuse
+from trials.trial import simulate
+
+OTHER = {
+    "batch_size": "full",
+    "local_epochs": 3,
+    "local_steps": 3,
+    "lr_decay": 0.9,
+    "momentum": 0.5,
+    "weight_decay": 0.1,
+    "clip_norm": 1.0,
+    "loss": "two_sided",
+    "init": "own",
+    "aggregation": "plain",
+    "selection": "with_replacement",
+    "participation": 0.3,
+}
+"""A value that is not the default."""
+
+REFUSED = [(name, key) for name, cls in ALGORITHMS.items() for key in cls.refuses]
+
+
+def asked(key):
+    """Settings and level that ask for what `key` names, and how a message names it."""
+    if key == "system":
+        return {}, "iid+system(steps=1..4)", "system"
+    setting, _, value = key.partition("=")
+    value = value or OTHER[setting]
+    return {setting: value}, "iid", f"{setting}={value}"
+
+
+@pytest.mark.parametrize(("name", "key"), REFUSED)
+def test_what_is_refused_is_refused_by_name_and_with_its_reason(name, key):
+    cls, (given, level, words) = ALGORITHMS[name], asked(key)
+    with pytest.raises(UserError) as caught:
+        refuse(name, cls, Settings(**given), level)
+    for part in (name, words, cls.refuses[key]):
+        assert part in str(caught.value)
+    refuse(name, cls, Settings(), "iid")
+    refuse("fedavg", FedAvg, Settings(**given), level)
+
+
+@pytest.mark.parametrize(("name", "key"), REFUSED)
+def test_a_trial_with_a_refused_setting_never_begins(name, key, monkeypatch):
+    given, level, words = asked(key)
+    base = {"local_steps": None, "local_epochs": 1}
+    spec = spelled(name, level, **{**base, **given})
+    began = []
+    monkeypatch.setattr("trials.federation.Federation.begin", lambda *a: began.append(a))
+    with pytest.raises(UserError, match=words):
+        finish(simulate(spec, dealt(SIZES)))
+    with pytest.raises(UserError, match=words):
+        spec.configured()
+    assert not began
+    spelled(name, "iid", **base).configured()
+
+
+@pytest.mark.parametrize(("name", "key"), REFUSED)
+def test_a_study_with_a_refused_setting_is_refused_as_a_whole(name, key):
+    given, level, words = asked(key)
+    with pytest.raises(UserError) as caught:
+        cells_of(algorithms=["fedavg", name], settings=given, heterogeneity=[level])
+    for part in (name, words, ALGORITHMS[name].refuses[key]):
+        assert part in str(caught.value)
+    assert cells_of(algorithms=["fedavg", name])
+    assert cells_of(algorithms=["fedavg"], settings=given, heterogeneity=[level])
+
+
+@pytest.mark.parametrize(("name", "key"), [(n, k) for n, k in REFUSED if k != "system"])
+def test_a_search_over_a_refused_setting_is_refused(name, key):
+    """Among choices, and within an interval where there is no other value."""
+    given, _, _ = asked(key)
+    ((setting, value),) = given.items()
+    usual = Settings.model_fields[setting].default
+    choices = [value, usual] if usual is not None else [value, value + 1]
+    spec = {"default": choices[0] if usual is None else usual, "choices": choices}
+    with pytest.raises(UserError) as caught:
+        cells_of(algorithms=["fedavg", name], search={setting: spec})
+    assert ALGORITHMS[name].refuses[key] in str(caught.value)
+    assert cells_of(algorithms=["fedavg"], search={setting: spec})
+
+
+def test_an_algorithm_refuses_what_it_is_made_of_refuses():
+    """What FedDC cannot honour its combination with FedUmf cannot either."""
+    parts, whole = (ALGORITHMS[name].refuses for name in ("feddc", "fedumf_feddc"))
+    assert set(parts) | set(ALGORITHMS["fedumf"].refuses) <= set(whole)
+
+
+@pytest.mark.parametrize("name", ["fedumf_feddc", "feddc", "feddyn", "scaffold"])
+@pytest.mark.parametrize("selection", ["with_replacement", "independent"])
+def test_a_server_that_keeps_a_mean_of_states_keeps_it(name, selection):
+    """Or refuses draws that may repeat."""
+    cls = ALGORITHMS[name]
+    common = settings(selection=selection, participation=0.6, aggregation="plain")
+    try:
+        refuse(name, cls, common)
+    except UserError:
+        return
+    found = state(finish(simulation(cls(lr=0.1), dealt(SIZES), common, seed=SEED)))
+    for mean, rows in (("mean_h", "h"), ("g", "g_k"), ("c", "c_k")):
+        if mean in found:
+            np.testing.assert_allclose(found[mean], found[rows].mean(0), rtol=0, atol=1e-10)

@@ -1,0 +1,111 @@
+"""A regression goes the same way as a classification: loss, scores, search, leaderboard."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from suite.studies.study import Study, make_cells
+from tests.support.commands import suite_here
+from trials import losses
+from trials.errors import UserError
+from trials.scores import SCORES
+from trials.settings import Settings
+from trials.spec import canonical
+from trials.trial import deal_data, fit_model, load_dataset, run
+
+COMMON = {"rounds": 4, "clients": 5, "participation": 1.0, "eval_every": 1, "dtype": "float64"}
+
+
+def spec(algorithm="fedavg", lr=0.01, **given):
+    common = Settings(**{**COMMON, **given})
+    return canonical(algorithm, {"lr": lr}, "sine", "linear", "iid", common, 3)
+
+
+@pytest.mark.parametrize(("name", "factor"), [("squared_error", 2.0), ("half_squared_error", 1.0)])
+def test_full_gradient_descent_on_a_line(name, factor):
+    """FedSGD on w x + b by the gradients (z - y) x and z - y, times 2 where the loss has no 1/2."""
+    asked = spec("fedsgd", loss=name)
+    data = deal_data(asked, load_dataset(asked, None))
+    done, _ = run(asked)
+    x, y = data.dataset.x[data.train, 0].astype(float), data.dataset.y[data.train].astype(float)
+    w, b = fit_model(asked, data.dataset).initial(np.array([-1]), 3)[0]
+    for _ in range(4):
+        error = w * x + b - y
+        w, b = w - 0.01 * factor * (error @ x) / len(x), b - 0.01 * factor * error.mean()
+    np.testing.assert_allclose(done.state["w"].numpy(), [w, b], rtol=0, atol=1e-10)
+    held_out = data.dataset.x[data.test, 0] * w + b - data.dataset.y[data.test]
+    last = done.history[-1]
+    assert last["test_mse"] == pytest.approx((held_out**2).mean(), abs=1e-9)
+    assert last["test_loss"] == pytest.approx(factor / 2 * last["test_mse"], abs=1e-9)
+    assert "test_accuracy" not in last
+
+
+def test_a_loss_of_another_task_is_refused():
+    with pytest.raises(
+        UserError, match=r"two_sided does not fit .* mse; use squared_error or half"
+    ):
+        run(spec(loss="two_sided"))
+    with pytest.raises(UserError, match=r"squared_error does not fit .* accuracy"):
+        losses.resolve("squared_error", "accuracy")
+    assert losses.resolve(None, "mse") is losses.squared_error
+
+
+def test_top_5_is_scored_above_five_classes():
+    logits = torch.tensor([[0.0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0]])
+    scores = SCORES["accuracy"](logits, torch.tensor([5, 5]))
+    assert {k: v.tolist() for k, v in scores.items()} == {
+        "accuracy": [True, False],
+        "top5_accuracy": [True, False],
+    }
+    assert set(SCORES["accuracy"](logits[:, :5], torch.tensor([4, 4]))) == {"accuracy"}
+
+
+def test_less_is_better_from_search_to_leaderboard(tmp_path: Path):
+    """A rate that overshoots every round loses against the anchor, which hardly moves."""
+    study = {
+        "algorithms": ["fedavg", "fedprox"],
+        "datasets": ["sine"],
+        "models": ["linear"],
+        "heterogeneity": ["iid"],
+        "trials": 5,
+        "seeds": 2,
+        "sampler": "tpe",
+        "target": 0.5,
+        "settings": {"rounds": 10, "clients": 5, "participation": 1.0},
+        "search": {"lr": {"default": 0.0001, "low": 0.0001, "high": 0.05, "log": True}},
+    }
+    (cell, _) = make_cells(Study(**study), "sine")
+    assert (cell.task.metric, cell.task.direction) == ("mse", "minimize")
+    (tmp_path / "line.yaml").write_text(json.dumps(study))
+    suite_here("sweep", "line.yaml", "--max-concurrent", 1, cwd=tmp_path)
+    board = json.loads(suite_here("leaderboard", "--json", cwd=tmp_path).stdout)
+    assert (board["metric"], board["direction"]) == ("test_mse", "minimize")
+    first, second = board["rows"]
+    assert first["mean"] <= second["mean"]
+    assert first["rank"] == 1
+    assert first["params"]["lr"] > 0.0001
+    assert first["reached_share"] == 1.0
+    tuned = json.loads(suite_here("tuned", "list", "--json", cwd=tmp_path).stdout)
+    assert {entry["algorithm"] for entry in tuned} == {"fedavg", "fedprox"}
+    best = json.loads(
+        suite_here(
+            "run",
+            "--tuned",
+            "--dataset",
+            "sine",
+            "--model",
+            "linear",
+            "--heterogeneity",
+            "iid",
+            "--seed",
+            "1",
+            "--json",
+            cwd=tmp_path,
+        ).stdout
+    )
+    by_error = sorted(tuned, key=lambda entry: entry["scores"]["val_mse"])
+    assert tuned == by_error, "validation, not test, says what is best"
+    assert best["algorithm"] == by_error[0]["algorithm"]

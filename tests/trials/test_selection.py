@@ -1,0 +1,186 @@
+"""Who takes part in a round: the three ways of selecting, draws, and what repeats cost."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.helpers import dealt, settings, simulation
+from tests.support.oracle import (
+    EXECUTIONS,
+    SEED,
+    D,
+    clients,
+    gradient,
+)
+from tests.support.shared_oracle import LR, SIZES, STEPS, agrees, fedavg, service
+from trials.algorithms.fedavg import FedAvg
+from trials.randomness import uniform
+
+
+def repeated(t, n, count, stream="select"):
+    """`count` draws with replacement: the n-th parts of [0, 1) that uniform numbers fall into."""
+    return np.sort(np.floor(uniform(stream, SEED, t, np.arange(count)) * n).astype(int))
+
+
+def independent(t, n, participation):
+    u = uniform("select", SEED, t, np.arange(n))
+    chosen = np.flatnonzero(u < participation)
+    return chosen if len(chosen) else np.array([u.argmin()])
+
+
+WAYS = {
+    "with_replacement": lambda t: repeated(t, 5, 3),
+    "independent": lambda t: independent(t, 5, 0.6),
+}
+
+
+def test_the_selections_have_repeats_and_empty_rounds():
+    draws = [repeated(t, 5, 3).tolist() for t in range(1, 6)]
+    assert any(len(set(ids)) < 3 for ids in draws)
+    assert any(len(set(ids)) == 3 for ids in draws)
+    u = [uniform("select", SEED, t, np.arange(5)) for t in range(1, 13)]
+    assert any((one < 0.2).sum() == 0 for one in u)
+    assert any((one < 0.2).sum() > 1 for one in u)
+    assert len({int((one < 0.6).sum()) for one in u}) > 1
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("aggregation", ["samples", "plain"])
+@pytest.mark.parametrize("selection", WAYS)
+def test_fedavg_of_who_is_selected(selection, aggregation, execution):
+    """A client drawn twice weighs twice."""
+    oracle = fedavg(dealt(SIZES), WAYS[selection], aggregation=aggregation)
+    given = {"participation": 0.6, "aggregation": aggregation, "execution": execution}
+    run = agrees(FedAvg(lr=LR), oracle, selection=selection, **given)
+    sent = np.cumsum([0] + [len(set(WAYS[selection](t).tolist())) for t in range(1, 6)])
+    for devices, entry in zip(sent, run.history, strict=True):
+        assert entry["uploaded_bytes"] == entry["downloaded_bytes"] == 8 * D * devices
+        assert entry["client_steps"] == STEPS * devices
+        assert entry["clients_uploaded"] == devices
+
+
+def test_independent_selection_has_at_least_one_client():
+    oracle = fedavg(dealt(SIZES), lambda t: independent(t, 5, 0.2))
+    given = {"participation": 0.2, "selection": "independent", "rounds": 12}
+    agrees(FedAvg(lr=LR), oracle, **given)
+
+
+@given(
+    st.integers(1, 12),
+    st.floats(0.01, 1.0),
+    st.integers(0, 50),
+    st.sampled_from(["select", "second"]),
+)
+def test_who_is_selected(n, participation, t, stream):
+    chosen = {}
+    for selection in ("without_replacement", "with_replacement", "independent"):
+        common = settings(participation=participation, selection=selection)
+        fed = simulation(FedAvg(), dealt([1] * n), common, seed=SEED).fed
+        fed.begin(t)
+        ids = fed.select() if stream == "select" else fed.select(stream)
+        assert ids.dtype == torch.int64
+        chosen[selection] = ids.tolist()
+    u, count = uniform(stream, SEED, t, np.arange(n)), max(1, round(participation * n))
+    assert chosen["without_replacement"] == sorted(np.argsort(u)[:count].tolist())
+    assert chosen["with_replacement"] == repeated(t, n, count, stream).tolist()
+    below = np.flatnonzero(u < participation).tolist()
+    assert chosen["independent"] == (below or [int(u.argmin())])
+
+
+def test_participation_1_selects_everyone_where_nobody_repeats():
+    for selection in ("without_replacement", "independent"):
+        fed = simulation(FedAvg(), dealt(SIZES), settings(selection=selection)).fed
+        fed.begin(1)
+        assert fed.select().tolist() == [0, 1, 2, 3, 4]
+
+
+probabilities = st.lists(
+    st.one_of(st.just(0.0), st.floats(1e-3, 1e3)), min_size=1, max_size=9
+).filter(any)
+
+
+@given(probabilities, st.floats(0.2, 1.0), st.integers(1, 40))
+def test_a_draw_maps_uniform_numbers_through_the_cumulative_probabilities(p, participation, t):
+    n = len(p)
+    fed = simulation(FedAvg(), dealt([1] * n), settings(participation=participation), seed=SEED).fed
+    fed.begin(t)
+    found = fed.draw(torch.tensor(p, dtype=torch.float64)).tolist()
+    u = uniform("select", SEED, t, np.arange(max(1, round(participation * n))))
+    total, expected = sum(p), []
+    for one in u:
+        k, reached = 0, p[0] / total
+        while reached <= one and k < n - 1:
+            k += 1
+            reached += p[k] / total
+        expected.append(k)
+    assert found == sorted(expected)
+    assert all(p[k] > 0 for k in found)
+
+
+def test_a_draw_on_an_edge_belongs_to_the_next(monkeypatch):
+    """As floor(n u) does; what has no probability is never drawn."""
+    edges = np.array([0.0, 0.25, 0.5, 0.75])
+    monkeypatch.setattr("trials.randomness.uniform", lambda *words: edges)
+    for p, expected in [([1, 1, 1, 1], [0, 1, 2, 3]), ([0, 1, 1, 0, 2], [1, 2, 4, 4])]:
+        fed = simulation(FedAvg(), dealt([1] * len(p)), settings(init="zeros"), seed=SEED).fed
+        assert fed.draw(torch.tensor(p, dtype=torch.float64)).tolist() == expected
+
+
+def test_a_draw_is_proportional():
+    """6,000 draws, each count within 5 deviations; scale does not matter."""
+    p = np.array([0.1, 0.0, 0.6, 0.3])
+    fed = simulation(FedAvg(), dealt([1] * 4), settings(), seed=SEED).fed
+    counts = np.zeros(4)
+    for t in range(1, 1501):
+        fed.begin(t)
+        ids = fed.draw(torch.from_numpy(p))
+        assert torch.equal(ids, fed.draw(torch.from_numpy(1000 * p)))
+        counts += np.bincount(ids.numpy(), minlength=4)
+    assert counts.sum() == 6000
+    assert (np.abs(counts - 6000 * p) <= 5 * np.sqrt(6000 * p * (1 - p))).all()
+
+
+# What a client does for each of the times it was drawn is done once.
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+def test_a_repeated_client_works_and_sends_once(execution):
+    fed = service(execution=execution, participation=1.0)
+    twice, once = torch.tensor([1, 1, 3, 4, 4, 4]), torch.tensor([1, 3, 4])
+    message = torch.arange(3, dtype=torch.float64)
+    received = fed.broadcast(twice, message)
+    assert received.shape == (6, 3)
+    assert fed.counters["downloaded_bytes"] == 3 * 3 * 8
+    start = fed.initial(twice)
+    w = fed.train(twice, start, LR, lambda w, g: g)
+    assert fed.counters["client_steps"] == 3 * STEPS
+    g = fed.gradient(twice, w)
+    assert fed.counters["gradient_passes"] == 3
+    accuracy = fed.score(twice, w)
+    assert fed.counters["evaluation_passes"] == 3
+    assert torch.equal(fed.upload(twice, w), w)
+    assert fed.counters["uploaded_bytes"] == 3 * D * 8
+    assert fed.counters["clients_uploaded"] == 3
+    fed.upload(twice, accuracy)
+    assert fed.counters["uploaded_bytes"] == 3 * D * 8 + 3 * 8
+    assert fed.counters["clients_uploaded"] == 3
+    alone = fed.train(once, fed.initial(once), LR, lambda w, g: g)
+    for row, k in enumerate(twice.tolist()):
+        one = once.tolist().index(k)
+        np.testing.assert_allclose(w[row], alone[one], rtol=0, atol=1e-14)
+        part = list(clients(dealt(SIZES)))[k]
+        np.testing.assert_allclose(g[row], gradient(w[row].numpy(), *part), rtol=0, atol=1e-12)
+        z = part[0] @ w[row, :6].numpy().reshape(3, 2).T + w[row, 6:].numpy()
+        assert float(accuracy[row]) == pytest.approx(np.mean(z.argmax(1) == part[1]), abs=1e-12)
+    m = np.array(SIZES)[twice]
+    np.testing.assert_allclose(fed.weights(twice), m / m.sum(), rtol=0, atol=1e-15)
+
+
+def test_relative_sizes_are_n_times_shares_of_all():
+    some = torch.tensor([1, 4])
+    expected = 5 * np.array([9, 4]) / 28
+    np.testing.assert_allclose(service().relative_size(some), expected, rtol=0, atol=1e-15)
+    plain = service(aggregation="plain").relative_size(some)
+    np.testing.assert_array_equal(plain, [1, 1])

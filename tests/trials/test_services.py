@@ -1,0 +1,199 @@
+"""Step counts, rates of clients and epochs, trajectories, earlier rounds."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.helpers import dealt, finish, settings, simulation
+from tests.support.oracle import (
+    EXECUTIONS,
+    SEED,
+    D,
+    initial,
+)
+from tests.support.shared_oracle import LR, SIZES, service, sgd
+from trials.algorithms.fedprox import FedProx
+from trials.randomness import uniform
+from trials.solver import minibatches
+
+SYSTEM = "iid+system(steps=1..7)"
+
+
+@pytest.mark.parametrize("at", [1, 3])
+def test_steps(at):
+    ids = torch.tensor([4, 0, 2, 2])
+    for how, level, expected in [
+        ({"local_steps": 6}, "iid", [6, 6, 6, 6]),
+        ({"local_steps": None, "local_epochs": 3}, "iid", [3, 3, 3, 3]),
+        ({"local_steps": None, "batch_size": 4, "local_epochs": 2}, "iid", [2, 4, 2, 2]),
+        ({"local_steps": None, "batch_size": 2}, "iid", [2, 3, 2, 2]),
+        ({}, SYSTEM, 1 + np.floor(uniform("steps", SEED, at, ids.numpy()) * 7)),
+    ]:
+        found = service(at=at, level=level, **how).steps(ids)
+        assert found.dtype == torch.float64
+        np.testing.assert_array_equal(found, expected)
+
+
+def work(fed, ids):
+    """Each client's minibatches of the round."""
+    steps = fed.steps(ids).numpy().astype(int)
+    x, y = fed.data.dataset.x.astype(float), fed.data.dataset.y
+    words = (SEED, fed.round)
+    plan = minibatches(fed.data, ids.numpy(), steps, fed.settings.batch_size, words)
+    return [
+        [(x[b], y[b]) for b in (plan.samples[i, j][plan.weight[i, j] > 0] for j in range(steps[i]))]
+        for i in range(len(ids))
+    ]
+
+
+EPOCHS = {"local_steps": None, "local_epochs": 3, "batch_size": 4}
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("momentum", [0.0, 0.6])
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+@pytest.mark.parametrize("kind", ["one", "per client", "per epoch"])
+def test_rates_of_clients_and_epochs(kind, decay, momentum, execution):
+    given = {"momentum": momentum, "weight_decay": decay, "execution": execution}
+    fed, ids = service(**EPOCHS, **given), torch.tensor([3, 0, 4, 1])
+    per_epoch = -(-np.array(SIZES)[ids] // 4)
+    assert len(set(per_epoch)) > 1
+    rng = np.random.default_rng(4)
+    rates = {
+        "one": LR,
+        "per client": rng.uniform(0.1, 0.9, 4),
+        "per epoch": rng.uniform(0.0, 0.9, (4, 3)),
+    }[kind]
+    start = rng.normal(size=(4, D))
+    rate = rates if kind == "one" else torch.from_numpy(rates)
+    found = fed.train(ids, torch.from_numpy(start), rate, lambda w, g: g)
+    for i, batches in enumerate(work(fed, ids)):
+        of_steps = {
+            "one": lambda i: LR,
+            "per client": lambda i: rates[i],
+            "per epoch": lambda i: np.repeat(rates[i], per_epoch[i]),
+        }[kind](i)
+        expected = sgd(start[i], batches, of_steps, momentum=momentum, decay=decay)
+        np.testing.assert_allclose(found[i], expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+def test_rates_of_clients_with_unequal_steps(execution):
+    fed, ids = service(level=SYSTEM, batch_size=2, execution=execution), torch.arange(5)
+    rates, start = np.array([0.1, 0.9, 0.3, 0.5, 0.7]), np.tile(initial(), (5, 1))
+    assert len(set(fed.steps(ids).tolist())) > 2
+    found = fed.train(ids, torch.from_numpy(start), torch.from_numpy(rates), lambda w, g: g)
+    for i, batches in enumerate(work(fed, ids)):
+        np.testing.assert_allclose(found[i], sgd(start[i], batches, rates[i]), rtol=0, atol=1e-12)
+
+
+def pulled(w, g, anchor, a):
+    return g + a * (w - anchor)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+def test_rows_reach_the_client_they_belong_to(execution):
+    """Also where clients are sorted by their steps, drawn twice, and cut to those at work."""
+    fed = service(level=SYSTEM, batch_size=2, execution=execution)
+    ids, rng = torch.tensor([4, 1, 1, 0, 3]), np.random.default_rng(5)
+    start, anchor = (torch.from_numpy(rng.normal(size=(5, D))) for _ in range(2))
+    start[2], anchor[2] = start[1], anchor[1]
+    a = torch.tensor([[0.1], [0.5], [0.5], [0.9], [0.3]], dtype=torch.float64)
+    rates = torch.tensor([0.1, 0.2, 0.2, 0.3, 0.4], dtype=torch.float64)
+    found = fed.train(ids, start, rates, pulled, anchor=anchor, a=a)
+    batches = work(fed, torch.tensor([4, 1, 0, 3]))
+    for row, i in enumerate([0, 1, 1, 2, 3]):
+
+        def extra(v, row=row):
+            return a[row].numpy() * (v - anchor[row].numpy())
+
+        expected = sgd(start[row].numpy(), batches[i], float(rates[row]), extra=extra)
+        np.testing.assert_allclose(found[row], expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("momentum", [0.0, 0.6])
+@pytest.mark.parametrize("batch", [4, 2, "full"])
+@pytest.mark.parametrize("kind", ["one", "per epoch"])
+def test_a_trajectory_is_train_epoch_by_epoch(kind, batch, momentum, execution):
+    given = {"batch_size": batch, "momentum": momentum, "execution": execution, "clip_norm": 0.8}
+    ids, rng = torch.tensor([3, 0, 4, 1]), np.random.default_rng(6)
+    start, anchor = (torch.from_numpy(rng.normal(size=(4, D))) for _ in range(2))
+    a = torch.full((4, 1), 0.3, dtype=torch.float64)
+    eta = torch.from_numpy(rng.uniform(0.1, 0.9, (4, 3)))
+
+    def made(epochs):
+        return service(**{**EPOCHS, **given, "local_epochs": epochs})
+
+    rate = LR if kind == "one" else eta
+    fed = made(3)
+    path = fed.trajectory(ids, start, rate, pulled, anchor=anchor, a=a)
+    assert path.shape == (4, 4, D)
+    assert torch.equal(path[:, 0], start)
+    assert torch.equal(path[:, -1], made(3).train(ids, start, rate, pulled, anchor=anchor, a=a))
+    for epochs in (1, 2, 3):
+        other = made(epochs)
+        rate = LR if kind == "one" else eta[:, :epochs]
+        end = other.train(ids, start, rate, pulled, anchor=anchor, a=a)
+        np.testing.assert_allclose(path[:, epochs], end, rtol=0, atol=1e-13)
+        assert (path[:, epochs] - path[:, epochs - 1]).abs().amax(1).min() > 1e-4
+    assert fed.counters["client_steps"] == other.counters["client_steps"]
+
+
+def test_a_trajectory_of_repeated_clients():
+    fed, once = service(**EPOCHS), service(**EPOCHS)
+    ids, some = torch.tensor([1, 1, 4]), torch.tensor([1, 4])
+    twice = fed.trajectory(ids, fed.initial(ids), LR, lambda w, g: g)
+    alone = once.trajectory(some, once.initial(some), LR, lambda w, g: g)
+    assert torch.equal(twice[0], twice[1])
+    np.testing.assert_allclose(twice[1:], alone, rtol=0, atol=1e-13)
+    assert fed.counters["client_steps"] == once.counters["client_steps"] == 3 * (3 + 1)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("level", ["iid", SYSTEM])
+def test_an_earlier_round_is_computed_as_it_was_and_not_counted_again(level, execution):
+    given = {"batch_size": 2, "momentum": 0.5, "execution": execution}
+    now, then = (service(level=level, at=at, **given) for at in (6, 2))
+    ids = torch.tensor([0, 2, 3])
+    start = then.initial(ids)
+    expected = then.train(ids, start, LR, lambda w, g: g)
+    now.train_loss = 123.0
+    found = now.train(ids, start, LR, lambda w, g: g, at_round=2)
+    assert torch.equal(found, expected)
+    assert now.counters["client_steps"] == 0
+    assert now.train_loss == 123.0
+    then.deferred(torch.tensor([1, 1, 4]))
+    both = then.steps(torch.tensor([1, 4])).sum() + then.steps(ids).sum()
+    assert then.counters["client_steps"] == int(both)
+    assert (now.train(ids, start, LR, lambda w, g: g) - expected).abs().max() > 1e-4
+
+
+def test_train_leaves_what_it_is_given():
+    for execution in EXECUTIONS:
+        fed = service(execution=execution, momentum=0.5, weight_decay=0.1, **EPOCHS)
+        ids = torch.arange(5)
+        start = fed.initial(ids)
+        kept = start.clone()
+        fed.train(ids, start, LR, lambda w, g: g)
+        fed.trajectory(ids, start, LR, lambda w, g: g)
+        assert torch.equal(start, kept)
+
+
+def test_a_rate_in_a_round_is_what_a_user_gave():
+    """The algorithm itself keeps the undecayed rate, and its other hyperparameters."""
+    seen = []
+
+    class Watched(FedProx):
+        def round(self, state, fed):
+            seen.append((fed.round, self.lr, self.mu))
+            return super().round(state, fed)
+
+    algorithm = Watched(lr=0.8, mu=0.3)
+    run = finish(
+        simulation(algorithm, dealt(SIZES), settings(lr_decay=0.5, rounds=4, eval_every=2))
+    )
+    assert seen == [(1, 0.8, 0.3), (2, 0.4, 0.3), (3, 0.2, 0.3), (4, 0.1, 0.3)]
+    assert run.algorithm == algorithm == replace(algorithm, lr=0.8)

@@ -1,0 +1,206 @@
+"""Minibatch plans, system heterogeneity, gradients, and the two execution modes against each other."""
+
+from itertools import chain, pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import settings as profile
+from hypothesis import strategies as st
+
+from tests.support.helpers import dealt, finish, honoured, local_work, same, settings, simulation
+from trials import heterogeneity, models
+from trials.algorithms import ALGORITHMS
+from trials.models import Architecture, Model
+from trials.solver import full_pass, minibatches, steps_per_epoch
+
+SMALL = {"logreg": "logreg", "mlp": "mlp(7,5)", "lenet5": "lenet5"}
+"""Models that meet every algorithm; all others meet FedAvg in test_models_contract.py."""
+
+sizes_ = st.lists(st.integers(1, 13), min_size=1, max_size=5)
+batches_ = st.one_of(st.integers(1, 20), st.just("full"))
+words_ = st.tuples(st.integers(0, 50), st.integers(1, 50))
+
+
+def mine(data, k):
+    return data.train[data.offsets[k] : data.offsets[k + 1]]
+
+
+def taken(plan, row):
+    """The real samples of each step of a row."""
+    return [plan.samples[row, j][plan.weight[row, j] > 0].tolist() for j in range(plan.steps[row])]
+
+
+@given(sizes_, batches_, st.integers(1, 3), words_)
+def test_each_pass_covers_each_sample_once(sizes, batch_size, passes, words):
+    data, ids = dealt(sizes), np.arange(len(sizes))
+    per_epoch = steps_per_epoch(data.sizes, batch_size)
+    plan = minibatches(data, ids, passes * per_epoch, batch_size, words)
+    for k in ids:
+        width = sizes[k] if batch_size == "full" else batch_size
+        steps = taken(plan, k)
+        assert len(steps) == passes * -(-sizes[k] // width)
+        for e in range(passes):
+            one = steps[e * per_epoch[k] : (e + 1) * per_epoch[k]]
+            assert sorted(chain(*one)) == sorted(mine(data, k))
+            assert [len(b) for b in one[:-1]] == [width] * (len(one) - 1)
+            assert len(one[-1]) == sizes[k] - width * (len(one) - 1)
+
+
+@given(sizes_, batches_, words_, st.data())
+def test_weights_and_padding(sizes, batch_size, words, more):
+    data, ids = dealt(sizes), np.arange(len(sizes))
+    steps = np.array([more.draw(st.integers(1, 20)) for _ in ids])
+    plan = minibatches(data, ids, steps, batch_size, words)
+    assert plan.samples.shape == plan.weight.shape
+    assert plan.samples.shape[1] == steps.max()
+    for k in ids:
+        at_work, idle = plan.weight[k, : steps[k]], plan.weight[k, steps[k] :]
+        np.testing.assert_allclose(at_work.sum(-1), 1)
+        assert (idle == 0).all()
+        for weight in at_work:
+            real = np.count_nonzero(weight)
+            np.testing.assert_allclose(weight[:real], 1 / real)
+            assert (weight[real:] == 0).all()
+
+
+@given(sizes_, batches_, words_, st.data())
+def test_a_plan_is_the_clients_own(sizes, batch_size, words, more):
+    """Neither the company, its order, nor how much is asked for changes what a client meets."""
+    data, everyone = dealt(sizes), np.arange(len(sizes))
+    steps = np.array([more.draw(st.integers(1, 20)) for _ in everyone])
+    plan = minibatches(data, everyone, steps, batch_size, words)
+    some = np.array(more.draw(st.permutations(everyone)))[: more.draw(st.integers(1, len(sizes)))]
+    again = minibatches(data, some, steps[some], batch_size, words)
+    longer = minibatches(data, some, steps[some] + 7, batch_size, words)
+    for row, k in enumerate(some):
+        assert taken(again, row) == taken(plan, k)
+        assert taken(longer, row)[: steps[k]] == taken(plan, k)
+
+
+def test_passes_rounds_seeds_and_clients_shuffle_differently():
+    data = dealt([60, 60])
+    orders = []
+    for words in [(0, 1), (0, 2), (1, 1)]:
+        plan = minibatches(data, np.arange(2), np.array([2, 2]), 60, words)
+        orders += [np.argsort(b).tolist() for row in range(2) for b in taken(plan, row)]
+    orders.append(list(range(60)))
+    assert len({tuple(order) for order in orders}) == len(orders)
+
+
+def test_all_orders_are_equally_likely():
+    """Three samples, 6 orders, 3,000 rounds: counts within 5 deviations of 500."""
+    data, found = dealt([3]), {}
+    for t in range(3000):
+        plan = minibatches(data, np.array([0]), np.array([3]), 1, (0, t))
+        order = tuple(chain(*taken(plan, 0)))
+        found[order] = found.get(order, 0) + 1
+    assert len(found) == 6
+    assert all(abs(count - 500) < 5 * np.sqrt(500) for count in found.values())
+
+
+@given(sizes_, st.integers(1, 20))
+def test_a_full_pass_weighs_each_sample_1_over_m(sizes, width):
+    data, ids = dealt(sizes), np.arange(len(sizes))[::-1]
+    plan = full_pass(data, ids, width)
+    for row, k in enumerate(ids):
+        steps = taken(plan, row)
+        assert sorted(chain(*steps)) == sorted(mine(data, k))
+        weight = plan.weight[row]
+        np.testing.assert_allclose(weight[weight > 0], 1 / sizes[k])
+        assert np.count_nonzero(weight) == sizes[k]
+        assert (weight[plan.steps[row] :] == 0).all()
+
+
+@pytest.mark.parametrize("execution", ["compiled", "batched", "sequential"])
+def test_a_full_pass_in_blocks_gives_the_gradient_on_all_samples(execution):
+    data = dealt([700, 3])
+    run = simulation(ALGORITHMS["fedavg"](), data, settings(execution=execution))
+    assert run.fed.execution == execution
+    w = run.fed.initial(torch.arange(2))
+    found = run.fed.gradient(torch.arange(2), w)
+    losses = []
+    for k in range(2):
+        x, y = run.fed.x[mine(data, k)], run.fed.y[mine(data, k)]
+        leaf = w[k].clone().requires_grad_()
+        loss = torch.nn.functional.cross_entropy(run.fed.model.logits(leaf, x), y)
+        loss.backward()
+        losses.append(loss.item())
+        torch.testing.assert_close(found[k], leaf.grad, rtol=0, atol=1e-12)
+    assert run.fed.train_loss == pytest.approx(sum(losses) / 2, abs=1e-12)
+
+
+@given(st.integers(1, 9), st.integers(0, 9), st.integers(0, 99), st.integers(1, 99))
+def test_system_draws_lie_in_range_and_belong_to_the_client(low, more, seed, t):
+    (system,) = heterogeneity.parse(f"iid+system(steps={low}..{low + more})").modifiers
+    ids = np.arange(200)
+    steps = system.draw(ids, t, seed)
+    assert ((low <= steps) & (steps <= low + more)).all()
+    np.testing.assert_array_equal(system.draw(ids[::-3], t, seed), steps[::-3])
+
+
+def test_system_draws_are_uniform_and_anew_each_round():
+    (system,) = heterogeneity.parse("iid+system(steps=1..20)").modifiers
+    drawn = np.array([system.draw(np.arange(500), t, 0) for t in range(1, 21)])
+    counts = np.bincount(drawn.ravel(), minlength=21)[1:]
+    assert (np.abs(counts - 500) < 5 * np.sqrt(500)).all()
+    for a, b in pairwise(drawn):
+        assert abs(np.corrcoef(a, b)[0, 1]) < 0.25
+
+
+def test_all_algorithms_meet_the_same_amount_of_work():
+    level = "iid+system(steps=1..9)"
+    counted = {}
+    everyone = {"fedumf", "fedumf_feddc"}
+    other = {"fedsgd", "fedagg", "fedagg_literal", "lb_optimal", "lb_norm"}
+    for name in ALGORITHMS.keys() - everyone - other:
+        common = settings(participation=0.5)
+        run = finish(simulation(ALGORITHMS[name](), dealt([5] * 8), common, level=level, seed=3))
+        counted[name] = [entry["client_steps"] for entry in run.history]
+    assert all(steps == counted["fedavg"] for steps in counted.values())
+    draws = np.diff(counted["fedavg"])
+    assert ((draws >= 4) & (draws <= 36)).all()
+    assert len(set(draws)) > 1
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("model", SMALL.values())
+def test_batched_equals_sequential(model, algorithm):
+    data = dealt([9, 4, 7, 12], shape=(1, 16, 16))
+    given = {"participation": 0.75, "batch_size": 4, "momentum": 0.5, "weight_decay": 0.01}
+    given, level = honoured(algorithm, given, "iid+system(steps=1..4)")
+    common = {**given, **local_work(algorithm, 2)}
+    made = {
+        execution: finish(
+            simulation(
+                ALGORITHMS[algorithm](lr=0.05),
+                data,
+                settings(execution=execution, **common),
+                model,
+                level,
+            )
+        )
+        for execution in ("batched", "sequential")
+    }
+    same(made["batched"], made["sequential"], 1e-10)
+    a, b = (made[execution].history for execution in ("batched", "sequential"))
+    for batched, sequential in zip(a[1:], b[1:], strict=True):
+        assert batched["train_loss"] == pytest.approx(sequential["train_loss"], abs=1e-10)
+    assert a[0]["test_loss"] == b[0]["test_loss"]
+    assert abs(a[-1]["test_loss"] - a[0]["test_loss"]) > 1e-4
+
+
+@profile(max_examples=30)
+@given(st.integers(1, 4), st.integers(1, 6), st.integers(2, 5), st.integers(0, 99))
+def test_the_closed_form_gradient_of_logreg_is_autograds(k, b, classes, seed):
+    rng = np.random.default_rng(seed)
+    model = Model(models.parse("logreg"), (3, 2), classes)
+    w, x = torch.tensor(rng.normal(size=(k, model.d))), torch.tensor(rng.normal(size=(k, b, 3, 2)))
+    y = torch.tensor(rng.integers(0, classes, (k, b)))
+    weight = torch.tensor(rng.integers(0, 2, (k, b)) / b)
+    losses, g = model.gradients(w, x, y, weight)
+    expected = Architecture.gradients(model.architecture, model.views(w), x, y, weight, model.loss)
+    torch.testing.assert_close(losses, expected[0], rtol=0, atol=1e-12)
+    flat = torch.cat([part.flatten(1) for part in expected[1]], 1)
+    torch.testing.assert_close(g, flat, rtol=0, atol=1e-12)

@@ -1,0 +1,213 @@
+"""SAFL's two-sided cross-entropy (27) against plain NumPy and exact decimals."""
+
+from decimal import Decimal, localcontext
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.helpers import dealt, finish, rounds, same, state
+from tests.support.oracle import (
+    CLASSES,
+    FEATURES,
+    GENERAL,
+    clients,
+    initial,
+)
+from tests.support.shared_oracle import LR, SIZES, fedavg, spelled
+from trials import models
+from trials.losses import LOSSES
+from trials.models import Model
+from trials.trial import simulate
+
+
+def two_sided(z, y):
+    """SAFL (27): -sum_c y_c ln p_c + (1 - y_c) ln (1 - p_c), p = softmax(z)."""
+    p = np.exp(z) / np.exp(z).sum(-1, keepdims=True)
+    truth = np.eye(z.shape[-1])[y]
+    return -(truth * np.log(p) + (1 - truth) * np.log(1 - p)).sum(-1)
+
+
+def two_sided_slope(z, y):
+    """dL/dz_j = p_j - [j = y] + sum_{c != y} p_c ([j = c] - p_j) / (1 - p_c)."""
+    p = np.exp(z) / np.exp(z).sum(-1, keepdims=True)
+    truth = np.eye(z.shape[-1])[y]
+    odds = (1 - truth) * p / (1 - p)
+    return p - truth + odds - odds.sum(-1, keepdims=True) * p
+
+
+def two_sided_gradient(w, x, y):
+    z = x @ w[: CLASSES * FEATURES].reshape(CLASSES, FEATURES).T + w[CLASSES * FEATURES :]
+    dz = two_sided_slope(z, y) / len(y)
+    return np.concatenate([(dz.T @ x).ravel(), dz.sum(0)])
+
+
+def test_the_slope_is_that_of_the_loss():
+    rng = np.random.default_rng(0)
+    z, y, h = rng.normal(size=(20, 4)), rng.integers(0, 4, 20), 1e-6
+    found = two_sided_slope(z, y)
+    for j, e in enumerate(np.eye(4)):
+        slope = (two_sided(z + h * e, y) - two_sided(z - h * e, y)) / (2 * h)
+        np.testing.assert_allclose(found[:, j], slope, rtol=0, atol=1e-8)
+
+
+def torch_two_sided(z, y, dtype=torch.float64):
+    """Losses and their slopes."""
+    leaf = torch.tensor(z, dtype=dtype, requires_grad=True)
+    losses = LOSSES["two_sided"](leaf, torch.as_tensor(y))
+    losses.sum().backward()
+    return losses.detach().numpy(), leaf.grad.numpy()
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 4)])
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_two_sided_of_any_shape(shape, classes):
+    rng = np.random.default_rng(1)
+    z, y = 3 * rng.normal(size=(*shape, classes)), rng.integers(0, classes, shape)
+    losses, slopes = torch_two_sided(z, y)
+    assert losses.shape == shape
+    np.testing.assert_allclose(losses, two_sided(z, y), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(slopes, two_sided_slope(z, y), rtol=1e-8, atol=1e-12)
+
+
+def test_two_sided_by_hand():
+    """Odds 3:1 are p = 3/4, 1/4: -2 ln 3/4 and -2 ln 1/4; three equal ones -ln 1/3 - 2 ln 2/3."""
+    losses, slopes = torch_two_sided([[np.log(3), 0.0]] * 2, [0, 1])
+    np.testing.assert_allclose(losses, [-2 * np.log(0.75), 2 * np.log(4)], rtol=0, atol=1e-14)
+    expected = [[-0.5, 0.5], [1.5, -1.5]]
+    np.testing.assert_allclose(slopes, expected, rtol=0, atol=1e-14)
+    losses, slopes = torch_two_sided([[5.0, 5.0, 5.0]], [1])
+    np.testing.assert_allclose(losses, [np.log(3) + 2 * np.log(1.5)], rtol=0, atol=1e-14)
+    np.testing.assert_allclose(slopes, [[0.5, -1.0, 0.5]], rtol=0, atol=1e-14)
+
+
+@given(st.lists(st.tuples(st.floats(-30, 30), st.floats(-30, 30)), min_size=1, max_size=6))
+def test_with_two_classes_it_is_twice_the_cross_entropy(z):
+    z = torch.tensor(z, dtype=torch.float64)
+    for label in (0, 1):
+        y = torch.full((len(z),), label)
+        one, both = (LOSSES[name](z, y) for name in ("cross_entropy", "two_sided"))
+        torch.testing.assert_close(both, 2 * one, rtol=1e-12, atol=1e-14)
+
+
+def exact(z, y):
+    """Loss and slope in 500 digits."""
+    with localcontext() as context:
+        context.prec = 500
+        e = [Decimal(v).exp() for v in z]
+        p = [v / sum(e) for v in e]
+        others = [c for c in range(len(z)) if c != y]
+        loss = -p[y].ln() - sum((1 - p[c]).ln() for c in others)
+        slope = [
+            p[j] - (j == y) + sum(p[c] * ((j == c) - p[j]) / (1 - p[c]) for c in others)
+            for j in range(len(z))
+        ]
+        return float(loss), [float(v) for v in slope]
+
+
+@pytest.mark.parametrize(("dtype", "relative"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+@pytest.mark.parametrize(
+    "z",
+    [
+        [200, -200, -200],
+        [-200, 200, 200],
+        [200, 199, -200],
+        [-200, -200, -200],
+        [200, -200],
+        [0, 30, 60],
+        [200, 0, -200, 100],
+    ],
+)
+def test_two_sided_does_not_overflow(z, dtype, relative):
+    for y in range(len(z)):
+        losses, slopes = torch_two_sided([[float(v) for v in z]], [y], dtype)
+        loss, slope = exact(z, y)
+        assert np.isfinite(losses).all()
+        np.testing.assert_allclose(losses[0], loss, rtol=relative, atol=relative)
+        np.testing.assert_allclose(slopes[0], slope, rtol=relative, atol=relative)
+
+
+def test_exact_by_hand():
+    """p = (1, 0, 0) and label 1: the loss 400 + (400 - ln 2), the slope (2, -3/2, -1/2)."""
+    loss, slope = exact([200, -200, -200], 1)
+    assert loss == pytest.approx(800 - np.log(2), abs=1e-9)
+    assert slope == pytest.approx([2, -1.5, -0.5], abs=1e-12)
+
+
+SMALL = {
+    "logreg": ("logreg", (3, 2)),
+    "mlp": ("mlp(6,5)", (3, 2)),
+    "lenet5": ("lenet5", (1, 16, 16)),
+}
+"""All other models meet this loss in test_models_contract.py."""
+
+
+@pytest.mark.parametrize("model", SMALL)
+def test_models_under_the_two_sided_loss(model):
+    """Losses from the model's logits, gradients along random directions, one client and many."""
+    text, shape = SMALL[model]
+    rng, k, b, classes = np.random.default_rng(2), 3, 4, 4
+    fitted = Model(models.parse(text), shape, classes, LOSSES["two_sided"])
+    w = torch.from_numpy(fitted.initial(np.arange(k), 0))
+    x, y = torch.from_numpy(rng.normal(size=(k, b, *shape))), rng.integers(0, classes, (k, b))
+    weight = torch.tensor([[0.25] * 4, [0.5, 0.5, 0, 0], [1.0, 0, 0, 0]], dtype=torch.float64)
+    losses, g = fitted.gradients(w, x, torch.from_numpy(y), weight)
+
+    def loss(at):
+        z = fitted.logits(at, x).numpy()
+        return (two_sided(z, y) * weight.numpy()).sum(-1)
+
+    np.testing.assert_allclose(losses, loss(w), rtol=0, atol=1e-12)
+    for _ in range(5):
+        u, h = torch.from_numpy(rng.normal(size=(k, fitted.d))), 1e-6
+        slope = (loss(w + h * u) - loss(w - h * u)) / (2 * h)
+        np.testing.assert_allclose((g * u).sum(1), slope, rtol=1e-5, atol=1e-6)
+    for i in range(k):
+        one = fitted.gradients(w[i], x[i], torch.from_numpy(y[i]), weight[i])
+        torch.testing.assert_close(one[0], losses[i], rtol=0, atol=1e-12)
+        torch.testing.assert_close(one[1], g[i], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("execution", GENERAL)
+def test_fedavg_under_the_two_sided_loss(execution):
+    run = simulate(spelled(loss="two_sided", execution=execution), dealt(SIZES))
+    oracle = fedavg(dealt(SIZES), slope=two_sided_gradient)
+    x, y = run.fed.x[run.fed.data.test].numpy(), run.fed.y[run.fed.data.test].numpy()
+    for found, expected in zip(rounds(run), oracle, strict=False):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+        z = x @ found[:6].reshape(3, 2).T + found[6:]
+        loss = two_sided(z, y).mean()
+        assert run.history[-1]["test_loss"] == pytest.approx(loss, abs=1e-10)
+    assert run.finished
+    ordinary = finish(simulate(spelled(execution=execution), dealt(SIZES)))
+    assert np.abs(state(run)["w"] - state(ordinary)["w"]).max() > 1e-2
+
+
+def test_full_gradients_are_of_the_two_sided_loss():
+    parts, p = list(clients(dealt(SIZES))), np.array(SIZES) / sum(SIZES)
+    w = initial()
+    run = simulate(spelled("fedsgd", loss="two_sided", rounds=1), dealt(SIZES))
+    step = p @ np.array([two_sided_gradient(w, *part) for part in parts])
+    np.testing.assert_allclose(next(rounds(run)), w - LR * step, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("model", SMALL)
+def test_batched_equals_sequential_under_the_two_sided_loss(model):
+    data = dealt([9, 4, 7, 12], shape=(1, 16, 16))
+    given = {"batch_size": 4, "momentum": 0.5, "weight_decay": 0.01, "clip_norm": 1.0}
+    text = "mlp(7,5)" if model == "mlp" else model
+    runs = [
+        finish(
+            simulate(
+                spelled(lr=0.05, model=text, loss="two_sided", rounds=2, execution=one, **given),
+                data,
+            )
+        )
+        for one in GENERAL
+    ]
+    same(*runs, 1e-10)
+    ends = [run.history[-1] for run in runs]
+    assert ends[0]["train_loss"] == pytest.approx(ends[1]["train_loss"], abs=1e-10)
+    assert ends[0]["test_loss"] == pytest.approx(ends[1]["test_loss"], abs=1e-10)
