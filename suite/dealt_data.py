@@ -11,7 +11,8 @@ import numpy.typing as npt
 from scipy.stats import wasserstein_distance
 
 from trials import datasets, heterogeneity
-from trials.datasets import DATASETS, Dataset
+from trials.datasets import DATASETS
+from trials.datasets.base import Dataset
 from trials.errors import UserError
 from trials.federated_data import FederatedData, deal
 from trials.settings import Settings

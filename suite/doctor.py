@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from suite.tracking.store import Store
-from trials.datasets import data_root
+from trials.datasets.base import data_root
 
 
 @dataclass(frozen=True)

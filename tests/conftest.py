@@ -16,7 +16,7 @@ from sqlalchemy import Engine
 
 from suite.studies.study import Cell, load_data, make_cells, read_study
 from trials import datasets
-from trials.datasets import Dataset
+from trials.datasets.base import Dataset
 from trials.errors import UserError
 
 torch.set_num_threads(1)

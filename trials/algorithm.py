@@ -25,7 +25,7 @@ from trials.tensors import Tensor
 
 if TYPE_CHECKING:
     from trials.federation import Federation
-    from trials.models import Model
+    from trials.models.base import Model
     from trials.settings import Settings
 
 State = dict[str, Any]

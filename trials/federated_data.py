@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trials import randomness
-from trials.datasets import Dataset, OnDemand
+from trials.datasets.base import Dataset, OnDemand
 from trials.errors import UserError
 from trials.heterogeneity import Heterogeneity
 from trials.settings import Settings

@@ -13,18 +13,10 @@ from trials import randomness
 from trials.direction import Direction
 from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
-from trials.models import Model
+from trials.models.base import Model
 from trials.scores import SCORES
 from trials.settings import Settings
-from trials.solver import (
-    SGD,
-    Plan,
-    Solver,
-    execution,
-    full_pass,
-    minibatches,
-    steps_per_epoch,
-)
+from trials.solver import SGD, Plan, Solver, execution, full_pass, minibatches, steps_per_epoch
 from trials.tensors import Tensor, torch
 
 Array = npt.NDArray[Any]

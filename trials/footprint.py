@@ -6,7 +6,7 @@ from trials import heterogeneity
 from trials.datasets.base import OnDemand
 from trials.federated_data import FederatedData
 from trials.federation import ClientRows, Federation, memory_budget
-from trials.models import Model
+from trials.models.base import Model
 from trials.solver import execution
 from trials.spec import TrialSpec
 from trials.tensors import Tensor, torch

@@ -1,25 +1,96 @@
-"""What a trial reported, as the journal keeps it."""
+"""How a trial ended, or stands, and all that it reported."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, Self
 
-from reports.leaderboard.comparable import direction
-from reports.leaderboard.leaderboard import COUNTED, METRICS
-from suite.search.sweep_search import End
-from trials.datasets import CLASSIFICATION, REGRESSION
-from trials.simulation import LAST
+from trials.metrics import LAST
+
+
+class Status(StrEnum):
+    """How a trial stands: what its reports say while it runs, and how it ended."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    """A member of a population, whose state is kept, waits for the others."""
+    FINISHED = "finished"
+    PRUNED = "pruned"
+    """Stopped early: its cell's scheduler saw that it was behind."""
+    DIVERGED = "diverged"
+    FAILED = "failed"
+    HALTED = "halted"
+    """A fault around it (a storage that does not work) ended it; it is not to blame."""
+
+    @property
+    def ran_to_its_end(self) -> bool:
+        """Whether it ended by itself, be it by divergence."""
+        return self in (Status.FINISHED, Status.DIVERGED)
+
+
+ENDINGS = (Status.FINISHED, Status.PRUNED, Status.DIVERGED, Status.FAILED)
+"""How the trial of a sweep ends, in the order in which they are counted for a person."""
+
+
+class Kind(StrEnum):
+    """What a trial is for. All but searches repeat a search trial with another seed."""
+
+    SEARCH = "search"
+    CONFIRM = "confirm"
+    """One of the best few configurations again, with a further seed of the search's."""
+    FINAL = "final"
+    """The best configuration again, with a fresh seed: what leaderboards are made of."""
+    PARETO = "pareto"
+    """The knee of the front likewise, where there are two objectives."""
+    BATCH = "batch"
+    """One run of a fixed list, which no search asked for."""
+
+    @property
+    def counted(self) -> bool:
+        """Whether it is part of the search, and so of its budget."""
+        return self in (Kind.SEARCH, Kind.CONFIRM)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a trial says at the end of a step, as Tune passes it on.
+
+    `val_score` is its score so far, `history` its new entries. After a restart the first report has the
+    whole history, and `earlier`: (round, score) of what was reported before.
+    """
+
+    status: Status
+    round: int = 0
+    val_score: float = math.nan
+    history: list[dict[str, float]] = field(default_factory=list)
+    earlier: list[tuple[int, float]] = field(default_factory=list)
+    fingerprint: str = ""
+    execution: str = ""
+    chunk: int | None = None
+    error: str = ""
+
+    def result(self) -> dict[str, Any]:
+        """The result of a Tune trainable's step."""
+        return {**vars(self), "done": self.status != Status.RUNNING}
+
+    @classmethod
+    def take(cls, result: MutableMapping[str, Any]) -> Self:
+        """Read a result, and take its history out of it, which Tune would keep as well."""
+        known = {f.name: result[f.name] for f in fields(cls) if f.name in result}
+        result.pop("history", None)
+        return cls(**{**known, "status": Status(result.get("status", Status.FAILED))})
 
 
 @dataclass
 class Outcome:
-    """How a trial ended: finished, pruned, diverged or failed, and its whole history.
+    """How a trial ended, and its whole history.
 
     `execution` is how it was computed, `chunk` how many clients at once (None: all). `intermediates`
-    maps round to validation score. Only `end` of it reaches the search.
+    maps round to validation score.
     """
 
-    status: str = "failed"
+    status: Status = Status.FAILED
     history: list[dict[str, float]] = field(default_factory=list)
     intermediates: dict[int, float] = field(default_factory=dict)
     fingerprint: str = ""
@@ -34,6 +105,11 @@ class Outcome:
         return self.intermediates[max(self.intermediates)] if self.intermediates else None
 
     @property
+    def last_round(self) -> int:
+        """The round of the last evaluation; 0 where there was none."""
+        return int(self.history[-1]["round"]) if self.history else 0
+
+    @property
     def not_finite(self) -> list[str]:
         """The metrics that were not finite at one of the evaluations that scores are means of."""
         trained = [entry for entry in self.history if entry["round"] > 0]
@@ -44,22 +120,15 @@ class Outcome:
         """Whether it counts as the untrained model where runs are compared by a metric: it diverged, or
         has no finite mean of it.
         """
-        return self.status == "diverged" or metric in self.not_finite
+        return self.status == Status.DIVERGED or metric in self.not_finite
 
-    @property
-    def end(self) -> End:
-        """What the search may know: validation scores and counters."""
-        names = [f"val_{metric}" for metric in METRICS]
-        curve = {int(e["round"]): e[name] for e in self.history for name in names if name in e}
-        last = self.history[-1] if self.history else {"round": 0}
-        spent = {name: last[name] for name in COUNTED if name in last}
-        return End(self.status, self.value, self.intermediates, curve, spent, at=int(last["round"]))
-
-
-def untrained(history: Sequence[Mapping[str, float]], metric: str) -> float:
-    """What a lost run counts with: the untrained model's value; where that is not finite either, the
-    worst finite one of a task.
-    """
-    first = next((e[metric] for e in history if e["round"] == 0 and metric in e), math.nan)
-    worst = CLASSIFICATION.worst if direction(metric) == "maximize" else REGRESSION.worst
-    return first if math.isfinite(first) else worst
+    def add(self, report: Report) -> None:
+        """Take over what a trial reported."""
+        self.history += report.history
+        self.intermediates.update(report.earlier)
+        self.status, self.error = report.status, report.error
+        if report.status not in (Status.FAILED, Status.HALTED):
+            self.fingerprint = report.fingerprint
+            self.execution, self.chunk = report.execution, report.chunk
+            if math.isfinite(report.val_score):
+                self.intermediates[report.round] = report.val_score

@@ -113,7 +113,7 @@ class Simulation:
         scores = shares @ np.array([self._scores(model, ids)[task.metric] for ids in groups])
         ascending = np.sort(scores)
         tenth = math.ceil(len(scores) / 10)
-        worst = ascending[:tenth] if task.direction == "maximize" else ascending[-tenth:]
+        worst = ascending[:tenth] if task.sign > 0 else ascending[-tenth:]
         name = f"test_{task.metric}"
         return {f"{name}_worst10": float(worst.mean()), f"{name}_spread": float(scores.std())}
 
@@ -143,15 +143,3 @@ class Simulation:
         self.algorithm = self._phases[max(r for r in self._phases if r <= max(1, self.fed.round))]
         self.fed.counters = dict(saved["counters"])
         self.history = [dict(entry) for entry in saved["history"]]
-
-
-LAST = 3
-"""How many evaluations a score is the mean of: the last ones."""
-
-
-def score(history: list[dict[str, float]], metric: str) -> float:
-    """Mean of a metric over the last evaluations of trained models; NaN where it is not measured, as
-    without validation data.
-    """
-    values = [entry.get(metric, math.nan) for entry in history if entry["round"] > 0][-LAST:]
-    return sum(values) / len(values) if values else history[0].get(metric, math.nan)

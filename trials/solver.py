@@ -15,7 +15,7 @@ from trials import randomness
 from trials.direction import Affine, Direction, affine, column
 from trials.errors import UserError
 from trials.federated_data import FederatedData, Samples
-from trials.models import Model
+from trials.models.base import Model
 from trials.scores import Scores
 from trials.settings import Settings
 from trials.tensors import Tensor, torch

@@ -11,12 +11,14 @@ from ray import tune
 
 from trials import algorithms
 from trials.checkpoint import Checkpoint, StorageError
-from trials.datasets import Task
 from trials.federated_data import FederatedData
-from trials.simulation import Simulation, score
+from trials.metrics import score
+from trials.outcome import Report, Status
+from trials.simulation import Simulation
 from trials.spec import TrialSpec
 from trials.tensors import torch
 from trials.trial import deal_data, simulate
+from trials.trial_config import TrialConfig
 
 REPORT_SECONDS = 1.0
 """A step ends at the first evaluation after this long: a Tune report costs more than many rounds."""
@@ -26,25 +28,16 @@ KEPT = 16
 
 
 class FederatedTrial(tune.Trainable):
-    """Runs the trial that its config holds under `trial` (a `TrialSpec` as a dict).
+    """Runs the trial of a `TrialConfig`, and returns a `Report` as the result of each step.
 
-    `config["stops"]` are rounds at which a scheduler wants to decide, so that each is the last of a
-    step; when a step ends besides that depends on time and changes no number. `config["checkpoint"]`
-    names the trial's own checkpoint and `config["checkpoint_seconds"]` how often it is written: a
-    trial whose checkpoint is there continues from it, else from that of `config["begins"]`, of a trial
-    that was the same up to there. `config["pause"]` is a round at which it ends as paused, once its
-    state is in the checkpoint `config["paused"]`.
-
-    A result has `round`, `val_score`, `status` (running | paused | finished | diverged | failed | halted),
-    `done`, the new `history` entries, `fingerprint`, `execution`, `chunk`, and `error` when it failed or was halted by a
-    storage that does not work. After a restart the first result has the whole history, and `earlier`:
-    (round, score) of what was reported before. An exception does not raise: it would cost the actor.
+    When a step ends besides at `TrialConfig.stops` depends on time and changes no number. An exception
+    does not raise: it would cost the actor.
     """
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
-        """What Ray sets aside for the trial: `config["need"]`."""
-        return tune.PlacementGroupFactory([config.get("need", {"CPU": 1})])
+        """What Ray sets aside for the trial."""
+        return tune.PlacementGroupFactory([dict(TrialConfig.of(config).need)])
 
     def setup(
         self,
@@ -68,78 +61,76 @@ class FederatedTrial(tune.Trainable):
         self._reported = 0
         self._scores: dict[int, float] = {}
         self._earlier: list[tuple[int, float]] = []
-        self._spec = TrialSpec(**new_config["trial"])
-        place, seconds = new_config.get("checkpoint"), new_config.get("checkpoint_seconds", 60.0)
+        self._config = TrialConfig.of(new_config)
+        self._spec = self._config.trial
+        place, seconds = self._config.checkpoint, self._config.checkpoint_seconds
         self._checkpoint = Checkpoint(place, seconds) if place else None
-        self._begins, self._pause = new_config.get("begins"), new_config.get("pause")
-        paused = new_config.get("paused")
-        self._paused = Checkpoint(paused) if paused else None
-        self._stops = {*new_config["stops"], self._pause}
-        self._device, self._threads = new_config["device"], new_config["threads"]
-        self._budget = new_config.get("memory_budget")
-        if self._device == "cuda":
+        if self._config.device == "cuda":
             # Trials that share a GPU share its memory; one that takes more than its part fails alone.
             torch.cuda.empty_cache()
-            share = new_config.get("need", {}).get("GPU", 1.0)
+            share = self._config.need.get("GPU", 1.0)
             torch.cuda.set_per_process_memory_fraction(min(1.0, share))
         return True
 
     def step(self) -> dict[str, Any]:
         """The rounds up to the next report."""
         try:
-            return self._step()
+            report = self._step()
         except StorageError as fault:
-            return {"status": "halted", "error": str(fault), "done": True, "history": []}
+            report = Report(Status.HALTED, error=str(fault))
         except Exception:
-            error = traceback.format_exc()
-            return {"status": "failed", "error": error, "done": True, "history": []}
+            report = Report(Status.FAILED, error=traceback.format_exc())
+        return report.result()
 
-    def _step(self) -> dict[str, Any]:
-        simulation, started = self._started(), time.monotonic()
+    def _step(self) -> Report:
+        simulation, config = self._started(), self._config
+        started, stops = time.monotonic(), {*config.stops, config.pause}
         while not simulation.finished:
             entry = simulation.advance()
-            if entry["round"] in self._stops or time.monotonic() - started > REPORT_SECONDS:
+            if entry["round"] in stops or time.monotonic() - started > REPORT_SECONDS:
                 break
-        news = simulation.history[self._reported :]
-        self._reported = len(simulation.history)
-        status = "diverged" if simulation.diverged else "finished"
-        result: dict[str, Any] = {
-            "round": simulation.fed.round,
-            "val_score": score(simulation.history, f"val_{self._task.metric}"),
-            "status": status if simulation.finished else "running",
-            "done": simulation.finished,
-            "history": news,
-            "fingerprint": simulation.fed.data.fingerprint,
-            "execution": simulation.fed.execution,
-            "chunk": simulation.fed.chunk,
-        }
-        if self._earlier:
-            result["earlier"], self._earlier = self._earlier, []
-        self._scores[result["round"]] = result["val_score"]
-        if simulation.finished:
-            return result
-        if self._paused and result["round"] == self._pause:
-            self._paused.save(self._state())
-            return {**result, "status": "paused", "done": True}
-        if self._checkpoint and self._checkpoint.due:
+        report = self._report(simulation)
+        self._scores[report.round] = report.val_score
+        if report.status == Status.PAUSED:
+            assert config.paused is not None
+            Checkpoint(config.paused).save(self._state())
+        elif report.status == Status.RUNNING and self._checkpoint and self._checkpoint.due:
             self._checkpoint.save(self._state())
-        return result
+        return report
+
+    def _report(self, simulation: Simulation) -> Report:
+        """All that was not reported yet."""
+        news, self._reported = simulation.history[self._reported :], len(simulation.history)
+        earlier, self._earlier = self._earlier, []
+        if simulation.finished:
+            status = Status.DIVERGED if simulation.diverged else Status.FINISHED
+        else:
+            pauses = simulation.fed.round == self._config.pause
+            status = Status.PAUSED if pauses else Status.RUNNING
+        task = simulation.fed.data.dataset.task
+        return Report(
+            status,
+            simulation.fed.round,
+            score(simulation.history, f"val_{task.metric}"),
+            news,
+            earlier,
+            simulation.fed.data.fingerprint,
+            simulation.fed.execution,
+            simulation.fed.chunk,
+        )
 
     def _state(self) -> dict[str, Any]:
         """All that a restart needs; the spec says whose it is."""
         spec = self._spec.model_dump_json()
         return {"spec": spec, "scores": self._scores, "simulation": self._started().save()}
 
-    @property
-    def _task(self) -> Task:
-        return self._dealt().dataset.task
-
     def _started(self) -> Simulation:
         if self._simulation is None:
+            config = self._config
             self._simulation = simulate(
-                self._spec, self._dealt(), self._device, self._threads, self._budget
+                self._spec, self._dealt(), config.device, config.threads, config.memory_budget
             )
-            begins = Checkpoint(self._begins) if self._begins else None
+            begins = Checkpoint(config.begins) if config.begins else None
             for checkpoint in filter(None, [self._checkpoint, begins]):
                 saved = checkpoint.load()
                 if saved is not None and self._continues(saved):

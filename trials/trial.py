@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trials import datasets, heterogeneity, losses, models
-from trials.datasets import Dataset
+from trials.datasets.base import Dataset
 from trials.errors import UserError
 from trials.federated_data import FederatedData, deal
 from trials.federation import Federation
-from trials.models import Model
+from trials.models.base import Model
 from trials.simulation import Simulation
 from trials.solver import execution
 from trials.spec import TrialSpec

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from reports.claims.metrics import KINDS, Metric, Runs, measured, metric
-from reports.leaderboard.leaderboard import interval
+from reports.leaderboard.statistics import interval
 from trials.errors import UserError
 
 REPRODUCED, DIRECTION, FAILED, NOT_RUN = (

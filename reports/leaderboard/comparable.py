@@ -12,58 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-COUNTED = (
-    "client_steps",
-    "gradient_passes",
-    "sample_gradients",
-    "uploaded_bytes",
-    "downloaded_bytes",
-    "peer_bytes",
-)
-"""What runs count and rows show."""
-COSTS: dict[str, tuple[str, ...]] = {
-    "rounds": (),
-    "steps": ("sample_gradients",),
-    "bytes": ("uploaded_bytes", "downloaded_bytes", "peer_bytes"),
-}
-"""What runs are compared at equal amounts of. Steps are counted in samples whose gradient was taken,
-so that minibatches and full-gradient passes weigh alike; bytes in both directions and between peers.
-"""
-REACHED = ("reached_round", "reached_client_steps", "reached_bytes")
-"""What final runs have besides, of the first evaluation at or past their study's target: its round,
-and client steps and bytes until then.
-"""
-DERIVED = ("val_score", "test_score", "rounds_to_target", *REACHED)
-"""What trials have besides what their rounds measured."""
-METRICS = {"accuracy": "maximize", "mse": "minimize"}
-"""What data sets' tasks are ranked by, and which way."""
 Trials = Mapping[tuple[str, str], int]
 """Search trials of each (sweep, cell)."""
-
-
-def direction(metric: str) -> str:
-    """Which way a recorded metric is better: accuracies up; losses, errors and spreads down."""
-    upwards = "accuracy" in metric and not metric.endswith("spread")
-    return "maximize" if upwards else "minimize"
-
-
-def cost_until(entry: Mapping[str, float], at: str) -> float:
-    """What a run cost until an evaluation, in one of `COSTS`."""
-    return sum(entry.get(name, 0.0) for name in COSTS[at])
-
-
-def reach(history: Sequence[Mapping[str, float]], task: str, target: float) -> dict[str, float]:
-    """`REACHED` of a run whose test scores are measured by `task`; {} when it never got there.
-
-    The untrained model does not count.
-    """
-    sign = 1 if METRICS[task] == "maximize" else -1
-    for entry in history:
-        value = entry.get(f"test_{task}")
-        if value is not None and entry["round"] > 0 and sign * value >= sign * target:
-            costs = entry["round"], entry.get("client_steps", 0.0), cost_until(entry, "bytes")
-            return dict(zip(REACHED, costs, strict=True))
-    return {}
 
 
 @dataclass(frozen=True)

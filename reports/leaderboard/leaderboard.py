@@ -14,18 +14,8 @@ from itertools import groupby
 from statistics import fmean, median_low
 from typing import Any
 
-from reports.leaderboard.comparable import (
-    COSTS,
-    COUNTED,
-    METRICS,
-    FinalRun,
-    Group,
-    Trials,
-    direction,
-    matched,
-)
+from reports.leaderboard.comparable import FinalRun, Group, Trials, matched
 from reports.leaderboard.statistics import (
-    LEVEL,
     Across,
     Difference,
     across,
@@ -33,9 +23,7 @@ from reports.leaderboard.statistics import (
     differences,
     interval,
 )
-
-__all__ = ["COSTS", "COUNTED", "LEVEL", "METRICS", "FinalRun", "Leaderboard", "Row", "leaderboard"]
-
+from trials.metrics import COUNTED, direction, sign
 
 OUTSIDE = "†"
 """Marks a row outside its paper's setting, and the note that says why."""
@@ -194,9 +182,9 @@ def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
         cells: dict[str, dict[str, float]] = {}
         for rows in groups:
             if rows[0].compared_as == name:
-                sign = 1 if direction(rows[0].metric) == "maximize" else -1
+                better = sign(direction(rows[0].metric))
                 cell = " · ".join(rows[0].group[1:4])
-                scores = {row.algorithm: sign * row.mean for row in rows if row.rank is not None}
+                scores = {row.algorithm: better * row.mean for row in rows if row.rank is not None}
                 cells[cell] = max(cells.get(cell, {}), scores, key=len)
         compared = across(cells)
         if compared is not None:
@@ -229,26 +217,26 @@ def _rank(
     """A group's rows, best first, and all its pairs."""
     group, budget = _at_budget(group)
     first = next(iter(group.values()))[0]
-    sign = 1 if direction(first.metric) == "maximize" else -1
+    better = sign(direction(first.metric))
     means = {name: fmean(run.score for run in runs) for name, runs in group.items()}
     reference = {name: any(run.reference for run in runs) for name, runs in group.items()}
-    names = sorted(group, key=lambda name: (reference[name], -sign * means[name], name))
+    names = sorted(group, key=lambda name: (reference[name], -better * means[name], name))
     rivals = [name for name in names if not reference[name]]
     by_seed = {name: {run.seed: run.score for run in runs} for name, runs in group.items()}
-    pairs = differences({name: by_seed[name] for name in rivals}, sign)
+    pairs = differences({name: by_seed[name] for name in rivals}, better)
     best, count = names[0], max(1, len(pairs))
     sweeps = " + ".join(dict.fromkeys(run.sweep for runs in group.values() for run in runs))
     rows = []
     for name in names:
         runs, mean = group[name], means[name]
-        gap = difference((best, by_seed[best]), (name, by_seed[name]), sign, count)
+        gap = difference((best, by_seed[best]), (name, by_seed[name]), better, count)
         low, high = interval([run.score for run in runs])
         rows.append(
             Row(
                 **_identity(runs[0]),
                 rank=None
                 if reference[name]
-                else 1 + sum(sign * (means[rival] - mean) > 0 for rival in rivals),
+                else 1 + sum(better * (means[rival] - mean) > 0 for rival in rivals),
                 mean=mean,
                 ci_low=low,
                 ci_high=high,
@@ -259,7 +247,7 @@ def _rank(
                 worst_clients=_mean(run.worst for run in runs),
                 client_spread=_mean(run.spread for run in runs),
                 **_spent(runs),
-                behind=sign * (means[best] - mean) if gap.mean is None else gap.mean,
+                behind=better * (means[best] - mean) if gap.mean is None else gap.mean,
                 behind_low=None if name == best else gap.low,
                 behind_high=None if name == best else gap.high,
                 within_noise=None if name == best else gap.tie,

@@ -13,7 +13,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from reports.leaderboard.leaderboard import interval
+from reports.leaderboard.statistics import interval
 from trials import schedule
 
 

@@ -15,7 +15,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from reports.leaderboard.comparable import direction
 from reports.leaderboard.formats import (
     behind_text,
     label,
@@ -38,6 +37,7 @@ from reports.leaderboard.pareto import Front
 from reports.page import figures, tuning
 from reports.page.data import ReportData, Trial
 from reports.page.figures import SIGN, STYLE, Drawn, Style, slug
+from trials.metrics import direction, sign
 
 
 def build(data: ReportData, folder: Path | None = None) -> str:
@@ -171,8 +171,10 @@ def _dots(rows: list[Row], look: Style) -> Figure:
 
 def _heat(name: str, rows_of: Mapping[Place, list[Row]]) -> Drawn:
     groups = [group for group, rows in rows_of.items() if rows[0].compared_as == name]
-    sign = 1 if direction(rows_of[groups[0]][0].metric) == "maximize" else -1
-    score = {(row.algorithm, group): sign * row.mean for group in groups for row in rows_of[group]}
+    better = sign(direction(rows_of[groups[0]][0].metric))
+    score = {
+        (row.algorithm, group): better * row.mean for group in groups for row in rows_of[group]
+    }
     rows = list(dict.fromkeys(algorithm for algorithm, _ in score))
     rows.sort(key=lambda n: -sum(score.get((n, g), min(score.values())) for g in groups))
     table = [[score.get((row, group)) for group in groups] for row in rows]

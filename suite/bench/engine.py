@@ -27,7 +27,7 @@ from suite.bench.worker import Workload
 from suite.console import say
 from trials import models
 from trials.errors import UserError, unknown
-from trials.models import Model
+from trials.models.base import Model
 
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = ("fedjax", "flwr", "pfl", "fedlab")

@@ -6,10 +6,10 @@ import torch
 from suite.bench.worker import LR, Round, Workload, serve
 from trials import algorithms, heterogeneity, models
 from trials.algorithm import State
-from trials.datasets import Dataset
+from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
 from trials.federation import Federation
-from trials.models import Model
+from trials.models.base import Model
 from trials.settings import Settings
 
 

@@ -22,7 +22,7 @@ from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
 from trials.federated_data import deal
 from trials.federation import Federation
-from trials.models import Model
+from trials.models.base import Model
 from trials.settings import Settings
 
 

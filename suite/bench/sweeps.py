@@ -12,10 +12,12 @@ from typing import Any
 
 from suite.execution.cluster import Resources, connect
 from suite.studies.study import read_study
+from suite.sweeps.events import Ended
 from suite.sweeps.journal import peek
 from suite.sweeps.paths import Place
 from suite.sweeps.sweep import Sweep
 from trials.errors import UserError
+from trials.outcome import Status
 
 PLAIN_TRIALS = 40
 """How many of the sweep's trials the plain loop runs; it is slow, and its rate is steady."""
@@ -35,14 +37,14 @@ def sweep(study: str, resources: Resources) -> dict[str, Any]:
         specs = [
             opened.search.spec(ask).model_dump()
             for trial_id, ask in opened.search.asks.items()
-            if opened.ended[trial_id].status == "finished"
+            if opened.state.ended[trial_id].status == Status.FINISHED
         ]
         chosen = specs[:: max(1, len(specs) // PLAIN_TRIALS)][:PLAIN_TRIALS]
         plain = _plain(chosen, resources, folder / "plain")
-        rate, plain_rate = 60 * len(opened.ended) / ours, 60 * len(chosen) / plain
+        rate, plain_rate = 60 * len(opened.state.ended) / ours, 60 * len(chosen) / plain
         return {
             "study": name,
-            "trials": len(opened.ended),
+            "trials": len(opened.state.ended),
             "seconds": round(ours, 2),
             "trials_per_minute": round(rate, 1),
             "plain_trials": len(chosen),
@@ -65,7 +67,8 @@ def parallel(study: str) -> dict[str, Any]:
         for concurrent in (1, 2):
             place = Place(folder, f"at-once-{concurrent}")
             Sweep(name, content, place, resume=False).run(Resources(max_concurrent=concurrent))
-            ends = [event["at"] for event in peek(place.journal) if event["event"] == "end"]
+            lines = peek(place.journal)
+            ends = [line["at"] for line in lines if line["event"] == Ended.name]
             rates.append(60 * (len(ends) - 1) / (ends[-1] - ends[0]))
         one, two = rates
         return {

@@ -63,7 +63,7 @@ class Tuned(BaseModel):
         value = self.scores.get(f"val_{task.metric}")
         if not isinstance(value, int | float) or not math.isfinite(value):
             return math.inf
-        return float(-value if task.direction == "maximize" else value)
+        return float(-task.sign * value)
 
     def text(self) -> str:
         """As YAML, with the command that runs it."""

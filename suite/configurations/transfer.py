@@ -11,15 +11,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from reports.leaderboard.leaderboard import METRICS, interval
+from reports.leaderboard.statistics import interval
 from suite.configurations.configuration import Tuned
 from suite.configurations.distance import distance
 from suite.runs.batch import Batch, Job
 from suite.tracking.store import Record, Store
 from trials import datasets
 from trials.errors import UserError
-from trials.outcome import untrained
-from trials.simulation import score
+from trials.metrics import TASKS, score
 from trials.spec import canonical
 
 EXPERIMENT = "transfer"
@@ -140,8 +139,7 @@ def _job(source: Tuned, target: Tuned, seed: int) -> Job:
 def _score(store: Store, record: Record) -> float:
     """Mean of the last three evaluations; the untrained model's where the run is lost."""
     metric = _metric(record)
-    history = store.course(record, [metric])
-    return untrained(history, metric) if record.lost(metric) else score(history, metric)
+    return score(store.course(record, [metric]), metric, record.lost(metric))
 
 
 def _metric(record: Record) -> str:
@@ -158,8 +156,7 @@ def _loss(
 ) -> Loss:
     metric = datasets.parse(target.dataset).task.metric
     scale = 100 if metric == "accuracy" else 1
-    sign = 1 if METRICS[metric] == "maximize" else -1
-    gaps = [scale * sign * (own[k] - scores[k]) for k in seeds]
+    gaps = [scale * TASKS[metric].sign * (own[k] - scores[k]) for k in seeds]
     low, high = interval(gaps)
     return Loss(
         algorithm=target.algorithm,

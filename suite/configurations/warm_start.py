@@ -1,16 +1,13 @@
 """Warm starts: for each cell the nearest tuned configuration of its algorithm, to be tried early."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
 from suite.configurations.distance import nearest
-from suite.search.samplers import Known
+from suite.search.trial import Known
 from suite.studies.study import Cell
-from suite.sweeps.journal import Event
 from trials.errors import UserError
 
 NEAREST = "nearest"
@@ -44,20 +41,3 @@ def _known(cell: Cell, item: Tuned, distance: str) -> Known:
     place = f"{item.dataset} · {item.heterogeneity} · {item.model}"
     source = f"{place}, tuned by {item.provenance.get('sweep', 'a file')}: {distance}"
     return Known("warm", cell.space.anchor(given), source)
-
-
-def journaled(events: Iterable[Event]) -> dict[str, list[Known]]:
-    """What earlier sessions of a sweep started from, by cell: a resumed one starts from the same,
-    whatever has been tuned since.
-    """
-    return {
-        cell: [Known(**fields) for fields in given]
-        for event in events
-        if event["event"] == "begin"
-        for cell, given in event.get("warm", {}).items()
-    }
-
-
-def as_event(warm: dict[str, list[Known]]) -> dict[str, Any]:
-    """Plain data for the journal."""
-    return {cell: [asdict(known) for known in given] for cell, given in warm.items()}

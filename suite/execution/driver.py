@@ -29,13 +29,15 @@ from ray.tune.search.search_algorithm import SearchAlgorithm
 from suite.execution.stop_signal import Control, HaltedError
 from suite.search.population import folder as stop_folder
 from suite.search.schedulers import SCHEDULERS, CellSchedulers
-from suite.search.sweep_search import Ask, SweepSearch
+from suite.search.sweep_search import SweepSearch
+from suite.search.trial import Ask
 from suite.studies.study import Cell
 from trials import algorithms
 from trials.checkpoint import Checkpoint
-from trials.datasets import Dataset
-from trials.outcome import Outcome
+from trials.datasets.base import Dataset
+from trials.outcome import Kind, Outcome, Report, Status
 from trials.trainable import FederatedTrial
+from trials.trial_config import TrialConfig
 
 
 @dataclass
@@ -107,7 +109,7 @@ class _Scheduler(_Unpicklable, FIFOScheduler):
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Stop a search trial that is behind its own cell's."""
-        if result.get("status") != "running":
+        if result.get("status") != Status.RUNNING:
             return str(TrialScheduler.CONTINUE)
         trial_id, stops = ask_id(trial), False
         for at, value in [*result.get("earlier", []), (result["round"], result["val_score"])]:
@@ -138,29 +140,20 @@ class _Callback(_Unpicklable, tune.Callback):
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
         """Keep the history and drop it from the result, which Tune would keep too."""
-        outcome = self.outcomes.setdefault(ask_id(trial), Outcome())
-        outcome.history += result.pop("history", [])
-        outcome.intermediates.update(result.pop("earlier", []))
-        outcome.status = result.get("status", "failed")
-        outcome.error = result.get("error", "")
-        if outcome.status not in ("failed", "halted"):
-            outcome.fingerprint = result["fingerprint"]
-            outcome.execution, outcome.chunk = result["execution"], result["chunk"]
-            if math.isfinite(result["val_score"]):
-                outcome.intermediates[result["round"]] = result["val_score"]
+        self.outcomes.setdefault(ask_id(trial), Outcome()).add(Report.take(result))
 
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
         """Finished, diverged, failed, paused, or stopped by the scheduler; not when the sweep stops."""
         outcome = self.outcomes.pop(ask_id(trial), Outcome())
-        if outcome.status == "halted":
+        if outcome.status == Status.HALTED:
             self.hooks.control.halt(outcome.error)
             return
-        if outcome.status == "running":
+        if outcome.status == Status.RUNNING:
             if self.hooks.control.ends_now:
                 return
-            outcome.status = "pruned"
+            outcome.status = Status.PRUNED
         self._end(trial, outcome)
 
     def on_trial_error(
@@ -168,7 +161,7 @@ class _Callback(_Unpicklable, tune.Callback):
     ) -> None:
         """The trial's process, or its node, died."""
         outcome = self.outcomes.pop(ask_id(trial), Outcome())
-        outcome.status = "failed"
+        outcome.status = Status.FAILED
         outcome.error = f"the trial's process died: {_reason(trial)}"
         self._end(trial, outcome)
 
@@ -182,7 +175,7 @@ class _Callback(_Unpicklable, tune.Callback):
         except HaltedError as halted:
             self.hooks.control.halt(str(halted))
         else:
-            if outcome.status != "failed":  # one that failed may be started again
+            if outcome.status != Status.FAILED:  # one that failed may be started again
                 Checkpoint(trial.config["checkpoint"]).delete()
 
 
@@ -217,21 +210,22 @@ class _Config:
         return self.cluster.slots(max(self.memory.values(), default=0))
 
     def of(self, ask: Ask, sweep: SweepSearch) -> dict[str, Any]:
-        searches = ask.kind == "search" and SCHEDULERS[self.scheduler] is not None
+        searches = ask.kind == Kind.SEARCH and SCHEDULERS[self.scheduler] is not None
         resources = self.cluster.resources
-        return {
-            "trial": sweep.spec(ask).model_dump(),
-            "stops": list(self.cells[ask.cell].stops) if searches else [],
-            "device": "cuda" if resources.gpus_per_trial else "cpu",
-            "threads": max(1, int(resources.cpus_per_trial)),
-            "memory_budget": resources.memory_budget,
-            "need": resources.need(self.memory.get(ask.cell, 0) if self.cluster.shared else 0),
-            "checkpoint": f"{self.checkpoints}/{ask.trial_id}.pt",
-            "checkpoint_seconds": resources.checkpoint_seconds,
-            "begins": self._pause(ask.cell, ask.since, ask.parent) if ask.parent else None,
-            "pause": ask.until,
-            "paused": self._pause(ask.cell, ask.until, ask.trial_id) if ask.until else None,
-        }
+        memory = self.memory.get(ask.cell, 0) if self.cluster.shared else 0
+        return TrialConfig(
+            sweep.spec(ask),
+            stops=self.cells[ask.cell].stops if searches else (),
+            device="cuda" if resources.gpus_per_trial else "cpu",
+            threads=max(1, int(resources.cpus_per_trial)),
+            memory_budget=resources.memory_budget,
+            need=resources.need(memory),
+            checkpoint=f"{self.checkpoints}/{ask.trial_id}.pt",
+            checkpoint_seconds=resources.checkpoint_seconds,
+            begins=self._pause(ask.cell, ask.since, ask.parent) if ask.parent else None,
+            pause=ask.until,
+            paused=self._pause(ask.cell, ask.until, ask.trial_id) if ask.until else None,
+        ).as_dict()
 
     def _pause(self, cell: str, stop: int, trial_id: str) -> str:
         """The checkpoint of a member of a population at a stop."""

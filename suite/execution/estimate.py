@@ -7,7 +7,7 @@ from typing import Any
 from suite.execution.cluster import Resources
 from suite.search.sweep_search import SweepSearch
 from suite.studies.study import Cell, Study
-from trials.datasets import Dataset
+from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
 from trials.footprint import Footprint, footprint
 from trials.spec import TrialSpec

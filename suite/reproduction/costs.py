@@ -16,7 +16,7 @@ import torch
 
 from suite.reproduction.experiments import Configured, Data, Experiment, Paper
 from trials import datasets, heterogeneity, losses, models
-from trials.models import Model
+from trials.models.base import Model
 
 CLIENTS, SECONDS = 4, 0.2
 """Clients trained together, and how long a model is measured."""

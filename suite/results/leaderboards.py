@@ -10,16 +10,7 @@ from statistics import fmean
 from typing import NoReturn
 
 from reports.leaderboard import pareto
-from reports.leaderboard.comparable import (
-    COSTS,
-    COUNTED,
-    METRICS,
-    REACHED,
-    FinalRun,
-    cost_until,
-    direction,
-    reach,
-)
+from reports.leaderboard.comparable import FinalRun
 from reports.leaderboard.leaderboard import Leaderboard, Row, leaderboard
 from reports.leaderboard.pareto import Front, Point
 from suite.configurations import configuration as tuned
@@ -29,7 +20,18 @@ from suite.search.sweep_search import LAG
 from suite.tracking.store import Record, Store, dumps
 from trials import algorithms, datasets, heterogeneity, models
 from trials.errors import UserError, unknown
-from trials.outcome import untrained
+from trials.metrics import (
+    COSTS,
+    COUNTED,
+    LAST,
+    REACHED,
+    TASKS,
+    cost_until,
+    direction,
+    reach,
+    untrained,
+)
+from trials.outcome import Status
 from trials.spec import TrialSpec
 
 METRIC = {
@@ -165,7 +167,7 @@ def read_fronts(
     """
     cells: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for run in searches:
-        done = run.tags["status"] == "finished" and run.tags.get("feasible") != "false"
+        done = run.tags["status"] == Status.FINISHED and run.tags.get("feasible") != "false"
         if "pareto" in run.tags and done:
             cells[run.tags["sweep"], run.tags["cell"]].append(run)
     knees = query.find(store, "pareto", **query.scope) if cells else []
@@ -180,7 +182,7 @@ def _front(runs: list[Record], repeats: list[Record]) -> Front:
     scores = [run.metrics["val_score"] for run in runs]
     costs = [run.metrics[tags["pareto"]] for run in runs]
     points = []
-    for i in pareto.front(scores, costs, METRICS[tags["metric"]] == "maximize"):
+    for i in pareto.front(scores, costs, TASKS[tags["metric"]].sign > 0):
         source = (tags["sweep"], runs[i].tags["trial_id"])
         again = [run for run in repeats if (run.tags["sweep"], run.tags["source"]) == source]
         roles = {"final": "best", "pareto": "knee"}
@@ -358,4 +360,4 @@ def _score(
         return instead
     if metric in ("best", *AT_THE_END):
         return values[-1]
-    return fmean(values[1:][-3:])
+    return fmean(values[1:][-LAST:])

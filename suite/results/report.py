@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from reports.leaderboard.comparable import COSTS, cost_until
 from reports.leaderboard.leaderboard import Leaderboard, Place
 from reports.page.data import Curve, Failure, ReportData, Sweep, Trial
 from reports.page.figures import SIGN
@@ -15,6 +14,8 @@ from suite.results.leaderboards import Query, published, read_leaderboard, searc
 from suite.tracking.store import Record, Store
 from suite.yaml_files import dump, write_files
 from trials import schedule
+from trials.metrics import COSTS, cost_until
+from trials.outcome import Kind, Status
 
 FACTS = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
 PAGE = "report.html"
@@ -68,8 +69,8 @@ def read(store: Store, query: Query, server: str) -> ReportData:
         failures=tuple(
             _failure(run)
             for run in [*searches, *finals.values()]
-            if run.tags["status"] in ("failed", "diverged")
-            or (run.tags["kind"] == "final" and _lost(run))
+            if run.tags["status"] in (Status.FAILED, Status.DIVERGED)
+            or (run.tags["kind"] == Kind.FINAL and _lost(run))
         ),
         sweeps=tuple(_sweep(run, list(finals.values())) for run in sweeps),
         tuned={place: run.tags["tuned"] for place, run in published(store, query).items()},

@@ -13,10 +13,11 @@ from typing import Any
 
 from suite.console import say
 from suite.execution.stop_signal import Control, HaltedError
-from suite.search.sweep_search import Ask, End, SweepSearch
+from suite.search.sweep_search import SweepSearch
+from suite.search.trial import Ask, End
 from suite.tracking.store import Record, Recorder, Store, dumps, run_tags, spec_params
 from trials import algorithms, datasets
-from trials.outcome import Outcome
+from trials.outcome import Kind, Outcome, Status
 from trials.spec import TrialSpec
 from trials.trial import load_dataset
 
@@ -55,7 +56,7 @@ class Queue(SweepSearch):
         job = self.jobs[self._left.pop(0)]
         spec = job.spec
         seeds = spec.seed, spec.settings.partition_seed
-        ask = Ask(job.id, "", "batch", len(self.asks), "", spec.params, *seeds)
+        ask = Ask(job.id, "", Kind.BATCH, len(self.asks), "", spec.params, *seeds)
         self.asks[job.id] = ask
         return ask, True
 
@@ -97,7 +98,7 @@ class Batch:
         tags["trial_id"] = job.id
         run_id = self.store.create(experiment, job.name, tags, seconds=outcome.seconds)
         self.store.log(run_id, spec_params(job.spec), outcome.history)
-        self.store.set_status(run_id, "FAILED" if outcome.status == "failed" else "FINISHED")
+        self.store.set_status(run_id, "FAILED" if outcome.status == Status.FAILED else "FINISHED")
 
     def run(self, jobs: list[Job], data_root: str | None, resources: Any) -> tuple[int, bool]:
         """Run what is not done and record it; how many runs failed, and whether it was interrupted."""
@@ -120,12 +121,12 @@ class Batch:
 
         def take(ask: Ask, outcome: Outcome) -> None:
             nonlocal ended, failed
-            queue.end(ask.trial_id, outcome.end)
+            queue.end(ask.trial_id, End.of(outcome))
             job = queue.jobs[ask.trial_id]
             recorder.put((job, outcome))
             ended += 1
-            failed += outcome.status == "failed"
-            if outcome.status == "failed":
+            failed += outcome.status == Status.FAILED
+            if outcome.status == Status.FAILED:
                 say((outcome.error.strip().splitlines() or ["no reason given"])[-1][:200])
             pace = (time.monotonic() - started) / ended
             say(

@@ -7,7 +7,6 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from reports.leaderboard.comparable import DERIVED
 from suite.results.leaderboards import spec_of
 from suite.studies.study import Faults, check_run
 from suite.tracking.store import Record, Store, run_tags, spec_params
@@ -15,7 +14,8 @@ from suite.yaml_files import assigned
 from trials import algorithms, trial
 from trials.errors import UserError, unknown
 from trials.federated_data import FederatedData
-from trials.outcome import Outcome
+from trials.metrics import DERIVED
+from trials.outcome import Outcome, Status
 from trials.settings import Settings
 from trials.simulation import Simulation
 from trials.spec import TrialSpec, canonical
@@ -88,7 +88,7 @@ class Finished:
     @property
     def outcome(self) -> Outcome:
         """As it is recorded."""
-        status = "diverged" if self.simulation.diverged else "finished"
+        status = Status.DIVERGED if self.simulation.diverged else Status.FINISHED
         fed = self.simulation.fed
         return Outcome(
             status,

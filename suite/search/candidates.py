@@ -2,31 +2,15 @@
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from statistics import fmean
 
 from reports.leaderboard import pareto
-from suite.search.samplers import Direction, Known, Proposer, Told, first_modelled, grid
+from suite.search.samplers import Proposer, Told, first_modelled, grid
+from suite.search.trial import End, Known, TrialId
 from suite.studies.search_settings import jointly
 from suite.studies.study import Cell, Study
-
-
-@dataclass(frozen=True)
-class End:
-    """How a trial ended: finished, diverged, pruned or failed.
-
-    `value` is its last validation score (a mean of three evaluations), `intermediates` maps round to
-    such scores where it reported, `curve` to the score of that evaluation alone; `spent` are its
-    counters at round `at`, the last.
-    """
-
-    status: str
-    value: float | None
-    intermediates: Mapping[int, float] = field(default_factory=dict)
-    curve: Mapping[int, float] = field(default_factory=dict)
-    spent: Mapping[str, float] = field(default_factory=dict)
-    at: int = 0
-
+from trials.metrics import Direction
+from trials.outcome import Kind, Status
 
 Ends = Callable[[Cell, int], Sequence[End]]
 """The results of a configuration in a cell: its search trial's, and its confirming runs'."""
@@ -47,11 +31,10 @@ class Candidates:
         self.ends: dict[str, End] = {}
         self.first = first = self.cells[0]
         self._joint = bool(first.apart)
-        self.sign = 1 if first.task.direction == "maximize" else -1
+        self.sign = first.task.sign
         group = zlib.crc32("|".join(first.group).encode()) if self._joint else int(first.id, 16)
         words = (study.seed, group)
-        rises = self._joint or first.task.direction == "maximize"
-        directions: list[Direction] = ["maximize" if rises else "minimize"]
+        directions: list[Direction] = ["maximize" if self._joint else first.task.direction]
         if study.traded is not None:
             directions.append("minimize")
         known = [Known("anchor", first.space.anchor())]
@@ -157,7 +140,7 @@ class Candidates:
         sound = [
             i
             for i in sorted(ranked)
-            if self._status(i, ends) == "finished" and not self._excess(i, ends)
+            if self._status(i, ends) == Status.FINISHED and not self._excess(i, ends)
         ]
         scores = self._scores(sound, ends)
         costs = [self.cost(ends(self.first, i)[0], traded) for i in sound]
@@ -167,7 +150,7 @@ class Candidates:
 
     def _ranked(self, indices: Iterable[int], ends: Ends) -> list[int]:
         """Those that finished or diverged in all cells, best first."""
-        usable = [i for i in indices if self._status(i, ends) in ("finished", "diverged")]
+        usable = [i for i in indices if self._status(i, ends).ran_to_its_end]
         scores, traded = (
             dict(zip(usable, self._scores(usable, ends), strict=True)),
             self.study.traded,
@@ -175,7 +158,7 @@ class Candidates:
 
         def key(i: int) -> tuple[bool, float, float, float, int]:
             cost = self.cost(ends(self.first, i)[0], traded) if traded else 0.0
-            finished = self._status(i, ends) == "finished"
+            finished = self._status(i, ends) == Status.FINISHED
             return not finished, self._excess(i, ends), -scores[i], cost, i
 
         return sorted(usable, key=key)
@@ -189,9 +172,8 @@ class Candidates:
         columns = [
             [
                 None
-                if any(end.status == "diverged" for end in ends(cell, i))
-                else (1 if cell.task.direction == "maximize" else -1)
-                * self._mean(cell, ends(cell, i))
+                if any(end.status == Status.DIVERGED for end in ends(cell, i))
+                else cell.task.sign * self._mean(cell, ends(cell, i))
                 for i in indices
             ]
             for cell in self.cells
@@ -202,12 +184,12 @@ class Candidates:
     def _mean(self, cell: Cell, ends: Sequence[End]) -> float:
         return fmean(_value(cell, end) for end in ends)
 
-    def _status(self, index: int, ends: Ends) -> str:
+    def _status(self, index: int, ends: Ends) -> Status:
         """The worst status over cells and seeds; failed while results are missing."""
         found = [ends(cell, index) for cell in self.cells]
-        order = ("failed", "pruned", "diverged", "finished")
+        order = (Status.FAILED, Status.PRUNED, Status.DIVERGED, Status.FINISHED)
         statuses = [end.status for of_cell in found for end in of_cell]
-        return min(statuses, key=order.index) if all(found) else "failed"
+        return min(statuses, key=order.index) if all(found) else Status.FAILED
 
     def _excess(self, index: int, ends: Ends) -> float:
         """By how much constraints are exceeded, as shares of what is allowed, over cells and seeds."""
@@ -238,12 +220,12 @@ class Candidates:
         return end.spent.get(name, 0.0) * rounds / end.at if end.at else 0.0
 
     def _searched(self, cell: Cell, index: int) -> list[End]:
-        end = self.ends.get(f"{cell.id}-s{index:04d}")
+        end = self.ends.get(str(TrialId(cell.id, Kind.SEARCH, index)))
         return [] if end is None else [end]
 
     def _confirmed(self, cell: Cell, index: int) -> list[End]:
         seeds = self.study.confirm.seeds if self.study.confirm else 0
-        ids = [f"{cell.id}-c{index:04d}-{i}" for i in range(seeds)]
+        ids = [str(TrialId(cell.id, Kind.CONFIRM, index, i)) for i in range(seeds)]
         return self._searched(cell, index) + [self.ends[i] for i in ids if i in self.ends]
 
     def _all_ended(self, last: int) -> bool:
@@ -270,15 +252,11 @@ class Candidates:
             self.proposer.tell(index, Told(end.status, tuple(values), end.intermediates, excess))
 
     def _tell_jointly(self, last: int) -> None:
-        usable = [
-            i
-            for i in range(last + 1)
-            if self._status(i, self._searched) in ("finished", "diverged")
-        ]
+        usable = [i for i in range(last + 1) if self._status(i, self._searched).ran_to_its_end]
         scores = dict(zip(usable, self._scores(usable, self._searched), strict=True))
         for i in range(last + 1):
             if i not in scores:
-                self.proposer.tell(i, Told("failed", (), {}, {}))
+                self.proposer.tell(i, Told(Status.FAILED, (), {}, {}))
                 continue
             excess: dict[str, float] = {}
             for cell in self.cells:
@@ -290,6 +268,6 @@ class Candidates:
 
 def _value(cell: Cell, end: End) -> float:
     """A trial's score; the task's worst of one that diverged."""
-    if end.status == "diverged" or end.value is None:
+    if end.status == Status.DIVERGED or end.value is None:
         return cell.task.worst
     return end.value

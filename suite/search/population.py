@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from suite.search.trial import Ask, End
 from trials import algorithms, randomness, schedule
 from trials.algorithm import Range
+from trials.outcome import Status
 from trials.settings import Settings
 
 if TYPE_CHECKING:
-    from suite.search.candidates import End
-    from suite.search.sweep_search import Ask
     from suite.studies.study import Cell
 
 STEPS = 5
@@ -74,7 +74,7 @@ class Population:
         self.stops = stops(cell.settings)
         self.standing: dict[str, End] = {}
 
-    def next(self, asks: Sequence["Ask"], ends: Mapping[str, "End"]) -> list["Ask"]:
+    def next(self, asks: Sequence[Ask], ends: Mapping[str, End]) -> list[Ask]:
         """What members do next; nothing while one is on its way to the stop, or when all diverged.
 
         By validation score at the stop, diverged ones last, of equal ones the earlier: each of the
@@ -83,7 +83,7 @@ class Population:
         they are, but for those that diverged: they stay where they are.
         """
         members = [ask for ask in asks if ask.trial_id not in ends]
-        going = [ask for ask in members if self._status(ask) == "paused"]
+        going = [ask for ask in members if self._status(ask) == Status.PAUSED]
         waiting = len(asks) == self.size and len(self.standing) == len(members)
         if not going or not waiting:
             return []
@@ -110,14 +110,14 @@ class Population:
             found.append(replace(ask, parent=parent.trial_id, since=stop, until=then))
         return found
 
-    def lost(self, asks: Sequence["Ask"], ends: Mapping[str, "End"]) -> list["Ask"]:
+    def lost(self, asks: Sequence[Ask], ends: Mapping[str, End]) -> list[Ask]:
         """Members that diverged and that no stop will replace any more."""
         members = [ask for ask in asks if ask.trial_id not in ends]
-        diverged = [ask for ask in members if self._status(ask) == "diverged"]
+        diverged = [ask for ask in members if self._status(ask) == Status.DIVERGED]
         all_did = len(diverged) == len(members) and len(asks) == self.size
         return diverged if all_did or any(ask.until is None for ask in asks) else []
 
-    def leftover(self, asks: Sequence["Ask"], ends: Mapping[str, "End"]) -> list[str]:
+    def leftover(self, asks: Sequence[Ask], ends: Mapping[str, End]) -> list[str]:
         """Folders of checkpoints that nobody needs: of stops before the one that members went on from
         last; when all have ended, of all.
         """
@@ -135,17 +135,17 @@ class Population:
             if name in own and found.type == "float" and found.low != found.high
         }
 
-    def _status(self, ask: "Ask") -> str:
+    def _status(self, ask: Ask) -> Status | None:
         end = self.standing.get(ask.trial_id)
-        return "" if end is None else end.status
+        return None if end is None else end.status
 
-    def _loss(self, ask: "Ask") -> float:
+    def _loss(self, ask: Ask) -> float:
         """Less is better; what diverged, or scored nothing finite, is worst."""
         end = self.standing[ask.trial_id]
-        score = end.intermediates.get(ask.until or 0) if end.status == "paused" else None
+        score = end.intermediates.get(ask.until or 0) if end.status == Status.PAUSED else None
         if score is None:
             return float("inf")
-        return -score if self.cell.task.direction == "maximize" else score
+        return -self.cell.task.sign * score
 
 
 def perturbed(

@@ -11,7 +11,7 @@ suggestion is then asked for once more, with the journal's values given.
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import optuna
@@ -27,8 +27,11 @@ from optuna.samplers import (
 from optuna.samplers.nsgaii import PolynomialMutation, SBXCrossover
 from optuna.trial import TrialState, create_trial
 
+from suite.search.trial import Known
 from suite.studies.space import Space
 from trials import randomness
+from trials.metrics import Direction
+from trials.outcome import Status
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 warnings.filterwarnings("ignore", category=ExperimentalWarning)
@@ -41,9 +44,6 @@ POPULATION = 10
 """Trials in a generation of NSGA-II: Optuna's 50 would be most of a budget. Known configurations are
 in the first.
 """
-
-
-Direction = Literal["minimize", "maximize"]
 
 
 @dataclass(frozen=True)
@@ -136,21 +136,12 @@ def searched_by(sampler: str, scheduler: str, trials: int, lag: int) -> str:
 
 
 @dataclass(frozen=True)
-class Known:
-    """A configuration that no sampler suggested; `source` says where a warm one is from."""
-
-    origin: str
-    params: dict[str, Any]
-    source: str | None = None
-
-
-@dataclass(frozen=True)
 class Told:
     """What Optuna is told of a trial: its status, one value for each objective, the intermediate
     values by round, and how far each constraint is exceeded (at most 0: kept).
     """
 
-    status: str
+    status: Status
     values: tuple[float, ...]
     intermediates: Mapping[int, float]
     excess: Mapping[str, float]
@@ -210,13 +201,13 @@ class Proposer:
         number, study = self._numbers[index], self._optuna
         # An `optuna.Trial` made for this would have the sampler suggest a configuration once more.
         storage, frozen = study._storage, study.get_trials(deepcopy=False)[number]
-        if told.status == "failed":
+        if told.status == Status.FAILED:
             study.tell(number, state=TrialState.FAIL)
             return
         if self.sampler.bounds:
             for name, value in told.excess.items():
                 storage.set_trial_system_attr(frozen._trial_id, f"constraints:{name}", value)
-        if told.status == "pruned" and self.sampler.prunes:
+        if told.status == Status.PRUNED and self.sampler.prunes:
             for step, value in told.intermediates.items():
                 storage.set_trial_intermediate_value(frozen._trial_id, step, value)
             study.tell(number, state=TrialState.PRUNED)

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
-from suite.search.sweep_search import Ask
+from suite.search.trial import Ask
 from suite.studies.study import Cell
-from trials.outcome import Outcome
+from trials.outcome import Kind, Outcome
 
 REDUCTION = 3
 """ASHA keeps the best third of the trials that reach a stop."""
@@ -87,7 +87,7 @@ class Median:
     """
 
     def __init__(self, cell: Cell) -> None:
-        self.sign = 1 if cell.task.direction == "maximize" else -1
+        self.sign = cell.task.sign
         self.curves: dict[str, dict[int, float]] = defaultdict(dict)
 
     def stops(self, index: int, trial_id: str, round_index: int, value: float) -> bool:
@@ -145,7 +145,7 @@ class CellSchedulers:
         """Rebuild from what trials reported before a restart."""
         for trial_id, outcome in ended.items():
             # The last report of a trial that ended by itself was never shown to a scheduler.
-            by_itself = outcome.status in ("finished", "diverged")
+            by_itself = outcome.status.ran_to_its_end
             last = outcome.history[-1]["round"] if by_itself and outcome.history else None
             ask = self.asks[trial_id]
             for round_index, value in outcome.intermediates.items():
@@ -153,5 +153,5 @@ class CellSchedulers:
                     self.cells[ask.cell].record(ask.index, trial_id, round_index, value)
 
     def _decides(self, ask: Ask, round_index: int) -> bool:
-        searches = ask.kind == "search" and ask.cell in self.cells
+        searches = ask.kind == Kind.SEARCH and ask.cell in self.cells
         return searches and round_index in self.stops[ask.cell]

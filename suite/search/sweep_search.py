@@ -11,54 +11,19 @@ counters.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from suite.search.candidates import Candidates, End
+from suite.search.candidates import Candidates
 from suite.search.population import Population
-from suite.search.samplers import Known, first_modelled, searched_by
+from suite.search.samplers import first_modelled, searched_by
+from suite.search.trial import REPEATS, Ask, End, Known, TrialId
 from suite.studies.study import Cell, Study
+from trials.outcome import Kind
 from trials.spec import TrialSpec
 
 LAG = 4
 """Trials of one cell that may be in flight at once; other cells fill the machine meanwhile."""
 CONFIRM_SEEDS = 1_000_000
 """Confirming runs use run seeds from study seed + this on: neither the search's nor final runs'."""
-REPEATS = {"confirm": "c", "final": "f", "pareto": "p"}
-"""Kinds of runs that repeat a search trial, and their letters in trial ids."""
-
-
-@dataclass(frozen=True)
-class Ask:
-    """A trial to run; `index` counts the cell's trials of its kind.
-
-    `kind` is search, confirm (a search trial again with a further search seed), final (the best
-    again with a fresh seed) or pareto (the knee of the front likewise). `source` is the search trial
-    whose configuration it repeats, or where a warm one is from. A member of a population goes on from
-    where the trial `parent` was at round `since`, and stops at round `until` (`suite.search.population`).
-    """
-
-    trial_id: str
-    cell: str
-    kind: str
-    index: int
-    origin: str
-    params: dict[str, Any]
-    seed: int
-    partition_seed: int
-    source: str | None = None
-    parent: str | None = None
-    since: int = 0
-    until: int | None = None
-
-    @property
-    def counted(self) -> bool:
-        """Whether it is part of the search, and so of its budget."""
-        return self.kind in ("search", "confirm")
-
-    def stands(self, status: str) -> bool:
-        """Whether a member of a population that ended so waits for the others, and is not over."""
-        return self.until is not None and status in ("paused", "diverged")
 
 
 class CellSearch:
@@ -109,7 +74,7 @@ class CellSearch:
             return []
         seeds = range(self.study.confirm.seeds)
         return [
-            self._repeat("confirm", index, i, CONFIRM_SEEDS + i)
+            self._repeat(Kind.CONFIRM, index, i, CONFIRM_SEEDS + i)
             for index in self.candidates.finalists
             for i in seeds
         ]
@@ -118,7 +83,7 @@ class CellSearch:
     def current_finals(self) -> list[Ask]:
         """The final runs of the best configuration, and of the front's knee, asked or not yet."""
         chosen, knee = self.candidates.chosen, self.candidates.knee
-        kinds = {"final": chosen, "pareto": knee}
+        kinds = {Kind.FINAL: chosen, Kind.PARETO: knee}
         return [
             self._repeat(kind, index, i, 1 + i)
             for kind, index in kinds.items()
@@ -182,9 +147,9 @@ class CellSearch:
             return None
         self.asks.append(
             Ask(
-                trial_id=f"{self.cell.id}-s{i:04d}",
+                trial_id=str(TrialId(self.cell.id, Kind.SEARCH, i)),
                 cell=self.cell.id,
-                kind="search",
+                kind=Kind.SEARCH,
                 index=i,
                 origin=made.origin,
                 params=made.params,
@@ -196,13 +161,13 @@ class CellSearch:
         )
         return self.asks[-1]
 
-    def _repeat(self, kind: str, index: int, number: int, seed: int) -> Ask:
+    def _repeat(self, kind: Kind, index: int, number: int, seed: int) -> Ask:
         """Search trial `index` again, with a seed that far from the search's."""
         made = self.candidates.proposer.made[index]
         first = self.cell.settings.partition_seed
-        varies = self.study.vary_partition and kind != "confirm"
+        varies = self.study.vary_partition and kind != Kind.CONFIRM
         return Ask(
-            trial_id=f"{self.cell.id}-{REPEATS[kind]}{index:04d}-{number}",
+            trial_id=str(TrialId(self.cell.id, kind, index, number)),
             cell=self.cell.id,
             kind=kind,
             index=number,
@@ -210,7 +175,7 @@ class CellSearch:
             params=made.params,
             seed=self.study.seed + seed,
             partition_seed=first + seed if varies else first,
-            source=f"{self.cell.id}-s{index:04d}",
+            source=str(TrialId(self.cell.id, Kind.SEARCH, index)),
         )
 
 

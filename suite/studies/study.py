@@ -18,9 +18,10 @@ from suite.studies.search_settings import SearchSettings
 from suite.studies.space import Published, RangeSpec, Space, published
 from suite.yaml_files import parse_mapping, read_text
 from trials import algorithms, datasets, heterogeneity, models
-from trials.datasets import Dataset, Task
+from trials.datasets.base import Dataset
 from trials.errors import UserError, unknown
 from trials.heterogeneity.partitions import Natural
+from trials.metrics import Task
 from trials.settings import Settings
 from trials.spec import TrialSpec, outside, refuse
 from trials.trial import deal_data, fit_model, load_dataset

@@ -15,13 +15,13 @@ from typing import Any
 from suite.execution.stop_signal import HaltedError
 from trials.errors import UserError
 
-Event = dict[str, Any]
+Line = dict[str, Any]
 START = b'{"event":"begin",'
 """What the journal of a sweep, and no file of anyone else's, starts with."""
 
 
 class Journal:
-    """An append-only file of JSON lines. `events` are those that were there when it was opened."""
+    """An append-only file of JSON lines. `lines` are those that were there when it was opened."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -32,7 +32,7 @@ class Journal:
         except OSError:
             self._file.close()
             raise UserError(f"another process is running this sweep ({path} is locked)") from None
-        self.events, whole = _read(path)
+        self.lines, whole = _read(path)
         self._file.truncate(whole)
         self._fault = ""
 
@@ -58,8 +58,8 @@ class Journal:
         self._file.close()
 
 
-def peek(path: Path) -> list[Event]:
-    """The events of a journal that another process may be writing."""
+def peek(path: Path) -> list[Line]:
+    """The lines of a journal that another process may be writing."""
     return _read(path)[0] if path.exists() else []
 
 
@@ -95,8 +95,8 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def _read(path: Path) -> tuple[list[Event], int]:
-    """The events, and how many bytes they take; a torn last line is not among them."""
+def _read(path: Path) -> tuple[list[Line], int]:
+    """The lines, and how many bytes they take; a torn last line is not among them."""
     whole = path.read_bytes()
     whole = whole[: whole.rfind(b"\n") + 1]
     return [json.loads(line) for line in whole.splitlines()], len(whole)

@@ -5,19 +5,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from reports.leaderboard.comparable import reach
 from reports.leaderboard.formats import mean_text
 from reports.leaderboard.leaderboard import Leaderboard, Row
 from suite.configurations.configuration import SIGN
 from suite.console import say
 from suite.results.leaderboards import Query, read_leaderboard, tuned_of
-from suite.search.samplers import Known
-from suite.search.sweep_search import Ask, SweepSearch
+from suite.search.sweep_search import SweepSearch
+from suite.search.trial import Ask, End, Known
 from suite.studies.study import Cell, Study
 from suite.tracking.store import Store, dumps, run_tags, spec_params, versions
 from suite.yaml_files import foreign
-from trials.outcome import Outcome, untrained
-from trials.simulation import score
+from trials.metrics import reach, score
+from trials.outcome import Kind, Outcome, Status
 
 
 class Ledger:
@@ -94,8 +93,8 @@ class Ledger:
         self._maybe_recorded.add(trial_id)
         tags = {
             **identity(cell, ask.params),
-            **run_tags("search" if ask.counted else ask.kind, spec, outcome),
-            "confirm": "true" if ask.kind == "confirm" else None,
+            **run_tags(Kind.SEARCH if ask.counted else ask.kind, spec, outcome),
+            "confirm": "true" if ask.kind == Kind.CONFIRM else None,
             "study": self.study_name,
             "sweep": self.name,
             "trial_id": trial_id,
@@ -109,17 +108,17 @@ class Ledger:
             "params": dumps(ask.params),
             **self._circumstances(cell, outcome),
         }
-        number = f"trial {ask.index}" if ask.kind == "search" else f"seed {ask.seed}"
+        number = f"trial {ask.index}" if ask.kind == Kind.SEARCH else f"seed {ask.seed}"
         name = f"{cell.label} · {cell.dataset} · {cell.heterogeneity} · {number}"
         run_id = store.create(self.experiment, name, tags, self.cell_runs[cell.id], outcome.seconds)
         scores = _scores(ask, outcome, cell)
         if scores and "rounds_to_target" in self.study.costs:
-            cost = self.search.cells[cell.id].candidates.cost(outcome.end, "rounds_to_target")
+            cost = self.search.cells[cell.id].candidates.cost(End.of(outcome), "rounds_to_target")
             scores[0]["rounds_to_target"] = cost
         if scores:
             scores[0] |= reached
         store.log(run_id, spec_params(spec), [*outcome.history, *scores])
-        store.set_status(run_id, "FAILED" if outcome.status == "failed" else "FINISHED")
+        store.set_status(run_id, "FAILED" if outcome.status == Status.FAILED else "FINISHED")
         self.recorded[trial_id] = run_id
         return run_id
 
@@ -131,7 +130,7 @@ class Ledger:
             "warm_start": "; ".join(filter(None, warm)) or None,
             "pareto": study.traded,
             "joint": ", ".join(cell.apart) or None,
-            "feasible": str(candidates.feasible(cell, outcome.end)).lower()
+            "feasible": str(candidates.feasible(cell, End.of(outcome))).lower()
             if cell.constraints
             else None,
         }
@@ -151,9 +150,9 @@ class Ledger:
                 store.delete(record.run_id)  # a request that a server took, and lost the answer to
             elif trial_id in finals and kind == "superseded":
                 store.log(record.run_id, tags={"kind": self.search.asks[trial_id].kind})
-            elif trial_id not in finals and kind in ("final", "pareto"):
+            elif trial_id not in finals and kind in (Kind.FINAL, Kind.PARETO):
                 store.log(record.run_id, tags={"kind": "superseded"})
-        if any(outcome.status != "failed" for outcome in finals.values()):
+        if any(outcome.status != Status.FAILED for outcome in finals.values()):
             board = read_leaderboard(store, Query(name, target=self.study.target))
             for place, row in enumerate(board.rows):
                 self._publish(row, self.cells[row.cell], place, folder)
@@ -181,7 +180,7 @@ class Ledger:
             "study": self.study_name,
             "sweep": name,
         }
-        tags |= {"tuned": tuned.text(), "status": "finished", "row": f"{name} {place:04d}"}
+        tags |= {"tuned": tuned.text(), "status": Status.FINISHED, "row": f"{name} {place:04d}"}
         tags |= {"score": mean_text(row)}
         rank = "unranked" if row.rank is None else f"rank {row.rank}"
         title = f"{cell.name} · {rank}"
@@ -226,6 +225,5 @@ def _scores(ask: Ask, outcome: Outcome, cell: Cell) -> list[dict[str, float]]:
         last["val_score"] = outcome.value
     if not ask.counted:
         metric = f"test_{cell.task.metric}"
-        counted = untrained if outcome.lost(metric) else score
-        last["test_score"] = counted(outcome.history, metric)
+        last["test_score"] = score(outcome.history, metric, outcome.lost(metric))
     return [last]

@@ -4,7 +4,7 @@ A folder that a sweep makes has a marker. One that holds anything and has none i
 refused; from its own a sweep removes files by their names, and the folder once nothing is left in it.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 from suite.configurations.warm_start import NEAREST, tuned_files
 from suite.search.population import cell_of
-from suite.sweeps.journal import Event, begun, in_the_way, peek
+from suite.sweeps.events import SweepState, replay
+from suite.sweeps.journal import begun, in_the_way, peek
 from suite.yaml_files import writable
 from trials.checkpoint import Folder, written_by
 from trials.errors import UserError
@@ -65,6 +66,10 @@ class Place:
         """Whether there is such a sweep."""
         return begun(self.journal)
 
+    def state(self) -> SweepState:
+        """What its journal says of the sweep, which another process may be writing."""
+        return replay(peek(self.journal)) if self.begun else SweepState()
+
     @property
     def checkpoint_folder(self) -> str:
         """Path or URI of the folder of the trials' checkpoints, which all nodes must reach."""
@@ -102,15 +107,15 @@ class Place:
             owner = folder.read(MARKER).split()[-1:] if MARKER in names else None
         except OSError as error:
             raise UserError(f"checkpoints in {place} cannot be read: {error}") from None
-        events = peek(self.journal) if self.begun else []
+        state = self.state()
         if owner is not None:
-            if owner != [sweep_id(events)]:
+            if owner != [state.id]:
                 raise UserError(
                     f"checkpoints in {place}: another sweep of this name has the folder. "
                     "Choose another --name or --checkpoints, or remove it if that sweep is gone"
                 )
             return
-        asked = {event["trial_id"]: event["cell"] for event in events if event["event"] == "ask"}
+        asked = {ask.trial_id: ask.cell for ask in state.asks}
         # A sweep of an earlier version put no marker there, and nothing but checkpoints.
         if any(written_by(n) not in asked and cell_of(n) not in asked.values() for n in names):
             raise UserError(
@@ -165,11 +170,6 @@ class Place:
         self.clear_checkpoints({})
         self.journal.unlink(missing_ok=True)
         _give_up(Folder(str(self.folder.resolve())))
-
-
-def sweep_id(events: Sequence[Event]) -> str | None:
-    """What tells a sweep from others of its name, by its journal; None before it has begun."""
-    return next((event["id"] for event in events if "id" in event), None)
 
 
 def _give_up(folder: Folder) -> None:

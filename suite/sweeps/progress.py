@@ -10,11 +10,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from suite.search.sweep_search import Ask
+from suite.search.trial import Ask
 from suite.studies.study import Cell
+from trials.outcome import ENDINGS, Kind, Status
 
 LINE_SECONDS = 5.0
-STATES = ("finished", "pruned", "diverged", "failed")
 
 
 class Progress:
@@ -55,13 +55,13 @@ class Progress:
         """A trial was handed out."""
         self.running[ask.trial_id] = ask
 
-    def ended(self, ask: Ask, status: str, value: float | None, before: bool = False) -> None:
+    def ended(self, ask: Ask, status: Status, value: float | None, before: bool = False) -> None:
         """A trial ended; `before` says that it did so in an earlier session of this sweep."""
         self.running.pop(ask.trial_id, None)
         self.counts[ask.cell][status] += 1
         self._new += not before
-        if ask.kind == "search" and status == "finished" and value is not None:
-            better = max if self.cells[ask.cell].task.direction == "maximize" else min
+        if ask.kind == Kind.SEARCH and status == Status.FINISHED and value is not None:
+            better = max if self.cells[ask.cell].task.sign > 0 else min
             self.best[ask.cell] = better(value, self.best.get(ask.cell, value))
 
     def stands(self, ask: Ask) -> None:
@@ -80,7 +80,7 @@ class Progress:
         done = sum(total.values())
         rate = self._new / max(1e-9, time.monotonic() - self._started)
         left = (self.expected - done) / rate if rate else 0.0
-        states = ", ".join(f"{total[s]} {s}" for s in STATES if total[s])
+        states = ", ".join(f"{total[s]} {s}" for s in ENDINGS if total[s])
         text = f"{self.name}: {done}/{self.expected} trials ({states or 'starting'})"
         text += f", {len(self.running)} running, {rate * 60:.0f} trials/min"
         if rate and done < self.expected:
@@ -103,7 +103,7 @@ class Progress:
                 cell.name,
                 str(sum(count.values())),
                 str(running[cell.id] or ""),
-                *(str(count[state] or "") for state in STATES[1:]),
+                *(str(count[state] or "") for state in ENDINGS[1:]),
                 "" if best is None else f"{best:.4f}",
             )
         done = sum(self._total().values())

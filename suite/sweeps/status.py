@@ -5,13 +5,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from suite.configurations.warm_start import journaled
 from suite.execution.stop_signal import WORDS, Control
 from suite.search.sweep_search import SweepSearch
 from suite.studies.study import Study, make_cells
+from suite.sweeps.events import Begun, replay
 from suite.sweeps.journal import begun, is_locked, peek
 from suite.sweeps.paths import check_name
 from trials.errors import UserError, unknown
+from trials.outcome import ENDINGS
 
 
 def sweeps(storage: Path) -> list[str]:
@@ -28,29 +29,35 @@ def status(storage: Path, name: str) -> dict[str, Any]:
     """
     folder = _folder(storage, name)
     path = folder / "journal.jsonl"
-    events = peek(path)
-    begin = [event for event in events if event["event"] == "begin"][-1]
-    asks = {event["trial_id"]: event for event in events if event["event"] == "ask"}
-    ends = {event["trial_id"]: event for event in events if event["event"] == "end"}
-    kinds = Counter(event["event"] for event in events)
-    study = Study.model_validate(begin["study"])
-    cells = make_cells(study, f"sweep {name}")
-    statuses = Counter(end.get("status", "failed") for end in ends.values())
+    state = replay(peek(path))
+    assert state.begun is not None  # or it would be no sweep
+    cells, planned = _sizes(state.begun, name)
+    statuses = Counter(outcome.status for outcome in state.ended.values())
     return {
         "name": name,
-        "study": begin["study_name"],
+        "study": state.begun.study_name,
         "running": is_locked(path),
-        "cells": len(cells),
-        "expected": SweepSearch(cells, study, begin["lag"], journaled(events)).planned,
-        "asked": len(asks),
-        "ended": len(ends),
-        "recorded": len({e["trial_id"] for e in events if e["event"] == "recorded"}),
-        **{key: statuses[key] for key in ("finished", "pruned", "diverged", "failed")},
-        "died": kinds["died"],
-        "sessions": kinds["begin"],
+        "cells": cells,
+        "expected": planned,
+        "asked": len({ask.trial_id for ask in state.asks}),
+        "ended": len(state.ended),
+        "recorded": len(state.recorded),
+        **{status.value: statuses[status] for status in ENDINGS},
+        "died": sum(map(len, state.deaths.values())),
+        "sessions": state.sessions,
         "idle_seconds": round(time.time() - path.stat().st_mtime, 1),
         "asked_to": _asked(folder),
     }
+
+
+def _sizes(begun: Begun, name: str) -> tuple[int, int]:
+    """Cells and planned trials; earlier versions did not journal them."""
+    if begun.cells is not None and begun.planned is not None:
+        return begun.cells, begun.planned
+
+    study = Study.model_validate(begun.study)
+    cells = make_cells(study, f"sweep {name}")
+    return len(cells), SweepSearch(cells, study, begun.lag, begun.warm).planned
 
 
 def ask(storage: Path, name: str, word: str) -> bool:

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,20 +14,32 @@ from typing import TYPE_CHECKING, Any
 from mlflow.exceptions import MlflowException
 
 from reports.leaderboard.leaderboard import Leaderboard
-from suite.configurations.warm_start import NEAREST, as_event, journaled, tuned_files, warm_start
+from suite.configurations.warm_start import NEAREST, tuned_files, warm_start
 from suite.execution.stop_signal import Control, HaltedError
 from suite.results.leaderboards import list_tuned
-from suite.search.samplers import Known
-from suite.search.sweep_search import LAG, Ask, CellSearch, SweepSearch
+from suite.search.sweep_search import LAG, CellSearch, SweepSearch
+from suite.search.trial import Ask, End, Known
 from suite.studies.study import Faults, Study, check_names, load_data, make_cells, override
-from suite.sweeps.journal import Event, Journal, peek
+from suite.sweeps.events import (
+    Asked,
+    Begun,
+    Died,
+    Ended,
+    Event,
+    Recorded,
+    Stood,
+    SweepState,
+    WentOn,
+    replay,
+)
+from suite.sweeps.journal import Journal
 from suite.sweeps.ledger import Ledger
-from suite.sweeps.paths import Place, sweep_id
+from suite.sweeps.paths import Place
 from suite.sweeps.progress import Progress
 from suite.tracking.store import Recorder, Store, is_server, versions
 from suite.yaml_files import writable
 from trials.errors import UserError
-from trials.outcome import Outcome
+from trials.outcome import Kind, Outcome, Status
 
 if TYPE_CHECKING:
     from suite.execution.cluster import Resources
@@ -76,28 +88,38 @@ class Sweep:
                 f"{self.store.uri} holds a sweep {place.name!r} that was not run in {place.storage}, or "
                 "whose folder there is gone: choose another --name, or its --storage"
             )
-        self.warm = self._warm()
+        self.warm = self._warm(place.state())
         with writable(place.folder):
             place.mark()
             self.journal = Journal(place.journal)
+        self.state = replay(self.journal.lines)
+        self.id = self.state.id or uuid.uuid4().hex
         self.control = Control(place.folder)
         self.control.clear()
-        self._rebuild(self.journal.events)
-        self.id = sweep_id(self.journal.events) or uuid.uuid4().hex
-        study_fields = study.model_dump(mode="json")
-        self.journal.write(
-            "begin",
-            id=self.id,
-            study_name=study_name,
-            study=study_fields,
-            lag=self.search.lag,
-            warm=as_event(self.warm),
-            **versions(),
+        lag = self.state.begun.lag if self.state.begun else LAG
+        self.search = SweepSearch(self.cells, study, lag, self.warm)
+        ends, standing = (
+            {trial_id: End.of(outcome) for trial_id, outcome in found.items()}
+            for found in (self.state.ended, self.state.standing)
         )
+        self.search.replay(self.state.asks, ends, standing)
+        self.ledger = Ledger(
+            self.store,
+            place.name,
+            study_name,
+            study,
+            self.search,
+            self.warm,
+            self.state.recorded,
+        )
+        sizes = len(self.cells), self.search.planned
+        content = study.model_dump(mode="json")
+        self._note(Begun(study_name, content, lag, self.warm, *sizes, self.id, versions()))
 
-    def _warm(self) -> dict[str, list[Known]]:
+    def _warm(self, state: SweepState) -> dict[str, list[Known]]:
         """What the cells start from: as journaled, and looked up for cells that are new."""
-        where, warm = self.study.warm_start, journaled(peek(self.place.journal))
+        where = self.study.warm_start
+        warm = dict(state.begun.warm) if state.begun else {}
         new = [cell for cell in self.cells if cell.id not in warm]
         if where is None or not new:
             return warm
@@ -111,51 +133,6 @@ class Sweep:
             raise UserError(f"--warm-start {where}: holds no configuration of these algorithms")
         return warm
 
-    def _rebuild(self, events: list[Event]) -> None:
-        """Take over what earlier sessions of this sweep asked, saw end, and recorded."""
-        asks: list[Ask] = []
-        self.standing: dict[str, Outcome] = {}
-        self.ended: dict[str, Outcome] = {}
-        self.deaths: dict[str, list[int]] = {}
-        recorded: dict[str, str] = {}
-        lag = LAG
-        for event in events:
-            fields = {key: value for key, value in event.items() if key not in ("event", "at")}
-            if event["event"] == "begin":
-                lag = event["lag"]
-            elif event["event"] == "ask":
-                asks.append(Ask(**fields))
-            elif event["event"] == "generation":
-                asks += (went_on := [Ask(**ask) for ask in event["asks"]])
-                for ask in went_on:
-                    del self.standing[ask.trial_id]
-            elif event["event"] == "stand":
-                trial_id = fields.pop("trial_id")
-                self.standing[trial_id] = _outcome(fields)
-            elif event["event"] == "end":
-                trial_id = fields.pop("trial_id")
-                self.standing.pop(trial_id, None)
-                self.ended[trial_id] = _outcome(fields)
-            elif event["event"] == "died":
-                self.deaths.setdefault(event["trial_id"], []).append(event["round"])
-            elif event["event"] == "recorded":
-                recorded[event["trial_id"]] = event["run_id"]
-        self.search = SweepSearch(self.cells, self.study, lag, self.warm)
-        ends, standing = (
-            {trial_id: outcome.end for trial_id, outcome in found.items()}
-            for found in (self.ended, self.standing)
-        )
-        self.search.replay(asks, ends, standing)
-        self.ledger = Ledger(
-            self.store,
-            self.place.name,
-            self.study_name,
-            self.study,
-            self.search,
-            self.warm,
-            recorded,
-        )
-
     def run(self, resources: "Resources") -> Result:
         """Run what is left, record it, draw the leaderboard, and give up the journal: once.
 
@@ -166,7 +143,7 @@ class Sweep:
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         self.progress = Progress(self.cells, self.search.planned, self.place.name)
         current = self._current_finals()
-        for trial_id, outcome in self.ended.items():
+        for trial_id, outcome in self.state.ended.items():
             ask = self.search.asks[trial_id]
             if ask.counted or trial_id in current:
                 self.progress.ended(ask, outcome.status, outcome.value, before=True)
@@ -175,7 +152,7 @@ class Sweep:
             self._open_ledger()
             self._refused = 0
             recorder = self.recorder = Recorder(lambda write: write(), self._waiting)
-            for trial_id in self.ledger.missing(self.ended):
+            for trial_id in self.ledger.missing(self.state.ended):
                 recorder.put(partial(self._record, trial_id))
             complete = False
             last: Callable[[], None] = partial(self.ledger.close, "KILLED")
@@ -233,7 +210,7 @@ class Sweep:
             self.cells,
             self.data,
             self.study.scheduler,
-            self.ended,
+            self.state.ended,
             resources,
             memory,
             hooks,
@@ -243,33 +220,31 @@ class Sweep:
 
     def _asked(self, ask: Ask, new: bool) -> None:
         if new:
-            self.journal.write("ask", **asdict(ask))
+            self._note(Asked(ask))
         self.progress.asked(ask)
 
     def _ended(self, ask: Ask, outcome: Outcome) -> None:
-        if outcome.status == "failed" and self._starts_again(ask, outcome):
+        if outcome.status == Status.FAILED and self._starts_again(ask, outcome):
             return
         if ask.stands(outcome.status):
             self._stands(ask, outcome)
         else:
             self._over(ask, outcome)
-        if ask.kind == "search":
+        if ask.kind == Kind.SEARCH:
             self._move_on(self.search.cells[ask.cell])
 
     def _over(self, ask: Ask, outcome: Outcome) -> None:
-        self._journal("end", ask, outcome)
-        self.ended[ask.trial_id] = outcome
-        self.search.end(ask.trial_id, outcome.end)
+        self._note(Ended(ask.trial_id, outcome))
+        self.search.end(ask.trial_id, End.of(outcome))
         self.recorder.put(partial(self._record, ask.trial_id))
         self.progress.ended(ask, outcome.status, outcome.value)
 
     def _stands(self, ask: Ask, outcome: Outcome) -> None:
         """A member of a population waits for the others; the checkpoint has its history."""
-        if outcome.status == "paused":
+        if outcome.status == Status.PAUSED:
             outcome.history = []
-        self._journal("stand", ask, outcome)
-        self.standing[ask.trial_id] = outcome
-        self.search.stand(ask.trial_id, outcome.end)
+        self._note(Stood(ask.trial_id, outcome))
+        self.search.stand(ask.trial_id, End.of(outcome))
         self.progress.stands(ask)
 
     def _move_on(self, search: CellSearch) -> None:
@@ -278,29 +253,29 @@ class Sweep:
         if population is None:
             return
         if going := population.next(asks, ends):
-            self.journal.write("generation", asks=[asdict(ask) for ask in going])
+            self._note(WentOn(tuple(going)))
             self.search.go_on(going)
         for ask in population.lost(asks, ends):
-            self._over(ask, self.standing.pop(ask.trial_id))
+            self._over(ask, self.state.standing[ask.trial_id])
         if going or not search.searching:
             for folder in population.leftover(asks, ends):
                 self.place.clear_stop(folder, self.search.asks)
 
-    def _journal(self, event: str, ask: Ask, outcome: Outcome) -> None:
-        fields = {key: value for key, value in asdict(outcome).items() if value}
-        self.journal.write(event, trial_id=ask.trial_id, at=round(time.time(), 3), **fields)
+    def _note(self, event: Event) -> None:
+        """Journal an event, and only then go by it."""
+        self.journal.write(event.name, **event.fields())
+        self.state.add(event)
 
     def _starts_again(self, ask: Ask, outcome: Outcome) -> bool:
         """Whether a trial that died is handed out once more, to go on from its checkpoint.
 
         It is, `retries` times; attempts that died without getting further than those before count.
         """
-        died = self.deaths.setdefault(ask.trial_id, [])
-        died.append(int(outcome.history[-1]["round"]) if outcome.history else 0)
+        died = [*self.state.deaths.get(ask.trial_id, []), outcome.last_round]
         attempts = len(died) - died.index(max(died))
         if attempts > self.study.retries:
             return False
-        self.journal.write("died", trial_id=ask.trial_id, round=died[-1], error=outcome.error)
+        self._note(Died(ask.trial_id, outcome.last_round, outcome.error))
         self.search.again.append(ask)
         last = outcome.error.strip().splitlines()[-1][:200] if outcome.error else "no reason given"
         self.progress.note(
@@ -312,12 +287,12 @@ class Sweep:
         return {a.trial_id for c in self.search.cells.values() for a in c.current_finals}
 
     def _record(self, trial_id: str) -> None:
-        run_id = self.ledger.record(self.search.asks[trial_id], self.ended[trial_id])
-        self.journal.write("recorded", trial_id=trial_id, run_id=run_id)
+        run_id = self.ledger.record(self.search.asks[trial_id], self.state.ended[trial_id])
+        self._note(Recorded(trial_id, run_id))
         self.progress.waiting, self._refused = "", 0
 
     def _harvest(self) -> None:
-        finals = {trial_id: self.ended[trial_id] for trial_id in self._current_finals()}
+        finals = {trial_id: self.state.ended[trial_id] for trial_id in self._current_finals()}
         self.board = self.ledger.harvest(finals, self.place.folder / "tuned")
 
     def _waiting(self, error: Exception) -> bool:
@@ -336,20 +311,20 @@ class Sweep:
     def _summary(self, seconds: float) -> dict[str, Any]:
         search = Counter(
             outcome.status
-            for trial_id, outcome in self.ended.items()
+            for trial_id, outcome in self.state.ended.items()
             if self.search.asks[trial_id].counted
         )
-        finals = [self.ended[i] for i in self._current_finals() if i in self.ended]
+        finals = [self.state.ended[i] for i in self._current_finals() if i in self.state.ended]
         return {
             "study": self.study_name,
             "name": self.place.name,
             "cells": len(self.cells),
-            "trials_finished": search["finished"],
-            "trials_pruned": search["pruned"],
-            "trials_diverged": search["diverged"],
-            "trials_failed": search["failed"] + sum(o.status == "failed" for o in finals),
+            "trials_finished": search[Status.FINISHED],
+            "trials_pruned": search[Status.PRUNED],
+            "trials_diverged": search[Status.DIVERGED],
+            "trials_failed": search[Status.FAILED] + sum(o.status == Status.FAILED for o in finals),
             "final_runs": len(finals),
-            "final_runs_diverged": sum(o.status == "diverged" for o in finals),
+            "final_runs_diverged": sum(o.status == Status.DIVERGED for o in finals),
             "seconds": round(seconds, 3),
             "tracking_uri": self.store.uri,
             "experiment_id": self.ledger.experiment,
@@ -361,10 +336,10 @@ def resumed_study(place: Place, overrides: Mapping[str, Any]) -> tuple[str, Stud
     """The study that a sweep was begun with, and what the command line adds; None when there is no
     such sweep. Raises `UserError` when it asks for less, or for something else.
     """
-    if not place.begun:
+    begun = place.state().begun
+    if begun is None:
         return None
-    begun = [event for event in peek(place.journal) if event["event"] == "begin"]
-    before = begun[-1]["study"]
+    before: Mapping[str, Any] = begun.study
     after = override(json.loads(json.dumps(before)), overrides)
     faults = Faults(f"sweep {place.name}")
     faults.validate(Study, after)
@@ -387,9 +362,4 @@ def resumed_study(place: Place, overrides: Mapping[str, Any]) -> tuple[str, Stud
         ):
             faults.add(key, new, f"the sweep was begun with {old}; use another --name")
     faults.check()
-    return begun[-1]["study_name"], study
-
-
-def _outcome(fields: dict[str, Any]) -> Outcome:
-    steps = {int(k): v for k, v in fields.pop("intermediates", {}).items()}
-    return Outcome(intermediates=steps, **fields)
+    return begun.study_name, study

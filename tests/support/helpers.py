@@ -15,10 +15,10 @@ import torch
 from trials import heterogeneity, losses, models
 from trials.algorithm import Algorithm
 from trials.algorithms import ALGORITHMS
-from trials.datasets import Dataset
+from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
 from trials.federation import ClientRows, Federation
-from trials.models import Model
+from trials.models.base import Model
 from trials.settings import Settings
 from trials.simulation import Simulation
 

@@ -9,7 +9,7 @@ from tests.support.helpers import dealt
 from trials import models
 from trials.federated_data import FederatedData
 from trials.losses import cross_entropy
-from trials.models import Model
+from trials.models.base import Model
 
 CLASSES = 3
 

@@ -7,8 +7,10 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from suite.search.sweep_search import Ask, End, SweepSearch
+from suite.search.sweep_search import SweepSearch
+from suite.search.trial import Ask, End
 from suite.studies.study import Cell, Study, make_cells
+from trials.outcome import ENDINGS, Status
 
 BASE = {
     "algorithms": ["fedavg"],
@@ -31,16 +33,16 @@ def cells_of(**given: Any) -> list[Cell]:
 
 def finished(value: float) -> End:
     """A trial that ran to its end."""
-    return End("finished", value, {5: value / 2, 10: value})
+    return End(Status.FINISHED, value, {5: value / 2, 10: value})
 
 
 def surprising(ask: Ask) -> End:
     """An end that looks random but depends on the trial alone: every status occurs."""
     draw = random.Random(zlib.crc32(ask.trial_id.encode()))
     value = draw.random()
-    status = draw.choices(["finished", "pruned", "diverged", "failed"], [6, 2, 1, 1])[0]
-    if status == "failed":
-        return End("failed", None, {})
+    (status,) = draw.choices(ENDINGS, [6, 2, 1, 1])
+    if status == Status.FAILED:
+        return End(Status.FAILED, None, {})
     return End(status, value, {1: draw.random(), 3: value})
 
 
@@ -97,12 +99,13 @@ def by_cell(asks: list[Ask]) -> dict[str, list[Ask]]:
 
 def replay(sweep: SweepSearch, log: list[tuple[Any, ...]]) -> SweepSearch:
     """Rebuild a fresh search from a log that went through JSON, as a journal does."""
-    asks = [Ask(**json.loads(json.dumps(dataclasses.asdict(e[1])))) for e in log if e[0] == "ask"]
-    ends = {}
+    asks, ends = [], {}
     for event in log:
-        if event[0] == "end":
-            plain = json.loads(json.dumps(dataclasses.asdict(event[2])))
+        plain = json.loads(json.dumps(dataclasses.asdict(event[-1])))
+        if event[0] == "ask":
+            asks.append(Ask.read(plain))
+        elif event[0] == "end":
             plain["intermediates"] = {int(k): v for k, v in plain["intermediates"].items()}
-            ends[event[1]] = End(**plain)
+            ends[event[1]] = End(**{**plain, "status": Status(plain["status"])})
     sweep.replay(asks, ends)
     return sweep

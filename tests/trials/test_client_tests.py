@@ -6,7 +6,7 @@ import pytest
 from tests.support.helpers import dealt, settings, simulation
 from trials import models
 from trials.algorithms.fedavg import FedAvg
-from trials.datasets import Dataset
+from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
 
 METRICS = {"test_accuracy_worst10", "test_accuracy_spread"}

@@ -24,13 +24,13 @@ from tests.support.helpers import (
 )
 from trials import losses, models
 from trials.algorithms import ALGORITHMS
-from trials.datasets import REGRESSION
 from trials.direction import Affine, affine
 from trials.errors import UserError
 from trials.federated_data import Samples
 from trials.federation import ClientRows, memory_budget
 from trials.losses import cross_entropy
-from trials.models import Model
+from trials.metrics import REGRESSION
+from trials.models.base import Model
 from trials.solver import execution
 from trials.spec import canonical
 from trials.trial import deal_data, load_dataset, simulate

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.helpers import dealt, finish, honoured, local_work, same, settings, simulation
 from trials import heterogeneity, models
 from trials.algorithms import ALGORITHMS
-from trials.models import Architecture, Model
+from trials.models.base import Architecture, Model
 from trials.solver import full_pass, minibatches, steps_per_epoch
 
 SMALL = {"logreg": "logreg", "mlp": "mlp(7,5)", "lenet5": "lenet5"}

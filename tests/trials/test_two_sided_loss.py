@@ -19,7 +19,7 @@ from tests.support.oracle import (
 from tests.support.shared_oracle import LR, SIZES, fedavg, spelled
 from trials import models
 from trials.losses import LOSSES
-from trials.models import Model
+from trials.models.base import Model
 from trials.trial import simulate
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from trials import topology
 from trials.algorithm import Algorithm, Devices, Scored, State, choice
 from trials.federation import Federation
-from trials.models import Model
+from trials.models.base import Model
 from trials.settings import Settings
 from trials.tensors import Tensor, torch
 

@@ -7,7 +7,7 @@ from trials.algorithm import State
 from trials.algorithms.fedavg import FedAvg
 from trials.errors import UserError
 from trials.federation import Federation
-from trials.models import Model
+from trials.models.base import Model
 from trials.settings import Settings
 from trials.tensors import Tensor, torch
 

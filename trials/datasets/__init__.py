@@ -8,17 +8,7 @@ one entry of `DATASETS`. docs/data.md lists sources, files, checksums and remedi
 import re
 
 from trials import names
-from trials.datasets.base import (
-    CLASSIFICATION,
-    REGRESSION,
-    Array,
-    Dataset,
-    DatasetFamily,
-    FileReport,
-    OnDemand,
-    Task,
-    data_root,
-)
+from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport, OnDemand, data_root
 from trials.datasets.emnist import FEMNIST, FEMNIST10, EMNISTByClass, EMNISTLetters
 from trials.datasets.generated import (
     Digits,
@@ -42,6 +32,7 @@ from trials.datasets.speech import SpeechCommands
 from trials.datasets.speeches import Speeches
 from trials.datasets.text import Sent140, Sent140BagOfWords, Shakespeare
 from trials.errors import unknown
+from trials.metrics import CLASSIFICATION, REGRESSION, Task
 
 DATASETS: dict[str, type[DatasetFamily]] = {
     "digits": Digits,

@@ -12,27 +12,15 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from trials.errors import UserError
+from trials.metrics import CLASSIFICATION, Task
 
 Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is asked of a model: the ranked metric, whether more is better, its worst finite value."""
-
-    metric: str
-    direction: Literal["maximize", "minimize"]
-    worst: float
-
-
-CLASSIFICATION = Task("accuracy", "maximize", 0.0)
-REGRESSION = Task("mse", "minimize", worst=1e30)
 
 
 class OnDemand(ABC):

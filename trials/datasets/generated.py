@@ -7,16 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from trials import randomness
-from trials.datasets.base import (
-    REGRESSION,
-    Array,
-    Dataset,
-    DatasetFamily,
-    OnDemand,
-    Task,
-    stratified_fifth,
-)
+from trials.datasets.base import Array, Dataset, DatasetFamily, OnDemand, stratified_fifth
 from trials.errors import UserError
+from trials.metrics import REGRESSION, Task
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ import numpy as np
 
 from trials import names
 from trials.datasets.base import (
-    CLASSIFICATION,
     Array,
     Dataset,
     DatasetFamily,
@@ -27,6 +26,7 @@ from trials.datasets.base import (
 )
 from trials.datasets.images import Pixels
 from trials.errors import UserError, unknown
+from trials.metrics import CLASSIFICATION
 
 
 @dataclass(frozen=True)

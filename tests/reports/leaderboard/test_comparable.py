@@ -6,10 +6,10 @@ import json
 import numpy as np
 import pytest
 
-from reports.leaderboard.comparable import REACHED, direction
 from reports.leaderboard.formats import render
 from reports.leaderboard.leaderboard import SORTABLE, ordered
 from tests.reports.leaderboard.test_leaderboard import A, B, C, board_of, run, runs
+from trials.metrics import REACHED, direction
 
 DAY = {"sweep": "day", "study": "other"}
 

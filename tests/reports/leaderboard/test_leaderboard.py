@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 from rich.console import Console
 from scipy import stats
 
-from reports.leaderboard.comparable import REACHED
+from reports.leaderboard.comparable import FinalRun
 from reports.leaderboard.formats import render, table
-from reports.leaderboard.leaderboard import COUNTED, FinalRun, Leaderboard, interval, leaderboard
+from reports.leaderboard.leaderboard import Leaderboard, leaderboard
+from reports.leaderboard.statistics import interval
 from tests.support.contract import FIELDS
+from trials.metrics import COUNTED, REACHED
 
 A = [0.91, 0.92, 0.90, 0.93, 0.89]
 B = [0.90, 0.92, 0.88, 0.92, 0.90]

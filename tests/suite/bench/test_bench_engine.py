@@ -14,7 +14,7 @@ from suite.bench.worker import LR, Workload, measured, read
 from tests.support.commands import document, suite_here
 from trials import models
 from trials.algorithms import ALGORITHMS
-from trials.models import Model
+from trials.models.base import Model
 
 TINY = Workload("tiny", "logreg", (5,), 3, (8, 4, 12), 2, 4)
 

@@ -8,7 +8,7 @@ from suite.configurations.transfer import FIRST_SEED
 from tests.suite.configurations.test_recommend import a_tuned, folder
 from tests.support.commands import SINGLY, document, records, suite_here
 from trials import trial
-from trials.simulation import score
+from trials.metrics import score
 
 CELLS = ["iid", "labels(2)"]
 FEDAVG = {level: a_tuned(level=level, lr=lr) for level, lr in zip(CELLS, (0.5, 0.001), strict=True)}

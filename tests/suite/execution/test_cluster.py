@@ -13,7 +13,9 @@ from suite.execution import cluster
 from suite.execution.cluster import Cluster, Resources, fits
 from suite.execution.estimate import Estimates
 from suite.execution.stop_signal import Control
+from suite.search.trial import Ask
 from suite.studies.study import load_data
+from suite.sweeps.events import Asked
 from suite.sweeps.journal import Journal
 from tests.support.commands import STUDY, document, records, study_file, suite_here
 from tests.support.suite_helpers import a_study, cells_of
@@ -21,6 +23,7 @@ from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
 from trials.federation import ClientRows
 from trials.footprint import footprint
+from trials.outcome import Kind
 from trials.settings import Settings
 from trials.spec import TrialSpec
 from trials.trial import deal_data, fit_model, load_dataset, simulate
@@ -206,8 +209,9 @@ def test_a_sweep_is_asked_to_end_by_a_file(tmp_path: Path) -> None:
     journal = Journal(folder / "journal.jsonl")
     study = a_study(trials=3, seeds=2).model_dump(mode="json")
     journal.write("begin", study_name="s", study=study, lag=4)
-    journal.write("ask", trial_id="a")
-    journal.write("ask", trial_id="b")
+    for trial_id in ("a", "b"):
+        ask = Ask(trial_id, "cell", Kind.SEARCH, 0, "anchor", {}, 0, 0)
+        journal.write("ask", **Asked(ask).fields())
     journal.write("died", trial_id="a", round=3, error="x")
     journal.write("end", trial_id="a", status="finished")
     status = document(suite_here("status", "mine", "--json", cwd=tmp_path))
@@ -291,6 +295,6 @@ def test_the_journal_ends_with_what_the_disk_took(tmp_path: Path, monkeypatch) -
     with pytest.raises(HaltedError, match="No space left"):
         journal.write("end", trial_id="a")
     journal.close()
-    assert [event["trial_id"] for event in Journal(tmp_path / "journal.jsonl").events] == ["a"]
+    assert [event["trial_id"] for event in Journal(tmp_path / "journal.jsonl").lines] == ["a"]
     whole = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
     assert len(whole) == 1

@@ -4,8 +4,9 @@ import pytest
 
 from suite.configurations.configuration import Tuned
 from suite.configurations.recommend import recommend
-from suite.search.samplers import SAMPLERS, Known, first_modelled, searched_by
-from suite.search.sweep_search import LAG, End, SweepSearch
+from suite.search.samplers import SAMPLERS, first_modelled, searched_by
+from suite.search.sweep_search import LAG, SweepSearch
+from suite.search.trial import End, Known
 from tests.support.suite_helpers import Player, a_study, cells_of, finished
 from trials.settings import Settings
 

@@ -11,10 +11,11 @@ import pytest
 
 from suite.search import population
 from suite.search.population import Population, perturbed, stops
-from suite.search.samplers import Known
-from suite.search.sweep_search import Ask, CellSearch, End, SweepSearch
+from suite.search.sweep_search import CellSearch, SweepSearch
+from suite.search.trial import Ask, End, Known
 from tests.support.suite_helpers import a_study, cells_of
 from trials.algorithm import Range
+from trials.outcome import Status
 from trials.schedule import pieces
 from trials.settings import Settings
 
@@ -69,7 +70,7 @@ def scored(found: Population, asks: list[Ask], scores: Mapping[int, float | str 
     for index, score in scores.items():
         value = score if isinstance(score, float) else None
         at = asks[index].until or 0
-        status = score if isinstance(score, str) else "paused"
+        status = score if isinstance(score, Status) else Status.PAUSED
         end = End(status, value, {4: 0.99} | ({at: value} if value is not None else {}))
         found.standing[asks[index].trial_id] = end
 
@@ -148,8 +149,12 @@ def parents(found: Population, asks: list[Ask], ends: Mapping[str, End]) -> dict
 def test_the_diverged_are_replaced_first_and_never_copied() -> None:
     """Of eight, three diverged (the latest are worst), one has no finite score; the best are 1, 4."""
     found, asks = members()
-    scored(found, asks, {1: 0.5, 4: 0.4, 7: 0.3, 2: 0.2, 3: None, 0: "diverged", 5: "diverged"})
-    scored(found, asks, {6: "diverged"})
+    scored(
+        found,
+        asks,
+        {1: 0.5, 4: 0.4, 7: 0.3, 2: 0.2, 3: None, 0: Status.DIVERGED, 5: Status.DIVERGED},
+    )
+    scored(found, asks, {6: Status.DIVERGED})
     went_on = parents(found, asks, {})
     assert {i: p for i, p in went_on.items() if i != p}.keys() == {5, 6}
     assert {went_on[5], went_on[6]} <= {1, 4}
@@ -166,7 +171,7 @@ def test_the_diverged_are_replaced_first_and_never_copied() -> None:
 
 def test_the_failed_are_out_and_a_few_members_are_left_alone() -> None:
     found, asks = members()
-    failed = {asks[i].trial_id: End("failed", None) for i in (0, 1, 2, 3, 4)}
+    failed = {asks[i].trial_id: End(Status.FAILED, None) for i in (0, 1, 2, 3, 4)}
     scored(found, asks, {5: 0.5, 6: 0.4, 7: 0.3})
     assert parents(found, asks, failed) == {5: 5, 6: 6, 7: 7}
     (four, asks) = members(4)
@@ -182,9 +187,9 @@ def test_less_is_better_of_an_error() -> None:
 
 def test_when_all_diverged_it_is_over() -> None:
     found, asks = members(4)
-    scored(found, asks, dict.fromkeys(range(3), "diverged"))
+    scored(found, asks, dict.fromkeys(range(3), Status.DIVERGED))
     assert found.lost(asks, {}) == []
-    scored(found, asks, {3: "diverged"})
+    scored(found, asks, {3: Status.DIVERGED})
     assert found.next(asks, {}) == []
     assert found.lost(asks, {}) == asks
 
@@ -195,7 +200,7 @@ def test_checkpoints_of_a_stop_go_when_the_next_is_passed() -> None:
     assert found.leftover(asks, {}) == []
     gone_on = [replace(ask, since=8) for ask in asks]
     assert found.leftover(gone_on, {}) == [f"{name}-r0004"]
-    over = {ask.trial_id: End("finished", 0.5) for ask in asks}
+    over = {ask.trial_id: End(Status.FINISHED, 0.5) for ask in asks}
     assert found.leftover(gone_on, over) == [f"{name}-r{r:04d}" for r in (4, 8, 12, 16)]
 
 
@@ -205,9 +210,9 @@ def test_checkpoints_of_a_stop_go_when_the_next_is_passed() -> None:
 def ending(ask: Ask) -> End:
     """A result that depends on what is run and how far; some diverge, some fail."""
     draw = random.Random(zlib.crc32(f"{ask.index} {ask.params} {ask.until}".encode()))
-    status = draw.choices(["sound", "diverged", "failed"], [8, 2, 1])[0]
+    status = draw.choices(["sound", Status.DIVERGED, Status.FAILED], [8, 2, 1])[0]
     if status == "sound":
-        status = "finished" if ask.until is None else "paused"
+        status = Status.FINISHED if ask.until is None else Status.PAUSED
     value = draw.random()
     return End(status, value, {ask.until or 20: value})
 
@@ -224,14 +229,16 @@ class Driver:
         standing: dict[str, End] = {}
         for event, *found in map(json.loads, log):
             if event == "ask":
-                went_on = [Ask(**fields) for fields in found]
+                went_on = [Ask.read(fields) for fields in found]
                 asks += went_on
                 for ask in went_on:
                     standing.pop(ask.trial_id, None)
             else:
                 trial_id, fields = found
                 fields["intermediates"] = {int(k): v for k, v in fields["intermediates"].items()}
-                (standing if event == "stand" else ends)[trial_id] = End(**fields)
+                (standing if event == "stand" else ends)[trial_id] = End(
+                    **{**fields, "status": Status(fields["status"])}
+                )
         standing = {trial_id: end for trial_id, end in standing.items() if trial_id not in ends}
         self.sweep.replay(asks, ends, standing)
         for search in self.sweep.cells.values():
@@ -331,7 +338,7 @@ def test_a_schedule_can_be_started_from(sampler: str, scheduler: str) -> None:
         ask, _ = found
         tried.append(ask.params["lr"])
         if scheduler == "none":
-            sweep.end(ask.trial_id, End("finished", 0.5, {20: 0.5}))
+            sweep.end(ask.trial_id, End(Status.FINISHED, 0.5, {20: 0.5}))
     assert tried[:2] == [0.1, "0.3@1,0.1@5"]
     assert len(tried) == (7 if sampler == "grid" else 8)
     assert 1 not in sweep.cells[cell.id].candidates.proposer._numbers

@@ -12,10 +12,12 @@ from optuna.trial import TrialState
 
 from suite.search.candidates import Candidates
 from suite.search.samplers import POPULATION, SAMPLERS, grid
-from suite.search.sweep_search import Ask, End, SweepSearch
+from suite.search.sweep_search import SweepSearch
+from suite.search.trial import Ask, End
 from suite.studies.search_settings import jointly
 from tests.support import suite_helpers as sh
 from tests.support.suite_helpers import Ending, Player, by_cell, cells_of, finished, replay
+from trials.outcome import Status
 
 LEARNING = ["gp", "cmaes", "nsga2"]
 """TPE and random are in test_search.py."""
@@ -29,7 +31,9 @@ def priced(ask: Ask) -> End:
     """A trial that ran to its end: the score is best at lr = 0.1, and a larger rate costs more."""
     rate = ask.params["lr"]
     value = 1 - abs(math.log10(rate) + 1) / 4
-    return End("finished", value, {10: value}, {10: value}, {"uploaded_bytes": 100 * rate}, at=50)
+    return End(
+        Status.FINISHED, value, {10: value}, {10: value}, {"uploaded_bytes": 100 * rate}, at=50
+    )
 
 
 def cell_of(player: Player) -> Candidates:
@@ -100,7 +104,7 @@ def test_nsga2_learns_both_objectives():
     def ending(ask: Ask) -> End:
         rate = ask.params["lr"]
         value = 1 - abs(math.log10(rate) + 2) / 4
-        return End("finished", value, {}, {}, {"uploaded_bytes": rate}, at=50)
+        return End(Status.FINISHED, value, {}, {}, {"uploaded_bytes": rate}, at=50)
 
     player = Player(sweep_of(trials=60, seeds=1, sampler="nsga2"), ending).play()
     rates = [a.params["lr"] for a in player.asks("search")]
@@ -118,7 +122,7 @@ def test_stopped_trials_are_told_as_the_sampler_understands_them(sampler):
 
     def ending(ask: Ask) -> End:
         stops = ask.index == 1
-        return End("pruned", 0.3, {1: 0.2, 3: 0.3}) if stops else finished(0.5)
+        return End(Status.PRUNED, 0.3, {1: 0.2, 3: 0.3}) if stops else finished(0.5)
 
     player = Player(sweep_of(trials=9, sampler=sampler, grid_points=9), ending).play()
     stopped = told(player)[1]
@@ -202,7 +206,7 @@ def test_constraints_are_told_as_shares_of_what_is_allowed(sampler):
 @pytest.mark.parametrize("at", [10, 50])
 def test_what_a_stopped_trial_spends_is_taken_in_proportion(at):
     def ending(ask: Ask) -> End:
-        return End("pruned", 0.1, {at: 0.1}, {at: 0.1}, {"uploaded_bytes": 4.0 * at}, at=at)
+        return End(Status.PRUNED, 0.1, {at: 0.1}, {at: 0.1}, {"uploaded_bytes": 4.0 * at}, at=at)
 
     given = {"trials": 7, "constraints": {"uploaded_bytes": {"max": 100.0}}}
     player = Player(sweep_of(**given), ending).play()
@@ -230,7 +234,7 @@ def test_two_objectives_repeat_the_best_and_the_knee():
     def ending(ask: Ask) -> End:
         rate = ask.params["lr"]
         value = 1 - (math.log10(rate) + 1) ** 2 / 4
-        return End("finished", value, {10: value}, {}, {"uploaded_bytes": rate}, at=50)
+        return End(Status.FINISHED, value, {10: value}, {}, {"uploaded_bytes": rate}, at=50)
 
     given = {
         "trials": 9,
@@ -256,7 +260,7 @@ def test_two_objectives_repeat_the_best_and_the_knee():
 def test_rounds_to_target_is_read_off_the_validation_curve():
     def ending(ask: Ask) -> End:
         curve = {r: min(0.9, ask.params["lr"] * r) for r in (0, 10, 20, 30, 40, 50)}
-        return End("finished", curve[50], {50: curve[50]}, curve, {}, at=50)
+        return End(Status.FINISHED, curve[50], {50: curve[50]}, curve, {}, at=50)
 
     given = {"trials": 9, "pareto": "rounds_to_target", "target": 0.8}
     player = Player(sweep_of(**given), ending).play()

@@ -14,7 +14,8 @@ from suite.execution import driver
 from suite.execution.stop_signal import Control
 from suite.search.schedulers import CellSchedulers, Halving
 from suite.search.schedulers import _Named as Named
-from suite.search.sweep_search import Ask, SweepSearch
+from suite.search.sweep_search import SweepSearch
+from suite.search.trial import Ask
 from suite.studies.study import Cell
 from tests.support.suite_helpers import a_study, cells_of
 from trials.outcome import Outcome
@@ -144,7 +145,7 @@ def test_a_hard_cell_is_not_measured_by_an_easy_one(bench):
 def test_less_is_better_where_the_task_says_so():
     import dataclasses
 
-    from trials.datasets import Task
+    from trials.metrics import Task
 
     (cell,) = cells_of(settings=SETTINGS)
     cell = dataclasses.replace(cell, task=Task("mse", "minimize", 1e6))

@@ -10,13 +10,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from optuna.trial import TrialState
 
-from suite.search.sweep_search import Ask, CellSearch, End, SweepSearch
+from suite.search.sweep_search import CellSearch, SweepSearch
+from suite.search.trial import Ask, End
 from suite.studies.study import Cell
 from tests.support import suite_helpers as sh
 from tests.support.suite_helpers import Player, by_cell, cells_of, finished, replay, surprising
 from trials import randomness
-from trials.datasets import Task
-from trials.outcome import Outcome
+from trials.metrics import Task
+from trials.outcome import Outcome, Status
 
 QUICKLY = [Phase.explicit, Phase.generate]
 """No search for a simpler counterexample: with whole sweeps it takes minutes."""
@@ -259,11 +260,11 @@ LAST = 10
 
 def test_optuna_is_told_each_kind_of_end_as_it_is():
     ends = {
-        0: End("finished", 0.7, {5: 0.6, 10: 0.7}),
-        1: End("pruned", 0.3, {1: 0.2, 3: 0.3}),
-        2: End("diverged", 0.9, {5: 0.9}),
-        3: End("failed", None, {}),
-        4: End("finished", 0.4, {10: 0.4}),
+        0: End(Status.FINISHED, 0.7, {5: 0.6, 10: 0.7}),
+        1: End(Status.PRUNED, 0.3, {1: 0.2, 3: 0.3}),
+        2: End(Status.DIVERGED, 0.9, {5: 0.9}),
+        3: End(Status.FAILED, None, {}),
+        4: End(Status.FINISHED, 0.4, {10: 0.4}),
     }
     player, search = play_one(ends, trials=5 + LAST)
     first = told(search)[:5]
@@ -315,7 +316,7 @@ def test_results_are_told_in_index_order_and_only_up_to_the_lag(monkeypatch):
 
 def test_a_diverged_trial_is_the_worst_where_less_is_better():
     cell = dataclasses.replace(cells_of()[0], task=Task("mse", "minimize", 1e6))
-    ends = {0: End("diverged", 0.001, {5: 0.001}), 1: finished(0.5), 2: finished(0.2)}
+    ends = {0: End(Status.DIVERGED, 0.001, {5: 0.001}), 1: finished(0.5), 2: finished(0.2)}
     player, search = play_one(ends, trials=3 + LAST, cell=cell)
     assert search.candidates.proposer._optuna.direction == optuna.study.StudyDirection.MINIMIZE
     assert [t.value for t in told(search)[:3]] == [1e6, 0.5, 0.2]
@@ -351,31 +352,31 @@ def test_a_published_configuration_outside_the_range_runs_but_is_not_told():
 
 def test_best_ignores_pruned_and_failed():
     ends = {
-        1: End("pruned", 0.99, {3: 0.99}),
-        2: End("failed", 0.98, {3: 0.98}),
+        1: End(Status.PRUNED, 0.99, {3: 0.99}),
+        2: End(Status.FAILED, 0.98, {3: 0.98}),
         3: finished(0.2),
     }
     assert play_one(ends, trials=5)[1].best.index == 3
 
 
 def test_best_prefers_any_finished_trial_to_a_diverged_one():
-    worst = End("finished", 0.0, {10: 0.0})
-    ends = {0: End("diverged", 0.9, {3: 0.9}), 1: worst, 2: End("diverged", None, {})}
+    worst = End(Status.FINISHED, 0.0, {10: 0.0})
+    ends = {0: End(Status.DIVERGED, 0.9, {3: 0.9}), 1: worst, 2: End(Status.DIVERGED, None, {})}
     assert play_one(ends, trials=3)[1].best.index == 1
 
 
 def test_best_is_never_a_pruned_trial():
-    pruned = End("pruned", 0.9, {3: 0.9})
+    pruned = End(Status.PRUNED, 0.9, {3: 0.9})
     player, search = play_one(dict.fromkeys(range(3), pruned), trials=3)
     assert search.best is None
     assert search.done
     assert player.asks("final") == []
-    ends = {0: pruned, 1: End("diverged", 0.1, {3: 0.1}), 2: pruned}
+    ends = {0: pruned, 1: End(Status.DIVERGED, 0.1, {3: 0.1}), 2: pruned}
     assert play_one(ends, trials=3)[1].best.index == 1
 
 
 def test_best_is_a_diverged_trial_when_all_are():
-    ends = {i: End("diverged", i / 10, {3: i / 10}) for i in range(3)}
+    ends = {i: End(Status.DIVERGED, i / 10, {3: i / 10}) for i in range(3)}
     player, search = play_one(ends, trials=3)
     assert search.best.index == 0
     assert len(player.asks("final")) == 2
@@ -387,7 +388,7 @@ def test_best_is_the_earliest_on_ties():
 
 
 def test_a_cell_whose_trials_all_fail_is_done_without_finals():
-    ends = {i: End("failed", None, {}) for i in range(4)}
+    ends = {i: End(Status.FAILED, None, {}) for i in range(4)}
     player, search = play_one(ends, trials=4)
     assert search.best is None
     assert search.done
@@ -397,7 +398,7 @@ def test_a_cell_whose_trials_all_fail_is_done_without_finals():
 
 def test_a_cell_with_failed_finals_is_done():
     sweep = sweep_of(trials=3, seeds=2)
-    failed = End("failed", None, {})
+    failed = End(Status.FAILED, None, {})
     player = Player(sweep, lambda ask: finished(0.5) if ask.kind == "search" else failed).play()
     assert sweep.exhausted
     assert len(player.asks("final")) == 2
@@ -447,7 +448,7 @@ def test_an_end_has_no_place_for_a_test_metric():
     ask = next(
         a for a in Player(sweep_of(trials=9)).play().asks() if surprising(a).status == "finished"
     )
-    end, bare = outcome(ask).end, surprising(ask)
+    end, bare = End.of(outcome(ask)), surprising(ask)
     assert (end.status, end.value, end.intermediates) == (
         bare.status,
         bare.value,
@@ -460,8 +461,10 @@ def test_an_end_has_no_place_for_a_test_metric():
 
 def test_the_value_of_an_outcome_is_its_last_validation_score():
     intermediates = {10: 0.3, 50: 0.6, 30: 0.9}
-    assert Outcome("finished", [], intermediates).end == End("finished", 0.6, intermediates)
-    assert Outcome("failed").end == End("failed", None, {})
+    assert End.of(Outcome(Status.FINISHED, [], intermediates)) == End(
+        Status.FINISHED, 0.6, intermediates
+    )
+    assert End.of(Outcome(Status.FAILED)) == End(Status.FAILED, None, {})
 
 
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
@@ -496,7 +499,7 @@ def test_no_test_metric_is_ever_told_to_optuna(monkeypatch, sampler):
     monkeypatch.setattr(optuna.Study, "add_trial", spy_add)
     given = {"algorithms": ["folb", "fedavg"], "trials": 16, "sampler": sampler}
     given["constraints"] = {"uploaded_bytes": {"max": 40.0}}
-    player = Player(sweep_of(**given), lambda ask: outcome(ask).end).play(random.Random(6), 5)
+    player = Player(sweep_of(**given), lambda ask: End.of(outcome(ask))).play(random.Random(6), 5)
     live = len(numbers)
     replay(sweep_of(**given), player.log)
     assert len(numbers) > live > 15

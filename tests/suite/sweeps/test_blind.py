@@ -23,15 +23,16 @@ from suite.search.schedulers import CellSchedulers
 from suite.search.sweep_search import SweepSearch
 from suite.studies.study import Cell, load_data
 from suite.sweeps import sweep
-from suite.sweeps.sweep import Place, Result, Sweep
+from suite.sweeps.paths import Place, Result, Sweep
 from suite.tracking.store import Store
 from tests.support.helpers import dealt, finish, settings, simulation
 from tests.support.suite_helpers import a_study
 from trials import trainable
 from trials.algorithms import ALGORITHMS
-from trials.datasets import REGRESSION, Dataset
+from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
-from trials.outcome import Outcome, untrained
+from trials.metrics import REGRESSION, untrained
+from trials.outcome import Outcome
 from trials.trainable import FederatedTrial
 
 WIDE = {"lr": {"default": 0.1, "low": 0.001, "high": 300.0, "log": True}}

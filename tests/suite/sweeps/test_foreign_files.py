@@ -28,7 +28,7 @@ from trials.datasets.base import DatasetFamily, FileReport
 from trials.datasets.cache import cached
 from trials.errors import UserError
 from trials.outcome import Outcome
-from trials.trial import TrialSpec
+from trials.spec import TrialSpec
 
 ROUNDS = {"rounds": 2, "clients": 4, "participation": 1.0}
 

@@ -35,7 +35,7 @@ def test_round_trip_over_several_sessions(path):
     write(path, EVENTS[:1])
     write(path, EVENTS[1:])
     journal = Journal(path)
-    assert journal.events == EVENTS
+    assert journal.lines == EVENTS
     journal.close()
     assert peek(path) == EVENTS
     assert len(path.read_text().split("\n")) == len(EVENTS) + 1
@@ -79,7 +79,7 @@ def test_a_torn_last_line_is_cut_and_writing_goes_on(path, cut):
     kept = whole[:-cut].count(b"\n")
     assert peek(path) == EVENTS[:kept]
     journal = Journal(path)
-    assert journal.events == EVENTS[:kept]
+    assert journal.lines == EVENTS[:kept]
     journal.write("more", number=1)
     journal.close()
     assert peek(path) == [*EVENTS[:kept], {"event": "more", "number": 1}]

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from suite.search.sweep_search import Ask
+from suite.search.trial import Ask
 from suite.studies.study import make_cells, read_study
 from suite.sweeps.progress import Progress
 

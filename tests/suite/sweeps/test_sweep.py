@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from reports.leaderboard.comparable import DERIVED, REACHED
 from suite.configurations.configuration import read
 from suite.results.leaderboards import Query, read_leaderboard, tuned_of
 from suite.tracking.store import Store
@@ -26,6 +25,7 @@ from tests.support.commands import (
     suite_here,
 )
 from tests.support.contract import FIELDS
+from trials.metrics import DERIVED, REACHED
 
 CELLS, TRIALS, SEEDS = 4, 6, 2
 SUMMARY = {

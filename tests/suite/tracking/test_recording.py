@@ -14,7 +14,7 @@ from suite.results.leaderboards import _over_clients
 from suite.tracking import store as recording
 from suite.tracking.store import Recorder, Store, open_existing, run_tags, spec_params, sqlite_uri
 from trials.errors import UserError
-from trials.outcome import Outcome
+from trials.outcome import Outcome, Status
 from trials.settings import Settings
 from trials.spec import TrialSpec
 
@@ -201,7 +201,7 @@ SPEC = TrialSpec(
 
 
 def test_the_tags_of_a_run_are_enough_to_run_it_again(store, experiment):
-    outcome = Outcome("finished", [], {}, "abc", "", 1.0)
+    outcome = Outcome(Status.FINISHED, [], {}, "abc", "", 1.0)
     run_id = store.create(experiment, "name", run_tags("final", SPEC, outcome))
     tags = store.get(run_id).tags
     assert TrialSpec.model_validate_json(tags["spec"]) == SPEC
@@ -213,7 +213,7 @@ def test_the_tags_of_a_run_are_enough_to_run_it_again(store, experiment):
 
 def test_an_error_is_recorded_to_its_end(store, experiment):
     """A traceback may be longer than a tag; what matters stands last."""
-    outcome = Outcome("failed", error="x" * 20_000 + "ZeroDivisionError")
+    outcome = Outcome(Status.FAILED, error="x" * 20_000 + "ZeroDivisionError")
     run_id = store.create(experiment, "name", run_tags("search", SPEC, outcome))
     assert store.get(run_id).tags["error"].endswith("ZeroDivisionError")
 

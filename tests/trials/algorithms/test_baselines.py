@@ -40,7 +40,8 @@ from trials.algorithms.ida import IDA
 from trials.algorithms.scaffold import SCAFFOLD
 from trials.errors import UserError
 from trials.federated_data import FederatedData
-from trials.models import MODELS, Architecture
+from trials.models import MODELS
+from trials.models.base import Architecture
 from trials.randomness import uniform
 from trials.spec import refuse
 

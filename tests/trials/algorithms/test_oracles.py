@@ -34,7 +34,8 @@ from trials.algorithms.fedavg import FedAvg
 from trials.algorithms.fedprox import FedProx
 from trials.algorithms.folb import FOLB
 from trials.algorithms.safl import SAFL
-from trials.models import MODELS, Architecture
+from trials.models import MODELS
+from trials.models.base import Architecture
 from trials.randomness import uniform
 from trials.solver import minibatches
 

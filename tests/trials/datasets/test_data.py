@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tests.support.helpers import fresh_process, holdings, well_split
 from trials import datasets, heterogeneity
-from trials.datasets import Dataset, SyntheticIID
+from trials.datasets.base import Dataset
+from trials.datasets.generated import SyntheticIID
 from trials.errors import UserError
 from trials.federated_data import deal
 from trials.heterogeneity import PARTITIONS

@@ -8,7 +8,9 @@ import pytest
 
 from tests.support.helpers import holdings, well_split
 from trials import datasets, heterogeneity
-from trials.datasets import MNIST, Dataset, Synthetic, SyntheticIID
+from trials.datasets.base import Dataset
+from trials.datasets.generated import Synthetic, SyntheticIID
+from trials.datasets.images import MNIST
 from trials.errors import UserError
 from trials.federated_data import deal
 from trials.randomness import generator

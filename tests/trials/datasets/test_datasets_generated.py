@@ -7,8 +7,10 @@ import pytest
 
 from tests.support.helpers import ROOT
 from trials import datasets
-from trials.datasets import CLASSIFICATION, DATASETS, REGRESSION, Dataset, Task
+from trials.datasets import DATASETS
+from trials.datasets.base import Dataset
 from trials.errors import UserError
+from trials.metrics import CLASSIFICATION, REGRESSION, Task
 from trials.randomness import generator
 
 

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from trials import datasets, heterogeneity
-from trials.datasets import Dataset
+from trials.datasets.base import Dataset
 from trials.errors import UserError
 from trials.federated_data import deal
 from trials.settings import Settings
@@ -172,7 +172,8 @@ def test_names_are_made_absolute(tmp_path, monkeypatch):
 
 SETS = """
 import numpy as np
-from trials.datasets import REGRESSION, Dataset
+from trials.metrics import REGRESSION
+from trials.datasets.base import Dataset
 
 def arrays():
     x = np.arange(24.0).reshape(12, 2)

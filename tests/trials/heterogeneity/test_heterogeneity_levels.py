@@ -13,7 +13,8 @@ from tests.support.helpers import dealt, finish, same, settings, simulation, sta
 from trials import heterogeneity
 from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
-from trials.heterogeneity import LAWS, MODIFIERS, PARTITIONS
+from trials.heterogeneity import MODIFIERS, PARTITIONS
+from trials.heterogeneity.sizes import LAWS
 from trials.randomness import uniform
 from trials.settings import Settings
 from trials.spec import TrialSpec, refuse

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.helpers import fresh_process
 from trials import datasets, heterogeneity
-from trials.datasets import Dataset
+from trials.datasets.base import Dataset
 from trials.errors import UserError
 from trials.federated_data import deal
 from trials.heterogeneity.sizes import LogNormal

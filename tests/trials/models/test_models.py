@@ -9,7 +9,7 @@ import torch
 
 from trials import models
 from trials.errors import UserError
-from trials.models import Model
+from trials.models.base import Model
 
 REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
 

@@ -13,7 +13,8 @@ from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedma_fixed_width import match
 from trials.errors import UserError
 from trials.losses import LOSSES
-from trials.models import MODELS, Model
+from trials.models import MODELS
+from trials.models.base import Model
 
 KINDS = ("cross_entropy", "two_sided")
 ALL = {**CASES, **EXTRA}

@@ -10,7 +10,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from trials import models
 from trials.losses import LOSSES
-from trials.models import Model
+from trials.models.base import Model
 from trials.vision import torchvision
 
 CLASSES = 4

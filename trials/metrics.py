@@ -1,0 +1,107 @@
+"""What runs are measured by: tasks and which way is better, what is counted, and the one score of a run.
+
+Plain data and arithmetic on recorded numbers; nothing here trains, so readers of records may use it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Direction = Literal["maximize", "minimize"]
+History = Sequence[Mapping[str, float]]
+"""One flat dict an evaluation, the untrained model's (round 0) first."""
+
+LAST = 3
+"""A score is the mean of so many evaluations, the last ones."""
+COUNTED = (
+    "client_steps",
+    "gradient_passes",
+    "sample_gradients",
+    "uploaded_bytes",
+    "downloaded_bytes",
+    "peer_bytes",
+)
+"""The counters of work and bytes, cumulative since round 1."""
+COSTS: dict[str, tuple[str, ...]] = {
+    "rounds": (),
+    "steps": ("sample_gradients",),
+    "bytes": ("uploaded_bytes", "downloaded_bytes", "peer_bytes"),
+}
+"""What runs are compared at equal amounts of. Steps are counted in samples whose gradient was taken,
+so that minibatches and full-gradient passes weigh alike; bytes in both directions and between peers.
+"""
+REACHED = ("reached_round", "reached_client_steps", "reached_bytes")
+"""What a final run records of the first evaluation at or past its study's target: the round, and client
+steps and bytes until then.
+"""
+DERIVED = ("val_score", "test_score", "rounds_to_target", *REACHED)
+"""What a trial records besides what its rounds measured."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is asked of a model: the ranked metric, whether more is better, its worst finite value."""
+
+    metric: str
+    direction: Direction
+    worst: float
+
+    @property
+    def sign(self) -> int:
+        """1 where more is better, -1 where less is: `sign * value` is always better when larger."""
+        return sign(self.direction)
+
+
+CLASSIFICATION = Task("accuracy", "maximize", 0.0)
+REGRESSION = Task("mse", "minimize", worst=1e30)
+TASKS = {task.metric: task for task in (CLASSIFICATION, REGRESSION)}
+"""The tasks there are, by the metric that data sets of the task are ranked by."""
+
+
+def direction(metric: str) -> Direction:
+    """Which way a recorded metric is better: accuracies up; losses, errors and spreads down."""
+    upwards = "accuracy" in metric and not metric.endswith("spread")
+    return "maximize" if upwards else "minimize"
+
+
+def sign(way: Direction) -> int:
+    """1 for maximize, -1 for minimize."""
+    return 1 if way == "maximize" else -1
+
+
+def score(history: History, metric: str, lost: bool = False) -> float:
+    """What a run scores by a metric: its mean over the last `LAST` evaluations of trained models, NaN
+    where it is not measured, as without validation data. A run that is `lost`, which diverged or has no
+    finite mean, counts as the `untrained` model.
+    """
+    if lost:
+        return untrained(history, metric)
+    last = [entry.get(metric, math.nan) for entry in history if entry["round"] > 0][-LAST:]
+    return sum(last) / len(last) if last else history[0].get(metric, math.nan)
+
+
+def untrained(history: History, metric: str) -> float:
+    """The untrained model's value; where that is not finite either, the worst finite one of a task."""
+    first = next((e[metric] for e in history if e["round"] == 0 and metric in e), math.nan)
+    worst = CLASSIFICATION.worst if direction(metric) == "maximize" else REGRESSION.worst
+    return first if math.isfinite(first) else worst
+
+
+def cost_until(entry: Mapping[str, float], at: str) -> float:
+    """What a run cost until an evaluation, in one of `COSTS`."""
+    return sum(entry.get(name, 0.0) for name in COSTS[at])
+
+
+def reach(history: History, metric: str, target: float) -> dict[str, float]:
+    """`REACHED` of a run whose test scores are measured by a task's metric; {} when it never got there.
+
+    The untrained model does not count.
+    """
+    better = TASKS[metric].sign
+    for entry in history:
+        value = entry.get(f"test_{metric}")
+        if value is not None and entry["round"] > 0 and better * value >= better * target:
+            costs = entry["round"], entry.get("client_steps", 0.0), cost_until(entry, "bytes")
+            return dict(zip(REACHED, costs, strict=True))
+    return {}

@@ -1,0 +1,44 @@
+"""What Ray Tune hands to the process of a trial: written by the driver, read by the trainable."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+from trials.spec import TrialSpec
+
+
+@dataclass(frozen=True)
+class TrialConfig:
+    """One trial to run, and how.
+
+    `stops` are rounds at which a scheduler wants to decide, so that each is the last of a step.
+    `memory_budget` (bytes) is what clients that are computed at once may take, `need` what Ray sets
+    aside for the trial. `checkpoint` names the trial's own checkpoint, written every
+    `checkpoint_seconds`: a trial whose checkpoint is there continues from it, else from that of
+    `begins`, of a trial that was the same up to there. At round `pause` it ends as paused, once its
+    state is in the checkpoint `paused`.
+    """
+
+    trial: TrialSpec
+    stops: tuple[int, ...] = ()
+    device: str = "cpu"
+    threads: int = 1
+    memory_budget: float | None = None
+    need: Mapping[str, float] = field(default_factory=lambda: {"CPU": 1})
+    checkpoint: str | None = None
+    checkpoint_seconds: float = 60.0
+    begins: str | None = None
+    pause: int | None = None
+    paused: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for Tune's `config`."""
+        return {**vars(self), "trial": self.trial.model_dump(), "stops": list(self.stops)}
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Self:
+        """Read Tune's `config`."""
+        known = {f.name: config[f.name] for f in fields(cls) if f.name in config}
+        return cls(
+            **{**known, "trial": TrialSpec(**config["trial"]), "stops": tuple(known["stops"])}
+        )
