@@ -14,7 +14,9 @@ from hypothesis import settings
 from mlflow.store.db import utils
 from sqlalchemy import Engine
 
-from suite.studies.study import Cell, load_data, make_cells, read_study
+from suite.studies.cell import Cell
+from suite.studies.cells import load_data, make_cells
+from suite.studies.study import read_study
 from trials import datasets
 from trials.datasets.base import Dataset
 from trials.errors import UserError

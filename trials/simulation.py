@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from trials.algorithm import Algorithm, Devices
-from trials.federation import ClientRows, Federation
+from trials.client_rows import ClientRows
+from trials.federation import Federation
 from trials.tensors import Tensor, torch
 
 

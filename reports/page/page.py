@@ -15,7 +15,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from reports.leaderboard.formats import (
+from reports.leaderboard.leaderboard import Leaderboard, Place, Row
+from reports.leaderboard.pareto import Front
+from reports.leaderboard.wording import (
     behind_text,
     label,
     legend,
@@ -32,9 +34,7 @@ from reports.leaderboard.formats import (
     total_bytes,
     verdict,
 )
-from reports.leaderboard.leaderboard import Leaderboard, Place, Row
-from reports.leaderboard.pareto import Front
-from reports.page import figures, tuning
+from reports.page import figures, tuning, tuning_figures
 from reports.page.data import ReportData, Trial
 from reports.page.figures import SIGN, STYLE, Drawn, Style, slug
 from trials.metrics import direction, sign
@@ -136,11 +136,11 @@ def _tuning(
                 continue
             share = tuning.importance(trials, up)
             alt = f"{title}: importance " + ", ".join(f"{k} {v:.2f}" for k, v in share.items())
-            fig = figures.slices(trials, share, up)
+            fig = tuning_figures.slices(trials, share, up)
             found["slices"].append(Drawn(f"slices-{cell}", title, alt, fig))
             alt = f"{title}: search trials as lines through their hyperparameters"
             found["parallel"].append(
-                Drawn(f"parallel-{cell}", title, alt, figures.parallel(trials, up))
+                Drawn(f"parallel-{cell}", title, alt, tuning_figures.parallel(trials, up))
             )
     ranks = tuning.ranks_by_budget(signed)
     if len(signed) > 1 and ranks:

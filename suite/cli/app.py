@@ -151,7 +151,8 @@ def sweep(
     given = {k: v for k, v in single.items() if v is not None}
     from suite.studies.study import Study, read_study, small
     from suite.sweeps.paths import Place
-    from suite.sweeps.sweep import Sweep, resumed_study
+    from suite.sweeps.resume import resumed_study
+    from suite.sweeps.sweep import Sweep
 
     place = Place(
         storage, Path(study).stem if name is None else name, tracking_uri, data_root, checkpoints
@@ -236,7 +237,7 @@ def run(
 ) -> None:
     """Run one configuration and show its curve."""
     from suite.configurations import configuration as tuned_files
-    from suite.results.leaderboards import select_tuned
+    from suite.configurations.library import select_tuned
     from suite.runs import single as runs
     from suite.tracking.store import Store
     from trials import algorithms

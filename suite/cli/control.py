@@ -86,9 +86,9 @@ def show_plan(
     """Show what a sweep would do and take."""
     from suite.execution.cluster import local_slots
     from suite.execution.estimate import Estimates
-    from suite.search.samplers import SAMPLERS, first_modelled
     from suite.search.sweep_search import SweepSearch
-    from suite.studies.study import load_data, make_cells
+    from suite.studies.cells import load_data, make_cells
+    from suite.studies.modelling import LEARNING, first_modelled
 
     place.check(study.warm_start)
     cells = make_cells(study, f"study {study_name}")
@@ -103,7 +103,8 @@ def show_plan(
     total = estimates.total(found, local_slots(resources))
     search = SweepSearch(cells, study)
     candidates = [of.candidates for of in search.cells.values()]
-    lag, startup = candidates[0].lag, SAMPLERS[study.sampler].startup
+    learns = LEARNING.get(study.sampler)
+    lag, startup = candidates[0].lag, learns and learns.startup
     plan: dict[str, Any] = {
         "study": study_name,
         "name": place.name,

@@ -52,14 +52,14 @@ def reproduce(
 
     What is done is not done again: the same command continues, and more --seeds extends.
     """
-    from suite.reproduction.reproduce import QUICK_SEEDS, SEEDS, Effort
+    from suite.reproduction.plan import QUICK_SEEDS, SEEDS, Effort
     from suite.reproduction.reproduce import reproduce as run
 
     if list_ or path is None:
         _list(storage, data_root, seeds or SEEDS, as_json)
         return
     from suite.execution.cluster import Resources
-    from suite.studies.study import Faults
+    from suite.studies.validation import Faults
 
     faults = Faults("reproduce")
     other = [faults.attempt("--set", text, partial(assigned, text)) for text in assign or ()]
@@ -110,7 +110,8 @@ SIGNS = {".md": ": published and measured", ".json": '"command": "suite reproduc
 
 
 def _list(storage: Path, data_root: str | None, seeds: int, as_json: bool) -> None:
-    from suite.reproduction.reproduce import NO_DATA, listing
+    from suite.reproduction.plan import NO_DATA
+    from suite.reproduction.reproduce import listing
 
     found = list(listing(storage, data_root, seeds))
     if as_json:

@@ -93,7 +93,8 @@ def leaderboard(
 ) -> None:
     """Rank algorithms by their final runs, read from MLflow alone."""
     from reports.leaderboard.formats import render, table
-    from suite.results.leaderboards import Query, read_leaderboard
+    from suite.results.leaderboards import read_leaderboard
+    from suite.results.query import Query
     from suite.tracking.store import open_existing
 
     query = Query(name, tuple(study or ()), _tags(where), metric.value, target, at.value)
@@ -106,6 +107,10 @@ def leaderboard(
     elif form is Format.table:
         out = Console()
         out.print(table(board, out.width))
+    elif form is Format.html:
+        from reports.page.page import leaderboard_page
+
+        sys.stdout.write(leaderboard_page(board))
     else:
         sys.stdout.write(render(board, form.value))
 
@@ -128,7 +133,7 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write one self-contained HTML page, and its figures as SVG, PNG and PDF."""
-    from suite.results.leaderboards import Query
+    from suite.results.query import Query
     from suite.results.report import write
     from suite.sweeps.paths import check_name
     from suite.tracking.store import is_server, open_existing

@@ -30,9 +30,9 @@ def transfer(
 
     The same command continues an interrupted one; more --seeds extends it.
     """
+    from suite.configurations.library import select_tuned
     from suite.configurations.transfer import transfer as run
     from suite.execution.cluster import Resources
-    from suite.results.leaderboards import select_tuned
     from suite.tracking.store import Store
 
     found = select_tuned(known(storage, tracking_uri), algorithm, dataset, model, heterogeneity)

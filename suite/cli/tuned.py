@@ -30,7 +30,7 @@ def tuned_list(
     as_json: Json = False,
 ) -> None:
     """List tuned configurations, best validation score first."""
-    from reports.leaderboard.formats import params_text
+    from reports.leaderboard.wording import params_text
     from trials import datasets
 
     found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
@@ -144,7 +144,7 @@ def tuned_recommend(
 
 def known(storage: Path, tracking_uri: str | None) -> list[Any]:
     """Every tuned configuration: the store's, where there is one, and imported files."""
-    from suite.results.leaderboards import list_tuned
+    from suite.configurations.library import list_tuned
     from suite.tracking.store import open_existing
 
     has_store = tracking_uri is not None or (storage / "mlflow.db").exists()
@@ -154,6 +154,6 @@ def known(storage: Path, tracking_uri: str | None) -> list[Any]:
 
 
 def _tuned(storage: Path, tracking_uri: str | None, *cell: str | None) -> list[Any]:
-    from suite.results.leaderboards import select_tuned
+    from suite.configurations.library import select_tuned
 
     return select_tuned(known(storage, tracking_uri), *cell)

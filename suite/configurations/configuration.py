@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from suite.studies.study import Faults, check_run
+from suite.studies.validation import Faults, check_run
 from suite.yaml_files import dump, parse_mapping, read_text
 from trials import datasets
 from trials.errors import UserError

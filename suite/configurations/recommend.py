@@ -6,8 +6,8 @@ from typing import Any
 
 from suite.configurations.configuration import Tuned
 from suite.configurations.distance import Cell, Distance, nearest
-from suite.search.samplers import SAMPLERS, searched_by
-from suite.search.sweep_search import LAG
+from suite.search.samplers import SAMPLERS
+from suite.studies.modelling import LAG, searched_by
 from trials import algorithms, datasets, heterogeneity, models
 from trials.errors import UserError
 from trials.spec import outside

@@ -7,7 +7,7 @@ from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
 from suite.configurations.distance import nearest
 from suite.search.trial import Known
-from suite.studies.study import Cell
+from suite.studies.cell import Cell
 from trials.errors import UserError
 
 NEAREST = "nearest"

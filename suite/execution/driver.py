@@ -31,7 +31,7 @@ from suite.search.population import folder as stop_folder
 from suite.search.schedulers import SCHEDULERS, CellSchedulers
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask
-from suite.studies.study import Cell
+from suite.studies.cell import Cell
 from trials import algorithms
 from trials.checkpoint import Checkpoint
 from trials.datasets.base import Dataset

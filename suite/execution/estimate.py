@@ -6,7 +6,8 @@ from typing import Any
 
 from suite.execution.cluster import Resources
 from suite.search.sweep_search import SweepSearch
-from suite.studies.study import Cell, Study
+from suite.studies.cell import Cell
+from suite.studies.study import Study
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
 from trials.footprint import Footprint, footprint

@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from suite.reproduction.experiments import Configured, Data, Experiment, Paper
+from suite.reproduction.experiments import Configured, Experiment
+from suite.reproduction.paper import Data, Paper
 from trials import datasets, heterogeneity, losses, models
 from trials.models.base import Model
 

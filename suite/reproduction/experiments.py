@@ -8,16 +8,16 @@ a default in silence. docs/reproduce.md explains the form.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from suite.studies.study import Faults
+from suite.reproduction.paper import Layer, Paper, paper_names
+from suite.studies.validation import Faults
 from suite.yaml_files import parse_mapping
 from trials import algorithms, datasets, heterogeneity, models
 from trials.errors import UserError, unknown
@@ -39,93 +39,6 @@ DECIDED = (
     "aggregation",
 )
 """Settings that must be stated or chosen; so must the local work, and every hyperparameter."""
-Number = int | float | str | None
-"""A printed number, `"> 50"` where the text gives a bound, `"~ 99.7"` where it is vague; null: the
-target was never reached within the rounds."""
-
-
-class Layer(BaseModel):
-    """What is said at one level."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    settings: dict[str, Any] = {}
-    params: dict[str, Any] = {}
-    chosen: dict[str, tuple[Any, Annotated[str, Field(min_length=1)]]] = {}
-    readings: list[str] = []
-
-
-class Method(Layer):
-    """A column of a table. `search`: values of hyperparameters that all run, of which the best counts."""
-
-    algorithm: str | None = None
-    search: dict[str, list[Any]] = {}
-
-
-class Row(Layer):
-    """One experiment: data, model, level, and the printed numbers, metric -> method -> number.
-
-    One that is `not_run` only keeps its numbers; the reason is shown.
-    """
-
-    dataset: str | None = None
-    model: str | None = None
-    heterogeneity: str | None = None
-    methods: dict[str, Layer] = {}
-    numbers: dict[str, dict[str, Number]] = {}
-    grids: dict[str, list[Any]] = {}
-    not_run: str | None = None
-
-
-class Claim(BaseModel):
-    """A statement about two methods: metric(of) - times * metric(to) is <, >, <=, >= `by`, or ~ 0.
-
-    Without a metric it is the row's first. One without `of` is only shown.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-    says: str
-    metric: str | None = None
-    of: str | None = None
-    relation: Literal["<", ">", "<=", ">=", "~"] = Field("~", alias="is")
-    to: str | None = None
-    times: float = 1.0
-    by: float = 0.0
-
-
-class Table(Layer):
-    """A table or figure."""
-
-    source: str
-    about: str
-    methods: dict[str, Method] = {}
-    rows: dict[str, Row]
-    claims: list[Claim] = []
-    not_run: str | None = None
-
-
-class Data(BaseModel):
-    """What a data set is, for the cost estimate; `drawn`: its samples are random, so that each seed
-    draws them anew.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    samples: int
-    test: int
-    shape: tuple[int, ...]
-    classes: int
-    drawn: bool = False
-
-
-class Paper(Layer):
-    """One file."""
-
-    paper: str
-    cites: str
-    data: dict[str, Data]
-    tables: dict[str, Table]
 
 
 @dataclass(frozen=True)
@@ -202,12 +115,6 @@ class Experiment:
         return f"{self.paper}/{self.table}/{self.row}"
 
 
-def paper_names() -> list[str]:
-    """The papers there are files of."""
-    found = files("search_spaces").joinpath("papers").iterdir()
-    return sorted(p.name.removesuffix(".yaml") for p in found if p.name.endswith(".yaml"))
-
-
 @cache
 def read_paper(name: str) -> Paper:
     """One file; raises `UserError` on an unknown name."""
@@ -277,50 +184,7 @@ def experiment(paper: Paper, name: str, table: str, row: str) -> Experiment | No
     return Experiment(name, table, row, found)
 
 
-def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Experiment]:
-    """The same rows with other values of what is ours wherever it is; what a paper states stays. A
-    hyperparameter that only comes with such a value has to be given as well.
-
-    Raises `UserError` for a key that is ours nowhere, and for the first value that cannot be.
-    """
-    if not rows or not other:
-        return list(rows)
-    changed = [
-        replace(row, methods={m: _otherwise(c, other) for m, c in row.methods.items()})
-        for row in rows
-    ]
-    decisions = [c.decisions for row in changed for c in row.methods.values()]
-    ours = {key for found in decisions for key, d in found.items() if d.why is not None}
-    for key in other.keys() - ours:
-        if any(key in found for found in decisions):
-            to_choose = ", ".join(sorted(ours))
-            raise UserError(f"--set {key}: the paper states it; to be chosen are {to_choose}")
-        raise unknown("chosen setting", key, ours)
-    faults = Faults("--set")
-    for row in changed:
-        for method, configured in row.methods.items():
-            place = f"{row.path}, {method}"
-            for variant in configured.variants:
-                faults.attempt(place, None, partial(_check, configured, variant))
-                faults.check()
-            for key in _undecided(configured):
-                faults.add(f"{place}: {key}", None, "has to be set too")
-            faults.check()
-    return changed
-
-
-def _otherwise(configured: Configured, other: Mapping[str, Any]) -> Configured:
-    found = dict(configured.decisions)
-    for key, value in other.items():
-        if key in found and found[key].why is not None:
-            found[key] = Decision(value, f"--set; the suite's own choice: {found[key].value}")
-    changed = replace(configured, decisions=found)
-    with suppress(UserError):  # said when the values are checked
-        found |= {key: Decision(other[key], "--set") for key in _undecided(changed) if key in other}
-    return changed
-
-
-def _undecided(configured: Configured) -> list[str]:
+def undecided(configured: Configured) -> list[str]:
     """The hyperparameters that are neither stated nor chosen nor searched."""
     cls = algorithms.resolve(configured.algorithm)
     decided = {k: d.value for k, d in configured.decisions.items() if k in cls.ranges()}
@@ -382,17 +246,18 @@ def _configured(
     missing = [key for key in DECIDED if key not in decisions]
     if not ({"local_epochs", "local_steps"} & decisions.keys() or level.changes_work):
         missing.append("local_epochs or local_steps")
-    missing += faults.attempt(method, None, partial(_undecided, configured)) or []
+    missing += faults.attempt(method, None, partial(undecided, configured)) or []
     for key in missing:
         faults.add(f"{method}.{key}", None, "must be stated or chosen")
     if len(faults.found) > before:
         return None
     for variant in configured.variants:
-        faults.attempt(method, None, partial(_check, configured, variant))
+        faults.attempt(method, None, partial(checked, configured, variant))
     return configured
 
 
-def _check(configured: Configured, variant: Mapping[str, Any]) -> TrialSpec:
+def checked(configured: Configured, variant: Mapping[str, Any]) -> TrialSpec:
+    """The trial of one variant; raises `UserError` when it cannot be run."""
     try:
         spec = configured.spec(variant, 0, configured.decisions["rounds"].value, 1)
     except ValidationError as error:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,56 +12,32 @@ from reports.claims.verdicts import RULES, VERDICTS, Entry, Said, Statement, ent
 from suite.reproduction import costs as calibration
 from suite.reproduction.experiments import (
     Configured,
-    Experiment,
-    Paper,
     experiment,
-    otherwise,
     read_paper,
     reason_not_run,
     selected,
 )
+from suite.reproduction.paper import Paper
+from suite.reproduction.plan import (
+    SEEDS,
+    Effort,
+    Planned,
+    plan_of,
+    reductions,
+    runs_left,
+    what_is_missing,
+)
+from suite.reproduction.readings import otherwise
 from suite.runs.batch import Batch, Job
 from suite.tracking.store import Record, Store
-from trials import datasets
 from trials.errors import UserError
 
 EXPERIMENT = "reproduce"
 """The MLflow experiment of all reproductions."""
-SEEDS, QUICK_SEEDS, QUICK_SHARE, QUICK_ROUNDS = 5, 2, 5, 10
-"""Seeds by default; `--quick`: seeds, what rounds are divided by, and their least number."""
 
 
 VERSIONS = ("version", "torch_version", "git_commit")
 """The tags of a run that say what made it."""
-NO_DATA = "no data: "
-"""Begins the reason why a row without its data set is not run."""
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much of the paper's protocol is run; `other`: values of what is ours, instead of ours."""
-
-    seeds: int = SEEDS
-    rounds: int | None = None
-    quick: bool = False
-    max_minutes: float | None = None
-    other: Mapping[str, Any] = field(default_factory=dict)
-
-    def cut(self, rounds: int) -> int:
-        """The rounds that are run of those the paper ran."""
-        if self.quick:
-            rounds = min(rounds, max(QUICK_ROUNDS, rounds // QUICK_SHARE))
-        return rounds if self.rounds is None else min(rounds, self.rounds)
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A row that is to be run: its jobs, (method, variant, seed) -> job."""
-
-    experiment: Experiment
-    jobs: Mapping[tuple[str, int, int], Job]
-    rounds: int
-    planned: int
 
 
 @dataclass(frozen=True)
@@ -150,13 +126,13 @@ def reproduce(
     before = batch.done() if costs is not None else {}
     for _, table, row in places:
         made = experiments.get((table, row))
-        reason = reason_not_run(paper, table, row) or _missing(made, data_root)
+        reason = reason_not_run(paper, table, row) or what_is_missing(made, data_root)
         if made is None or reason:
             why_not[table, row] = reason or "nothing to run"
             continue
-        plan = _planned(paper, made, effort)
+        plan = plan_of(paper, made, effort)
         if costs is not None and effort.max_minutes is not None:
-            minutes = costs.minutes(paper, made, _left(plan, before), plan.rounds)
+            minutes = costs.minutes(paper, made, runs_left(plan, before), plan.rounds)
             if minutes > effort.max_minutes:
                 why_not[table, row] = (
                     f"about {minutes:.0f} min on this machine, more than --max-minutes "
@@ -195,12 +171,12 @@ def listing(storage: Path, data_root: str | None, seeds: int = SEEDS) -> Iterabl
             here, elsewhere, runs, reasons = 0.0, 0.0, 0, []
             for row in content.rows:
                 made = experiment(paper, name, table, row)
-                reason = reason_not_run(paper, table, row) or _missing(made, data_root)
+                reason = reason_not_run(paper, table, row) or what_is_missing(made, data_root)
                 reasons += [reason] if reason else []
                 if made is None:
                     continue
-                plan = _planned(paper, made, Effort(seeds))
-                minutes = costs.minutes(paper, made, _left(plan, {}), plan.rounds)
+                plan = plan_of(paper, made, Effort(seeds))
+                minutes = costs.minutes(paper, made, runs_left(plan, {}), plan.rounds)
                 if reason:
                     elsewhere += minutes
                 else:
@@ -219,57 +195,6 @@ def listing(storage: Path, data_root: str | None, seeds: int = SEEDS) -> Iterabl
                 "minutes_of_rows_without_data": round(elsewhere, 1),
                 "not_run": sorted(set(reasons)),
             }
-
-
-def _left(plan: Planned, done: Mapping[str, Record]) -> Counter[str]:
-    """How many runs of each method are to be made."""
-    return Counter(method for (method, _, _), job in plan.jobs.items() if job.id not in done)
-
-
-def _missing(made: Experiment | None, data_root: str | None) -> str | None:
-    """Why the data of a row are not at hand; None where they are."""
-    if made is None:
-        return None
-    dataset = next(iter(made.methods.values())).dataset
-    unsound = [r.name for r in datasets.prepare(dataset, data_root) if not r.sound]
-    if unsound:
-        return NO_DATA + dataset
-    return None
-
-
-def _planned(paper: Paper, made: Experiment, effort: Effort) -> Planned:
-    """The jobs of a row. Evaluations after each round where a metric needs them, else at the end."""
-    table = paper.tables[made.table]
-    row = table.rows[made.row]
-    names = [*row.numbers, *(c.metric for c in table.claims if c.metric)]
-    every_round = any(_every_round(name) for name in names)
-    planned = max(configured.rounds for configured in made.methods.values())
-    rounds = effort.cut(planned)
-    jobs = {}
-    for method, configured in made.methods.items():
-        for number, variant in enumerate(_variants(configured, effort)):
-            for seed in range(effort.seeds):
-                spec = configured.spec(variant, seed, rounds, 1 if every_round else rounds)
-                shown = " ".join(f"{k}={v:g}" for k, v in variant.items())
-                jobs[method, number, seed] = Job(
-                    spec,
-                    " · ".join(filter(None, [made.path, method, shown, f"seed {seed}"])),
-                    {"claim": made.path, "method": method},
-                )
-    return Planned(made, jobs, rounds, planned)
-
-
-def _variants(configured: Configured, effort: Effort) -> list[dict[str, Any]]:
-    """The searched values; the middle one alone with `--quick`."""
-    variants = configured.variants
-    return [variants[len(variants) // 2]] if effort.quick else variants
-
-
-def _every_round(name: str) -> bool:
-    try:
-        return metric(name).every_round
-    except UserError:
-        return False
 
 
 def _row(
@@ -308,7 +233,7 @@ def _row(
         first.model,
         first.heterogeneity,
         seeds,
-        _reduced(plan),
+        reductions(plan),
         _settings(methods, best),
         list(dict.fromkeys(readings)),
         numbers,
@@ -317,18 +242,6 @@ def _row(
         round(sum(seconds.values()), 1),
         f"{missing} runs are missing" if missing else "",
     )
-
-
-def _reduced(plan: Planned) -> list[str]:
-    """What was not run of the paper's protocol, in words."""
-    found = []
-    if plan.rounds < plan.planned:
-        found.append(f"{plan.rounds} rounds instead of {plan.planned}")
-    for method, configured in plan.experiment.methods.items():
-        ran = {number for m, number, _ in plan.jobs if m == method}
-        if len(ran) < len(configured.variants):
-            found.append(f"{method}: {len(ran)} of {len(configured.variants)} searched values")
-    return found
 
 
 def _runs(

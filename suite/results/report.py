@@ -10,7 +10,8 @@ from tempfile import TemporaryDirectory
 from reports.leaderboard.leaderboard import Leaderboard, Place
 from reports.page.data import Curve, Failure, ReportData, Sweep, Trial
 from reports.page.figures import SIGN
-from suite.results.leaderboards import Query, published, read_leaderboard, searched
+from suite.results.leaderboards import read_leaderboard, searched
+from suite.results.query import Query, published
 from suite.tracking.store import Record, Store
 from suite.yaml_files import dump, write_files
 from trials import schedule

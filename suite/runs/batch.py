@@ -15,7 +15,9 @@ from suite.console import say
 from suite.execution.stop_signal import Control, HaltedError
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End
-from suite.tracking.store import Record, Recorder, Store, dumps, run_tags, spec_params
+from suite.tracking.recorder import Recorder
+from suite.tracking.store import Record, Store
+from suite.tracking.tags import dumps, run_tags, spec_params
 from trials import algorithms, datasets
 from trials.outcome import Kind, Outcome, Status
 from trials.spec import TrialSpec

@@ -7,14 +7,16 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from suite.results.leaderboards import spec_of
-from suite.studies.study import Faults, check_run
-from suite.tracking.store import Record, Store, run_tags, spec_params
+from suite.studies.validation import Faults, check_run
+from suite.tracking.store import Record, Store
+from suite.tracking.tags import run_tags, spec_params
 from suite.yaml_files import assigned
 from trials import algorithms, trial
 from trials.errors import UserError, unknown
 from trials.federated_data import FederatedData
-from trials.metrics import DERIVED
+from trials.metrics import (
+    DERIVED,
+)
 from trials.outcome import Outcome, Status
 from trials.settings import Settings
 from trials.simulation import Simulation
@@ -192,3 +194,13 @@ def _differences(store: Store, recorded: Record, run: Finished) -> list[str]:
             if now != value:
                 found.append(f"{metric} at round {at}: recorded {value!r}, now {now!r}")
     return found
+
+
+def spec_of(record: Record) -> TrialSpec:
+    """The trial that a recorded run ran; raises `UserError` for a run that is none."""
+    if "spec" not in record.tags:
+        kind = record.tags.get("kind", "foreign")
+        raise UserError(
+            f"run {record.run_id} is a {kind} run: only search, final and run can be replayed"
+        )
+    return TrialSpec.model_validate_json(record.tags["spec"])

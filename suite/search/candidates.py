@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 
 from reports.leaderboard import pareto
-from suite.search.samplers import Proposer, Told, first_modelled, grid
+from suite.search.joint import jointly
+from suite.search.samplers import Proposer, Told, grid
 from suite.search.trial import End, Known, TrialId
-from suite.studies.search_settings import jointly
-from suite.studies.study import Cell, Study
+from suite.studies.cell import Cell
+from suite.studies.modelling import first_modelled
+from suite.studies.study import Study
 from trials.metrics import Direction
 from trials.outcome import Kind, Status
 

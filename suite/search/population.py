@@ -7,48 +7,23 @@ would be at that stop, to the bit, and a checkpoint only spares the work.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from suite.search.trial import Ask, End
+from suite.studies.populations import SHARE, stops
 from trials import algorithms, randomness, schedule
 from trials.algorithm import Range
 from trials.outcome import Status
-from trials.settings import Settings
 
 if TYPE_CHECKING:
-    from suite.studies.study import Cell
+    from suite.studies.cell import Cell
 
-STEPS = 5
-"""Steps of a run, at most: stops are a fifth of the rounds apart, rounded up to an evaluation."""
-SHARE = 4
-"""One in so many members is replaced at a stop, and as many may be copied."""
-FEWEST = SHARE
-"""Members of the smallest population in which anything is replaced."""
 FACTORS = (0.8, 1.2)
 """What a copied hyperparameter is multiplied by, one or the other."""
 RESAMPLED = 0.25
 """How probably it is drawn from its range instead; this, share and factors are Ray's defaults too."""
-
-
-def stops(settings: Settings) -> tuple[int, ...]:
-    """The rounds at which a population stops; none where only the last round is evaluated."""
-    gap = settings.evaluation_gap
-    step = -(-settings.rounds // (STEPS * gap)) * gap
-    return tuple(range(step, settings.rounds, step))
-
-
-def contradictions(trials: int, settings: Settings) -> Iterator[tuple[str, Any, str]]:
-    """Why there can be no such population: key, value, rule."""
-    if trials < FEWEST:
-        rule = (
-            f"a population of pbt has at least {FEWEST} members, or none of them is ever replaced"
-        )
-        yield "trials", trials, rule
-    if not stops(settings):
-        rule = "pbt stops where models are evaluated, and only the last round is: lower eval_every"
-        yield "settings.rounds", settings.rounds, rule
 
 
 def folder(cell: str, stop: int) -> str:

@@ -28,6 +28,7 @@ from optuna.samplers.nsgaii import PolynomialMutation, SBXCrossover
 from optuna.trial import TrialState, create_trial
 
 from suite.search.trial import Known
+from suite.studies.modelling import POPULATION, STARTUP
 from suite.studies.space import Space
 from trials import randomness
 from trials.metrics import Direction
@@ -36,29 +37,17 @@ from trials.outcome import Status
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 warnings.filterwarnings("ignore", category=ExperimentalWarning)
 
-STARTUP = 5
-"""Completed trials before TPE and the Gaussian process begin to model; random until then."""
-SMALLEST = 4
-"""Trials of its own that CMA-ES moves its distribution by, of one hyperparameter; more of several."""
-POPULATION = 10
-"""Trials in a generation of NSGA-II: Optuna's 50 would be most of a budget. Known configurations are
-in the first.
-"""
-
 
 @dataclass(frozen=True)
 class Sampler:
     """How a sampler is made from a seed, and what it can do.
 
-    `startup`: trials that it must be told of before results shape what it suggests, None where they
-    never do; `own`: only those count that it suggested itself. `prunes`: it learns from a stopped trial
-    as stopped; others are told of it as complete, with its last value. `notes`: it keeps notes on
-    trials. `two`: it can search two objectives; `bounds`: it learns from constraints.
+    `prunes`: it learns from a stopped trial as stopped; others are told of it as complete, with its
+    last value. `notes`: it keeps notes on trials. `two`: it can search two objectives; `bounds`: it
+    learns from constraints.
     """
 
     make: Callable[[int], BaseSampler]
-    startup: int | None = None
-    own: bool = False
     prunes: bool = False
     notes: bool = False
     two: bool = True
@@ -99,40 +88,14 @@ def _nsga2(seed: int) -> BaseSampler:
 
 
 SAMPLERS: dict[str, Sampler] = {
-    "tpe": Sampler(_tpe, STARTUP, prunes=True, bounds=True),
-    "gp": Sampler(_gp, STARTUP, bounds=True),
-    "cmaes": Sampler(_cmaes, SMALLEST, own=True, notes=True, two=False),
+    "tpe": Sampler(_tpe, prunes=True, bounds=True),
+    "gp": Sampler(_gp, bounds=True),
+    "cmaes": Sampler(_cmaes, notes=True, two=False),
     "random": Sampler(lambda seed: RandomSampler(seed=seed), prunes=True),
     "grid": Sampler(lambda seed: RandomSampler(seed=seed), prunes=True),
-    "nsga2": Sampler(_nsga2, POPULATION, notes=True, bounds=True),
+    "nsga2": Sampler(_nsga2, notes=True, bounds=True),
 }
 """Grid needs no sampler: its points are known, and Optuna is told of them like of the anchor."""
-
-
-def first_modelled(sampler: str, scheduler: str, lag: int) -> int | None:
-    """The first trial, counted from 1, that results can have shaped; None where none ever does.
-
-    Trial n is suggested from trials 1..n-lag; a population's members are from none. It is later where
-    trials failed, which do not count, where known configurations come first, and for CMA-ES of several
-    hyperparameters.
-    """
-    how = SAMPLERS[sampler]
-    if how.startup is None or scheduler == "pbt":
-        return None
-    return lag + how.startup + (lag if how.own else 0)
-
-
-def searched_by(sampler: str, scheduler: str, trials: int, lag: int) -> str:
-    """How a search finds configurations, in words: a sampler's name only where it comes to model."""
-    blind = "grid search" if sampler == "grid" else "random search"
-    if scheduler == "pbt":
-        return f"population-based training begun by {blind}"
-    first = first_modelled(sampler, scheduler, lag)
-    if first is None:
-        return blind
-    if first > trials:
-        return f"{blind} ({sampler} models from trial {first} on; budget {trials})"
-    return f"{sampler} (models from trial {first} on; budget {trials})"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
 from suite.search.trial import Ask
-from suite.studies.study import Cell
+from suite.studies.cell import Cell
 from trials.outcome import Kind, Outcome
 
 REDUCTION = 3

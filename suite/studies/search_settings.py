@@ -4,7 +4,7 @@ traded against it, further seeds, and several cells at once.
 Everything here is computed from what an `End` holds: validation scores and counters, no test metric.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -97,32 +97,3 @@ class SearchSettings(BaseModel):
         if self.joint and self.scheduler != "none":
             rule = "a joint configuration needs its scores in all of its cells: none"
             yield "scheduler", self.scheduler, rule
-
-
-def jointly(scores: Sequence[Sequence[float | None]], by: str) -> list[float]:
-    """One value per trial, more is better, from each cell's scores of all trials (more is better;
-    None: the trial diverged there).
-
-    rank: minus the mean over the cells of the trial's rank, 1 the best, ties sharing their mean rank,
-    the diverged ones last. score: the mean over the cells of (s - worst) / (best - worst), worst and
-    best of those that did not diverge; 0 where it diverged, 1 where all are equal.
-    """
-    columns = [_ranks(cell) if by == "rank" else _scaled(cell) for cell in scores]
-    return [sum(values) / len(columns) for values in zip(*columns, strict=True)]
-
-
-def _ranks(cell: Sequence[float | None]) -> list[float]:
-    from scipy.stats import rankdata  # takes every start half a second
-
-    return [-float(r) for r in rankdata([-_or_worst(s) for s in cell])]
-
-
-def _scaled(cell: Sequence[float | None]) -> list[float]:
-    sound = [s for s in cell if s is not None]
-    worst, best = (min(sound), max(sound)) if sound else (0.0, 0.0)
-    span = best - worst
-    return [0.0 if s is None else (s - worst) / span if span else 1.0 for s in cell]
-
-
-def _or_worst(score: float | None) -> float:
-    return float("-inf") if score is None else score

@@ -5,15 +5,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from reports.leaderboard.formats import mean_text
 from reports.leaderboard.leaderboard import Leaderboard, Row
+from reports.leaderboard.wording import mean_text
 from suite.configurations.configuration import SIGN
+from suite.configurations.library import tuned_of
 from suite.console import say
-from suite.results.leaderboards import Query, read_leaderboard, tuned_of
+from suite.results.leaderboards import read_leaderboard
+from suite.results.query import Query
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End, Known
-from suite.studies.study import Cell, Study
-from suite.tracking.store import Store, dumps, run_tags, spec_params, versions
+from suite.studies.cell import Cell
+from suite.studies.study import Study
+from suite.tracking.store import Store
+from suite.tracking.tags import dumps, run_tags, spec_params, versions
 from suite.yaml_files import foreign
 from trials.metrics import reach, score
 from trials.outcome import Kind, Outcome, Status

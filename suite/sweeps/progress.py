@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from suite.search.trial import Ask
-from suite.studies.study import Cell
+from suite.studies.cell import Cell
 from trials.outcome import ENDINGS, Kind, Status
 
 LINE_SECONDS = 5.0

@@ -7,7 +7,8 @@ from typing import Any
 
 from suite.execution.stop_signal import WORDS, Control
 from suite.search.sweep_search import SweepSearch
-from suite.studies.study import Study, make_cells
+from suite.studies.cells import make_cells
+from suite.studies.study import Study
 from suite.sweeps.events import Begun, replay
 from suite.sweeps.journal import begun, is_locked, peek
 from suite.sweeps.paths import check_name

@@ -1,11 +1,10 @@
 """A sweep: from a study to recorded runs, a leaderboard and tuned files; resumable at any moment."""
 
-import json
 import os
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 from mlflow.exceptions import MlflowException
 
 from reports.leaderboard.leaderboard import Leaderboard
+from suite.configurations.library import list_tuned
 from suite.configurations.warm_start import NEAREST, tuned_files, warm_start
 from suite.execution.stop_signal import Control, HaltedError
-from suite.results.leaderboards import list_tuned
-from suite.search.sweep_search import LAG, CellSearch, SweepSearch
+from suite.search.cell_search import CellSearch
+from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End, Known
-from suite.studies.study import Faults, Study, check_names, load_data, make_cells, override
+from suite.studies.cells import load_data, make_cells
+from suite.studies.modelling import LAG
+from suite.studies.study import Study
 from suite.sweeps.events import (
     Asked,
     Begun,
@@ -36,7 +38,9 @@ from suite.sweeps.journal import Journal
 from suite.sweeps.ledger import Ledger
 from suite.sweeps.paths import Place
 from suite.sweeps.progress import Progress
-from suite.tracking.store import Recorder, Store, is_server, versions
+from suite.tracking.recorder import Recorder
+from suite.tracking.store import Store, is_server
+from suite.tracking.tags import versions
 from suite.yaml_files import writable
 from trials.errors import UserError
 from trials.outcome import Kind, Outcome, Status
@@ -44,8 +48,6 @@ from trials.outcome import Kind, Outcome, Status
 if TYPE_CHECKING:
     from suite.execution.cluster import Resources
 
-GROWS = ("algorithms", "datasets", "models", "heterogeneity")
-"""What a resumed sweep may have more of, besides trials and seeds."""
 RECORD_SECONDS = 600.0
 """How long a finished sweep waits for a tracking server that is away."""
 FAULT_SECONDS = 5.0
@@ -330,36 +332,3 @@ class Sweep:
             "experiment_id": self.ledger.experiment,
             "storage": str(self.place.folder.resolve()),
         }
-
-
-def resumed_study(place: Place, overrides: Mapping[str, Any]) -> tuple[str, Study] | None:
-    """The study that a sweep was begun with, and what the command line adds; None when there is no
-    such sweep. Raises `UserError` when it asks for less, or for something else.
-    """
-    begun = place.state().begun
-    if begun is None:
-        return None
-    before: Mapping[str, Any] = begun.study
-    after = override(json.loads(json.dumps(before)), overrides)
-    faults = Faults(f"sweep {place.name}")
-    faults.validate(Study, after)
-    check_names(faults, after)
-    faults.check()
-    study = Study.model_validate(after)
-    before = Study.model_validate(before).model_dump(mode="json")  # with settings of later versions
-    for key, new in study.model_dump(mode="json").items():
-        old = before[key]
-        if (key in ("trials", "seeds") and new < old) or (
-            key in GROWS and not set(old) <= set(new)
-        ):
-            faults.add(key, new, f"a resumed sweep can only grow; it had {old}")
-        elif key == "trials" and new != old and study.scheduler == "pbt":
-            rule = f"a population that has begun cannot grow; it had {old}, so use another --name"
-            faults.add(key, new, rule)
-        elif (
-            key not in (*GROWS, "trials", "seeds", "retries", "description", "target")
-            and new != old
-        ):
-            faults.add(key, new, f"the sweep was begun with {old}; use another --name")
-    faults.check()
-    return begun.study_name, study

@@ -5,26 +5,19 @@ The names of tags, params and metrics are a contract (README, "What is recorded"
 
 import contextlib
 import fcntl
-import importlib.metadata
 import json
 import logging
 import math
 import os
-import queue
-import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
 from suite.yaml_files import writable
 from trials.errors import UserError
-from trials.outcome import Outcome
-from trials.spec import TrialSpec
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("DO_NOT_TRACK", "true")
@@ -260,93 +253,6 @@ def sqlite_uri(storage: Path) -> str:
             "Choose a local --storage, or start a server and pass --tracking-uri."
         )
     return f"sqlite:///{storage.resolve() / 'mlflow.db'}"
-
-
-class Recorder:
-    """Writes ended trials to MLflow in a thread of its own, so that no trial waits for the store.
-
-    What is to be written waits in a queue, and the journal has it: it is the spool. A write that
-    fails is tried again until it succeeds, unless `failed(error)` says to give up; `write` must
-    therefore be repeatable.
-    """
-
-    def __init__(
-        self, write: Callable[[Any], object], failed: Callable[[Exception], object]
-    ) -> None:
-        self._write, self._failed = write, failed
-        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._stop = threading.Event()
-        self._given_up = False
-        self._thread.start()
-
-    def put(self, item: Any) -> None:
-        """Record this when its turn comes."""
-        self._queue.put(item)
-
-    def close(self, patience: float | None = None) -> bool:
-        """Wait until all is written, at most `patience` seconds; whether it is."""
-        self._queue.put(None)
-        self._thread.join(patience)
-        self._stop.set()
-        return not (self._given_up or self._thread.is_alive())
-
-    def _work(self) -> None:
-        while (item := self._queue.get()) is not None:
-            pause = 0.5
-            while not self._stop.is_set():
-                try:
-                    self._write(item)
-                    break
-                except Exception as error:
-                    if self._failed(error):
-                        self._given_up = True
-                        return
-                    self._stop.wait(pause)
-                    pause = min(pause * 2, 10)
-
-
-def spec_params(spec: TrialSpec) -> dict[str, Any]:
-    """The params of a run: the algorithm's fields and the shared settings."""
-    settings = {k: v for k, v in spec.settings.model_dump().items() if v is not None}
-    return {**settings, **spec.params}
-
-
-def run_tags(kind: str, spec: TrialSpec, outcome: Outcome) -> dict[str, Any]:
-    """The tags of a run that ran a trial; `spec` alone is enough to replay it."""
-    return {
-        "kind": kind,
-        "seed": spec.seed,
-        "status": outcome.status,
-        "partition_fingerprint": outcome.fingerprint,
-        "execution": outcome.execution or None,
-        "chunk": outcome.chunk,
-        "spec": dumps(spec.model_dump(mode="json")),
-        "not_finite": " ".join(outcome.not_finite) or None,
-        "error": outcome.error[-5000:] or None,
-        **versions(),
-    }
-
-
-@cache
-def versions() -> dict[str, str]:
-    """What numbers depend on besides the spec: versions, and the commit of a source checkout."""
-    found = {
-        "version": importlib.metadata.version("suite-fl"),
-        "torch_version": importlib.metadata.version("torch"),
-    }
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        found["numba_version"] = importlib.metadata.version("numba")
-    with contextlib.suppress(OSError, subprocess.CalledProcessError):
-        command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        found["git_commit"] = done.stdout.strip()
-    return found
-
-
-def dumps(value: Any) -> str:
-    """Compact JSON, keys sorted."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def _record(run: Run) -> Record:

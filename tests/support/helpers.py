@@ -15,9 +15,10 @@ import torch
 from trials import heterogeneity, losses, models
 from trials.algorithm import Algorithm
 from trials.algorithms import ALGORITHMS
+from trials.client_rows import ClientRows
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
-from trials.federation import ClientRows, Federation
+from trials.federation import Federation
 from trials.models.base import Model
 from trials.settings import Settings
 from trials.simulation import Simulation

@@ -9,7 +9,9 @@ from typing import Any
 
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End
-from suite.studies.study import Cell, Study, make_cells
+from suite.studies.cell import Cell
+from suite.studies.cells import make_cells
+from suite.studies.study import Study
 from trials.outcome import ENDINGS, Status
 
 BASE = {

@@ -24,10 +24,11 @@ from tests.support.helpers import (
 )
 from trials import losses, models
 from trials.algorithms import ALGORITHMS
+from trials.client_rows import ClientRows
 from trials.direction import Affine, affine
 from trials.errors import UserError
 from trials.federated_data import Samples
-from trials.federation import ClientRows, memory_budget
+from trials.federation import memory_budget
 from trials.losses import cross_entropy
 from trials.metrics import REGRESSION
 from trials.models.base import Model

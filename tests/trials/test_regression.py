@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from suite.studies.study import Study, make_cells
+from suite.studies.cells import make_cells
+from suite.studies.study import Study
 from tests.support.commands import suite_here
 from trials import losses
 from trials.errors import UserError

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.leaderboard.formats import params_text
+from reports.leaderboard.wording import params_text
 from suite.configurations.configuration import parse, read
 from tests.support.commands import document, records, suite_here
 from tests.support.helpers import dealt, digest, finish, local_work, settings, simulation

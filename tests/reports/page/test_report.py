@@ -13,7 +13,7 @@ import pytest
 from reports.leaderboard.pareto import Front, Point
 from reports.page import figures, tuning
 from reports.page.data import Curve, Failure, ReportData, Sweep, Trial
-from reports.page.page import build
+from reports.page.page import build, leaderboard_page
 from tests.reports.leaderboard.test_leaderboard import A, B, C, board_of, runs
 
 LEVELS = ("iid", "labels(2)")
@@ -281,9 +281,8 @@ def test_importance_finds_what_matters():
 
 
 def test_a_leaderboard_alone_is_a_page():
-    from reports.leaderboard.formats import render
 
-    page = Page(render(board_of(runs("a", A), runs("b", B), target=0.9), "html"))
+    page = Page(leaderboard_page(board_of(runs("a", A), runs("b", B), target=0.9)))
     assert (page.wrong, page.open, page.links) == ([], [], ["#leaderboard"])
     assert [row[1] for row in page.rows if row[0].isdigit()] == ["a", "b"]
-    assert Page(render(board_of(), "html")).wrong == []
+    assert Page(leaderboard_page(board_of())).wrong == []

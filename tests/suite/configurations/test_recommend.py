@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
 from suite.configurations.distance import Cell, distance
+from suite.configurations.library import select_tuned
 from suite.configurations.recommend import recommend
-from suite.results.leaderboards import select_tuned
 from suite.tracking.store import Store
 from tests.support.commands import document, suite_here
 from trials.errors import UserError

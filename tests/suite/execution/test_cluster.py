@@ -14,14 +14,14 @@ from suite.execution.cluster import Cluster, Resources, fits
 from suite.execution.estimate import Estimates
 from suite.execution.stop_signal import Control
 from suite.search.trial import Ask
-from suite.studies.study import load_data
+from suite.studies.cells import load_data
 from suite.sweeps.events import Asked
 from suite.sweeps.journal import Journal
 from tests.support.commands import STUDY, document, records, study_file, suite_here
 from tests.support.suite_helpers import a_study, cells_of
 from trials.algorithms import ALGORITHMS
+from trials.client_rows import ClientRows
 from trials.errors import UserError
-from trials.federation import ClientRows
 from trials.footprint import footprint
 from trials.outcome import Kind
 from trials.settings import Settings

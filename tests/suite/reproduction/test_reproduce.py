@@ -11,7 +11,8 @@ from reports.claims.page import page
 from reports.claims.verdicts import VERDICTS
 from suite.reproduction import experiments as papers
 from suite.reproduction.experiments import Decision
-from suite.reproduction.reproduce import Effort, _planned, _reduced
+from suite.reproduction.plan import Effort
+from suite.reproduction.reproduce import _planned, _reduced
 from suite.runs.batch import Batch
 from suite.tracking.store import Store
 from tests.suite.reproduction.test_papers import SMALL

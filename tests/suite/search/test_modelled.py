@@ -4,13 +4,12 @@ import pytest
 
 from suite.configurations.configuration import Tuned
 from suite.configurations.recommend import recommend
-from suite.search.samplers import SAMPLERS, first_modelled, searched_by
-from suite.search.sweep_search import LAG, SweepSearch
+from suite.search.samplers import SAMPLERS
+from suite.search.sweep_search import SweepSearch
 from suite.search.trial import End, Known
+from suite.studies.modelling import LAG, LEARNING, first_modelled, searched_by
 from tests.support.suite_helpers import Player, a_study, cells_of, finished
 from trials.settings import Settings
-
-LEARNING = [name for name, sampler in SAMPLERS.items() if sampler.startup is not None]
 
 
 @pytest.fixture

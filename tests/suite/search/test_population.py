@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from suite.search import population
-from suite.search.population import Population, perturbed, stops
-from suite.search.sweep_search import CellSearch, SweepSearch
+from suite.search.cell_search import CellSearch
+from suite.search.population import Population, perturbed
+from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End, Known
+from suite.studies.populations import stops
 from tests.support.suite_helpers import a_study, cells_of
 from trials.algorithm import Range
 from trials.outcome import Status

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from optuna.trial import TrialState
 
 from suite.search.candidates import Candidates
-from suite.search.samplers import POPULATION, SAMPLERS, grid
+from suite.search.joint import jointly
+from suite.search.samplers import SAMPLERS, grid
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End
-from suite.studies.search_settings import jointly
+from suite.studies.modelling import POPULATION
 from tests.support import suite_helpers as sh
 from tests.support.suite_helpers import Ending, Player, by_cell, cells_of, finished, replay
 from trials.outcome import Status

@@ -16,7 +16,7 @@ from suite.search.schedulers import CellSchedulers, Halving
 from suite.search.schedulers import _Named as Named
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask
-from suite.studies.study import Cell
+from suite.studies.cell import Cell
 from tests.support.suite_helpers import a_study, cells_of
 from trials.outcome import Outcome
 

@@ -10,9 +10,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from optuna.trial import TrialState
 
-from suite.search.sweep_search import CellSearch, SweepSearch
+from suite.search.cell_search import CellSearch
+from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End
-from suite.studies.study import Cell
+from suite.studies.cell import Cell
 from tests.support import suite_helpers as sh
 from tests.support.suite_helpers import Player, by_cell, cells_of, finished, replay, surprising
 from trials import randomness

@@ -9,7 +9,8 @@ import pytest
 
 from suite.configurations.configuration import Tuned
 from suite.configurations.recommend import recommend
-from suite.studies.study import make_cells, read_study
+from suite.studies.cells import make_cells
+from suite.studies.study import read_study
 from tests.support.suite_helpers import cells_of
 from trials.algorithms import ALGORITHMS
 from trials.settings import Settings

@@ -9,7 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.studies.study import load_data, make_cells, read_study
+from suite.studies.cells import load_data, make_cells
+from suite.studies.study import read_study
 from tests.support.suite_helpers import BASE, cells_of
 from trials import algorithms
 from trials.errors import UserError

@@ -18,10 +18,12 @@ from reports.leaderboard.leaderboard import Leaderboard
 from suite.configurations.configuration import Tuned, read
 from suite.execution import driver
 from suite.execution.cluster import Cluster, Resources
-from suite.results.leaderboards import Query, read_leaderboard
+from suite.results.leaderboards import read_leaderboard
+from suite.results.query import Query
 from suite.search.schedulers import CellSchedulers
 from suite.search.sweep_search import SweepSearch
-from suite.studies.study import Cell, load_data
+from suite.studies.cell import Cell
+from suite.studies.cells import load_data
 from suite.sweeps import sweep
 from suite.sweeps.paths import Place, Result, Sweep
 from suite.tracking.store import Store

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from suite.configurations.configuration import read
-from suite.results.leaderboards import Query, read_leaderboard
+from suite.results.leaderboards import read_leaderboard
+from suite.results.query import Query
 from suite.sweeps.journal import peek
 from suite.tracking.store import Store
 from tests.support.commands import (

@@ -6,7 +6,8 @@ import pytest
 from rich.console import Console
 
 from suite.search.trial import Ask
-from suite.studies.study import make_cells, read_study
+from suite.studies.cells import make_cells
+from suite.studies.study import read_study
 from suite.sweeps.progress import Progress
 
 CELLS, PER_CELL = 14, 17

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from suite.configurations.configuration import read
-from suite.results.leaderboards import Query, read_leaderboard, tuned_of
+from suite.configurations.library import tuned_of
+from suite.results.leaderboards import read_leaderboard
+from suite.results.query import Query
 from suite.tracking.store import Store
 from tests.support.commands import (
     SINGLY,

@@ -10,9 +10,11 @@ from pathlib import Path
 import mlflow.entities
 import pytest
 
-from suite.results.leaderboards import _over_clients
+from suite.results.final_runs import _over_clients
 from suite.tracking import store as recording
-from suite.tracking.store import Recorder, Store, open_existing, run_tags, spec_params, sqlite_uri
+from suite.tracking.recorder import Recorder
+from suite.tracking.store import Store, open_existing, sqlite_uri
+from suite.tracking.tags import run_tags, spec_params
 from trials.errors import UserError
 from trials.outcome import Outcome, Status
 from trials.settings import Settings

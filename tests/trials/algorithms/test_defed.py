@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from suite.studies.study import load_data
+from suite.studies.cells import load_data
 from tests.support.helpers import dealt, finish, settings, simulation, state
 from tests.support.oracle import EXECUTIONS, SEED, clients, gradient, initial, local_sgd, selected
 from tests.support.suite_helpers import cells_of

@@ -1,0 +1,153 @@
+"""What is said of a leaderboard's rows, in words and numbers as people read them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from reports.leaderboard.leaderboard import OUTSIDE, Leaderboard, Row
+from reports.leaderboard.statistics import CANNOT, DIFFERS, Across
+from trials import schedule
+
+
+def overall_title(metric: str, found: Across) -> str:
+    """Of the section that compares algorithms over cells."""
+    return f"All {len(found.cells)} cells, {metric.replace('_', ' ')}"
+
+
+def standings(found: Across) -> list[tuple[str, str, str]]:
+    """Each algorithm, its average rank, and what it is shown to differ from."""
+    rows = []
+    for name, rank in zip(found.algorithms, found.ranks, strict=True):
+        pairs = [p for p in found.pairs if name in (p.first, p.second) and p.verdict == DIFFERS]
+        others = [short(p.second if p.first == name else p.first) for p in pairs]
+        rows.append((short(name), f"{rank:.2f}", ", ".join(others)))
+    return rows
+
+
+def overall(found: Across) -> list[str]:
+    """What the tests over cells say, in sentences."""
+    n, k = len(found.cells), len(found.algorithms)
+    said = []
+    if found.friedman is None or found.iman_davenport is None:
+        said.append(f"Friedman's test {found.friedman_verdict}.")
+    else:
+        said.append(
+            f"Friedman over {n} cells: p = {found.friedman:.2g} (Iman-Davenport "
+            f"{found.iman_davenport:.2g}): {found.friedman_verdict}."
+        )
+    differ = sum(pair.verdict == DIFFERS for pair in found.pairs)
+    cannot = [pair for pair in found.pairs if pair.verdict == CANNOT]
+    text = f"Wilcoxon-Holm: {differ} of {len(found.pairs)} pairs differ"
+    if cannot:
+        least, level = min(pair.smallest for pair in cannot), cannot[0].threshold
+        text += (
+            f"; {CANNOT} for {len(cannot)}: were all cells to point one way, p would still be at "
+            f"least {least:.2g}, above the corrected {level:.2g}"
+        )
+    said.append(text + ".")
+    if found.critical_difference is not None:
+        more = ", more than any two ranks can be apart" if found.critical_difference > k - 1 else ""
+        said.append(f"Nemenyi: average ranks {found.critical_difference:.2f} apart differ{more}.")
+    left = [*map(short, found.left_out_algorithms), *found.left_out_cells]
+    if left:
+        said.append(f"Left out, since every algorithm must have every cell: {', '.join(left)}.")
+    return said
+
+
+def title_of(metric: str) -> str:
+    """A metric as the head of a column."""
+    name = metric.replace("_", " ")
+    return name if name in ("test accuracy", "test mse") else name.removeprefix("test ")
+
+
+def total_bytes(row: Row) -> float:
+    """Sent up, down and between peers."""
+    return row.uploaded_bytes + row.downloaded_bytes + row.peer_bytes
+
+
+def verdict(rows: list[Row]) -> str:
+    """Which differences are larger than the seeds' noise and which are not."""
+    rows = [row for row in rows if row.rank is not None]
+    if not rows:
+        return "References only: nothing is ranked."
+    best = label(next(row for row in rows if row.rank == 1 and row.behind_low is None))
+    noise = [label(row) for row in rows if row.within_noise]
+    clear = [label(row) for row in rows if row.within_noise is False]
+    parts = []
+    if clear:
+        parts.append(f"{best} is ahead of {', '.join(clear)} by more than the seeds' noise.")
+    if noise:
+        parts.append(f"The lead of {best} over {', '.join(noise)} is within the seeds' noise.")
+    if not parts:
+        parts.append("Too few algorithms or seeds to tell differences from noise.")
+    lost = [f"{label(row)}: {row.failed_seeds} diverged" for row in rows if row.failed_seeds]
+    note = f"\nSeeds counted with the untrained model's score: {', '.join(lost)}." if lost else ""
+    return " ".join(parts) + note
+
+
+def rank_text(row: Row) -> str:
+    """The rank, or the sign of why there is none."""
+    return str(row.rank) if row.rank is not None else OUTSIDE if row.outside else "-"
+
+
+def label(row: Row) -> str:
+    """The algorithm's short name."""
+    return short(row.algorithm)
+
+
+def short(algorithm: str) -> str:
+    """An algorithm's short name; a third party's class name."""
+    return algorithm.rpartition(":")[2]
+
+
+def number(value: float | None) -> str:
+    """A score, to the decimals that leaderboards show."""
+    return "" if value is None else f"{value:.4f}"
+
+
+def legend(board: Leaderboard) -> str:
+    """What the columns and signs mean."""
+    outside = any(row.outside for row in board.rows)
+    also = f"; {OUTSIDE}: outside its paper's setting, not ranked either" * outside
+    return (
+        f"{board.protocol[0].upper()}{board.protocol[1:]}.{_searched(board)} ±: 95 % Student-t "
+        "interval over seeds; differences are paired by seed, Bonferroni-corrected for all pairs of a "
+        f"cell; ≈: within the seeds' noise, a tie; -: a reference, not ranked{also}. Worst 10 %: of "
+        "the clients. k samples: gradients of samples that clients computed, in thousands; MB: sent "
+        "up, down and between peers."
+    )
+
+
+def _searched(board: Leaderboard) -> str:
+    """How configurations were found; sweep by sweep where that differs."""
+    ways = list(dict.fromkeys(board.searched.values()))
+    if len(ways) > 1:
+        ways = [f"{way} ({sweep})" for sweep, way in board.searched.items()]
+    return f" Searched by {', '.join(ways)}." if ways else ""
+
+
+def mean_text(row: Row) -> str:
+    """The mean, and half its interval."""
+    if row.ci_low is None or row.ci_high is None:
+        return f"{row.mean:.4f}"
+    return f"{row.mean:.4f} ± {(row.ci_high - row.ci_low) / 2:.4f}"
+
+
+def behind_text(row: Row) -> str:
+    """How far behind the best, half the interval of that, and whether it is a tie."""
+    if row.behind_low is None or row.behind_high is None:
+        return "" if row.behind == 0 else f"{row.behind:.4f}"
+    half = (row.behind_high - row.behind_low) / 2
+    return f"{row.behind:.4f} ± {half:.4f}" + ("  ", " ≈")[bool(row.within_noise)]
+
+
+def to_target_text(row: Row) -> str:
+    """Rounds to the target, and the share of seeds that reached it unless all did."""
+    if row.rounds_to_target is None:
+        return "never"
+    share = "" if row.reached_share == 1 else f" ({row.reached_share:.0%})"
+    return f"{row.rounds_to_target:.0f}{share}"
+
+
+def params_text(params: Mapping[str, Any]) -> str:
+    """Hyperparameters on one line."""
+    return " ".join(f"{key}={schedule.short(value)}" for key, value in params.items())

@@ -1,0 +1,107 @@
+"""A recorded final run as leaderboards compare it."""
+
+import json
+from collections.abc import Mapping
+from itertools import accumulate
+from statistics import fmean
+
+from reports.leaderboard.comparable import FinalRun
+from suite.results.query import AT_THE_END, METRIC
+from suite.tracking.store import Record, Store
+from suite.tracking.tags import dumps
+from trials.errors import UserError
+from trials.metrics import (
+    COSTS,
+    COUNTED,
+    LAST,
+    REACHED,
+    cost_until,
+    direction,
+    reach,
+    untrained,
+)
+from trials.spec import TrialSpec
+
+
+def final_run(store: Store, run: Record, metric: str, target: float | None, at: str) -> FinalRun:
+    """A recorded final run as `--metric`, `--target` and `--at` ask for it."""
+    tags, task = run.tags, run.tags["metric"]
+    recorded = METRIC[metric].format(task)
+    name = f"test_{task if metric == 'best' else recorded}"
+    lost = run.lost(name)
+    course = []
+    if metric != "score" or at != "rounds":
+        course = store.course(run, [name, *COSTS[at]])
+    first = untrained(course, name)
+    values = [entry.get(name, first) for entry in course]
+    if metric == "best":
+        values = list(accumulate(values, max if direction(task) == "maximize" else min))
+    reached: Mapping[str, float] = {}
+    if target is not None and not lost:
+        reached = reached_of(store, run, target)
+    curve: tuple[tuple[float, float], ...] = ()
+    if at != "rounds" and not lost:
+        curve = tuple((cost_until(e, at), v) for e, v in zip(course, values, strict=True))
+    spec = TrialSpec.model_validate_json(tags["spec"])
+    params = json.loads(tags["params"])
+    apart = {"partition_seed", "execution", "chunk", *(params.keys() - spec.params)}
+    return FinalRun(
+        sweep=tags["sweep"],
+        study=tags["study"],
+        cell=tags["cell"],
+        algorithm=tags["algorithm"],
+        paper=tags["paper"],
+        dataset=tags["dataset"],
+        model=tags["model"],
+        heterogeneity=tags["heterogeneity"],
+        metric=recorded,
+        seed=int(tags["seed"]),
+        diverged=lost,
+        score=_score(run, metric, name, values, first if lost else None),
+        spent={name: run.metrics.get(name, 0.0) for name in COUNTED},
+        params=params,
+        reached=reached,
+        reference=tags.get("reference") == "true",
+        outside=tags.get("outside", ""),
+        curve=curve,
+        worst=_over_clients(store, run, f"test_{task}_worst10", lost),
+        spread=_over_clients(store, run, f"test_{task}_spread", lost),
+        settings=dumps(spec.settings.model_dump(mode="json", exclude=apart)),
+        split=tags["partition_fingerprint"],
+        run_id=run.run_id,
+        warm="warm_start" in tags,
+    )
+
+
+def reached_of(store: Store, run: Record, target: float) -> Mapping[str, float]:
+    """`REACHED` of a final run: as recorded for its study's target, of its course for another."""
+    task = run.tags["metric"]
+    if run.tags.get("reached") and float(run.tags["target"]) == target:
+        return {key: run.metrics[key] for key in REACHED if key in run.metrics}
+    names = [f"test_{task}", "client_steps", *COSTS["bytes"]]
+    return reach(store.course(run, names), task, target)
+
+
+def _over_clients(store: Store, run: Record, name: str, lost: bool) -> float | None:
+    """As it ended; of a run that is lost, what the untrained model had."""
+    if lost and name in run.metrics:
+        return untrained(store.course(run, [name]), name)
+    return run.metrics.get(name)
+
+
+def _score(
+    run: Record, metric: str, name: str, values: list[float], instead: float | None
+) -> float:
+    """What `--metric` asks for, recorded as `name`; of a run that is lost, what it counts with instead."""
+    if metric == "score":
+        return run.metrics["test_score"]
+    if name not in {*run.metrics, *run.tags.get("not_finite", "").split()}:
+        raise UserError(
+            f"metric {metric} is not recorded in sweep {run.tags['sweep']!r} "
+            f"({run.tags['dataset']}, suite {run.tags['version']})"
+        )
+    if instead is not None:
+        return instead
+    if metric in ("best", *AT_THE_END):
+        return values[-1]
+    return fmean(values[1:][-LAST:])

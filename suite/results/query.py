@@ -1,0 +1,86 @@
+"""Which runs are asked for, and by what they are compared."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from suite.tracking.store import Record, Store
+from trials.errors import UserError, unknown
+
+METRIC = {
+    "score": "{}",
+    "best": "best_{}",
+    "worst_clients": "{}_worst10",
+    "client_spread": "{}_spread",
+    "loss": "loss",
+    "top5": "top5_accuracy",
+}
+"""What `--metric` may ask for, as it is recorded for a task's metric, without `test_`: the mean of the
+last three evaluations; the best over rounds; the worst 10 % of clients; the standard deviation over
+clients; loss and top-5 accuracy, again means of the last three.
+"""
+
+
+AT_THE_END = ("worst_clients", "client_spread")
+"""Recorded of the untrained and the final model only."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """Which final runs, compared by what. `where` are tags; `sweep` and `studies` may be given too."""
+
+    sweep: str | None = None
+    studies: tuple[str, ...] = ()
+    where: Mapping[str, str] = field(default_factory=dict)
+    metric: str = "score"
+    target: float | None = None
+    at: str = "rounds"
+
+    @property
+    def scope(self) -> dict[str, str]:
+        """Tags that runs of any kind must have."""
+        return {"sweep": self.sweep} if self.sweep else {}
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Tags that final runs must have."""
+        return {**self.where, **self.scope}
+
+    def find(self, store: Store, kind: str, **where: str) -> list[Record]:
+        """The runs of a kind that are asked for, oldest first."""
+        found = store.find(kind=kind, **where)
+        return [run for run in found if not self.studies or run.tags.get("study") in self.studies]
+
+
+EVERYTHING = Query()
+
+
+def published(store: Store, query: Query | None = None) -> dict[tuple[str, str], Record]:
+    """The leaderboard's rows in the store by sweep and cell, of each the newest: a harvest removes the
+    former ones once it has written all of its own.
+    """
+    query = query or EVERYTHING
+    found = query.find(store, "leaderboard", **query.scope)
+    return {(run.tags.get("sweep", ""), run.tags.get("cell", run.run_id)): run for run in found}
+
+
+def say_why_none(store: Store, query: Query) -> NoReturn:
+    """Say why there are no final runs."""
+    recorded = store.find(kind="sweep")
+    for key, wanted in (("sweep", [query.sweep] if query.sweep else []), ("study", query.studies)):
+        known = {run.tags[key] for run in recorded}
+        for name in wanted:
+            if name not in known:
+                raise (
+                    unknown(key, name, known) if known else UserError(f"{store.uri} holds no sweep")
+                )
+    everything = [r for r in Query(query.sweep, query.studies).find(store, "final") if r.finished]
+    if not everything:
+        raise UserError("there are no final runs yet: finish the sweep with --resume")
+    for key, value in query.where.items():
+        found = {run.tags[key] for run in everything if key in run.tags}
+        if not found:
+            raise unknown("tag", key, {tag for run in everything for tag in run.tags})
+        if value not in found:
+            raise unknown(f"{key} among the final runs", value, found)
+    raise UserError("no final run has all of these tags")

@@ -1,0 +1,165 @@
+"""The search of one cell: asks, results, and when what is due."""
+
+from collections.abc import Iterable
+
+from suite.search.candidates import Candidates
+from suite.search.population import Population
+from suite.search.trial import REPEATS, Ask, End, Known, TrialId
+from suite.studies.cell import Cell
+from trials.outcome import Kind
+
+CONFIRM_SEEDS = 1_000_000
+"""Confirming runs use run seeds from study seed + this on: neither the search's nor final runs'."""
+
+
+class CellSearch:
+    """The search of one cell: asks, results, and when what is due.
+
+    `candidates` are its configurations, shared by the cells of a joint search.
+    """
+
+    def __init__(self, cell: Cell, candidates: Candidates) -> None:
+        self.cell, self.candidates, self.study = cell, candidates, candidates.study
+        self.ends = candidates.ends
+        self.asks: list[Ask] = []
+        self.repeats: dict[str, Ask] = {}
+        self.population: Population | None = None
+        if self.study.scheduler == "pbt":
+            self.population = Population(cell, self.study.seed, candidates.budget)
+
+    @property
+    def searching(self) -> bool:
+        """Whether search trials are still to be asked or to end."""
+        return self.candidates.searching
+
+    @property
+    def planned(self) -> int:
+        """How many trials there will be; with two objectives, at most."""
+        study = self.study
+        confirms = 0
+        if study.confirm:
+            confirms = min(study.confirm.best, self.candidates.budget) * study.confirm.seeds
+        finals = study.seeds * (2 if study.traded else 1)
+        return self.candidates.budget + confirms + finals
+
+    @property
+    def done(self) -> bool:
+        """Whether every search trial and every run that repeats one has ended."""
+        return not self.searching and all(ask.trial_id in self.ends for ask in self._due())
+
+    @property
+    def best(self) -> Ask | None:
+        """The search trial whose configuration is chosen; None while there is none."""
+        chosen = self.candidates.chosen
+        return None if chosen is None or chosen >= len(self.asks) else self.asks[chosen]
+
+    @property
+    def current_confirms(self) -> list[Ask]:
+        """The runs that confirm the best few configurations, asked or not yet."""
+        if self.study.confirm is None:
+            return []
+        seeds = range(self.study.confirm.seeds)
+        return [
+            self._repeat(Kind.CONFIRM, index, i, CONFIRM_SEEDS + i)
+            for index in self.candidates.finalists
+            for i in seeds
+        ]
+
+    @property
+    def current_finals(self) -> list[Ask]:
+        """The final runs of the best configuration, and of the front's knee, asked or not yet."""
+        chosen, knee = self.candidates.chosen, self.candidates.knee
+        kinds = {Kind.FINAL: chosen, Kind.PARETO: knee}
+        return [
+            self._repeat(kind, index, i, 1 + i)
+            for kind, index in kinds.items()
+            if index is not None
+            for i in range(self.study.seeds)
+        ]
+
+    def next(self) -> Ask | None:
+        """The next trial, or None when there is none now: wait for results, or all is asked."""
+        if len(self.asks) < self.candidates.budget:
+            return self._next_search()
+        if self.searching:
+            return None
+        ask = next((a for a in self._due() if a.trial_id not in self.repeats), None)
+        if ask is not None:
+            self.repeats[ask.trial_id] = ask
+        return ask
+
+    def end(self, trial_id: str, end: End) -> None:
+        """Take a result. The sampler is told later, in index order."""
+        self.candidates.end(trial_id, end)
+        if self.population is not None:
+            self.population.standing.pop(trial_id, None)
+
+    def replay(self, asks: Iterable[Ask]) -> None:
+        """Take over the asks of a journal, whose `ends` are known already."""
+        for ask in asks:
+            if ask.kind in REPEATS:
+                self.repeats[ask.trial_id] = ask
+            elif ask.index < len(self.asks):
+                self.go_on(ask)
+            else:
+                self.candidates.restore(ask.index, Known(ask.origin, ask.params, ask.source))
+                self.asks.append(ask)
+
+    def go_on(self, ask: Ask) -> None:
+        """A member of the population goes on so: what it runs is the configuration of its number."""
+        assert self.population is not None
+        self.population.standing.pop(ask.trial_id, None)
+        self.candidates.change(ask.index, Known(ask.origin, ask.params, ask.source))
+        self.asks[ask.index] = ask
+
+    def forget(self, ask: Ask) -> bool:
+        """Drop an unfinished run that repeats what is not, or not yet again, to be repeated; whether
+        it was one.
+        """
+        if ask.kind not in REPEATS or (not self.searching and ask in self._due()):
+            return False
+        del self.repeats[ask.trial_id]
+        return True
+
+    def _due(self) -> list[Ask]:
+        """The runs that repeat search trials, as far as it is known which: first those that confirm."""
+        finals = self.current_finals if self.candidates.confirmed else []
+        return self.current_confirms + finals
+
+    def _next_search(self) -> Ask | None:
+        i = len(self.asks)
+        made = self.candidates.at(i)
+        if made is None:
+            return None
+        self.asks.append(
+            Ask(
+                trial_id=str(TrialId(self.cell.id, Kind.SEARCH, i)),
+                cell=self.cell.id,
+                kind=Kind.SEARCH,
+                index=i,
+                origin=made.origin,
+                params=made.params,
+                seed=self.study.seed,
+                partition_seed=self.cell.settings.partition_seed,
+                source=made.source,
+                until=self.population.stops[0] if self.population else None,
+            )
+        )
+        return self.asks[-1]
+
+    def _repeat(self, kind: Kind, index: int, number: int, seed: int) -> Ask:
+        """Search trial `index` again, with a seed that far from the search's."""
+        made = self.candidates.proposer.made[index]
+        first = self.cell.settings.partition_seed
+        varies = self.study.vary_partition and kind != Kind.CONFIRM
+        return Ask(
+            trial_id=str(TrialId(self.cell.id, kind, index, number)),
+            cell=self.cell.id,
+            kind=kind,
+            index=number,
+            origin=made.origin,
+            params=made.params,
+            seed=self.study.seed + seed,
+            partition_seed=first + seed if varies else first,
+            source=str(TrialId(self.cell.id, Kind.SEARCH, index)),
+        )

@@ -1,0 +1,107 @@
+"""A cell of a study with one algorithm: what is asked, and what a trial of it runs."""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from suite.studies.space import Published, Space
+from trials import algorithms
+from trials.metrics import Task
+from trials.settings import Settings
+from trials.spec import TrialSpec, outside
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One question: how good can this algorithm get on this data set, model and level?"""
+
+    algorithm: str
+    dataset: str
+    model: str
+    heterogeneity: str
+    settings: Settings
+    space: Space
+    known: tuple[Published, ...]
+    task: Task
+    constraints: Mapping[str, float] = field(default_factory=dict)
+    apart: tuple[str, ...] = ()
+    """The names that tell the cells of one joint search apart (`Joint.over`)."""
+
+    @property
+    def paper(self) -> str:
+        """The algorithm's source."""
+        return algorithms.resolve(self.algorithm).paper
+
+    def outside(self, params: Mapping[str, Any] | None = None) -> str:
+        """How the settings of a configuration, by default of the anchor, are not those that the
+        algorithm's paper assumes; "" where they are.
+        """
+        spec = self.spec(params or self.space.anchor(), 0, self.settings.partition_seed)
+        return outside(algorithms.resolve(self.algorithm), spec.settings)
+
+    def reference(self, params: Mapping[str, Any] | None = None) -> bool:
+        """Whether a configuration, by default the anchor, is shown without a rank."""
+        return algorithms.resolve(self.algorithm).reference or bool(self.outside(params))
+
+    @cached_property
+    def id(self) -> str:
+        """A hash of all that decides what is asked: not of budgets, seeds and how it is executed."""
+        apart = {"data_seed", "partition_seed", "execution", "chunk"}
+        fixed = self.settings.model_dump(exclude=apart, exclude_defaults=True)
+        content = [
+            self.algorithm,
+            self.dataset,
+            self.model,
+            self.heterogeneity,
+            fixed,
+            self.space.describe(),
+        ]
+        if self.constraints:
+            content.append({"constraints": dict(self.constraints)})
+        if self.apart:
+            content.append({"joint over": sorted(self.apart)})
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """What the cells that share one configuration have in common; the id of one searched alone."""
+        if not self.apart:
+            return (self.id,)
+        names = {"datasets": self.dataset, "models": self.model}
+        names |= {"heterogeneity": self.heterogeneity}
+        return (self.algorithm, *("" if k in self.apart else v for k, v in names.items()))
+
+    @property
+    def name(self) -> str:
+        """Readable: `folb · digits · dirichlet(0.3) · logreg`."""
+        return f"{self.label} · {self.dataset} · {self.heterogeneity} · {self.model}"
+
+    @property
+    def label(self) -> str:
+        """The algorithm's short name; a third party's class name."""
+        return self.algorithm.rpartition(":")[2]
+
+    @property
+    def stops(self) -> tuple[int, ...]:
+        """Rounds at which early stopping decides: gap, 3 gap, 9 gap, ... below the last round."""
+        gap, rounds = self.settings.evaluation_gap, self.settings.rounds
+        return tuple(itertools.takewhile(lambda r: r < rounds, (gap * 3**k for k in range(64))))
+
+    def spec(self, params: Mapping[str, Any], seed: int, partition_seed: int) -> TrialSpec:
+        """The trial that runs these params; names that are settings go there."""
+        own = algorithms.resolve(self.algorithm).ranges()
+        moved = {k: v for k, v in params.items() if k not in own}
+        settings = {**self.settings.model_dump(), "partition_seed": partition_seed, **moved}
+        return TrialSpec(
+            algorithm=self.algorithm,
+            params={k: v for k, v in params.items() if k in own},
+            dataset=self.dataset,
+            model=self.model,
+            heterogeneity=self.heterogeneity,
+            settings=Settings(**settings),
+            seed=seed,
+        )

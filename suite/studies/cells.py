@@ -1,0 +1,100 @@
+"""The cells of a study, each dealt and fitted once to see that it can be run."""
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from suite.studies.cell import Cell
+from suite.studies.space import Space, published
+from suite.studies.study import Study
+from suite.studies.validation import Faults
+from trials import algorithms, datasets, heterogeneity, models
+from trials.datasets.base import Dataset
+from trials.spec import TrialSpec, refuse
+from trials.trial import deal_data, fit_model, load_dataset
+
+
+def make_cells(study: Study, source: str) -> list[Cell]:
+    """Every combination, algorithms innermost. Raises `UserError` with every fault: ranges that are
+    none, settings that an algorithm refuses.
+    """
+    faults = Faults(source)
+    if study.settings.val_fraction == 0:
+        faults.add(
+            "settings.val_fraction", 0, "a search needs validation data, so it must be above 0"
+        )
+    for fault in study.contradictions():
+        faults.add(*fault)
+    bounds: dict[str, float] = {name: bound.max for name, bound in study.constraints.items()}
+    cells = []
+    for dataset, model, level, algorithm in itertools.product(
+        study.datasets, study.models, study.heterogeneity, study.algorithms
+    ):
+        cls = algorithms.resolve(algorithm)
+        name = algorithms.canonical(algorithm)
+        faults.attempt(
+            "algorithms", algorithm, partial(refuse, algorithm, cls, study.settings, level)
+        )
+        space = faults.attempt(
+            "search",
+            None,
+            partial(Space.build, algorithm, cls, study.settings, study.search, study.costs),
+        )
+        if space is None:
+            continue
+        dataset, model = datasets.canonical(dataset), models.canonical(model)
+        known = tuple(p for p in published(name) if p.matches(dataset, model))
+        task = datasets.parse(dataset).task
+        cells.append(
+            Cell(
+                name,
+                dataset,
+                model,
+                heterogeneity.parse(level).name,
+                study.settings,
+                space,
+                known,
+                task,
+                bounds,
+                tuple(study.joint.over) if study.joint else (),
+            )
+        )
+    faults.check()
+    return list({cell.id: cell for cell in cells}.values())
+
+
+def load_data(cells: list[Cell], root: str | None, source: str) -> dict[str, Dataset]:
+    """The data sets of all cells by `TrialSpec.dataset_key`, each dealt and fitted once to see that
+    it can be, and every algorithm asked whether it can run there. Raises `UserError` with every
+    fault.
+    """
+    faults = Faults(source)
+    found: dict[tuple[str, str, str], Any] = {}
+
+    def once(name: str, key: str, value: str, make: Callable[[], Any]) -> Any:
+        if (name, key, value) not in found:
+            found[name, key, value] = faults.attempt(name, value, make)
+        return found[name, key, value]
+
+    for cell in cells:
+        spec = cell.spec(cell.space.anchor(), 0, cell.settings.partition_seed)
+        key = spec.dataset_key
+        data = once("datasets", key, cell.dataset, partial(load_dataset, spec, root))
+        if data is None:
+            continue
+        model = once("models", key, cell.model, partial(fit_model, spec, data))
+        clients = once("heterogeneity", key, cell.heterogeneity, partial(_clients, spec, data))
+        if model is None or clients is None:
+            continue
+        for params in cell.space.corners():
+            one = cell.spec(params, 0, cell.settings.partition_seed)
+            check = partial(one.configured().check, clients, model, one.settings)
+            faults.attempt("algorithms", cell.label, check)
+    faults.check()
+    return {key: data for (name, key, _), data in found.items() if name == "datasets"}
+
+
+def _clients(spec: TrialSpec, data: Dataset) -> int:
+    """How many clients there are once the data are dealt."""
+    return deal_data(spec, data).clients

@@ -1,0 +1,49 @@
+"""The study of a sweep that was begun, and what may be added to it."""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from suite.studies.study import Study, override
+from suite.studies.validation import Faults, check_names
+from suite.sweeps.paths import Place
+
+if TYPE_CHECKING:
+    pass
+
+
+GROWS = ("algorithms", "datasets", "models", "heterogeneity")
+"""What a resumed sweep may have more of, besides trials and seeds."""
+
+
+def resumed_study(place: Place, overrides: Mapping[str, Any]) -> tuple[str, Study] | None:
+    """The study that a sweep was begun with, and what the command line adds; None when there is no
+    such sweep. Raises `UserError` when it asks for less, or for something else.
+    """
+    begun = place.state().begun
+    if begun is None:
+        return None
+    before: Mapping[str, Any] = begun.study
+    after = override(json.loads(json.dumps(before)), overrides)
+    faults = Faults(f"sweep {place.name}")
+    faults.validate(Study, after)
+    check_names(faults, after)
+    faults.check()
+    study = Study.model_validate(after)
+    before = Study.model_validate(before).model_dump(mode="json")  # with settings of later versions
+    for key, new in study.model_dump(mode="json").items():
+        old = before[key]
+        if (key in ("trials", "seeds") and new < old) or (
+            key in GROWS and not set(old) <= set(new)
+        ):
+            faults.add(key, new, f"a resumed sweep can only grow; it had {old}")
+        elif key == "trials" and new != old and study.scheduler == "pbt":
+            rule = f"a population that has begun cannot grow; it had {old}, so use another --name"
+            faults.add(key, new, rule)
+        elif (
+            key not in (*GROWS, "trials", "seeds", "retries", "description", "target")
+            and new != old
+        ):
+            faults.add(key, new, f"the sweep was begun with {old}; use another --name")
+    faults.check()
+    return begun.study_name, study

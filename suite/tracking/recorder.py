@@ -1,0 +1,50 @@
+"""Recording in a thread of its own."""
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+class Recorder:
+    """Writes ended trials to MLflow in a thread of its own, so that no trial waits for the store.
+
+    What is to be written waits in a queue, and the journal has it: it is the spool. A write that
+    fails is tried again until it succeeds, unless `failed(error)` says to give up; `write` must
+    therefore be repeatable.
+    """
+
+    def __init__(
+        self, write: Callable[[Any], object], failed: Callable[[Exception], object]
+    ) -> None:
+        self._write, self._failed = write, failed
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._stop = threading.Event()
+        self._given_up = False
+        self._thread.start()
+
+    def put(self, item: Any) -> None:
+        """Record this when its turn comes."""
+        self._queue.put(item)
+
+    def close(self, patience: float | None = None) -> bool:
+        """Wait until all is written, at most `patience` seconds; whether it is."""
+        self._queue.put(None)
+        self._thread.join(patience)
+        self._stop.set()
+        return not (self._given_up or self._thread.is_alive())
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not None:
+            pause = 0.5
+            while not self._stop.is_set():
+                try:
+                    self._write(item)
+                    break
+                except Exception as error:
+                    if self._failed(error):
+                        self._given_up = True
+                        return
+                    self._stop.wait(pause)
+                    pause = min(pause * 2, 10)
