@@ -1,27 +1,9 @@
-"""What all commands share: options, one JSON document on stdout, messages on stderr."""
+"""One JSON document on standard output, everything for a person on standard error."""
 
 import json
 import math
 import sys
-from pathlib import Path
-from typing import Annotated, Any
-
-import typer
-
-Storage = Annotated[Path, typer.Option(help="Folder of the MLflow store and of all sweeps.")]
-Tracking = Annotated[
-    str | None, typer.Option(help="MLflow tracking server instead of the store's file.")
-]
-DataRoot = Annotated[str | None, typer.Option(help="Folder of data sets (or SUITE_DATA).")]
-MemoryBudget = Annotated[
-    float | None,
-    typer.Option(
-        min=0.001,
-        help="GB for the clients that are computed at once; default: 2, or half of a GPU's.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-RUNS = Path("runs")
+from typing import Any
 
 
 def emit(document: Any) -> None:

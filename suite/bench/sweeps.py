@@ -14,7 +14,7 @@ from suite.execution.cluster import Resources, connect
 from suite.studies.study import read_study
 from suite.sweeps.events import Ended
 from suite.sweeps.journal import peek
-from suite.sweeps.paths import Place
+from suite.sweeps.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from trials.errors import UserError
 from trials.outcome import Status
@@ -30,7 +30,7 @@ def sweep(study: str, resources: Resources) -> dict[str, Any]:
     name, content = read_study(study, {})
     folder = Path(tempfile.mkdtemp(prefix="suite-bench-"))
     try:
-        opened = Sweep(name, content, Place(folder, "bench"), resume=False)
+        opened = Sweep(name, content, SweepPaths(folder, "bench"), resume=False)
         started = time.perf_counter()
         opened.run(resources)
         ours = time.perf_counter() - started
@@ -65,7 +65,7 @@ def parallel(study: str) -> dict[str, Any]:
     try:
         rates = []
         for concurrent in (1, 2):
-            place = Place(folder, f"at-once-{concurrent}")
+            place = SweepPaths(folder, f"at-once-{concurrent}")
             Sweep(name, content, place, resume=False).run(Resources(max_concurrent=concurrent))
             lines = peek(place.journal)
             ends = [line["at"] for line in lines if line["event"] == Ended.name]

@@ -8,7 +8,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from suite.console import Json, emit
+from suite.cli.options import Json, MaxConcurrent
+from suite.console import emit
 
 app = typer.Typer(no_args_is_help=True, help="Measure what the suite costs on this machine.")
 
@@ -20,7 +21,7 @@ Plot = Annotated[Path | None, typer.Option(help="Picture to write: .svg, .png or
 @app.command("sweep", epilog="Example: suite bench sweep --study smoke")
 def sweep(
     study: Annotated[str, typer.Option(help="The study to measure.")] = "quickstart",
-    max_concurrent: Annotated[int | None, typer.Option(min=1)] = None,
+    max_concurrent: MaxConcurrent = None,
     parallel: Annotated[
         bool, typer.Option("--parallel", help="Two trials at once against one, instead.")
     ] = False,

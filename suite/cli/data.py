@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from suite.console import DataRoot, Json, emit, say
+from suite.cli.options import DataRoot, Json
+from suite.console import emit, say
 
 if TYPE_CHECKING:
     from suite.dealt_data import Description

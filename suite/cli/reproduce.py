@@ -12,10 +12,23 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
 
-from suite.console import RUNS, DataRoot, Json, Storage, Tracking, emit, finite, say
+from suite.cli.options import (
+    RUNS,
+    CpusPerTrial,
+    DataRoot,
+    GpusPerTrial,
+    Json,
+    MaxConcurrent,
+    Storage,
+    Tracking,
+)
+from suite.console import emit, finite, say
 from suite.yaml_files import assigned, refuse_foreign, write_files
 
+app = typer.Typer()
 
+
+@app.command(epilog="Example: suite reproduce folb/table1 --output results")
 def reproduce(
     path: Annotated[
         str | None, typer.Argument(help="PAPER, PAPER/TABLE or PAPER/TABLE/ROW, as in --list.")
@@ -40,9 +53,9 @@ def reproduce(
         typer.Option("--set", help="KEY=VALUE instead of what the suite chose; repeatable."),
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Folder for NAME.md and NAME.json.")] = None,
-    cpus_per_trial: Annotated[float, typer.Option(min=0.1)] = 1.0,
-    gpus_per_trial: Annotated[float, typer.Option(min=0.0)] = 0.0,
-    max_concurrent: Annotated[int | None, typer.Option(min=1)] = None,
+    cpus_per_trial: CpusPerTrial = 1.0,
+    gpus_per_trial: GpusPerTrial = 0.0,
+    max_concurrent: MaxConcurrent = None,
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from suite.console import RUNS, Json, Storage, Tracking, emit, say
+from suite.cli.options import RUNS, Json, Storage, SweepName, Tracking, Where
+from suite.console import emit, say
 from trials.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -52,13 +53,6 @@ Studies = Annotated[
     list[str] | None,
     typer.Option(help="A study's name: all its sweeps. May be repeated; cells match by content."),
 ]
-Name = Annotated[str | None, typer.Option(help="A sweep's name.")]
-Where = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="TAG=VALUE: only such final runs (algorithm, dataset, paper, ...). May be repeated."
-    ),
-]
 
 
 @app.command(
@@ -66,7 +60,7 @@ Where = Annotated[
     "suite leaderboard --study first --study second --where dataset=mnist --sort=-worst_clients"
 )
 def leaderboard(
-    name: Name = None,
+    name: SweepName = None,
     study: Studies = None,
     where: Where = None,
     metric: Annotated[
@@ -120,7 +114,7 @@ def report(
     study: Annotated[
         list[str] | None, typer.Argument(help="Studies' names; none: all that the store holds.")
     ] = None,
-    name: Name = None,
+    name: SweepName = None,
     where: Where = None,
     output: Annotated[
         Path | None, typer.Option(help="Folder to write; default: report/ below the storage.")

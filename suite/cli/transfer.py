@@ -7,20 +7,24 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from suite.cli.tuned import Name, known
-from suite.console import RUNS, DataRoot, Json, Storage, Tracking, emit, say
+from suite.cli.options import RUNS, DataRoot, Json, MaxConcurrent, Only, Storage, Tracking
+from suite.console import emit, say
 
 if TYPE_CHECKING:
     from suite.configurations.transfer import Loss
 
 
+app = typer.Typer()
+
+
+@app.command(epilog="Example: suite transfer --algorithm fedprox --seeds 5")
 def transfer(
-    algorithm: Name = None,
-    dataset: Name = None,
-    model: Name = None,
-    heterogeneity: Name = None,
+    algorithm: Only = None,
+    dataset: Only = None,
+    model: Only = None,
+    heterogeneity: Only = None,
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each entry.")] = 3,
-    max_concurrent: Annotated[int | None, typer.Option(min=1)] = None,
+    max_concurrent: MaxConcurrent = None,
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
@@ -30,7 +34,7 @@ def transfer(
 
     The same command continues an interrupted one; more --seeds extends it.
     """
-    from suite.configurations.library import select_tuned
+    from suite.configurations.library import known, select_tuned
     from suite.configurations.transfer import transfer as run
     from suite.execution.cluster import Resources
     from suite.tracking.store import Store

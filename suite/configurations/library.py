@@ -6,7 +6,7 @@ from reports.leaderboard.leaderboard import Row
 from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
 from suite.results.query import published
-from suite.tracking.store import Store
+from suite.tracking.store import Store, open_existing
 from trials import algorithms, datasets, heterogeneity, models
 from trials.spec import TrialSpec
 
@@ -61,6 +61,17 @@ def list_tuned(store: Store | None, storage: Path) -> list[Tuned]:
     recorded = published(store).values() if store else []
     found = [tuned.parse(run.tags["tuned"], f"run {run.run_id}") for run in recorded]
     return found + [tuned.read(path) for path in sorted((storage / "imported").rglob("*.yaml"))]
+
+
+def known(storage: Path, tracking_uri: str | None) -> list[Tuned]:
+    """Every tuned configuration: the store's, where there is one, and imported files.
+
+    Raises `UserError` when there is neither.
+    """
+    has_store = tracking_uri is not None or (storage / "mlflow.db").exists()
+    imported = (storage / "imported").exists()
+    store = open_existing(tracking_uri, storage) if has_store or not imported else None
+    return list_tuned(store, storage)
 
 
 def select_tuned(

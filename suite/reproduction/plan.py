@@ -6,10 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reports.claims.metrics import metric
-from suite.reproduction.experiments import (
-    Configured,
-    Experiment,
-)
+from suite.reproduction.experiments import Configured, Experiment
 from suite.reproduction.paper import Paper
 from suite.runs.batch import Job
 from suite.tracking.store import Record

@@ -10,16 +10,7 @@ from suite.results.query import AT_THE_END, METRIC
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import dumps
 from trials.errors import UserError
-from trials.metrics import (
-    COSTS,
-    COUNTED,
-    LAST,
-    REACHED,
-    cost_until,
-    direction,
-    reach,
-    untrained,
-)
+from trials.metrics import COSTS, COUNTED, LAST, REACHED, cost_until, direction, reach, untrained
 from trials.spec import TrialSpec
 
 

@@ -7,9 +7,7 @@ from reports.leaderboard import pareto
 from reports.leaderboard.pareto import Front, Point
 from suite.results.query import Query
 from suite.tracking.store import Record, Store
-from trials.metrics import (
-    TASKS,
-)
+from trials.metrics import TASKS
 from trials.outcome import Status
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from suite.studies.validation import Faults, check_run
@@ -14,9 +15,7 @@ from suite.yaml_files import assigned
 from trials import algorithms, trial
 from trials.errors import UserError, unknown
 from trials.federated_data import FederatedData
-from trials.metrics import (
-    DERIVED,
-)
+from trials.metrics import DERIVED
 from trials.outcome import Outcome, Status
 from trials.settings import Settings
 from trials.simulation import Simulation
@@ -25,6 +24,15 @@ from trials.spec import TrialSpec, canonical
 OnEvaluation = Callable[[dict[str, float]], None]
 EXPERIMENT = "runs"
 """The MLflow experiment of runs that belong to no study."""
+
+
+DEFAULTS = {
+    "algorithm": "fedavg",
+    "dataset": "digits",
+    "model": "logreg",
+    "heterogeneity": "iid",
+}
+"""What `suite run` runs where nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -146,23 +154,35 @@ def execute(
     return Finished(spec, simulation, data, time.perf_counter() - started)
 
 
-def record(store: Store, run: Finished) -> str:
-    """Record a run outside any sweep; its id."""
-    spec = run.spec
-    cls = algorithms.resolve(spec.algorithm)
-    tags = {
-        **run_tags("run", spec, run.outcome),
-        "algorithm": spec.algorithm,
-        "paper": cls.paper,
-        "dataset": spec.dataset,
-        "model": spec.model,
-        "heterogeneity": spec.heterogeneity,
-    }
-    name = f"{spec.algorithm} · {spec.dataset} · {spec.heterogeneity} · seed {spec.seed}"
-    run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
-    store.log(run_id, spec_params(spec), run.simulation.history)
-    store.set_status(run_id, "FINISHED")
-    return run_id
+class Recording:
+    """Where a run outside any sweep is recorded; the store is opened when it is first needed."""
+
+    def __init__(self, tracking_uri: str | None, storage: Path) -> None:
+        self._place = tracking_uri, storage
+        self._store: Store | None = None
+
+    def open(self) -> Store:
+        """The store, which is made where there is none; raises `UserError` when it cannot be."""
+        if self._store is None:
+            self._store = Store(*self._place)
+        return self._store
+
+    def record(self, run: Finished) -> str:
+        """Record a run; its id."""
+        spec, store = run.spec, self.open()
+        tags = {
+            **run_tags("run", spec, run.outcome),
+            "algorithm": spec.algorithm,
+            "paper": algorithms.resolve(spec.algorithm).paper,
+            "dataset": spec.dataset,
+            "model": spec.model,
+            "heterogeneity": spec.heterogeneity,
+        }
+        name = f"{spec.algorithm} · {spec.dataset} · {spec.heterogeneity} · seed {spec.seed}"
+        run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
+        store.log(run_id, spec_params(spec), run.simulation.history)
+        store.set_status(run_id, "FINISHED")
+        return run_id
 
 
 def replay(

@@ -36,7 +36,7 @@ def check_name(name: str, given: str) -> None:
 
 
 @dataclass(frozen=True)
-class Place:
+class SweepPaths:
     """Where a sweep keeps its files and records, and finds its data.
 
     Raises `UserError` for a name that is not one of a folder.

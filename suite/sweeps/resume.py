@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from suite.studies.study import Study, override
 from suite.studies.validation import Faults, check_names
-from suite.sweeps.paths import Place
+from suite.sweeps.paths import SweepPaths
 
 if TYPE_CHECKING:
     pass
@@ -16,16 +16,16 @@ GROWS = ("algorithms", "datasets", "models", "heterogeneity")
 """What a resumed sweep may have more of, besides trials and seeds."""
 
 
-def resumed_study(place: Place, overrides: Mapping[str, Any]) -> tuple[str, Study] | None:
+def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str, Study] | None:
     """The study that a sweep was begun with, and what the command line adds; None when there is no
     such sweep. Raises `UserError` when it asks for less, or for something else.
     """
-    begun = place.state().begun
+    begun = paths.state().begun
     if begun is None:
         return None
     before: Mapping[str, Any] = begun.study
     after = override(json.loads(json.dumps(before)), overrides)
-    faults = Faults(f"sweep {place.name}")
+    faults = Faults(f"sweep {paths.name}")
     faults.validate(Study, after)
     check_names(faults, after)
     faults.check()

@@ -36,7 +36,7 @@ from suite.sweeps.events import (
 )
 from suite.sweeps.journal import Journal
 from suite.sweeps.ledger import Ledger
-from suite.sweeps.paths import Place
+from suite.sweeps.paths import SweepPaths
 from suite.sweeps.progress import Progress
 from suite.tracking.recorder import Recorder
 from suite.tracking.store import Store, is_server
@@ -74,29 +74,29 @@ class Sweep:
     be had, or when the storage or the tracking store cannot be used.
     """
 
-    def __init__(self, study_name: str, study: Study, place: Place, resume: bool) -> None:
-        self.study_name, self.study, self.place = study_name, study, place
-        if place.begun and not resume:
+    def __init__(self, study_name: str, study: Study, paths: SweepPaths, resume: bool) -> None:
+        self.study_name, self.study, self.paths = study_name, study, paths
+        if paths.begun and not resume:
             raise UserError(
-                f"sweep {place.name!r} exists in {place.storage}: continue it with --resume, "
+                f"sweep {paths.name!r} exists in {paths.storage}: continue it with --resume, "
                 "or choose another --name"
             )
-        place.check(study.warm_start)
+        paths.check(study.warm_start)
         self.cells = make_cells(study, f"study {study_name}")
-        self.data = load_data(self.cells, place.data_root, f"study {study_name}")
-        self.store = Store(place.tracking_uri, place.storage)
-        if not place.begun and self.store.find(sweep=place.name, kind="sweep"):
+        self.data = load_data(self.cells, paths.data_root, f"study {study_name}")
+        self.store = Store(paths.tracking_uri, paths.storage)
+        if not paths.begun and self.store.find(sweep=paths.name, kind="sweep"):
             raise UserError(
-                f"{self.store.uri} holds a sweep {place.name!r} that was not run in {place.storage}, or "
+                f"{self.store.uri} holds a sweep {paths.name!r} that was not run in {paths.storage}, or "
                 "whose folder there is gone: choose another --name, or its --storage"
             )
-        self.warm = self._warm(place.state())
-        with writable(place.folder):
-            place.mark()
-            self.journal = Journal(place.journal)
+        self.warm = self._warm(paths.state())
+        with writable(paths.folder):
+            paths.mark()
+            self.journal = Journal(paths.journal)
         self.state = replay(self.journal.lines)
         self.id = self.state.id or uuid.uuid4().hex
-        self.control = Control(place.folder)
+        self.control = Control(paths.folder)
         self.control.clear()
         lag = self.state.begun.lag if self.state.begun else LAG
         self.search = SweepSearch(self.cells, study, lag, self.warm)
@@ -107,7 +107,7 @@ class Sweep:
         self.search.replay(self.state.asks, ends, standing)
         self.ledger = Ledger(
             self.store,
-            place.name,
+            paths.name,
             study_name,
             study,
             self.search,
@@ -126,8 +126,8 @@ class Sweep:
         if where is None or not new:
             return warm
         if where == NEAREST:
-            found = list_tuned(self.store, self.place.storage)
-            found = [t for t in found if t.provenance.get("sweep") != self.place.name]
+            found = list_tuned(self.store, self.paths.storage)
+            found = [t for t in found if t.provenance.get("sweep") != self.paths.name]
         else:
             found = tuned_files(Path(where))
         warm |= warm_start(new, found)
@@ -143,7 +143,7 @@ class Sweep:
         started = time.monotonic()
         # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-        self.progress = Progress(self.cells, self.search.planned, self.place.name)
+        self.progress = Progress(self.cells, self.search.planned, self.paths.name)
         current = self._current_finals()
         for trial_id, outcome in self.state.ended.items():
             ask = self.search.asks[trial_id]
@@ -162,7 +162,7 @@ class Sweep:
                 for search in self.search.cells.values():
                     self._move_on(search)
                 if not self.search.exhausted:
-                    self.place.mark_checkpoints(self.id)
+                    self.paths.mark_checkpoints(self.id)
                     self._drive(resources)
                 complete = self.search.exhausted
                 ending = "" if complete else self.control.ending
@@ -183,7 +183,7 @@ class Sweep:
             )
         if complete:
             asks = self.search.asks.values()
-            self.place.clear_checkpoints({ask.trial_id: ask.cell for ask in asks})
+            self.paths.clear_checkpoints({ask.trial_id: ask.cell for ask in asks})
         return Result(self._summary(time.monotonic() - started), self.board, ending)
 
     def _open_ledger(self) -> None:
@@ -199,7 +199,7 @@ class Sweep:
     def _forget(self) -> None:
         """Leave nothing of a sweep that was refused before its first trial."""
         self.ledger.delete()
-        self.place.forget()
+        self.paths.forget()
 
     def _drive(self, resources: "Resources") -> None:
         from suite.execution.driver import Hooks, drive
@@ -216,8 +216,8 @@ class Sweep:
             resources,
             memory,
             hooks,
-            self.place.folder / "tune",
-            self.place.checkpoint_folder,
+            self.paths.folder / "tune",
+            self.paths.checkpoint_folder,
         )
 
     def _asked(self, ask: Ask, new: bool) -> None:
@@ -261,7 +261,7 @@ class Sweep:
             self._over(ask, self.state.standing[ask.trial_id])
         if going or not search.searching:
             for folder in population.leftover(asks, ends):
-                self.place.clear_stop(folder, self.search.asks)
+                self.paths.clear_stop(folder, self.search.asks)
 
     def _note(self, event: Event) -> None:
         """Journal an event, and only then go by it."""
@@ -295,7 +295,7 @@ class Sweep:
 
     def _harvest(self) -> None:
         finals = {trial_id: self.state.ended[trial_id] for trial_id in self._current_finals()}
-        self.board = self.ledger.harvest(finals, self.place.folder / "tuned")
+        self.board = self.ledger.harvest(finals, self.paths.folder / "tuned")
 
     def _waiting(self, error: Exception) -> bool:
         """A record could not be written: whether to give up. A server may come back; a store on this
@@ -319,7 +319,7 @@ class Sweep:
         finals = [self.state.ended[i] for i in self._current_finals() if i in self.state.ended]
         return {
             "study": self.study_name,
-            "name": self.place.name,
+            "name": self.paths.name,
             "cells": len(self.cells),
             "trials_finished": search[Status.FINISHED],
             "trials_pruned": search[Status.PRUNED],
@@ -330,5 +330,5 @@ class Sweep:
             "seconds": round(seconds, 3),
             "tracking_uri": self.store.uri,
             "experiment_id": self.ledger.experiment,
-            "storage": str(self.place.folder.resolve()),
+            "storage": str(self.paths.folder.resolve()),
         }

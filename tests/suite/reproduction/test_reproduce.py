@@ -11,8 +11,7 @@ from reports.claims.page import page
 from reports.claims.verdicts import VERDICTS
 from suite.reproduction import experiments as papers
 from suite.reproduction.experiments import Decision
-from suite.reproduction.plan import Effort
-from suite.reproduction.reproduce import _planned, _reduced
+from suite.reproduction.plan import Effort, plan_of, reductions
 from suite.runs.batch import Batch
 from suite.tracking.store import Store
 from tests.suite.reproduction.test_papers import SMALL
@@ -115,9 +114,9 @@ def test_quick_says_what_it_leaves_out():
     paper = papers.read_paper("toy")
     made = papers.experiment(paper, "toy", "one", "iid")
     assert made is not None
-    plan = _planned(paper, made, Effort(seeds=2, rounds=2, quick=True))
+    plan = plan_of(paper, made, Effort(seeds=2, rounds=2, quick=True))
     assert (plan.rounds, len(plan.jobs)) == (2, 4)
-    assert _reduced(plan) == ["2 rounds instead of 5", "fedprox: 1 of 3 searched values"]
+    assert reductions(plan) == ["2 rounds instead of 5", "fedprox: 1 of 3 searched values"]
     assert {job.spec.params.get("mu") for job in plan.jobs.values()} == {None, 0.1}
     long = replace(
         made,
@@ -128,8 +127,8 @@ def test_quick_says_what_it_leaves_out():
             )
         },
     )
-    assert _planned(paper, long, Effort(quick=True)).rounds == 40
-    assert _planned(paper, long, Effort()).rounds == 200
+    assert plan_of(paper, long, Effort(quick=True)).rounds == 40
+    assert plan_of(paper, long, Effort()).rounds == 200
 
 
 def test_too_long_is_not_run(place):

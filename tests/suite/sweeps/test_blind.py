@@ -25,7 +25,8 @@ from suite.search.sweep_search import SweepSearch
 from suite.studies.cell import Cell
 from suite.studies.cells import load_data
 from suite.sweeps import sweep
-from suite.sweeps.paths import Place, Result, Sweep
+from suite.sweeps.paths import SweepPaths
+from suite.sweeps.sweep import Result, Sweep
 from suite.tracking.store import Store
 from tests.support.helpers import dealt, finish, settings, simulation
 from tests.support.suite_helpers import a_study
@@ -116,7 +117,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def swept(storage: Path, name: str, **given: Any) -> Result:
     study = a_study(**{**COMMON, **given})
-    return Sweep("study", study, Place(storage, name), False).run(Resources(max_concurrent=1))
+    return Sweep("study", study, SweepPaths(storage, name), False).run(Resources(max_concurrent=1))
 
 
 def told(storage: Path, name: str) -> list[dict[str, Any]]:

@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reports.leaderboard.leaderboard import SweepPaths
 from suite.reproduction.costs import Costs
 from suite.runs import single as runs
 from suite.studies.study import Study
 from suite.sweeps.ledger import Ledger
-from suite.sweeps.paths import MARKER, Place
+from suite.sweeps.paths import MARKER
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Record, Store
 from tests.support.commands import SINGLY, document, records, study_file, suite_here
@@ -190,9 +191,9 @@ def play(sweep: Sweep, most: int = 10**6, then: str = "cancelled") -> Any:
         return sweep.run(SimpleNamespace())  # type: ignore[arg-type]
 
 
-def swept(folder: Path, **given: Any) -> Place:
+def swept(folder: Path, **given: Any) -> SweepPaths:
     """A finished sweep in the storage `folder`/runs."""
-    place = Place(folder / "runs", "s")
+    place = SweepPaths(folder / "runs", "s")
     play(Sweep("s", little(**given), place, resume=False))
     return place
 
@@ -263,7 +264,7 @@ def test_whatever_a_sweep_does_files_of_others_stay(elsewhere: bool, actions: li
     store = Memory()
     with tempfile.TemporaryDirectory() as made, patch("suite.sweep.Store", lambda *_: store):
         root = Path(made)
-        place = Place(root / "runs", "s", checkpoints=str(root / "ck") if elsewhere else None)
+        place = SweepPaths(root / "runs", "s", checkpoints=str(root / "ck") if elsewhere else None)
         theirs: dict[str, bytes] = {}
         for number, (action, value) in enumerate(actions):
             if action == "put":
@@ -277,7 +278,7 @@ def test_whatever_a_sweep_does_files_of_others_stay(elsewhere: bool, actions: li
             assert {path: found.get(path) for path in theirs} == theirs, (action, value)
 
 
-def act(place: Place, action: str, value: int | None) -> None:
+def act(place: SweepPaths, action: str, value: int | None) -> None:
     """A command on a sweep, cut short after `value` trials where it has one."""
     if action == "refused":
         error = patch.object(Sweep, "_drive", side_effect=UserError("no node is large enough"))
@@ -295,7 +296,7 @@ def act(place: Place, action: str, value: int | None) -> None:
 
 
 def test_a_sweep_that_is_refused_before_its_first_trial_leaves_no_folder(tmp_path: Path) -> None:
-    place = Place(tmp_path / "runs", "s", checkpoints=str(tmp_path / "ck"))
+    place = SweepPaths(tmp_path / "runs", "s", checkpoints=str(tmp_path / "ck"))
     with pytest.raises(UserError, match="no node"):
         act(place, "refused", None)
     assert not place.folder.exists()
@@ -306,7 +307,7 @@ def test_a_sweep_that_is_refused_before_its_first_trial_leaves_no_folder(tmp_pat
 def test_files_in_the_way_inside_the_sweeps_own_folder_stay(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = Place(tmp_path / "runs", "s")
+    place = SweepPaths(tmp_path / "runs", "s")
     play(Sweep("s", little(), place, resume=False), 1)
     tuned = put(place.folder / "tuned" / "digits" / "iid" / "logreg" / "fedavg.yaml")
     word = put(place.folder / "control")
@@ -322,7 +323,7 @@ def test_files_in_the_way_inside_the_sweeps_own_folder_stay(
 
 
 def test_two_sweeps_of_one_name_do_not_share_a_folder_of_checkpoints(tmp_path: Path) -> None:
-    one, two = (Place(tmp_path / root, "s", checkpoints=str(tmp_path / "ck")) for root in "ab")
+    one, two = (SweepPaths(tmp_path / root, "s", checkpoints=str(tmp_path / "ck")) for root in "ab")
     play(Sweep("s", little(), one, resume=False), 1)
     before = contents(tmp_path / "ck")
     with pytest.raises(UserError, match="another sweep of this name has the folder"):
@@ -334,7 +335,7 @@ def test_two_sweeps_of_one_name_do_not_share_a_folder_of_checkpoints(tmp_path: P
 
 
 def test_a_folder_that_keeps_files_of_others_is_the_sweeps_still(tmp_path: Path) -> None:
-    place = Place(tmp_path / "runs", "s", checkpoints=str(tmp_path / "ck"))
+    place = SweepPaths(tmp_path / "runs", "s", checkpoints=str(tmp_path / "ck"))
     play(Sweep("s", little(), place, resume=False), 1)
     put(tmp_path / "ck" / "s" / "notes.txt")
     play(Sweep("s", little(), place, resume=True))
@@ -347,7 +348,7 @@ def test_a_folder_that_keeps_files_of_others_is_the_sweeps_still(tmp_path: Path)
 def test_a_sweep_of_an_earlier_version_without_markers_is_resumed(
     tmp_path: Path, stranger: bool
 ) -> None:
-    place = Place(tmp_path / "runs", "s", checkpoints=str(tmp_path / "ck"))
+    place = SweepPaths(tmp_path / "runs", "s", checkpoints=str(tmp_path / "ck"))
     play(Sweep("s", little(), place, resume=False), 1)
     begin, *others = [json.loads(line) for line in place.journal.read_text().splitlines()]
     del begin["id"]
@@ -366,7 +367,7 @@ def test_a_sweep_of_an_earlier_version_without_markers_is_resumed(
 
 
 def test_checkpoints_may_lie_in_the_sweeps_own_folder(tmp_path: Path) -> None:
-    place = Place(tmp_path / "runs", "s", checkpoints=str(tmp_path / "runs"))
+    place = SweepPaths(tmp_path / "runs", "s", checkpoints=str(tmp_path / "runs"))
     play(Sweep("s", little(), place, resume=False), 1)
     play(Sweep("s", little(), place, resume=True))
     assert place.begun
@@ -374,7 +375,7 @@ def test_checkpoints_may_lie_in_the_sweeps_own_folder(tmp_path: Path) -> None:
 
 
 def test_a_name_is_quoted_in_a_uri(tmp_path: Path) -> None:
-    place = Place(tmp_path / "runs", "a #1 50%?", checkpoints=(tmp_path / "ck").as_uri())
+    place = SweepPaths(tmp_path / "runs", "a #1 50%?", checkpoints=(tmp_path / "ck").as_uri())
     play(Sweep("s", little(), place, resume=False), 1)
     assert (tmp_path / "ck" / "a #1 50%?" / MARKER).exists()
 
@@ -397,7 +398,7 @@ class CutError(BaseException):
 
 
 @pytest.fixture
-def two_cells(tmp_path: Path) -> Place:
+def two_cells(tmp_path: Path) -> SweepPaths:
     """A finished sweep whose rows in the store are told from later ones by their date."""
     place = swept(tmp_path, heterogeneity=["iid", "labels(2)"])
     store = Store(None, place.storage)
@@ -412,7 +413,7 @@ def two_cells(tmp_path: Path) -> Place:
     [((Ledger, "_publish"), (2, 0)), ((Store, "delete"), (0, 2)), ((Store, "set_status"), (1, 1))],
 )
 def test_a_harvest_cut_off_leaves_a_row_for_every_cell(
-    two_cells: Place, where: Any, dates: tuple[int, int]
+    two_cells: SweepPaths, where: Any, dates: tuple[int, int]
 ) -> None:
     def tuned() -> list[bool]:
         done = suite_here("tuned", "list", "--json", cwd=two_cells.storage.parent)

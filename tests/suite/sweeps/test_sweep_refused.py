@@ -5,7 +5,7 @@ from mlflow.exceptions import MlflowException
 
 from suite.sweeps.journal import Journal
 from suite.sweeps.ledger import Ledger
-from suite.sweeps.paths import Place
+from suite.sweeps.paths import SweepPaths
 from suite.tracking.store import Store
 from tests.support.commands import document, suite_here
 from trials.errors import UserError
@@ -27,7 +27,7 @@ def test_options_that_cannot_be(tmp_path, options, says, plan):
 
 
 def test_files_to_start_from_are_needed_by_a_sweep_that_has_not_begun(tmp_path):
-    place = Place(tmp_path, "mine")
+    place = SweepPaths(tmp_path, "mine")
     with pytest.raises(UserError, match="nofile"):
         place.check("nofile.yaml")
     Journal(place.journal).close()

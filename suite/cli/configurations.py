@@ -8,7 +8,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from suite.console import RUNS, Json, Storage, Tracking, emit, say
+from suite.cli.options import RUNS, Json, Only, Storage, Tracking
+from suite.console import emit, say
 from trials.errors import UserError
 
 app = typer.Typer(
@@ -16,15 +17,12 @@ app = typer.Typer(
 )
 
 
-Name = Annotated[str | None, typer.Option(help="Only this one.")]
-
-
 @app.command("list")
 def tuned_list(
-    algorithm: Name = None,
-    dataset: Name = None,
-    model: Name = None,
-    heterogeneity: Name = None,
+    algorithm: Only = None,
+    dataset: Only = None,
+    model: Only = None,
+    heterogeneity: Only = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
@@ -55,10 +53,10 @@ def tuned_list(
 
 @app.command("show")
 def tuned_show(
-    algorithm: Name = None,
-    dataset: Name = None,
-    model: Name = None,
-    heterogeneity: Name = None,
+    algorithm: Only = None,
+    dataset: Only = None,
+    model: Only = None,
+    heterogeneity: Only = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
@@ -75,10 +73,10 @@ def tuned_export(
     folder: Annotated[
         Path, typer.Argument(help="Where to write dataset/heterogeneity/model/algorithm.yaml.")
     ],
-    algorithm: Name = None,
-    dataset: Name = None,
-    model: Name = None,
-    heterogeneity: Name = None,
+    algorithm: Only = None,
+    dataset: Only = None,
+    model: Only = None,
+    heterogeneity: Only = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
@@ -124,13 +122,14 @@ def tuned_import(
 def tuned_recommend(
     dataset: Annotated[str, typer.Option(help="The data set to train on.")],
     heterogeneity: Annotated[str, typer.Option(help="Its heterogeneity level.")],
-    algorithm: Name = None,
-    model: Name = None,
+    algorithm: Only = None,
+    model: Only = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
     """The best known configuration for a cell, else of the nearest cell; how near, on what evidence."""
+    from suite.configurations.library import known
     from suite.configurations.recommend import recommend
 
     found = recommend(known(storage, tracking_uri), dataset, heterogeneity, algorithm, model)
@@ -142,18 +141,7 @@ def tuned_recommend(
         say(line)
 
 
-def known(storage: Path, tracking_uri: str | None) -> list[Any]:
-    """Every tuned configuration: the store's, where there is one, and imported files."""
-    from suite.configurations.library import list_tuned
-    from suite.tracking.store import open_existing
-
-    has_store = tracking_uri is not None or (storage / "mlflow.db").exists()
-    imported = (storage / "imported").exists()
-    store = open_existing(tracking_uri, storage) if has_store or not imported else None
-    return list_tuned(store, storage)
-
-
 def _tuned(storage: Path, tracking_uri: str | None, *cell: str | None) -> list[Any]:
-    from suite.configurations.library import select_tuned
+    from suite.configurations.library import known, select_tuned
 
     return select_tuned(known(storage, tracking_uri), *cell)

@@ -1,0 +1,137 @@
+"""`suite sweep --dry-run`: what a sweep would do and take."""
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from suite.console import emit, say
+
+if TYPE_CHECKING:
+    from suite.execution.cluster import Resources
+    from suite.search.sweep_search import SweepSearch
+    from suite.studies.study import Study
+    from suite.sweeps.request import SweepRequest
+
+
+def show_plan(
+    request: "SweepRequest", resources: "Resources", calibrate: bool, as_json: bool
+) -> None:
+    """Show what a sweep would do and take."""
+    from suite.execution.cluster import local_slots
+    from suite.execution.estimate import Estimates
+    from suite.search.sweep_search import SweepSearch
+    from suite.studies.cells import load_data, make_cells
+
+    study_name, study = request.read()
+    paths = request.paths
+    if request.resume:
+        for note in request.differences(study):
+            say(note)
+    elif paths.begun:
+        say(
+            f"Sweep {paths.name!r} exists in {paths.storage}: it needs --resume, or another --name."
+        )
+    paths.check(study.warm_start)
+    cells = make_cells(study, f"study {study_name}")
+    data = load_data(cells, paths.data_root, f"study {study_name}")
+    estimates = Estimates(study, data, resources)
+    found = []
+    for number, cell in enumerate(cells, 1):
+        if calibrate:
+            say(f"measuring {number}/{len(cells)}: {cell.name}")
+        found.append(estimates.cell(cell, calibrate))
+    total = estimates.total(found, local_slots(resources))
+    search = SweepSearch(cells, study)
+    plan = {
+        "study": study_name,
+        "name": paths.name,
+        "cells": [
+            {
+                "cell": of.cell.id,
+                "name": of.cell.name,
+                "anchor": of.cell.space.anchor(),
+                "published": len(of.cell.known),
+                "modelled": of.candidates.modelled,
+                "outside": of.cell.outside(),
+                "estimate": estimate,
+            }
+            for of, estimate in zip(search.cells.values(), found, strict=True)
+        ],
+        "trials_per_cell": study.trials,
+        "sampler": study.sampler,
+        **_learning(study, search),
+        "final_runs_per_cell": study.seeds,
+        "retries": study.retries,
+        **total,
+    }
+    if as_json:
+        emit(plan)
+    else:
+        _print(study, plan)
+
+
+def _learning(study: "Study", search: "SweepSearch") -> dict[str, Any]:
+    """When the search begins to learn."""
+    from suite.studies.modelling import LEARNING, first_modelled
+
+    lag = next(iter(search.cells.values())).candidates.lag
+    learns = LEARNING.get(study.sampler)
+    return {
+        "startup": learns and learns.startup,
+        "lag": lag,
+        "modelled_from": first_modelled(study.sampler, study.scheduler, lag),
+        "searched_by": search.searched_by,
+        "warnings": search.warnings,
+    }
+
+
+def _print(study: "Study", plan: dict[str, Any]) -> None:
+    out = Console()
+
+    def line(text: str) -> None:
+        out.print(text, highlight=False, markup=False)
+
+    for cell in plan["cells"]:
+        line(f"{cell['name']}: anchor {cell['anchor']}, {cell['published']} published")
+    line(
+        f"{len(plan['cells'])} cells, each {study.trials} search trials and {study.seeds} final runs"
+        f"{_besides(study)}: {plan['trials']} trials of {study.settings.rounds} rounds, "
+        f"{plan['client_steps']:,} client steps if none is stopped early."
+    )
+    line(
+        f"Search: {plan['searched_by']}. Start-up: {plan['startup'] or 'none'} (trials told before "
+        f"results shape what is suggested). Lag: {plan['lag']} (trials of a cell in flight at once). "
+        f"Modelled: {max(cell['modelled'] for cell in plan['cells'])} of a cell's {study.trials} trials "
+        "at most."
+    )
+    for warning in plan["warnings"]:
+        line(f"Warning: {warning}.")
+    members = ", two for each member" if study.scheduler == "pbt" else ""
+    line(
+        f"{_hours(plan)}. Memory {_size(plan['memory_bytes_per_trial'])} a trial; checkpoints "
+        f"{_size(plan['checkpoint_bytes'])} at most, one for each of {plan['trials_at_once']} running "
+        f"trials{members}; records {_size(plan['record_bytes'])}. Nothing was started."
+    )
+
+
+def _besides(study: Any) -> str:
+    """What else a cell runs, or does not."""
+    confirm = study.confirm and f", {study.confirm.best * study.confirm.seeds} that confirm"
+    knee = study.traded and f", {study.seeds} of the front's knee"
+    grid = study.sampler == "grid" and ", fewer where the grid is smaller"
+    return "".join(filter(None, (confirm, knee, grid)))
+
+
+def _hours(total: dict[str, Any]) -> str:
+    if total["cpu_hours"] is None:
+        return "Hours: add --calibrate, which runs a few rounds of each cell"
+    gpu = f", {total['gpu_hours']:.2g} GPU hours" if total["gpu_hours"] else ""
+    return f"About {total['cpu_hours']:.2g} CPU hours{gpu}: {total['hours']:.2g} hours here"
+
+
+def _size(number: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} TB"

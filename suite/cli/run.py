@@ -1,0 +1,161 @@
+"""`suite run` and `suite replay`: one configuration."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from suite.cli.options import RUNS, DataRoot, Json, MemoryBudget, Storage, Tracking
+from suite.console import emit, say
+from trials.errors import UserError
+
+if TYPE_CHECKING:
+    from suite.runs.single import Finished, OnEvaluation, Recording
+
+app = typer.Typer()
+
+
+@app.command(
+    epilog="Example: suite run --algorithm fedprox --set mu=0.1 --set lr=0.05 --heterogeneity 'dirichlet(0.3)'"
+)
+def run(
+    config: Annotated[
+        Path | None, typer.Argument(help="A configuration file, as --config.")
+    ] = None,
+    algorithm: Annotated[str | None, typer.Option(help="Default: fedavg.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Default: digits.")] = None,
+    model: Annotated[str | None, typer.Option(help="Default: logreg.")] = None,
+    heterogeneity: Annotated[str | None, typer.Option(help="Default: iid.")] = None,
+    assign: Annotated[
+        list[str] | None, typer.Option("--set", help="KEY=VALUE: a hyperparameter or a setting.")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option()] = None,
+    clients: Annotated[int | None, typer.Option()] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Run seed.")] = 0,
+    config_file: Annotated[
+        Path | None, typer.Option("--config", help="A tuned or hand-written YAML file.")
+    ] = None,
+    tuned: Annotated[
+        bool, typer.Option("--tuned", help="Start from the best known configuration of the cell.")
+    ] = False,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    memory_budget: MemoryBudget = None,
+    record: Annotated[bool, typer.Option(help="Record the run in MLflow.")] = True,
+    storage: Storage = RUNS,
+    data_root: DataRoot = None,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Run one configuration and show its curve."""
+    from suite.runs import single
+    from trials import algorithms
+    from trials.spec import outside
+
+    path = config_file or config
+    cell = (algorithm, dataset, model, heterogeneity)
+    base = _base(path, cell, storage, tracking_uri) if path or tuned else {}
+    if algorithm and base and base["algorithm"] not in _spellings(algorithm):
+        raise UserError(f"--algorithm {algorithm}: {path} configures {base['algorithm']}")
+    sized = {k: v for k, v in (("rounds", rounds), ("clients", clients)) if v is not None}
+    asked = dict(zip(("algorithm", "dataset", "model", "heterogeneity"), cell, strict=True))
+    names = single.DEFAULTS | base | {k: v for k, v in asked.items() if v is not None}
+    spec = single.Request(
+        **{key: names[key] for key in single.DEFAULTS},
+        params=base.get("params", {}),
+        settings={**base.get("settings", {}), **sized},
+        assignments=tuple(assign or ()),
+        seed=seed,
+    ).spec()
+    if reason := outside(algorithms.resolve(spec.algorithm), spec.settings):
+        say(f"{spec.algorithm} runs outside its paper's setting: {reason}")
+    recording = single.Recording(tracking_uri, storage) if record else None
+    budget = memory_budget and memory_budget * 1e9
+    done = single.execute(spec, data_root, device, _shown(recording), budget)
+    run_id = recording.record(done) if recording else None
+    if as_json:
+        emit(done.document() | ({"run_id": run_id} if run_id else {}))
+    else:
+        Console().print(_summary(done, run_id), highlight=False, markup=False)
+
+
+@app.command(epilog="Example: suite replay 0f3c... (a run id from the leaderboard's MLflow runs)")
+def replay(
+    run_id: Annotated[str, typer.Argument(help="A search, final or single run in MLflow.")],
+    storage: Storage = RUNS,
+    data_root: DataRoot = None,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Run a recorded run again and compare every metric to the last bit. Exit code 1 if any differs."""
+    from suite.runs import single
+    from suite.tracking.store import open_existing
+
+    store = open_existing(tracking_uri, storage)
+    done, differences = single.replay(store, run_id, data_root, show_evaluation)
+    if as_json:
+        emit({**done.document(), "identical": not differences, "differences": differences})
+    elif differences:
+        say("\n".join([f"{len(differences)} values differ:", *differences[:20]]))
+    else:
+        Console().print(
+            f"run {run_id} repeated: every recorded metric is identical to the last bit"
+        )
+    raise typer.Exit(1 if differences else 0)
+
+
+def _base(
+    path: Path | None, cell: tuple[str | None, ...], storage: Path, tracking_uri: str | None
+) -> dict[str, Any]:
+    """The configuration that a run starts from: a file's, or the best known one of the cell."""
+    from suite.configurations import configuration
+    from suite.configurations.library import known, select_tuned
+
+    if path is not None:
+        return configuration.read(path).model_dump()
+    matching = select_tuned(known(storage, tracking_uri), *cell)
+    if not matching:
+        raise UserError(
+            f"no tuned configuration matches {' '.join(filter(None, cell)) or 'anything'}: "
+            "see `suite tuned list`, or make one with `suite sweep`"
+        )
+    return matching[0].model_dump()
+
+
+def _spellings(algorithm: str) -> tuple[str, str]:
+    from trials import algorithms
+
+    return algorithm, algorithms.canonical(algorithm)
+
+
+def _shown(recording: "Recording | None") -> "OnEvaluation":
+    """Show each evaluation; what is refused for its data leaves no store, so that is made at the first."""
+
+    def evaluated(entry: dict[str, float]) -> None:
+        if recording is not None:
+            recording.open()
+        show_evaluation(entry)
+
+    return evaluated
+
+
+def _summary(done: "Finished", run_id: str | None) -> str:
+    spec, document = done.spec, done.document()
+    metric = done.data.dataset.task.metric
+    last = done.simulation.history[-1]
+    return (
+        f"{spec.algorithm} {spec.params} on {spec.dataset}, {spec.model}, {spec.heterogeneity}, seed "
+        f"{spec.seed}: {document['status']} after {last['round']} rounds, test {metric} "
+        f"{last['test_' + metric]:.4f}, {document['seconds']} s "
+        f"({document['evaluation_share']:.0%} of it evaluating)"
+    ) + (f", run {run_id}" if run_id else "")
+
+
+def show_evaluation(entry: dict[str, float]) -> None:
+    """One line on standard error."""
+    scores = [
+        f"{k} {v:.4f}"
+        for k, v in entry.items()
+        if k in ("train_loss", "val_accuracy", "test_accuracy", "val_mse", "test_mse")
+    ]
+    say(f"round {entry['round']:4d}  " + "  ".join(scores))

@@ -1,0 +1,216 @@
+"""`suite sweep`: the main job."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from suite.cli.options import (
+    RUNS,
+    CpusPerTrial,
+    DataRoot,
+    GpusPerTrial,
+    Json,
+    MaxConcurrent,
+    MemoryBudget,
+    Storage,
+    Tracking,
+)
+from suite.cli.plan import show_plan
+from suite.console import emit, say
+from trials.outcome import ENDINGS, Status
+
+if TYPE_CHECKING:
+    from suite.execution.cluster import Resources
+    from suite.sweeps.paths import SweepPaths
+    from suite.sweeps.request import SweepRequest
+    from suite.sweeps.sweep import Result
+
+app = typer.Typer()
+
+
+@app.command(
+    epilog="Example: suite sweep quickstart --algorithms fedavg,folb --trials 8 --name small"
+)
+def sweep(
+    study: Annotated[
+        str, typer.Argument(help="A shipped study's name, or a path to a YAML file.")
+    ] = "quickstart",
+    name: Annotated[
+        str | None, typer.Option(help="The sweep's name; default: the study's.")
+    ] = None,
+    algorithms: Annotated[
+        str | None, typer.Option(help="Comma-separated; also path/to/file.py:Class.")
+    ] = None,
+    datasets: Annotated[str | None, typer.Option(help="Comma-separated.")] = None,
+    models: Annotated[str | None, typer.Option(help="Comma-separated.")] = None,
+    heterogeneity: Annotated[str | None, typer.Option(help="Comma-separated levels.")] = None,
+    trials: Annotated[int | None, typer.Option(help="Search trials per cell.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Communication rounds per trial.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Final runs per cell.")] = None,
+    sampler: Annotated[
+        str | None, typer.Option(help="tpe, gp, cmaes, random, grid or nsga2.")
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="none, early stopping per cell (asha, hyperband, median), or pbt: a population."
+        ),
+    ] = None,
+    warm_start: Annotated[
+        str | None,
+        typer.Option(
+            help="A tuned file, a folder of them, or `nearest`: configurations to try first."
+        ),
+    ] = None,
+    cpus_per_trial: CpusPerTrial = 1.0,
+    gpus_per_trial: GpusPerTrial = 0.0,
+    memory_per_trial: Annotated[
+        float | None, typer.Option(min=0.1, help="GB; default: an estimate.")
+    ] = None,
+    memory_budget: MemoryBudget = None,
+    max_concurrent: MaxConcurrent = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            envvar="RAY_ADDRESS",
+            help="A running Ray cluster (HOST:PORT, ray://HOST:PORT, auto); default: one of its own.",
+        ),
+    ] = None,
+    checkpoints: Annotated[
+        str | None,
+        typer.Option(help="Folder or URI (s3://...) that all nodes reach; default: in --storage."),
+    ] = None,
+    checkpoint_seconds: Annotated[
+        float, typer.Option(min=0.0, help="How often a running trial saves its state.")
+    ] = 60.0,
+    storage: Storage = RUNS,
+    data_root: DataRoot = None,
+    tracking_uri: Tracking = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue (or extend) a sweep of this name.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, show the plan, start nothing.")
+    ] = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="With --dry-run: measure a few rounds of each cell.")
+    ] = False,
+    smoke: Annotated[
+        bool,
+        typer.Option(
+            "--smoke",
+            help="2 rounds, 4 clients (natural: all there are), 3 trials, 2 seeds: seconds.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Tune every algorithm of a study fairly, run the best again with fresh seeds, rank them."""
+    lists = {
+        "algorithms": algorithms,
+        "datasets": datasets,
+        "models": models,
+        "heterogeneity": heterogeneity,
+    }
+    values = {
+        "trials": trials,
+        "settings.rounds": rounds,
+        "seeds": seeds,
+        "sampler": sampler,
+        "scheduler": scheduler,
+        "warm_start": warm_start,
+    }
+    from suite.execution.cluster import Resources
+    from suite.sweeps.paths import SweepPaths
+    from suite.sweeps.request import SweepRequest
+
+    paths = SweepPaths(
+        storage, Path(study).stem if name is None else name, tracking_uri, data_root, checkpoints
+    )
+    request = SweepRequest(study, paths, _changes(lists, values), resume, smoke)
+    resources = Resources(
+        cpus_per_trial,
+        gpus_per_trial,
+        max_concurrent,
+        None if memory_per_trial is None else round(memory_per_trial * 1e9),
+        address,
+        checkpoint_seconds,
+        memory_budget and memory_budget * 1e9,
+    )
+    if dry_run:
+        show_plan(request, resources, calibrate, as_json)
+    else:
+        _run(request, resources, as_json)
+
+
+def _changes(lists: dict[str, str | None], values: dict[str, Any]) -> dict[str, Any]:
+    """What the command line changes of the study."""
+    from trials.names import split_top
+
+    listed = {key: split_top(text, ",") for key, text in lists.items() if text is not None}
+    return {**listed, **{key: value for key, value in values.items() if value is not None}}
+
+
+def _run(request: "SweepRequest", resources: "Resources", as_json: bool) -> None:
+    sweep = request.open()
+    if request.resume:
+        for note in request.differences(sweep.study):
+            say(note)
+    for note in sweep.search.warnings:
+        say(note)
+    result = sweep.run(resources)
+    for note in sweep.search.unmet:
+        say(note)
+    if as_json:
+        emit(result.summary)
+    if result.ending:
+        words = ["suite", *sys.argv[1:]]
+        again = shlex.join(words if request.resume else [*words, "--resume"])
+        say(f"{result.ending.capitalize()}; everything is kept. Continue with: {again}")
+        raise typer.Exit(130)
+    if not as_json:
+        _conclude(result, request.paths)
+    raise typer.Exit(1 if result.summary["trials_failed"] else 0)
+
+
+def _conclude(result: "Result", paths: "SweepPaths") -> None:
+    """The last screen of a sweep: what happened, the leaderboard, what to do next."""
+    from reports.leaderboard.formats import table
+
+    out, summary = Console(), result.summary
+    counts = ", ".join(
+        f"{summary[f'trials_{status}']} {status}"
+        for status in ENDINGS
+        if summary[f"trials_{status}"] or status == Status.FINISHED
+    )
+    out.print()
+    if result.board is not None:
+        out.print(table(result.board, out.width))
+    out.print(
+        f"{summary['cells']} cells: {counts} search trials, {summary['final_runs']} final runs"
+        f" in {summary['seconds']:.0f} s. Tuned configurations: {paths.folder / 'tuned'}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    out.print("Next:")
+    for command in _next(result, paths):
+        out.print(f"  {shlex.join(command)}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _next(result: "Result", paths: "SweepPaths") -> list[list[str]]:
+    """Commands that a person may want now."""
+    where = []
+    if paths.storage != RUNS:
+        where += ["--storage", str(paths.storage)]
+    if paths.tracking_uri:
+        where += ["--tracking-uri", paths.tracking_uri]
+    commands = [["leaderboard", "--name", paths.name], ["ui"]]
+    if result.board is not None and result.board.rows:
+        best = result.board.rows[0]
+        cell = ["--algorithm", best.algorithm, "--dataset", best.dataset, "--model", best.model]
+        cell += ["--heterogeneity", best.heterogeneity, "--seed", "1"]
+        commands.insert(1, ["run", "--tuned", *cell])
+    return [["suite", *command, *where] for command in commands]

@@ -1,0 +1,61 @@
+"""A sweep as a person asks for it: a study by name or path, what is changed of it, and a place."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from suite.studies.study import Study, read_study, small
+from suite.sweeps.paths import SweepPaths
+from suite.sweeps.resume import resumed_study
+from suite.sweeps.sweep import Sweep
+from trials.errors import UserError
+
+LISTS = ("algorithms", "datasets", "models", "heterogeneity")
+"""What a study has lists of, and a command takes between commas."""
+
+
+@dataclass(frozen=True)
+class SweepRequest:
+    """`changes` replaces keys of the study, `settings.rounds` one inside another. `resume` continues, or
+    extends, a sweep that was begun; `smoke` makes it a matter of seconds.
+    """
+
+    study: str
+    paths: SweepPaths
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    resume: bool = False
+    smoke: bool = False
+
+    def read(self) -> tuple[str, Study]:
+        """The study's name and content; raises `UserError` with every fault of its form."""
+        changes = dict(self.changes)
+        if self.smoke:
+            shape = {k: v for k, v in changes.items() if k in (*LISTS, "scheduler")}
+            changes = small(self._read(shape)[1]) | changes
+        return self._read(changes)
+
+    def _read(self, changes: Mapping[str, Any]) -> tuple[str, Study]:
+        begun = resumed_study(self.paths, changes) if self.resume else None
+        return begun or read_study(self.study, changes)
+
+    def open(self) -> Sweep:
+        """The sweep, ready to run; raises `UserError` when it cannot be."""
+        name, content = self.read()
+        return Sweep(name, content, self.paths, self.resume)
+
+    def differences(self, content: Study) -> list[str]:
+        """Where the study of a resumed sweep is not what its file has now, which it does not go by."""
+        with suppress(UserError):  # the file may be gone
+            mine, there = _flat(content), _flat(read_study(self.study, {})[1])
+            return [
+                f"{key} is {mine[key]}, not {there[key]} as in {self.study}: options extend a sweep."
+                for key in mine
+                if mine[key] != there[key]
+            ]
+        return []
+
+
+def _flat(study: Study) -> dict[str, Any]:
+    found = study.model_dump(mode="json")
+    return {**found, **found.pop("settings")}
