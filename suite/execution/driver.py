@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any
 
 from suite.execution.cluster import (  # before Ray, whose environment it sets
     Cluster,
-    Resources,
     connect,
 )
 
@@ -26,29 +25,16 @@ from ray.tune.experiment.config_parser import _create_trial_from_spec, _make_par
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search.search_algorithm import SearchAlgorithm
 
+from suite.execution.plan import Hooks, Plan, TrialSource
 from suite.execution.stop_signal import Control, HaltedError
 from suite.search.population import folder as stop_folder
 from suite.search.schedulers import SCHEDULERS, CellSchedulers
-from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask
-from suite.studies.cell import Cell
 from trials import algorithms
 from trials.checkpoint import Checkpoint
-from trials.datasets.base import Dataset
 from trials.outcome import Kind, Outcome, Report, Status
 from trials.trainable import FederatedTrial
 from trials.trial_config import TrialConfig
-
-
-@dataclass
-class Hooks:
-    """What the driver calls when a trial is handed out (is it new?) and when it has ended. Both may
-    raise `HaltedError`, which ends the sweep, as `control` does.
-    """
-
-    asked: Callable[[Ask, bool], None]
-    ended: Callable[[Ask, Outcome], None]
-    control: Control
 
 
 class _Unpicklable:
@@ -59,12 +45,12 @@ class _Unpicklable:
 
 
 class _Search(_Unpicklable, SearchAlgorithm):
-    """Hands the sweep's asks to Tune as trials with ids of our own: the ask's, and when a trial is
+    """Hands a plan's asks to Tune as trials with ids of our own: the ask's, and when a trial is
     started again `~2`, `~3`, ... after it.
     """
 
-    def __init__(self, sweep: SweepSearch, hooks: Hooks, config: "_Config") -> None:
-        self.sweep, self.hooks, self.config = sweep, hooks, config
+    def __init__(self, plan: Plan, config: "_Config") -> None:
+        self.source, self.hooks, self.config = plan.source, plan.hooks, config
         self.live: set[str] = set()
         self._attempts: Counter[str] = Counter()
         self._parser = _make_parser()
@@ -77,7 +63,7 @@ class _Search(_Unpicklable, SearchAlgorithm):
         """The next trial, unless the machine is full or the sweep is stopping."""
         if self.hooks.control.draining or len(self.live) >= self.config.slots:
             return None
-        found = self.sweep.next()
+        found = self.source.next()
         if found is None:
             return None
         ask, new = found
@@ -90,14 +76,14 @@ class _Search(_Unpicklable, SearchAlgorithm):
         self._attempts[ask.trial_id] += 1
         attempt = self._attempts[ask.trial_id]
         trial_id = ask.trial_id if attempt == 1 else f"{ask.trial_id}~{attempt}"
-        spec = {**self.spec, "config": self.config.of(ask, self.sweep)}
+        spec = {**self.spec, "config": self.config.of(ask)}
         return _create_trial_from_spec(
             spec, self._parser, evaluated_params={}, experiment_tag="", trial_id=trial_id
         )
 
     def is_finished(self) -> bool:
         """Whether nothing will be asked any more."""
-        return self.hooks.control.draining or self.sweep.exhausted
+        return self.hooks.control.draining or self.source.exhausted
 
 
 class _Scheduler(_Unpicklable, FIFOScheduler):
@@ -124,8 +110,8 @@ class _Scheduler(_Unpicklable, FIFOScheduler):
 class _Callback(_Unpicklable, tune.Callback):
     """Collects what trials report and says when they have ended: the one place that decides."""
 
-    def __init__(self, sweep: SweepSearch, search: _Search, hooks: Hooks) -> None:
-        self.sweep, self.search, self.hooks = sweep, search, hooks
+    def __init__(self, source: TrialSource, search: _Search, hooks: Hooks) -> None:
+        self.source, self.search, self.hooks = source, search, hooks
         self.outcomes: dict[str, Outcome] = {}
         self.started: dict[str, float] = {}
         self.seconds: dict[str, float] = defaultdict(float)
@@ -171,7 +157,7 @@ class _Callback(_Unpicklable, tune.Callback):
         outcome.seconds = self.seconds[trial_id]
         self.search.live.discard(trial_id)
         try:
-            self.hooks.ended(self.sweep.asks[trial_id], outcome)
+            self.hooks.ended(self.source.asks[trial_id], outcome)
         except HaltedError as halted:
             self.hooks.control.halt(str(halted))
         else:
@@ -198,29 +184,30 @@ class _Stop(_Unpicklable, tune.Stopper):
 class _Config:
     """What a Tune trial gets besides its spec, and how many there are at once."""
 
-    cells: dict[str, Cell]
-    scheduler: str
+    plan: Plan
     cluster: Cluster
-    checkpoints: str
-    memory: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        self.cells = {cell.id: cell for cell in self.plan.cells}
 
     @property
     def slots(self) -> int:
         """How many trials run at once."""
-        return self.cluster.slots(max(self.memory.values(), default=0))
+        return self.cluster.slots(max(self.plan.memory.values(), default=0))
 
-    def of(self, ask: Ask, sweep: SweepSearch) -> dict[str, Any]:
-        searches = ask.kind == Kind.SEARCH and SCHEDULERS[self.scheduler] is not None
-        resources = self.cluster.resources
-        memory = self.memory.get(ask.cell, 0) if self.cluster.shared else 0
+    def of(self, ask: Ask) -> dict[str, Any]:
+        """Tune's `config` of a trial."""
+        plan, resources = self.plan, self.cluster.resources
+        searches = ask.kind == Kind.SEARCH and SCHEDULERS[plan.scheduler] is not None
+        memory = plan.memory.get(ask.cell, 0) if self.cluster.shared else 0
         return TrialConfig(
-            sweep.spec(ask),
+            plan.source.spec(ask),
             stops=self.cells[ask.cell].stops if searches else (),
             device="cuda" if resources.gpus_per_trial else "cpu",
             threads=max(1, int(resources.cpus_per_trial)),
             memory_budget=resources.memory_budget,
             need=resources.need(memory),
-            checkpoint=f"{self.checkpoints}/{ask.trial_id}.pt",
+            checkpoint=f"{plan.checkpoints}/{ask.trial_id}.pt",
             checkpoint_seconds=resources.checkpoint_seconds,
             begins=self._pause(ask.cell, ask.since, ask.parent) if ask.parent else None,
             pause=ask.until,
@@ -229,60 +216,51 @@ class _Config:
 
     def _pause(self, cell: str, stop: int, trial_id: str) -> str:
         """The checkpoint of a member of a population at a stop."""
-        return f"{self.checkpoints}/{stop_folder(cell, stop)}/{trial_id}.pt"
+        return f"{self.plan.checkpoints}/{stop_folder(cell, stop)}/{trial_id}.pt"
 
 
-def drive(
-    sweep: SweepSearch,
-    cells: list[Cell],
-    data: dict[str, Dataset],
-    scheduler: str,
-    replayed: Mapping[str, Outcome],
-    resources: Resources,
-    memory: Mapping[str, int],
-    hooks: Hooks,
-    folder: Path,
-    checkpoints: str,
-) -> None:
-    """Run every trial that the sweep still asks for, or until `hooks.control` ends it.
+def drive(plan: Plan) -> None:
+    """Run every trial that the plan's source still asks for, or until its control ends it.
 
-    `memory` estimates the bytes of a trial of each cell. Empties `data`. Raises `UserError` when the
-    cluster cannot be joined or none of its nodes can hold a trial.
+    Raises `UserError` when the cluster cannot be joined or none of its nodes can hold a trial.
     """
-    control = hooks.control
-    with connect(resources) as cluster, _interruptible(control):
-        cluster.refuse({cell.name: memory.get(cell.id, 0) for cell in cells})
-        config = _Config({c.id: c for c in cells}, scheduler, cluster, checkpoints, memory)
-        os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max(config.slots, 16))
-        search = _Search(sweep, hooks, config)
-        schedulers = CellSchedulers(cells, sweep.asks, scheduler)
-        schedulers.replay(replayed)
-        # Workers read the store's copy in place, one a node; the driver gives up its own.
-        shared = {key: ray.put(data.pop(key)) for key in list(data)}
-        files = dict(found for c in cells if (found := algorithms.source(c.algorithm)))
-        tuner = tune.Tuner(
-            tune.with_parameters(FederatedTrial, datasets=shared, sources=files),
-            tune_config=tune.TuneConfig(
-                search_alg=search,
-                scheduler=_Scheduler(schedulers),
-                num_samples=-1,
-                reuse_actors=True,
-                trial_name_creator=_trial_id,
-                trial_dirname_creator=_trial_id,
-            ),
-            run_config=tune.RunConfig(
-                name=time.strftime("%Y%m%d-%H%M%S"),
-                storage_path=str(folder.resolve()),
-                callbacks=[_Callback(sweep, search, hooks)],
-                stop=_Stop(control),
-                verbose=0,
-                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-            ),
-        )
+    control = plan.hooks.control
+    with connect(plan.resources) as cluster, _interruptible(control):
+        cluster.refuse({cell.name: plan.memory.get(cell.id, 0) for cell in plan.cells})
+        tuner = _tuner(plan, _Config(plan, cluster))
         try:
             tuner.fit()
         except OSError as error:  # Tune's own files, which nothing is resumed from
-            control.halt(f"storage {folder} cannot be written: {error.strerror or error}")
+            control.halt(f"storage {plan.folder} cannot be written: {error.strerror or error}")
+
+
+def _tuner(plan: Plan, config: _Config) -> tune.Tuner:
+    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max(config.slots, 16))
+    search = _Search(plan, config)
+    schedulers = CellSchedulers(plan.cells, plan.source.asks, plan.scheduler)
+    schedulers.replay(plan.ended)
+    # Workers read the store's copy in place, one a node; the driver gives up its own.
+    shared = {key: ray.put(plan.data.pop(key)) for key in list(plan.data)}
+    files = dict(found for name in plan.source.algorithms if (found := algorithms.source(name)))
+    return tune.Tuner(
+        tune.with_parameters(FederatedTrial, datasets=shared, sources=files),
+        tune_config=tune.TuneConfig(
+            search_alg=search,
+            scheduler=_Scheduler(schedulers),
+            num_samples=-1,
+            reuse_actors=True,
+            trial_name_creator=_trial_id,
+            trial_dirname_creator=_trial_id,
+        ),
+        run_config=tune.RunConfig(
+            name=time.strftime("%Y%m%d-%H%M%S"),
+            storage_path=str(plan.folder.resolve()),
+            callbacks=[_Callback(plan.source, search, plan.hooks)],
+            stop=_Stop(plan.hooks.control),
+            verbose=0,
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+        ),
+    )
 
 
 def _reason(trial: Trial) -> str:

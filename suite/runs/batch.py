@@ -13,8 +13,7 @@ from typing import Any
 
 from suite.console import say
 from suite.execution.stop_signal import Control, HaltedError
-from suite.search.sweep_search import SweepSearch
-from suite.search.trial import Ask, End
+from suite.search.trial import Ask
 from suite.tracking.recorder import Recorder
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import dumps, run_tags, spec_params
@@ -42,7 +41,7 @@ class Job:
         return hashlib.sha256(dumps(content).encode()).hexdigest()[:12]
 
 
-class Queue(SweepSearch):
+class Queue:
     """What the driver asks for trials: the jobs, in order. No search, no cells."""
 
     def __init__(self, jobs: list[Job]) -> None:
@@ -62,15 +61,19 @@ class Queue(SweepSearch):
         self.asks[job.id] = ask
         return ask, True
 
-    def end(self, trial_id: str, end: End) -> Ask:
-        """Take a result."""
+    def end(self, trial_id: str) -> None:
+        """One is over."""
         self._open.discard(trial_id)
-        return self.asks[trial_id]
 
     @property
     def exhausted(self) -> bool:
         """Whether all have ended."""
         return not self._open
+
+    @property
+    def algorithms(self) -> set[str]:
+        """The algorithms of all jobs."""
+        return {job.spec.algorithm for job in self.jobs.values()}
 
     def spec(self, ask: Ask) -> TrialSpec:
         """What an ask runs."""
@@ -108,7 +111,8 @@ class Batch:
         left = list({job.id: job for job in jobs if job.id not in done}.values())
         if not left:
             return 0, False
-        from suite.execution.driver import Hooks, drive
+        from suite.execution.driver import drive
+        from suite.execution.plan import Hooks, Plan
 
         data = {}
         for job in left:
@@ -123,7 +127,7 @@ class Batch:
 
         def take(ask: Ask, outcome: Outcome) -> None:
             nonlocal ended, failed
-            queue.end(ask.trial_id, End.of(outcome))
+            queue.end(ask.trial_id)
             job = queue.jobs[ask.trial_id]
             recorder.put((job, outcome))
             ended += 1
@@ -139,7 +143,7 @@ class Batch:
         control = Control(self.folder)
         hooks = Hooks(asked=lambda ask, new: None, ended=take, control=control)
         checkpoints = str(self.folder.resolve() / "checkpoints")
-        drive(queue, [], data, "none", {}, resources, {}, hooks, self.folder, checkpoints)
+        drive(Plan(queue, data, resources, hooks, self.folder, checkpoints))
         written = recorder.close(RECORD_SECONDS)
         if control.fault or not written:
             fault = control.fault or f"{self.store.uri} did not take all records"

@@ -5,7 +5,7 @@ ends there. Rungs and curves are rebuilt from the journal: `record` takes what w
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, Protocol
@@ -128,7 +128,7 @@ SCHEDULERS: dict[str, Callable[[Cell], Scheduler] | None] = {
 class CellSchedulers:
     """One scheduler per cell; final and confirming runs are left alone."""
 
-    def __init__(self, cells: list[Cell], asks: Mapping[str, Ask], scheduler: str) -> None:
+    def __init__(self, cells: Sequence[Cell], asks: Mapping[str, Ask], scheduler: str) -> None:
         make = SCHEDULERS[scheduler]
         self.asks = asks
         self.stops = {cell.id: set(cell.stops) for cell in cells}

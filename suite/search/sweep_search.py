@@ -153,6 +153,11 @@ class SweepSearch:
         """Whether every trial of every cell has ended."""
         return not self.again and all(cell.done for cell in self.cells.values())
 
+    @property
+    def algorithms(self) -> set[str]:
+        """The algorithms of all cells."""
+        return {cell.cell.algorithm for cell in self.cells.values()}
+
     def spec(self, ask: Ask) -> TrialSpec:
         """What an ask runs."""
         return self.cells[ask.cell].cell.spec(ask.params, ask.seed, ask.partition_seed)

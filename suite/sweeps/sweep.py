@@ -202,22 +202,23 @@ class Sweep:
         self.paths.forget()
 
     def _drive(self, resources: "Resources") -> None:
-        from suite.execution.driver import Hooks, drive
+        from suite.execution.driver import drive
         from suite.execution.estimate import Estimates
+        from suite.execution.plan import Hooks, Plan
 
-        memory = Estimates(self.study, self.data, resources).memory(self.cells)
-        hooks = Hooks(asked=self._asked, ended=self._ended, control=self.control)
         drive(
-            self.search,
-            self.cells,
-            self.data,
-            self.study.scheduler,
-            self.state.ended,
-            resources,
-            memory,
-            hooks,
-            self.paths.folder / "tune",
-            self.paths.checkpoint_folder,
+            Plan(
+                self.search,
+                self.data,
+                resources,
+                Hooks(asked=self._asked, ended=self._ended, control=self.control),
+                self.paths.folder / "tune",
+                self.paths.checkpoint_folder,
+                self.cells,
+                self.study.scheduler,
+                self.state.ended,
+                Estimates(self.study, self.data, resources).memory(self.cells),
+            )
         )
 
     def _asked(self, ask: Ask, new: bool) -> None:

@@ -11,6 +11,8 @@ import ray
 from ray.tune.schedulers import ASHAScheduler
 
 from suite.execution import driver
+from suite.execution.cluster import Cluster, Resources
+from suite.execution.plan import Hooks, Plan
 from suite.execution.stop_signal import Control
 from suite.search.schedulers import CellSchedulers, Halving
 from suite.search.schedulers import _Named as Named
@@ -18,7 +20,7 @@ from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask
 from suite.studies.cell import Cell
 from tests.support.suite_helpers import a_study, cells_of
-from trials.outcome import Outcome
+from trials.outcome import Kind, Outcome
 
 STOP, CONTINUE, NAN = "STOP", "CONTINUE", float("nan")
 LEVELS = ["iid", "labels(2)"]
@@ -36,7 +38,7 @@ def ray_is_not_started():
 
 def ask(cell: Cell, index: int, kind: str = "search") -> Ask:
     trial_id = f"{cell.id}-{kind[0]}{index:04d}"
-    return Ask(trial_id, cell.id, kind, index, "sampled", {"lr": 0.1}, 0, 0)
+    return Ask(trial_id, cell.id, Kind(kind), index, "sampled", {"lr": 0.1}, 0, 0)
 
 
 @dataclass
@@ -52,10 +54,10 @@ class Bench:
         self.schedulers = CellSchedulers(self.cells, self.asks, self.scheduler)
         self.decide = driver._Scheduler(self.schedulers)
         self.control = Control(Path("unused"))
-        hooks = driver.Hooks(lambda a, new: None, self._ended, self.control)
+        hooks = Hooks(lambda a, new: None, self._ended, self.control)
         search = SimpleNamespace(live=set())
-        sweep = SimpleNamespace(asks=self.asks)
-        self.callback = driver._Callback(sweep, search, hooks)
+        source = SimpleNamespace(asks=self.asks)
+        self.callback = driver._Callback(source, search, hooks)
 
     def _ended(self, ask_: Ask, outcome: Outcome) -> None:
         self.outcomes[ask_.trial_id] = outcome
@@ -312,9 +314,19 @@ def test_only_search_trials_under_a_scheduler_report_at_stops():
         ("asha", "final", []),
         ("none", "search", []),
     ):
-        cluster = driver.Cluster(driver.Resources())
-        config = driver._Config({cell.id: cell}, scheduler, cluster, "/places", {cell.id: 5})
-        made = config.of(ask(cell, 0, kind), sweep)
+        cluster = Cluster(Resources())
+        plan = Plan(
+            sweep,
+            {},
+            cluster.resources,
+            Hooks(lambda a, new: None, lambda a, o: None, Control(Path("nowhere"))),
+            Path("tune"),
+            "/places",
+            [cell],
+            scheduler,
+            memory={cell.id: 5},
+        )
+        made = driver._Config(plan, cluster).of(ask(cell, 0, kind))
         assert made["stops"] == stops
         assert made["trial"]["params"] == {"lr": 0.1}
         assert (made["device"], made["threads"]) == ("cpu", 1)

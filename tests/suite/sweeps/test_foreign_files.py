@@ -14,12 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reports.leaderboard.leaderboard import SweepPaths
 from suite.reproduction.costs import Costs
 from suite.runs import single as runs
 from suite.studies.study import Study
 from suite.sweeps.ledger import Ledger
-from suite.sweeps.paths import MARKER
+from suite.sweeps.paths import MARKER, SweepPaths
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Record, Store
 from tests.support.commands import SINGLY, document, records, study_file, suite_here

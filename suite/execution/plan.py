@@ -1,0 +1,67 @@
+"""What the driver is given: where trials come from, on what data, with which resources."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from suite.execution.cluster import Resources
+from suite.execution.stop_signal import Control
+from suite.search.trial import Ask
+from suite.studies.cell import Cell
+from trials.datasets.base import Dataset
+from trials.outcome import Outcome
+from trials.spec import TrialSpec
+
+
+class TrialSource(Protocol):
+    """What hands out trials: a sweep's search, a fixed list of runs."""
+
+    asks: dict[str, Ask]
+    """All that were handed out, by id."""
+
+    def next(self) -> tuple[Ask, bool] | None:
+        """The next trial and whether it is new; None when there is none now."""
+
+    def spec(self, ask: Ask) -> TrialSpec:
+        """What an ask runs."""
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing will be asked any more."""
+
+    @property
+    def algorithms(self) -> Collection[str]:
+        """The names of the algorithms that trials may have."""
+
+
+@dataclass
+class Hooks:
+    """What the driver calls when a trial is handed out (is it new?) and when it has ended. Both may
+    raise `HaltedError`, which ends the run, as `control` does.
+    """
+
+    asked: Callable[[Ask, bool], None]
+    ended: Callable[[Ask, Outcome], None]
+    control: Control
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Trials to run until their source is exhausted, or `hooks.control` ends it.
+
+    `data` are the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Tune's own
+    files, `checkpoints` the path or URI of the folder that all nodes reach. `scheduler` stops search
+    trials of `cells`, of which `ended` are over; `memory` estimates the bytes of a trial of each cell.
+    """
+
+    source: TrialSource
+    data: dict[str, Dataset]
+    resources: Resources
+    hooks: Hooks
+    folder: Path
+    checkpoints: str
+    cells: Sequence[Cell] = ()
+    scheduler: str = "none"
+    ended: Mapping[str, Outcome] = field(default_factory=dict)
+    memory: Mapping[str, int] = field(default_factory=dict)
