@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from suite.cli.app import app
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[1]
 LAUNCHER = ROOT / "deploy" / "ray-cluster.yaml"
 JOB = ROOT / "deploy" / "rayjob.yaml"
 SCRIPT = ROOT / "deploy" / "slurm.sh"

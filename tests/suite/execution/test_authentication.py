@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 from typer.main import get_command
 
 from suite.cli.app import app
 from suite.execution import cluster
-from suite.execution.cluster import Resources
+from suite.execution.cluster import Resources, ray  # Ray after its environment
+from tests.support.helpers import ROOT
 
-GUIDE = Path(__file__).parent.parent / "docs" / "cluster.md"
+GUIDE = ROOT / "docs" / "cluster.md"
 OURS = """
 import json, os, sys
 from suite.execution.cluster import Resources, connect, ray

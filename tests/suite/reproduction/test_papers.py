@@ -4,7 +4,7 @@ import pytest
 
 from reports.claims.metrics import metric
 from reports.claims.verdicts import printed
-from suite.reproduction import experiments as papers
+from suite.reproduction import experiments, readings
 from suite.reproduction.experiments import Decision, parse_paper, read_paper, selected
 from trials import algorithms
 from trials.errors import UserError
@@ -46,9 +46,9 @@ tables:
 """
 
 
-def toy(text: str) -> papers.Experiment:
+def toy(text: str) -> experiments.Experiment:
     """The only row of a file like `SMALL`."""
-    made = papers.experiment(parse_paper(text, "toy.yaml"), "toy", "one", "iid")
+    made = experiments.experiment(parse_paper(text, "toy.yaml"), "toy", "one", "iid")
     assert made is not None
     return made
 
@@ -59,8 +59,8 @@ def test_every_row_can_be_planned_or_says_why_not(place):
     name, table, row = place
     paper = read_paper(name)
     content, at = paper.tables[table], paper.tables[table].rows[row]
-    made = papers.experiment(paper, *place)
-    assert (made is None) == (papers.reason_not_run(paper, table, row) is not None)
+    made = experiments.experiment(paper, *place)
+    assert (made is None) == (experiments.reason_not_run(paper, table, row) is not None)
     for number in (n for column in at.numbers.values() for n in column.values()):
         printed(number)
     if made is None:
@@ -86,13 +86,13 @@ def test_nothing_that_decides_a_number_is_left_to_a_default():
     technical = {"val_fraction", "dtype", "execution", "chunk", "eval_every"}
     technical |= {"data_seed", "partition_seed"}
     work = {"local_epochs", "local_steps"}
-    assert set(papers.DECIDED) | work | technical >= set(Settings.model_fields)
+    assert set(experiments.DECIDED) | work | technical >= set(Settings.model_fields)
 
 
 def test_the_five_papers_are_there_with_their_tables():
-    assert papers.paper_names() == ["defed", "fedagg", "fedumf", "folb", "safl"]
+    assert experiments.paper_names() == ["defed", "fedagg", "fedumf", "folb", "safl"]
     known = {cls.paper for cls in algorithms.known().values()}
-    assert {read_paper(name).paper for name in papers.paper_names()} <= known
+    assert {read_paper(name).paper for name in experiments.paper_names()} <= known
     numbers = {
         name: sum(
             len(c)
@@ -100,7 +100,7 @@ def test_the_five_papers_are_there_with_their_tables():
             for r in t.rows.values()
             for c in r.numbers.values()
         )
-        for name in papers.paper_names()
+        for name in experiments.paper_names()
     }
     assert numbers == {"defed": 10, "fedagg": 208, "fedumf": 612, "folb": 21, "safl": 105}
 
@@ -168,21 +168,21 @@ def test_faults_are_named(old, new, message):
 def test_what_is_ours_can_be_chosen_otherwise():
     text = SMALL.replace("fedprox: {params: {mu: 0.1}}", "fedprox: {chosen: {mu: [0.1, a guess]}}")
     made = toy(text)
-    (other,) = papers.otherwise([made], {"momentum": 0.5, "mu": 0.7})
+    (other,) = readings.otherwise([made], {"momentum": 0.5, "mu": 0.7})
     fedavg, prox = other.methods["fedavg"], other.methods["fedprox"]
     assert fedavg.decisions["momentum"].value == prox.decisions["momentum"].value == 0.5
     assert fedavg.decisions["momentum"].why == "--set; the suite's own choice: 0.0"
     assert prox.decisions["mu"].value == 0.7
     assert "mu" not in fedavg.decisions
     assert other.methods["fedavg"].decisions["lr"] == made.methods["fedavg"].decisions["lr"]
-    assert papers.otherwise([made], {}) == [made]
+    assert readings.otherwise([made], {}) == [made]
     for key, value, said in (
         ("lr", 0.5, "--set lr: the paper states it; to be chosen are aggregation, clip_norm"),
         ("momentun", 0.5, "Did you mean 'momentum'"),
         ("momentum", 2.0, "toy/one/iid, fedavg.*momentum"),
     ):
         with pytest.raises(UserError, match=said):
-            papers.otherwise([made], {key: value})
+            readings.otherwise([made], {key: value})
 
 
 @pytest.mark.parametrize("rounds", ["abc", None, 12.7, float("inf"), 0])
@@ -191,9 +191,9 @@ def test_rounds_that_cannot_be_are_refused(rounds):
         "  init: [", "  rounds: [5, a guess]\n  init: ["
     )
     made = toy(text)
-    assert papers.otherwise([made], {"rounds": 7})[0].methods["fedavg"].rounds == 7
+    assert readings.otherwise([made], {"rounds": 7})[0].methods["fedavg"].rounds == 7
     with pytest.raises(UserError, match="rounds"):
-        papers.otherwise([made], {"rounds": rounds})
+        readings.otherwise([made], {"rounds": rounds})
 
 
 def test_what_comes_with_another_choice_has_to_be_chosen_too():
@@ -204,7 +204,7 @@ def test_what_comes_with_another_choice_has_to_be_chosen_too():
     )
     made = toy(text)
     with pytest.raises(UserError, match="toy/one/iid, fedprox: psi: has to be set too"):
-        papers.otherwise([made], {"variant": "heterogeneity"})
-    (both,) = papers.otherwise([made], {"variant": "heterogeneity", "psi": 0.5})
+        readings.otherwise([made], {"variant": "heterogeneity"})
+    (both,) = readings.otherwise([made], {"variant": "heterogeneity", "psi": 0.5})
     assert both.methods["fedprox"].decisions["psi"] == Decision(0.5, "--set")
     assert both.methods["fedprox"].spec({}, 0, 5, 5).params["psi"] == 0.5

@@ -9,7 +9,7 @@ import pytest
 
 from reports.claims.page import page
 from reports.claims.verdicts import VERDICTS
-from suite.reproduction import experiments as papers
+from suite.reproduction import experiments
 from suite.reproduction.experiments import Decision
 from suite.reproduction.plan import Effort, plan_of, reductions
 from suite.runs.batch import Batch
@@ -27,10 +27,10 @@ def toy(tmp_path_factory, monkeypatch):
         "fedprox: {params: {mu: 0.1}}", "fedprox: {search: {mu: [0.001, 0.1, 1.0]}}"
     )
     (root / "papers" / "toy.yaml").write_text(text)
-    monkeypatch.setattr(papers, "files", lambda package: root)
-    papers.read_paper.cache_clear()
+    monkeypatch.setattr(experiments, "files", lambda package: root)
+    experiments.read_paper.cache_clear()
     yield root
-    papers.read_paper.cache_clear()
+    experiments.read_paper.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +111,8 @@ def test_two_seeds_then_nothing_then_a_third_and_interrupted_what_is_done(place,
 
 
 def test_quick_says_what_it_leaves_out():
-    paper = papers.read_paper("toy")
-    made = papers.experiment(paper, "toy", "one", "iid")
+    paper = experiments.read_paper("toy")
+    made = experiments.experiment(paper, "toy", "one", "iid")
     assert made is not None
     plan = plan_of(paper, made, Effort(seeds=2, rounds=2, quick=True))
     assert (plan.rounds, len(plan.jobs)) == (2, 4)

@@ -3,7 +3,6 @@ it changes.
 """
 
 import csv
-from pathlib import Path
 
 import pytest
 
@@ -11,12 +10,12 @@ from suite.configurations.configuration import Tuned
 from suite.configurations.recommend import recommend
 from suite.studies.cells import make_cells
 from suite.studies.study import read_study
+from tests.support.helpers import ROOT
 from tests.support.suite_helpers import cells_of
 from trials.algorithms import ALGORITHMS
 from trials.settings import Settings
 from trials.spec import outside
 
-ROOT = Path(__file__).parents[1]
 ASSUMING = [(name, key) for name, cls in ALGORITHMS.items() for key in cls.assumes]
 
 PLUGIN = """
