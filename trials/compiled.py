@@ -6,7 +6,7 @@ in cache for all its steps. This is one of three ways to the same numbers (see `
 agree up to rounding.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -24,35 +24,45 @@ SLOPES: dict[Loss, float] = {
 """The losses that are compiled; of a squared error the c of its slope c (z - y)."""
 
 
-def sgd(
-    w: Array,
-    x: Array,
-    y: Array,
-    loss: Loss,
-    samples: Array,
-    weight: Array,
-    first: Array,
-    last: Array,
-    lr: Array,
-    scale: Array,
-    pull: Array,
-    shift: Array,
-    momentum: float,
-    v: Array,
-) -> float:
-    """Steps `first` (k,) to `last` (k,), exclusive, of k clients, on `w` (k, C p + C) in place.
+class Samples(NamedTuple):
+    """Samples `x` (N, p) with their labels `y` (N,), and the `slope` of their loss (`SLOPES`)."""
 
-    z = W x + b for samples x (N, p) with labels y (N,); step j of client i takes the samples
-    `samples[i, j]` (B,) with shares `weight[i, j]` (B,), 0 for padding, which comes last, and follows
-    u = scale_i g + pull_i w + shift_i with the gradient g: w <- w - lr_ij u, or with momentum m
-    v <- m v + u, w <- w - lr_ij v. `shift` and `v` are (k, d), or (0, 0) where there is none; `lr` is
-    (k, J), or (1, 1) when all steps have the same. Returns the sum over all steps of their loss.
+    x: Array
+    y: Array
+    slope: float
+
+
+class Steps(NamedTuple):
+    """Steps `first` (k,) to `last` (k,), exclusive, of k clients.
+
+    Step j of client i takes the samples `samples[i, j]` (B,) with shares `weight[i, j]` (B,), 0 for
+    padding, which comes last, and has the rate `lr[i, j]`; `lr` is (1, 1) when all have the same.
     """
-    return float(
-        _sgd(
-            w, x, y, SLOPES[loss], samples, weight, first, last, lr, scale, pull, shift, momentum, v
-        )
-    )
+
+    samples: Array
+    weight: Array
+    first: Array
+    last: Array
+    lr: Array
+
+
+class Rule(NamedTuple):
+    """What a step follows: u = scale_i g + pull_i w + shift_i of the gradient g, or with momentum m
+    v <- m v + u. `shift` and `v` are (k, d), or (0, 0) where there is none.
+    """
+
+    scale: Array
+    pull: Array
+    shift: Array
+    momentum: float
+    v: Array
+
+
+def sgd(w: Array, of: Samples, steps: Steps, rule: Rule) -> float:
+    """All `steps` of k clients on `w` (k, C p + C) in place, where outputs are z = W x + b: w <- w - lr u,
+    or with momentum w <- w - lr v. Returns the sum over all steps of their loss.
+    """
+    return float(_sgd(w, of, steps, rule))
 
 
 # Sums may be reassociated (that is what makes them vectors), but infinities and NaN keep their
@@ -169,23 +179,10 @@ def _shift(w: Array, fixed: Array, toward: float, rate: float) -> None:
 
 
 @_jit
-def _sgd(
-    weights: Array,
-    x: Array,
-    y: Array,
-    slope: float,
-    samples: Array,
-    weight: Array,
-    first: Array,
-    last: Array,
-    lr: Array,
-    scale: Array,
-    pull: Array,
-    shift: Array,
-    momentum: float,
-    velocity: Array,
-) -> float:
-    """See `sgd`."""
+def _sgd(weights: Array, of: Samples, steps: Steps, rule: Rule) -> float:
+    x, y, slope = of
+    samples, weight, first, last, lr = steps
+    scale, pull, shift, momentum, velocity = rule
     k, d = weights.shape
     p = x.shape[1]
     outputs = d // (p + 1)

@@ -252,25 +252,16 @@ class Solver:
         lr = torch.as_tensor(rule.lr, dtype=w.dtype)
         lr = lr.contiguous() if lr.dim() else lr.reshape(1, 1)
         x, y, samples = self.x.matrix(self.y, plan.samples)
+        of = compiled.Samples(x.numpy(), y.numpy(), compiled.SLOPES[self.model.loss])
+        weight = plan.weight.astype(w.numpy().dtype)
+        follows = compiled.Rule(
+            scale.numpy(), pull.numpy(), shift.numpy(), rule.momentum, v.numpy()
+        )
         stops = [*marks.T, plan.steps]
         total, done = 0.0, np.zeros_like(plan.steps)
         for e, stop in enumerate(stops):
-            total += compiled.sgd(
-                w.numpy(),
-                x.numpy(),
-                y.numpy(),
-                self.model.loss,
-                samples,
-                plan.weight.astype(w.numpy().dtype),
-                done,
-                stop,
-                lr.numpy(),
-                scale.numpy(),
-                pull.numpy(),
-                shift.numpy(),
-                rule.momentum,
-                v.numpy(),
-            )
+            steps = compiled.Steps(samples, weight, done, stop, lr.numpy())
+            total += compiled.sgd(w.numpy(), of, steps, follows)
             done = stop
             if e < marks.shape[1]:
                 path[:, e] = w
@@ -282,23 +273,21 @@ class Solver:
 
         g, at = torch.zeros_like(w, memory_format=torch.contiguous_format).numpy(), w.numpy()
         x, y, samples = self.x.matrix(self.y, plan.samples)
+        none = np.zeros((0, 0), g.dtype)
+        rows = len(g)
         total = compiled.sgd(
             at.copy(),
-            x.numpy(),
-            y.numpy(),
-            self.model.loss,
-            samples,
-            plan.weight.astype(g.dtype),
-            np.zeros_like(plan.steps),
-            plan.steps,
-            lr=np.zeros((1, 1), g.dtype),
-            scale=np.ones(len(g), g.dtype),
-            pull=np.zeros(len(g), g.dtype),
-            shift=np.zeros((0, 0), g.dtype),
-            momentum=1.0,
-            v=g,
+            compiled.Samples(x.numpy(), y.numpy(), compiled.SLOPES[self.model.loss]),
+            compiled.Steps(
+                samples,
+                plan.weight.astype(g.dtype),
+                np.zeros_like(plan.steps),
+                plan.steps,
+                np.zeros((1, 1), g.dtype),
+            ),
+            compiled.Rule(np.ones(rows, g.dtype), np.zeros(rows, g.dtype), none, 1.0, g),
         )
-        return torch.from_numpy(g), w.new_tensor(total / len(g))
+        return torch.from_numpy(g), w.new_tensor(total / rows)
 
     def gradient(self, w: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
         """Sum over a plan of the gradients at w (k, d): with `full_pass`, those of F_k, (k, d).
