@@ -14,6 +14,7 @@ from trials.client_rows import ClientRows
 from trials.direction import Direction
 from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
+from trials.memory import memory_budget
 from trials.models.base import Model
 from trials.scores import SCORES
 from trials.settings import Settings
@@ -35,17 +36,6 @@ COUNTERS = (
 one unit: samples whose gradient was taken."""
 SERVER = -1
 """The "client id" whose initial weights are everyone's common ones."""
-
-
-def memory_budget(device: torch.device) -> float:
-    """Bytes that local training may take by default: 2 GiB on a CPU, half of a GPU's memory.
-
-    Never what is free at the moment: how many clients are computed at once must not depend on what
-    else runs.
-    """
-    if device.type == "cuda":
-        return float(torch.cuda.get_device_properties(device).total_memory / 2)
-    return 2.0**31
 
 
 class Federation:

@@ -6,7 +6,8 @@ from trials import heterogeneity
 from trials.client_rows import ClientRows
 from trials.datasets.base import OnDemand
 from trials.federated_data import FederatedData
-from trials.federation import Federation, memory_budget
+from trials.federation import Federation
+from trials.memory import memory_budget
 from trials.models.base import Model
 from trials.solver import execution
 from trials.spec import TrialSpec

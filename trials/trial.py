@@ -54,7 +54,7 @@ def simulate(
     memory: float | None = None,
 ) -> Simulation:
     """A simulation at round 0. One thread by default, so that the bits do not depend on the load;
-    `memory` (bytes) is `trials.federation.memory_budget` by default.
+    `memory` (bytes) is `trials.memory.memory_budget` by default.
     """
     torch.set_num_threads(threads)
     fed = Federation(

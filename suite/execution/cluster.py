@@ -62,7 +62,7 @@ class Resources:
     """What a trial gets, how many run at once (default: what fits), and where.
 
     `memory_per_trial` in bytes replaces the estimate; `memory_budget` in bytes is what a trial's clients
-    that are computed at once may take of it (`trials.federation.memory_budget`). `address` is a running cluster's (`host:port`, `ray://host:port`, `auto`); None starts one on
+    that are computed at once may take of it (`trials.memory.memory_budget`). `address` is a running cluster's (`host:port`, `ray://host:port`, `auto`); None starts one on
     this machine, as does `local`. `checkpoint_seconds` is how often a trial writes its checkpoint.
     """
 

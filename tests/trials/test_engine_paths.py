@@ -28,8 +28,8 @@ from trials.client_rows import ClientRows
 from trials.direction import Affine, affine
 from trials.errors import UserError
 from trials.federated_data import Samples
-from trials.federation import memory_budget
 from trials.losses import cross_entropy
+from trials.memory import memory_budget
 from trials.metrics import REGRESSION
 from trials.models.base import Model
 from trials.solver import execution
