@@ -38,6 +38,7 @@ from reports.page import figures, tuning, tuning_figures
 from reports.page.data import ReportData, Trial
 from reports.page.figures import SIGN, STYLE, Drawn, Style, slug
 from trials.metrics import direction, sign
+from trials.outcome import Status
 
 
 def build(data: ReportData, folder: Path | None = None) -> str:
@@ -231,15 +232,6 @@ def _page(data: ReportData, look: Style, drawn: Mapping[str, list[Drawn]]) -> st
         {"name": short(name), "slug": slug(name), "hue": hue, "dash": _dash(dash)}
         for name, (hue, dash) in look.items()
     ]
-    statuses = [trial.status for trial in data.trials]
-    counts = [
-        ("cells", len(board.rows)),
-        ("algorithms", len({row.algorithm for row in board.rows})),
-        ("search trials", len(statuses)),
-        ("final runs", sum(row.seeds for row in board.rows)),
-        ("diverged finals", sum(row.failed_seeds for row in board.rows)),
-        ("crashed", sum(f.status == "failed" for f in data.failures)),
-    ]
     return (
         _templates()
         .get_template("report.html")
@@ -252,12 +244,26 @@ def _page(data: ReportData, look: Style, drawn: Mapping[str, list[Drawn]]) -> st
             overall=compared,
             fronts=front_groups(board),
             chips=chips,
-            counts=[(name, count) for name, count in counts if count or name == "crashed"],
+            counts=_counts(data),
             figures=defaultdict(list, inline),
             target=board.target,
             several=len({row.dataset for row in board.rows}) > 1,
         )
     )
+
+
+def _counts(data: ReportData) -> list[tuple[str, int]]:
+    """How many there are of what, for the head of the page; crashes also where there are none."""
+    rows = data.board.rows
+    counts = [
+        ("cells", len(rows)),
+        ("algorithms", len({row.algorithm for row in rows})),
+        ("search trials", len(data.trials)),
+        ("final runs", sum(row.seeds for row in rows)),
+        ("diverged finals", sum(row.failed_seeds for row in rows)),
+        ("crashed", sum(failure.status == Status.FAILED for failure in data.failures)),
+    ]
+    return [(name, count) for name, count in counts if count or name == "crashed"]
 
 
 def _scale(rows: list[Row]) -> tuple[float, float]:

@@ -250,7 +250,18 @@ def _workload(workload: Workload, plan: Plan) -> dict[str, Any]:
                 both.append(sum(_rate(worker.result()) for worker in pair))
         peaks = {name: worker.finish() for name, worker in workers.items()}
     rates = {name: [_rate(run) for run in runs] for name, runs in found.items()}
-    limit = statistics.median(rates.pop("limit")) * FLOPS
+    return {
+        **_compared(workload, rates, peaks),
+        "failed": failed,
+        "two_at_once": _pair(both, rates),
+    }
+
+
+def _compared(
+    workload: Workload, rates: dict[str, list[float]], peaks: dict[str, int]
+) -> dict[str, Any]:
+    """Each system's steps per second, beside ours and what the processor could do at most."""
+    limit = statistics.median(rates["limit"]) * FLOPS
     ours, step = statistics.median(rates["ours"]), flops(workload)
     return {
         "workload": workload.name,
@@ -267,16 +278,18 @@ def _workload(workload: Workload, plan: Plan) -> dict[str, Any]:
                 "runs": runs,
             }
             for name, runs in rates.items()
+            if name != "limit"
         ],
-        "failed": failed,
-        "two_at_once": None
-        if second is None
-        else {
-            "steps_per_second": statistics.median(both),
-            "ratio_to_one": statistics.median(both) / ours,
-            "runs": both,
-        },
     }
+
+
+def _pair(both: list[float], rates: dict[str, list[float]]) -> dict[str, Any] | None:
+    """Two of ours at once against one; None where there is only one core."""
+    if not both:
+        return None
+    together = statistics.median(both)
+    ratio = together / statistics.median(rates["ours"])
+    return {"steps_per_second": together, "ratio_to_one": ratio, "runs": both}
 
 
 def _rate(result: dict[str, float]) -> float:

@@ -114,32 +114,25 @@ def reproduce(
     places = selected(path)
     name = places[0][0]
     paper = read_paper(name)
-    costs = calibration.Costs(storage) if effort.max_minutes is not None else None
-    plans: dict[tuple[str, str], Planned] = {}
-    why_not: dict[tuple[str, str], str] = {}
-    found = [experiment(paper, name, table, row) for _, table, row in places]
-    can_run = otherwise([made for made in found if made is not None], effort.other)
-    experiments = {(made.table, made.row): made for made in can_run}
     batch = Batch(
         Store(tracking_uri, storage), EXPERIMENT, EXPERIMENT, storage / EXPERIMENT / "tune"
     )
-    before = batch.done() if costs is not None else {}
+    found = [experiment(paper, name, table, row) for _, table, row in places]
+    can_run = otherwise([made for made in found if made is not None], effort.other)
+    experiments = {(made.table, made.row): made for made in can_run}
+    limit = _Limit(effort, storage, batch)
+    plans: dict[tuple[str, str], Planned] = {}
+    why_not: dict[tuple[str, str], str] = {}
     for _, table, row in places:
         made = experiments.get((table, row))
         reason = reason_not_run(paper, table, row) or what_is_missing(made, data_root)
-        if made is None or reason:
-            why_not[table, row] = reason or "nothing to run"
-            continue
-        plan = plan_of(paper, made, effort)
-        if costs is not None and effort.max_minutes is not None:
-            minutes = costs.minutes(paper, made, runs_left(plan, before), plan.rounds)
-            if minutes > effort.max_minutes:
-                why_not[table, row] = (
-                    f"about {minutes:.0f} min on this machine, more than --max-minutes "
-                    f"{effort.max_minutes:g}"
-                )
+        if made is not None and not reason:
+            plan = plan_of(paper, made, effort)
+            reason = limit.exceeded(paper, plan)
+            if not reason:
+                plans[table, row] = plan
                 continue
-        plans[table, row] = plan
+        why_not[table, row] = reason or "nothing to run"
     jobs = [job for plan in plans.values() for job in plan.jobs.values()]
     failed, interrupted = batch.run(jobs, data_root, resources)
     done = batch.done()
@@ -151,15 +144,27 @@ def reproduce(
     ]
     records = [done[job.id] for job in jobs if job.id in done]
     made_with = sorted({tuple((key, r.tags.get(key, "")) for key in VERSIONS) for r in records})
-    return Report(
-        paper.paper,
-        paper.cites,
-        command,
-        rows,
-        [dict(versions) for versions in made_with],
-        failed,
-        interrupted,
-    )
+    versions = [dict(found) for found in made_with]
+    return Report(paper.paper, paper.cites, command, rows, versions, failed, interrupted)
+
+
+class _Limit:
+    """Which rows would take longer here than a person has."""
+
+    def __init__(self, effort: Effort, storage: Path, batch: Batch) -> None:
+        self.minutes = effort.max_minutes
+        if self.minutes is not None:
+            self._costs, self._done = calibration.Costs(storage), batch.done()
+
+    def exceeded(self, paper: Paper, plan: Planned) -> str | None:
+        """Why a row is left out, or None."""
+        if self.minutes is None:
+            return None
+        made = plan.experiment
+        minutes = self._costs.minutes(paper, made, runs_left(plan, self._done), plan.rounds)
+        if minutes <= self.minutes:
+            return None
+        return f"about {minutes:.0f} min on this machine, more than --max-minutes {self.minutes:g}"
 
 
 def listing(storage: Path, data_root: str | None, seeds: int = SEEDS) -> Iterable[dict[str, Any]]:
