@@ -28,31 +28,37 @@ from suite.yaml_files import assigned, refuse_foreign, write_files
 app = typer.Typer()
 
 
+Place = Annotated[
+    str | None, typer.Argument(help="PAPER, PAPER/TABLE or PAPER/TABLE/ROW, as in --list.")
+]
+List = Annotated[bool, typer.Option("--list", help="All tables, with what they would cost here.")]
+Seeds = Annotated[int | None, typer.Option(min=1, help="Runs of each method; default 5.")]
+Rounds = Annotated[
+    int | None, typer.Option(min=1, help="At most so many rounds; what needs more is not run.")
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="2 seeds, a fifth of the rounds, one searched value.")
+]
+MaxMinutes = Annotated[
+    float | None, typer.Option(min=0, help="Leave out rows that would take longer here.")
+]
+Assigned = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="KEY=VALUE instead of what the suite chose; repeatable."),
+]
+Output = Annotated[Path | None, typer.Option(help="Folder for NAME.md and NAME.json.")]
+
+
 @app.command(epilog="Example: suite reproduce folb/table1 --output results")
 def reproduce(
-    path: Annotated[
-        str | None, typer.Argument(help="PAPER, PAPER/TABLE or PAPER/TABLE/ROW, as in --list.")
-    ] = None,
-    list_: Annotated[
-        bool, typer.Option("--list", help="All tables, with what they would cost here.")
-    ] = False,
-    seeds: Annotated[
-        int | None, typer.Option(min=1, help="Runs of each method; default 5.")
-    ] = None,
-    rounds: Annotated[
-        int | None, typer.Option(min=1, help="At most so many rounds; what needs more is not run.")
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="2 seeds, a fifth of the rounds, one searched value.")
-    ] = False,
-    max_minutes: Annotated[
-        float | None, typer.Option(min=0, help="Leave out rows that would take longer here.")
-    ] = None,
-    assign: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="KEY=VALUE instead of what the suite chose; repeatable."),
-    ] = None,
-    output: Annotated[Path | None, typer.Option(help="Folder for NAME.md and NAME.json.")] = None,
+    path: Place = None,
+    list_: List = False,
+    seeds: Seeds = None,
+    rounds: Rounds = None,
+    quick: Quick = False,
+    max_minutes: MaxMinutes = None,
+    assign: Assigned = None,
+    output: Output = None,
     cpus_per_trial: CpusPerTrial = 1.0,
     gpus_per_trial: GpusPerTrial = 0.0,
     max_concurrent: MaxConcurrent = None,

@@ -31,106 +31,105 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+StudyName = Annotated[str, typer.Argument(help="A shipped study's name, or a path to a YAML file.")]
+Name = Annotated[str | None, typer.Option(help="The sweep's name; default: the study's.")]
+Algorithms = Annotated[
+    str | None, typer.Option(help="Comma-separated; also path/to/file.py:Class.")
+]
+Listed = Annotated[str | None, typer.Option(help="Comma-separated.")]
+Levels = Annotated[str | None, typer.Option(help="Comma-separated levels.")]
+Trials = Annotated[int | None, typer.Option(help="Search trials per cell.")]
+Rounds = Annotated[int | None, typer.Option(help="Communication rounds per trial.")]
+Seeds = Annotated[int | None, typer.Option(help="Final runs per cell.")]
+Sampler = Annotated[str | None, typer.Option(help="tpe, gp, cmaes, random, grid or nsga2.")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        help="none, early stopping per cell (asha, hyperband, median), or pbt: a population."
+    ),
+]
+WarmStart = Annotated[
+    str | None,
+    typer.Option(help="A tuned file, a folder of them, or `nearest`: configurations to try first."),
+]
+MemoryPerTrial = Annotated[float | None, typer.Option(min=0.1, help="GB; default: an estimate.")]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        envvar="RAY_ADDRESS",
+        help="A running Ray cluster (HOST:PORT, ray://HOST:PORT, auto); default: one of its own.",
+    ),
+]
+Checkpoints = Annotated[
+    str | None,
+    typer.Option(help="Folder or URI (s3://...) that all nodes reach; default: in --storage."),
+]
+CheckpointSeconds = Annotated[
+    float, typer.Option(min=0.0, help="How often a running trial saves its state.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue (or extend) a sweep of this name.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check everything, show the plan, start nothing.")
+]
+Calibrate = Annotated[
+    bool, typer.Option("--calibrate", help="With --dry-run: measure a few rounds of each cell.")
+]
+Smoke = Annotated[
+    bool,
+    typer.Option(
+        "--smoke",
+        help="2 rounds, 4 clients (natural: all there are), 3 trials, 2 seeds: seconds.",
+    ),
+]
+
 
 @app.command(
     epilog="Example: suite sweep quickstart --algorithms fedavg,folb --trials 8 --name small"
 )
 def sweep(
-    study: Annotated[
-        str, typer.Argument(help="A shipped study's name, or a path to a YAML file.")
-    ] = "quickstart",
-    name: Annotated[
-        str | None, typer.Option(help="The sweep's name; default: the study's.")
-    ] = None,
-    algorithms: Annotated[
-        str | None, typer.Option(help="Comma-separated; also path/to/file.py:Class.")
-    ] = None,
-    datasets: Annotated[str | None, typer.Option(help="Comma-separated.")] = None,
-    models: Annotated[str | None, typer.Option(help="Comma-separated.")] = None,
-    heterogeneity: Annotated[str | None, typer.Option(help="Comma-separated levels.")] = None,
-    trials: Annotated[int | None, typer.Option(help="Search trials per cell.")] = None,
-    rounds: Annotated[int | None, typer.Option(help="Communication rounds per trial.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Final runs per cell.")] = None,
-    sampler: Annotated[
-        str | None, typer.Option(help="tpe, gp, cmaes, random, grid or nsga2.")
-    ] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            help="none, early stopping per cell (asha, hyperband, median), or pbt: a population."
-        ),
-    ] = None,
-    warm_start: Annotated[
-        str | None,
-        typer.Option(
-            help="A tuned file, a folder of them, or `nearest`: configurations to try first."
-        ),
-    ] = None,
+    study: StudyName = "quickstart",
+    name: Name = None,
+    algorithms: Algorithms = None,
+    datasets: Listed = None,
+    models: Listed = None,
+    heterogeneity: Levels = None,
+    trials: Trials = None,
+    rounds: Rounds = None,
+    seeds: Seeds = None,
+    sampler: Sampler = None,
+    scheduler: Scheduler = None,
+    warm_start: WarmStart = None,
     cpus_per_trial: CpusPerTrial = 1.0,
     gpus_per_trial: GpusPerTrial = 0.0,
-    memory_per_trial: Annotated[
-        float | None, typer.Option(min=0.1, help="GB; default: an estimate.")
-    ] = None,
+    memory_per_trial: MemoryPerTrial = None,
     memory_budget: MemoryBudget = None,
     max_concurrent: MaxConcurrent = None,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            envvar="RAY_ADDRESS",
-            help="A running Ray cluster (HOST:PORT, ray://HOST:PORT, auto); default: one of its own.",
-        ),
-    ] = None,
-    checkpoints: Annotated[
-        str | None,
-        typer.Option(help="Folder or URI (s3://...) that all nodes reach; default: in --storage."),
-    ] = None,
-    checkpoint_seconds: Annotated[
-        float, typer.Option(min=0.0, help="How often a running trial saves its state.")
-    ] = 60.0,
+    address: Address = None,
+    checkpoints: Checkpoints = None,
+    checkpoint_seconds: CheckpointSeconds = 60.0,
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue (or extend) a sweep of this name.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything, show the plan, start nothing.")
-    ] = False,
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="With --dry-run: measure a few rounds of each cell.")
-    ] = False,
-    smoke: Annotated[
-        bool,
-        typer.Option(
-            "--smoke",
-            help="2 rounds, 4 clients (natural: all there are), 3 trials, 2 seeds: seconds.",
-        ),
-    ] = False,
+    resume: Resume = False,
+    dry_run: DryRun = False,
+    calibrate: Calibrate = False,
+    smoke: Smoke = False,
     as_json: Json = False,
 ) -> None:
     """Tune every algorithm of a study fairly, run the best again with fresh seeds, rank them."""
-    lists = {
-        "algorithms": algorithms,
-        "datasets": datasets,
-        "models": models,
-        "heterogeneity": heterogeneity,
-    }
-    values = {
-        "trials": trials,
-        "settings.rounds": rounds,
-        "seeds": seeds,
-        "sampler": sampler,
-        "scheduler": scheduler,
-        "warm_start": warm_start,
-    }
     from suite.execution.cluster import Resources
     from suite.sweeps.paths import SweepPaths
-    from suite.sweeps.request import SweepRequest
+    from suite.sweeps.request import LISTS, VALUES, SweepRequest
 
     paths = SweepPaths(
         storage, Path(study).stem if name is None else name, tracking_uri, data_root, checkpoints
     )
-    request = SweepRequest(study, paths, _changes(lists, values), resume, smoke)
+    lists = dict(zip(LISTS, (algorithms, datasets, models, heterogeneity), strict=True))
+    values = (trials, rounds, seeds, sampler, scheduler, warm_start)
+    changes = _changes(lists, dict(zip(VALUES, values, strict=True)))
+    request = SweepRequest(study, paths, changes, resume, smoke)
     resources = Resources(
         cpus_per_trial,
         gpus_per_trial,

@@ -13,6 +13,8 @@ from trials.errors import UserError
 
 LISTS = ("algorithms", "datasets", "models", "heterogeneity")
 """What a study has lists of, and a command takes between commas."""
+VALUES = ("trials", "settings.rounds", "seeds", "sampler", "scheduler", "warm_start")
+"""What else of a study the command line replaces, in the order of its options."""
 
 
 @dataclass(frozen=True)
