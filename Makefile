@@ -14,10 +14,11 @@ test: $(VENV)/.installed-dev  ## run the tests, two at a time
 test-faults: $(VENV)/.installed-dev  ## kill, fill and cut for half an hour
 	$(BIN)/python -m pytest -m faults --timeout 3600
 
-lint: $(VENV)/.installed-dev  ## lint, check the format, check the types
+lint: $(VENV)/.installed-dev  ## lint, check the format, the types and the directions of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(VENV)/.installed-dev  ## mend what lint can mend
 	$(BIN)/ruff check --fix .
