@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 import torch
 
-from tests.support.helpers import (
+from tests.support.simulations import (
     dealt,
     digest,
     finish,

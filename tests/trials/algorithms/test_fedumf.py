@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.helpers import dealt, finish, rounds, same, settings, simulation, state, timeless
 from tests.support.oracle import (
     EXECUTIONS,
     SEED,
@@ -21,6 +20,16 @@ from tests.support.oracle import (
     local_sgd,
     selected,
     shares,
+)
+from tests.support.simulations import (
+    dealt,
+    finish,
+    rounds,
+    same,
+    settings,
+    simulation,
+    state,
+    timeless,
 )
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg

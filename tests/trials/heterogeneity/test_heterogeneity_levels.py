@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from tests.support.helpers import dealt, finish, same, settings, simulation, state, timeless
+from tests.support.simulations import dealt, finish, same, settings, simulation, state, timeless
 from trials import heterogeneity
 from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
