@@ -6,7 +6,7 @@ import pytest
 
 from suite.catalog import FACTS, algorithms_page, facts
 from suite.studies.space import published
-from tests.support.helpers import ROOT
+from tests.support.simulations import ROOT
 from trials.algorithms import ALGORITHMS
 
 every = pytest.mark.parametrize("name", ALGORITHMS)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.support.commands import SINGLY, suite, suite_here
-from tests.support.helpers import ROOT, dealt, settings, simulation
 from tests.support.oracle import LR, SEED, STEPS, clients, initial, local_sgd
+from tests.support.simulations import ROOT, dealt, settings, simulation
 from trials import algorithms
 
 EXAMPLE = ROOT / "examples" / "fedmedian.py"

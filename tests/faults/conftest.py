@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.fault_helpers import Driver, Server
+from tests.support.faults import Driver, Server
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from suite.tracking.store import Record, Store
-from tests.support.fault_helpers import (
+from tests.support.faults import (
     Driver,
     Server,
     complete,

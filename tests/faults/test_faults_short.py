@@ -11,7 +11,7 @@ import pytest
 from suite.execution.stop_signal import Control
 from suite.tracking.store import Store
 from tests.support.commands import suite_here
-from tests.support.fault_helpers import (
+from tests.support.faults import (
     Driver,
     Server,
     complete,

@@ -5,8 +5,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tests.support.helpers import dealt, rounds, settings, simulation
 from tests.support.oracle import EXECUTIONS, LR, SEED, clients, gradient, initial, selected, shares
+from tests.support.simulations import dealt, rounds, settings, simulation
 from trials.algorithms import ALGORITHMS
 from trials.federation import Federation
 from trials.randomness import uniform

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from tests.support.helpers import dealt
+from tests.support.simulations import dealt
 from trials import models
 from trials.federated_data import FederatedData
 from trials.losses import cross_entropy

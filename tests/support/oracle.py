@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tests.support.helpers import dealt, rounds, settings, simulation
+from tests.support.simulations import dealt, rounds, settings, simulation
 from trials.federated_data import FederatedData
 from trials.randomness import uniform
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from tests.support.helpers import dealt, rounds, settings, simulation
 from tests.support.oracle import (
     SEED,
     clients,
@@ -11,6 +10,7 @@ from tests.support.oracle import (
     initial,
     shares,
 )
+from tests.support.simulations import dealt, rounds, settings, simulation
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
 from trials.spec import TrialSpec

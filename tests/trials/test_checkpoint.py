@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 import torch
 
-from tests.trials.test_trainable import actor, config, finish, no_cluster, spec, timeless  # noqa: F401
+from tests.support.actors import actor, config, finish, spec
+from tests.support.simulations import timeless
 from trials.checkpoint import Checkpoint, Folder, StorageError
 from trials.spec import TrialSpec
 from trials.trainable import FederatedTrial
 
+pytestmark = pytest.mark.usefixtures("no_cluster")
 STATE = {"w": torch.arange(5.0), "history": [{"round": 0, "x": 0.1}], "rows": None, "name": "a"}
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.support.helpers import dealt, settings, simulation
+from tests.support.simulations import dealt, settings, simulation
 from trials import models
 from trials.algorithms.fedavg import FedAvg
 from trials.datasets.base import Dataset

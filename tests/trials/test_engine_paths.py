@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from tests.support.helpers import (
+from tests.support.simulations import (
     dealt,
     digest,
     finish,

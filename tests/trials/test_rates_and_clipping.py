@@ -4,17 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.helpers import (
-    dealt,
-    finish,
-    honoured,
-    local_work,
-    rounds,
-    same,
-    settings,
-    simulation,
-    state,
-)
 from tests.support.oracle import (
     EXECUTIONS,
     SEED,
@@ -25,6 +14,17 @@ from tests.support.oracle import (
     selected,
 )
 from tests.support.shared_oracle import LR, SIZES, STEPS, agrees, cut, every, fedavg, sgd
+from tests.support.simulations import (
+    dealt,
+    finish,
+    honoured,
+    local_work,
+    rounds,
+    same,
+    settings,
+    simulation,
+    state,
+)
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
 from trials.algorithms.fedprox import FedProx

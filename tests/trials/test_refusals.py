@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from tests.support.helpers import dealt, finish, settings, simulation, state
 from tests.support.oracle import (
     SEED,
 )
+from tests.support.searches import cells_of
 from tests.support.shared_oracle import SIZES, spelled
-from tests.support.suite_helpers import cells_of
+from tests.support.simulations import dealt, finish, settings, simulation, state
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
 from trials.errors import UserError

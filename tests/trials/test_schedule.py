@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reports.leaderboard.wording import params_text
 from suite.configurations.configuration import parse, read
 from tests.support.commands import document, records, suite_here
-from tests.support.helpers import dealt, digest, finish, local_work, settings, simulation
+from tests.support.simulations import dealt, digest, finish, local_work, settings, simulation
 from trials import schedule
 from trials.algorithm import Algorithm
 from trials.algorithms import ALGORITHMS

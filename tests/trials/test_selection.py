@@ -6,7 +6,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.helpers import dealt, settings, simulation
 from tests.support.oracle import (
     EXECUTIONS,
     SEED,
@@ -15,6 +14,7 @@ from tests.support.oracle import (
     gradient,
 )
 from tests.support.shared_oracle import LR, SIZES, STEPS, agrees, fedavg, service
+from tests.support.simulations import dealt, settings, simulation
 from trials.algorithms.fedavg import FedAvg
 from trials.randomness import uniform
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.helpers import dealt, finish, settings, simulation
 from tests.support.oracle import (
     EXECUTIONS,
     SEED,
@@ -14,6 +13,7 @@ from tests.support.oracle import (
     initial,
 )
 from tests.support.shared_oracle import LR, SIZES, service, sgd
+from tests.support.simulations import dealt, finish, settings, simulation
 from trials.algorithms.fedprox import FedProx
 from trials.randomness import uniform
 from trials.solver import minibatches

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from tests.support.helpers import dealt, finish, honoured, local_work, same, settings, simulation
+from tests.support.simulations import (
+    dealt,
+    finish,
+    honoured,
+    local_work,
+    same,
+    settings,
+    simulation,
+)
 from trials import heterogeneity, models
 from trials.algorithms import ALGORITHMS
 from trials.models.base import Architecture, Model

@@ -1,56 +1,14 @@
 """The Tune trainable, driven by hand: stops, reuse, checkpoints, failures; no cluster."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from trials import trainable
-from trials.settings import Settings
-from trials.spec import TrialSpec
-from trials.trainable import FederatedTrial
-from trials.trial import load_dataset, run
+from tests.support.actors import actor, config, finish, spec
+from tests.support.simulations import timeless
+from trials.trial import run
 
-
-def spec(algorithm: str = "safl", level: str = "iid", **params: Any) -> TrialSpec:
-    settings = Settings(rounds=9, clients=4, eval_every=1)
-    return TrialSpec(
-        algorithm=algorithm,
-        params=params,
-        dataset="digits",
-        model="logreg",
-        heterogeneity=level,
-        settings=settings,
-        seed=1,
-    )
-
-
-def config(trial: TrialSpec, stops: tuple[int, ...] = ()) -> dict[str, Any]:
-    return {"trial": trial.model_dump(), "stops": list(stops), "device": "cpu", "threads": 1}
-
-
-@pytest.fixture(autouse=True)
-def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Data sets are handed over as they are instead of through Ray's object store."""
-    monkeypatch.setattr(trainable.ray, "get", lambda reference: reference)
-    monkeypatch.setattr(trainable, "REPORT_SECONDS", 1e9)
-
-
-def actor(trial: TrialSpec, stops: tuple[int, ...] = ()) -> FederatedTrial:
-    made = FederatedTrial.__new__(FederatedTrial)
-    made.setup(config(trial, stops), datasets={trial.dataset_key: load_dataset(trial, None)})
-    return made
-
-
-def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:
-    return [{k: v for k, v in entry.items() if not k.endswith("_seconds")} for entry in history]
-
-
-def finish(made: FederatedTrial) -> list[dict[str, Any]]:
-    results = [made.step()]
-    while not results[-1]["done"]:
-        results.append(made.step())
-    return results
+pytestmark = pytest.mark.usefixtures("no_cluster")
 
 
 def test_steps_end_at_the_scheduler_s_stops_and_tell_the_history_once() -> None:

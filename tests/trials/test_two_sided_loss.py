@@ -8,7 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.helpers import dealt, finish, rounds, same, state
 from tests.support.oracle import (
     CLASSES,
     FEATURES,
@@ -17,6 +16,7 @@ from tests.support.oracle import (
     initial,
 )
 from tests.support.shared_oracle import LR, SIZES, fedavg, spelled
+from tests.support.simulations import dealt, finish, rounds, same, state
 from trials import models
 from trials.losses import LOSSES
 from trials.models.base import Model

@@ -12,8 +12,7 @@ import pytest
 from reports.page.data import Curve, ReportData
 from reports.page.page import build
 from suite.tracking.store import Store
-from tests.reports.leaderboard.test_leaderboard import A, B, C, board_of, runs
-from tests.reports.page.test_report import LEVELS, trials
+from tests.support.boards import LEVELS, A, B, C, board_of, runs, trials
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 if not CHROMIUM:
@@ -57,7 +56,7 @@ def served(store) -> str:
         port = found.getsockname()[1]
     folder = store.uri.removeprefix("sqlite:///").removesuffix("/mlflow.db")
     code = f"import sys; sys.argv = ['suite', 'ui', '--port', '{port}', '--storage', {folder!r}]; "
-    code += "from suite.cli import main; main()"
+    code += "from suite.cli.app import main; main()"
     command = [sys.executable, "-c", code]
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(command, stdout=quiet, stderr=quiet, process_group=0)

@@ -14,9 +14,8 @@ from reports.leaderboard.pareto import Front, Point
 from reports.page import figures, tuning
 from reports.page.data import Curve, Failure, ReportData, Sweep, Trial
 from reports.page.page import build, leaderboard_page
-from tests.reports.leaderboard.test_leaderboard import A, B, C, board_of, runs
+from tests.support.boards import LEVELS, A, B, C, board_of, runs, trials
 
-LEVELS = ("iid", "labels(2)")
 PARAMS = ("lr", "mu", "variant")
 
 
@@ -28,17 +27,6 @@ def board():
             for name, scores in (("fedavg", A), ("folb", B), ("x.py:My<Own>", C))
         )
     )
-
-
-def trials(group, algorithm="fedavg", scores=(0.5, 0.7, 0.6, 0.9, 0.8, 0.4, 0.3, 0.2)):
-    """The rate decides everything, mu nothing."""
-    return [
-        Trial(
-            *(group, algorithm, i, "sampled", "finished", score),
-            {"lr": score / 10, "mu": [1e-4, 1.0][i % 2], "variant": "ab"[i // 2 % 2]},
-        )
-        for i, score in enumerate(scores)
-    ]
 
 
 @pytest.fixture(scope="module")

@@ -1,40 +1,17 @@
 """Recommendations: the exact cell, else the nearest; imports that are refused."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.configurations import configuration as tuned
-from suite.configurations.configuration import Tuned
 from suite.configurations.distance import Cell, distance
 from suite.configurations.library import select_tuned
 from suite.configurations.recommend import recommend
 from suite.tracking.store import Store
 from tests.support.commands import document, suite_here
+from tests.support.configurations import a_tuned, folder
 from trials.errors import UserError
-from trials.settings import Settings
-
-
-def a_tuned(algorithm="fedavg", dataset="digits", level="iid", model="logreg", score=0.9, **more):
-    return Tuned(
-        algorithm=algorithm,
-        dataset=dataset,
-        heterogeneity=level,
-        model=model,
-        params={"lr": more.pop("lr", 0.1)},
-        settings=Settings(rounds=5, clients=10),
-        scores={
-            "val_accuracy": score,
-            "test_accuracy": more.pop("test", score),
-            "test_by_seed": {1: score},
-            "test_interval_95": [None, None],
-        },
-        budget={"trials": 16},
-        **more,
-    )
-
 
 KNOWN = [
     a_tuned(score=0.90),
@@ -121,14 +98,6 @@ def test_nothing_known_is_nearer_nor_as_near_and_better(found, level, model):
     assert got.exact == any(_where(t) == ("mnist", level) and t.model == model for t in found)
     again = recommend(found[::-1], "mnist", level, model=model)
     assert (again.distance, again.best.loss) == (got.distance, got.best.loss)
-
-
-def folder(path: Path, *items: Tuned) -> Path:
-    for item in items:
-        file = path / item.path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(item.text())
-    return path
 
 
 def test_imported_offline_then_recommended_and_run(tmp_path):

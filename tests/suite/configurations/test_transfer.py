@@ -5,8 +5,8 @@ from statistics import fmean
 import pytest
 
 from suite.configurations.transfer import FIRST_SEED
-from tests.suite.configurations.test_recommend import a_tuned, folder
 from tests.support.commands import SINGLY, document, records, suite_here
+from tests.support.configurations import a_tuned, folder
 from trials import trial
 from trials.metrics import score
 

@@ -16,7 +16,7 @@ from typer.main import get_command
 from suite.cli.app import app
 from suite.execution import cluster
 from suite.execution.cluster import Resources, ray  # Ray after its environment
-from tests.support.helpers import ROOT
+from tests.support.simulations import ROOT
 
 GUIDE = ROOT / "docs" / "cluster.md"
 OURS = """

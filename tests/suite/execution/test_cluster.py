@@ -18,7 +18,7 @@ from suite.studies.cells import load_data
 from suite.sweeps.events import Asked
 from suite.sweeps.journal import Journal
 from tests.support.commands import STUDY, document, records, study_file, suite_here
-from tests.support.suite_helpers import a_study, cells_of
+from tests.support.searches import a_study, cells_of
 from trials.algorithms import ALGORITHMS
 from trials.client_rows import ClientRows
 from trials.errors import UserError

@@ -14,8 +14,8 @@ from suite.reproduction.experiments import Decision
 from suite.reproduction.plan import Effort, plan_of, reductions
 from suite.runs.batch import Batch
 from suite.tracking.store import Store
-from tests.suite.reproduction.test_papers import SMALL
 from tests.support.commands import SINGLY, document, records, suite_here
+from tests.support.papers import SMALL
 
 
 @pytest.fixture(autouse=True)

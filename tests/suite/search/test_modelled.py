@@ -8,7 +8,7 @@ from suite.search.samplers import SAMPLERS
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import End, Known
 from suite.studies.modelling import LAG, LEARNING, first_modelled, searched_by
-from tests.support.suite_helpers import Player, a_study, cells_of, finished
+from tests.support.searches import Player, a_study, cells_of, finished
 from trials.settings import Settings
 
 

@@ -15,7 +15,7 @@ from suite.search.population import Population, perturbed
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End, Known
 from suite.studies.populations import stops
-from tests.support.suite_helpers import a_study, cells_of
+from tests.support.searches import a_study, cells_of
 from trials.algorithm import Range
 from trials.outcome import Status
 from trials.schedule import pieces

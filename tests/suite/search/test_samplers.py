@@ -16,8 +16,7 @@ from suite.search.samplers import SAMPLERS, grid
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End
 from suite.studies.modelling import POPULATION
-from tests.support import suite_helpers as sh
-from tests.support.suite_helpers import Ending, Player, by_cell, cells_of, finished, replay
+from tests.support.searches import Ending, Player, a_study, by_cell, cells_of, finished, replay
 from trials.outcome import Status
 
 LEARNING = ["gp", "cmaes", "nsga2"]
@@ -25,7 +24,7 @@ LEARNING = ["gp", "cmaes", "nsga2"]
 
 
 def sweep_of(**given) -> SweepSearch:
-    return SweepSearch(cells_of(**given), sh.a_study(**given))
+    return SweepSearch(cells_of(**given), a_study(**given))
 
 
 def priced(ask: Ask) -> End:

@@ -19,7 +19,7 @@ from suite.search.schedulers import _Named as Named
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask
 from suite.studies.cell import Cell
-from tests.support.suite_helpers import a_study, cells_of
+from tests.support.searches import a_study, cells_of
 from trials.outcome import Kind, Outcome
 
 STOP, CONTINUE, NAN = "STOP", "CONTINUE", float("nan")

@@ -14,8 +14,7 @@ from suite.search.cell_search import CellSearch
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End
 from suite.studies.cell import Cell
-from tests.support import suite_helpers as sh
-from tests.support.suite_helpers import Player, by_cell, cells_of, finished, replay, surprising
+from tests.support.searches import Player, a_study, by_cell, cells_of, finished, replay, surprising
 from trials import randomness
 from trials.metrics import Task
 from trials.outcome import Outcome, Status
@@ -26,7 +25,7 @@ WIDE = {"lr": {"default": 0.1, "low": 0.001, "high": 1.0}}
 
 
 def sweep_of(lag: int = 4, **given) -> SweepSearch:
-    study = sh.a_study(**given)
+    study = a_study(**given)
     return SweepSearch(cells_of(**given), study, lag)
 
 
@@ -36,7 +35,7 @@ def told(search: CellSearch) -> list[optuna.trial.FrozenTrial]:
 
 def play_one(ends: dict[int, End], trials: int, cell: Cell | None = None, seeds: int = 2, **given):
     """One cell whose search trial i ends with `ends[i]`, else finished(0.1); finals finish."""
-    study = sh.a_study(trials=trials, seeds=seeds, **given)
+    study = a_study(trials=trials, seeds=seeds, **given)
     sweep = SweepSearch([cell or cells_of(**given)[0]], study)
     default = finished(0.1)
     player = Player(sweep, lambda a: ends.get(a.index, default) if a.kind == "search" else default)

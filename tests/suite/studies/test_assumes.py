@@ -10,8 +10,8 @@ from suite.configurations.configuration import Tuned
 from suite.configurations.recommend import recommend
 from suite.studies.cells import make_cells
 from suite.studies.study import read_study
-from tests.support.helpers import ROOT
-from tests.support.suite_helpers import cells_of
+from tests.support.searches import cells_of
+from tests.support.simulations import ROOT
 from trials.algorithms import ALGORITHMS
 from trials.settings import Settings
 from trials.spec import outside

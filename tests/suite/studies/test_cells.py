@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from suite.studies.cells import load_data, make_cells
 from suite.studies.study import read_study
-from tests.support.suite_helpers import BASE, cells_of
+from tests.support.searches import BASE, cells_of
 from trials import algorithms
 from trials.errors import UserError
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from suite.studies.cells import load_data, make_cells
 from suite.studies.space import SpaceFile
 from suite.studies.study import read_study, small, study_names
-from tests.support.suite_helpers import BASE, a_study
+from tests.support.searches import BASE, a_study
 from trials import algorithms
 from trials.errors import UserError
 

@@ -28,8 +28,8 @@ from suite.sweeps import sweep
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.sweep import Result, Sweep
 from suite.tracking.store import Store
-from tests.support.helpers import dealt, finish, settings, simulation
-from tests.support.suite_helpers import a_study
+from tests.support.searches import a_study
+from tests.support.simulations import dealt, finish, settings, simulation
 from trials import trainable
 from trials.algorithms import ALGORITHMS
 from trials.datasets.base import Dataset

@@ -22,7 +22,7 @@ from suite.sweeps.paths import MARKER, SweepPaths
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Record, Store
 from tests.support.commands import SINGLY, document, records, study_file, suite_here
-from tests.support.suite_helpers import a_study
+from tests.support.searches import a_study
 from trials.checkpoint import Checkpoint
 from trials.datasets.base import DatasetFamily, FileReport
 from trials.datasets.cache import cached

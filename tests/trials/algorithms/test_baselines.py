@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import Tensor
 
-from tests.support.helpers import dealt, finish, rounds, settings, simulation, state
 from tests.support.oracle import (
     EXECUTIONS,
     GENERAL,
@@ -27,6 +26,7 @@ from tests.support.oracle import (
     selected,
     shares,
 )
+from tests.support.simulations import dealt, finish, rounds, settings, simulation, state
 from trials.algorithms.fedadagrad import FedAdagrad
 from trials.algorithms.fedadam import FedAdam
 from trials.algorithms.fedavg import FedAvg

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.helpers import dealt, finish, rounds, settings, simulation, state
 from tests.support.oracle import (
     CLASSES,
     FEATURES,
@@ -18,6 +17,7 @@ from tests.support.oracle import (
     selected,
     shares,
 )
+from tests.support.simulations import dealt, finish, rounds, settings, simulation, state
 from trials.algorithms.astw import ASTW
 from trials.algorithms.fedavg import FedAvg
 from trials.algorithms.fedma_fixed_width import FedMAFixedWidth

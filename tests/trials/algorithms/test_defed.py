@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from suite.studies.cells import load_data
-from tests.support.helpers import dealt, finish, settings, simulation, state
 from tests.support.oracle import EXECUTIONS, SEED, clients, gradient, initial, local_sgd, selected
-from tests.support.suite_helpers import cells_of
+from tests.support.searches import cells_of
+from tests.support.simulations import dealt, finish, settings, simulation, state
 from trials import topology
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg

@@ -26,8 +26,8 @@ from tests.support.fedagg_oracle import (
     spent,
     three,
 )
-from tests.support.helpers import dealt, finish, rounds, same, state
 from tests.support.oracle import LR, D, gradient, initial, shares
+from tests.support.simulations import dealt, finish, rounds, same, state
 from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
 from trials.federated_data import FederatedData

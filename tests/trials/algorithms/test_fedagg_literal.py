@@ -20,8 +20,8 @@ from tests.support.fedagg_oracle import (
     spent,
     three,
 )
-from tests.support.helpers import finish, rounds
 from tests.support.oracle import LR, D, gradient, initial, shares
+from tests.support.simulations import finish, rounds
 
 
 def by_matrix(w, phi1, phi2, alpha):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.helpers import dealt, finish, rounds, same, settings, simulation, state, timeless
 from tests.support.oracle import (
     EXECUTIONS,
     SEED,
@@ -21,6 +20,16 @@ from tests.support.oracle import (
     local_sgd,
     selected,
     shares,
+)
+from tests.support.simulations import (
+    dealt,
+    finish,
+    rounds,
+    same,
+    settings,
+    simulation,
+    state,
+    timeless,
 )
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
@@ -280,7 +289,7 @@ def test_a_run_resumed_anywhere_is_the_same(name, gap):
         broken.load(saved)
         broken.advance()
     same(whole, broken, 0.0)
-    assert timeless(whole) == timeless(broken)
+    assert timeless(whole.history) == timeless(broken.history)
 
 
 @pytest.mark.parametrize("level", ["iid", "iid+system(steps=1..6)"])

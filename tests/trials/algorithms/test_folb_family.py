@@ -10,7 +10,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tests.support.helpers import dealt, finish, rounds, same, settings, simulation, state
 from tests.support.oracle import (
     EXECUTIONS,
     GENERAL,
@@ -25,6 +24,7 @@ from tests.support.oracle import (
     selected,
     shares,
 )
+from tests.support.simulations import dealt, finish, rounds, same, settings, simulation, state
 from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
 from trials.federated_data import FederatedData

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from torch import Tensor
 
-from tests.support.helpers import dealt, rounds, settings, simulation
 from tests.support.oracle import (
     EXECUTIONS,
     GENERAL,
@@ -30,6 +29,7 @@ from tests.support.oracle import (
     selected,
     shares,
 )
+from tests.support.simulations import dealt, rounds, settings, simulation
 from trials.algorithms.fedavg import FedAvg
 from trials.algorithms.fedprox import FedProx
 from trials.algorithms.folb import FOLB

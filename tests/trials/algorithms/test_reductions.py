@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tests.support.helpers import dealt, finish, same, settings, simulation, state
+from tests.support.simulations import dealt, finish, same, settings, simulation, state
 from trials.algorithms.fedavg import FedAvg
 from trials.algorithms.fedprox import FedProx
 from trials.algorithms.folb import FOLB

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.support.helpers import dealt, finish, rounds, settings, simulation, state
 from tests.support.oracle import EXECUTIONS, SEED, clients, initial, local_sgd, selected
+from tests.support.simulations import dealt, finish, rounds, settings, simulation, state
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
 from trials.federated_data import FederatedData

@@ -12,7 +12,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.helpers import dealt, finish, same, settings, simulation, state
 from tests.support.oracle import (
     EXECUTIONS,
     GENERAL,
@@ -26,6 +25,7 @@ from tests.support.oracle import (
     selected,
     shares,
 )
+from tests.support.simulations import dealt, finish, same, settings, simulation, state
 from trials.algorithms import ALGORITHMS
 from trials.federation import Federation
 from trials.randomness import uniform

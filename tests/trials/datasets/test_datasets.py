@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.helpers import holdings, well_split
+from tests.support.simulations import holdings, well_split
 from trials import datasets, heterogeneity
 from trials.datasets.base import Dataset
 from trials.datasets.generated import Synthetic, SyntheticIID

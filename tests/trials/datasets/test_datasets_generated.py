@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.support.helpers import ROOT
+from tests.support.simulations import ROOT
 from trials import datasets
 from trials.datasets import DATASETS
 from trials.datasets.base import Dataset

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from tests.support.helpers import dealt, finish, same, settings, simulation, state, timeless
+from tests.support.simulations import dealt, finish, same, settings, simulation, state, timeless
 from trials import heterogeneity
 from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
@@ -217,7 +217,7 @@ def test_a_fixed_number_of_epochs_is_the_setting():
             ("iid", settings(local_steps=None, local_epochs=3, batch_size=4)),
         ]
     ]
-    assert timeless(runs[0]) == timeless(runs[1])
+    assert timeless(runs[0].history) == timeless(runs[1].history)
 
 
 def delays(mean: float) -> np.ndarray:
@@ -258,7 +258,7 @@ def test_no_delay_changes_nothing():
         finish(simulation(ALGORITHMS["fedavg"](), dealt(SIZES), settings(), level=level))
         for level in ("iid", "iid+delay(mean=0,deadline=100)", "iid+dropout(0)")
     ]
-    assert timeless(runs[0]) == timeless(runs[1]) == timeless(runs[2])
+    assert timeless(runs[0].history) == timeless(runs[1].history) == timeless(runs[2].history)
 
 
 @pytest.mark.parametrize("name", ["fedagg", "fedagg_literal"])

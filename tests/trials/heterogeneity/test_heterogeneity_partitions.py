@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from tests.support.helpers import fresh_process
+from tests.support.simulations import fresh_process
 from trials import datasets, heterogeneity
 from trials.datasets.base import Dataset
 from trials.errors import UserError

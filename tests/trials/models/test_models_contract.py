@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.helpers import digest, finish, same, settings, simulation
 from tests.support.model_cases import CASES, CLASSES, EXTRA
+from tests.support.simulations import digest, finish, same, settings, simulation
 from trials import models
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedma_fixed_width import match

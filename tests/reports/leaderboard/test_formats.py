@@ -1,0 +1,171 @@
+"""A leaderboard as text, CSV, JSON, Markdown, LaTeX, HTML and a picture."""
+
+import csv
+import io
+import json
+import math
+import random
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+from scipy import stats
+
+from reports.leaderboard.formats import render
+from reports.leaderboard.leaderboard import Leaderboard
+from tests.support.boards import LEVEL, A, B, C, at, board_of, run, runs, shown
+from tests.support.contract import FIELDS
+
+
+def test_the_json_document():
+    board = board_of(runs("a", A), runs("b", B), target=0.9)
+    document = json.loads(json.dumps(board.as_dict()))
+    assert {"study", "metric", "direction", "protocol", "rows"} <= set(document)
+    assert (document["study"], document["metric"]) == ("quick", "test_accuracy")
+    assert document["direction"] == "maximize"
+    assert len(document["rows"]) == 2
+    for row in document["rows"]:
+        assert set(row) >= FIELDS
+    assert document["rows"][0]["params"] == {"lr": 0.1}
+
+
+def typical(target: float | None = 0.9) -> Leaderboard:
+    """Two groups of four algorithms; one diverged seed, some that miss the target, long names."""
+    draw = random.Random(3)
+    params = {"lr": 0.123456, "mu": 0.1, "variant": "heterogeneity", "psi": 1.0}
+    found = []
+    for level in ("iid", LEVEL):
+        for algorithm in ("fedavg", "fedprox", "folb", "safl"):
+            for seed in range(1, 6):
+                found.append(
+                    run(
+                        algorithm,
+                        seed,
+                        0.8 + draw.random() / 10,
+                        heterogeneity=level,
+                        params=params,
+                        diverged=(algorithm, seed) == ("folb", 2),
+                        reached=at(10 * seed) if seed > 2 else {},
+                    )
+                )
+    return board_of(found, target=target)
+
+
+def test_csv_parses_back():
+    board = typical()
+    rows = list(csv.DictReader(io.StringIO(render(board, "csv"))))
+    assert set(rows[0]) >= FIELDS
+    assert len(rows) == len(board.rows) == 8
+    for text, row in zip(rows, board.rows, strict=True):
+        assert text["algorithm"] == row.algorithm
+        assert text["heterogeneity"] == row.heterogeneity
+        for field in ("mean", "ci_low", "ci_high", "reached_share", "uploaded_bytes"):
+            assert float(text[field]) == getattr(row, field), "to the last bit"
+        assert int(text["rank"]) == row.rank
+        assert text["behind_low"] == ("" if row.behind_low is None else repr(row.behind_low))
+        assert "lr=0.123" in text["params"]
+
+
+def test_markdown_has_a_table_for_each_group():
+    text = render(typical(), "md")
+    lines = text.splitlines()
+    heads = [set(line) <= set("| -") and "---" in line for line in lines]
+    assert sum(heads) == 3, "one for each group, one over all cells"
+    rows = [line for line in lines if line.startswith("| ") and line.count("|") > 4]
+    assert len(rows) == 2 * (1 + 1 + 4)
+    assert len({line.count("|") for line in rows}) == 1
+    assert f"**digits · logreg · {LEVEL} (night)**" in lines
+
+
+def test_markdown_escapes_bars():
+    text = render(board_of(runs("a|b", A)), "md")
+    assert "a\\|b" in text
+
+
+def test_latex_has_rules_and_balanced_braces():
+    text = render(typical(), "latex")
+    for rule in ("\\toprule", "\\midrule", "\\bottomrule", "\\begin{tabular}", "\\end{tabular}"):
+        assert rule in text
+    assert text.count("{") == text.count("}")
+    body = [line for line in text.splitlines() if line.endswith("\\\\")]
+    assert len(body) == 1 + 8
+    columns = re.search(r"\\begin\{tabular\}\{(\w+)\}", text)[1]
+    assert {line.count("&") for line in body} == {len(columns) - 1}
+
+
+def test_latex_marks_the_best_and_the_second():
+    text = render(board_of(runs("a", A), runs("b", B), runs("c", C)), "latex")
+    (bold,) = re.findall(r"\\textbf\{(.*?)\}", text)
+    (underlined,) = re.findall(r"\\underline\{(.*?)\}", text)
+    assert bold.startswith("0.9100")
+    assert underlined.startswith("0.9040")
+    assert text.index(bold) < text.index(underlined)
+    assert "0.7040" in text
+
+
+def test_latex_escapes_what_is_special():
+    text = render(board_of(runs("my_alg & co", A, dataset="npz:/a_b/50%#1.npz")), "latex")
+    assert "my\\_alg \\& co" in text
+    assert "npz:/a\\_b/50\\%\\#1.npz" in text
+
+
+@pytest.mark.parametrize("other", [{"model": "mlp"}, {"sweep": "day", "split": "other"}])
+def test_latex_tells_groups_apart(other):
+    """Rows of two models (or sweeps) stand in one tabular; a reader must see which is which."""
+    text = render(board_of(runs("a", A), runs("a", C, **other)), "latex")
+    assert next(iter(other.values())) in text
+
+
+@pytest.mark.parametrize("form", ["csv", "md", "latex"])
+def test_an_empty_board_renders(form):
+    assert render(board_of(), form)
+
+
+@pytest.mark.parametrize("target", [None, 0.9])
+def test_svg_is_a_whole_picture(target):
+    text = render(typical(target), "svg")
+    picture = " ".join("".join(ElementTree.fromstring(text).itertext()).split())
+    for word in ("fedavg", "fedprox", "folb", "safl", LEVEL, "1 diverged", "heterogeneity"):
+        assert word in picture
+    assert "…" not in picture
+
+
+@pytest.mark.parametrize("target", [None, 0.9])
+@pytest.mark.parametrize("width", [80, 130, 200])
+def test_the_table_fits_the_terminal(width, target):
+    """Also with a diverged seed and seeds that miss the target, which need the widest columns."""
+    lines = shown(typical(target), width)
+    assert max(map(len, lines)) <= width
+    assert not [line for line in lines if "…" in line]
+    text = " ".join(line.strip() for line in lines)
+    for word in ("fedprox", "1 diverged", "behind the best", LEVEL):
+        assert word in text
+
+
+def test_the_table_says_what_is_noise():
+    text = " ".join(shown(board_of(runs("a", A), runs("b", B), runs("c", C)), 120))
+    assert "a is ahead of c by more than the seeds' noise" in text
+    assert "The lead of a over b is within the seeds' noise" in text
+
+
+def test_the_table_shows_numbers_with_their_intervals():
+    lines = shown(board_of(runs("a", A), runs("b", B)), 100)
+    (row,) = [line for line in lines if "│ a " in line]
+    half = stats.t.ppf(0.975, 4) * stats.sem(A)
+    assert f"0.9100 ± {half:.4f}" in row
+    assert not math.isnan(half)
+
+
+def test_a_name_in_brackets_is_not_markup():
+    lines = shown(board_of(runs("[red]x[/red]", A)), 100)
+    assert any("[red]x[/red]" in line for line in lines)
+
+
+def test_how_configurations_were_found_is_said_by_sweep_where_it_differs():
+    board = board_of(runs("a", A))
+    assert "Searched by" not in render(board, "md")
+    one = replace(board, searched={"day": "random search", "night": "random search"})
+    assert "Searched by random search. " in render(one, "md")
+    two = replace(board, searched={"day": "grid search", "night": "random search"})
+    assert "Searched by grid search (day), random search (night). " in render(two, "md")

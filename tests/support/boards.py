@@ -1,0 +1,78 @@
+"""Final runs and search trials made by hand, and their leaderboards."""
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+
+from reports.leaderboard.comparable import FinalRun
+from reports.leaderboard.formats import table
+from reports.leaderboard.leaderboard import Leaderboard, leaderboard
+from reports.page.data import Place, Trial
+from trials.metrics import COUNTED, REACHED
+
+A = [0.91, 0.92, 0.90, 0.93, 0.89]
+B = [0.90, 0.92, 0.88, 0.92, 0.90]
+C = [0.70, 0.71, 0.69, 0.70, 0.72]
+LEVELS = ("iid", "labels(2)")
+LEVEL = "dirichlet(0.1)+system(steps=1..20)"
+
+
+def run(algorithm: str, seed: int, score: float, **given: Any) -> FinalRun:
+    base = {
+        "sweep": "night",
+        "study": "quick",
+        "paper": f"paper of {algorithm}",
+        "dataset": "digits",
+        "model": "logreg",
+        "heterogeneity": "iid",
+        "metric": "accuracy",
+        "diverged": False,
+        "spent": {},
+        "params": {"lr": 0.1},
+    }
+    fields = {**base, **given}
+    totals = {"client_steps": 1000.0, "sample_gradients": 9000.0, "uploaded_bytes": 2e6}
+    fields["spent"] = {**dict.fromkeys(COUNTED, 0.0), **totals, **fields["spent"]}
+    cell = "|".join([algorithm, *(fields[k] for k in ("dataset", "model", "heterogeneity"))])
+    return FinalRun(algorithm=algorithm, seed=seed, score=score, cell=cell, **fields)
+
+
+def runs(algorithm: str, scores: list[float], **given: Any) -> list[FinalRun]:
+    return [run(algorithm, seed, score, **given) for seed, score in enumerate(scores, 1)]
+
+
+def at(rounds: int) -> dict[str, float]:
+    """The target, reached after so many rounds."""
+    return dict(zip(REACHED, (rounds, 1000.0 * rounds, 2e6 * rounds), strict=True))
+
+
+def board_of(
+    *found: list[FinalRun],
+    target: float | None = None,
+    trials: dict[tuple[str, str], int] | None = None,
+) -> Leaderboard:
+    return leaderboard([r for part in found for r in part], trials or {}, target)
+
+
+def trials(
+    group: Place,
+    algorithm: str = "fedavg",
+    scores: Sequence[float] = (0.5, 0.7, 0.6, 0.9, 0.8, 0.4, 0.3, 0.2),
+) -> list[Trial]:
+    """The rate decides everything, mu nothing."""
+    return [
+        Trial(
+            *(group, algorithm, i, "sampled", "finished", score),
+            {"lr": score / 10, "mu": [1e-4, 1.0][i % 2], "variant": "ab"[i // 2 % 2]},
+        )
+        for i, score in enumerate(scores)
+    ]
+
+
+def shown(board: Leaderboard, width: int) -> list[str]:
+    """The lines that a terminal of this width shows."""
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    console.print(table(board, width))
+    return console.file.getvalue().splitlines()

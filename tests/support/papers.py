@@ -1,0 +1,43 @@
+"""A paper of one table, small enough to be run."""
+
+from suite.reproduction import experiments
+from suite.reproduction.experiments import parse_paper
+
+SMALL = """
+paper: Toy
+cites: nobody
+data: {digits: {samples: 1437, test: 360, shape: [1, 8, 8], classes: 10}}
+settings: {clients: 10, participation: 0.5, batch_size: 10, local_epochs: 1, rounds: 5}
+params: {lr: 0.1}
+chosen:
+  selection: [without_replacement, not stated]
+  lr_decay: [1.0, not stated]
+  momentum: [0.0, not stated]
+  weight_decay: [0.0, not stated]
+  clip_norm: [null, not stated]
+  loss: [cross_entropy, not stated]
+  init: [common, not stated]
+  aggregation: [samples, not stated]
+tables:
+  one:
+    source: Table 1
+    about: a toy
+    methods:
+      fedavg: {}
+      fedprox: {params: {mu: 0.1}}
+    rows:
+      iid:
+        dataset: digits
+        model: logreg
+        heterogeneity: iid
+        numbers: {test_accuracy: {fedavg: 90, fedprox: "> 80"}}
+    claims:
+      - {says: alike, metric: test_accuracy, of: fedprox, is: "~", to: fedavg}
+"""
+
+
+def toy(text: str) -> experiments.Experiment:
+    """The only row of a file like `SMALL`."""
+    made = experiments.experiment(parse_paper(text, "toy.yaml"), "toy", "one", "iid")
+    assert made is not None
+    return made

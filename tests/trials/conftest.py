@@ -1,0 +1,12 @@
+"""What the tests of the trainable start from."""
+
+import pytest
+
+from trials import trainable
+
+
+@pytest.fixture
+def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data sets are handed over as they are instead of through Ray's object store."""
+    monkeypatch.setattr(trainable.ray, "get", lambda reference: reference)
+    monkeypatch.setattr(trainable, "REPORT_SECONDS", 1e9)
