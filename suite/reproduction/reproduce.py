@@ -30,6 +30,7 @@ from suite.reproduction.plan import (
 from suite.reproduction.readings import otherwise
 from suite.runs.batch import Batch, Job
 from suite.tracking.store import Record, Store
+from suite.tracking.tags import RunKind
 from trials.errors import UserError
 
 EXPERIMENT = "reproduce"
@@ -121,7 +122,7 @@ def reproduce(
     can_run = otherwise([made for made in found if made is not None], effort.other)
     experiments = {(made.table, made.row): made for made in can_run}
     batch = Batch(
-        Store(tracking_uri, storage), EXPERIMENT, EXPERIMENT, storage / EXPERIMENT / "tune"
+        Store(tracking_uri, storage), RunKind.REPRODUCE, EXPERIMENT, storage / EXPERIMENT / "tune"
     )
     before = batch.done() if costs is not None else {}
     for _, table, row in places:
