@@ -1,7 +1,7 @@
 """How a trial ended, or stands, and all that it reported."""
 
 import math
-from collections.abc import MutableMapping
+from collections.abc import Collection, MutableMapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Self
@@ -82,6 +82,13 @@ class Report:
         return cls(**{**known, "status": Status(result.get("status", Status.FAILED))})
 
 
+def lost(metric: str, status: Status, not_finite: Collection[str]) -> bool:
+    """Whether a run counts as the untrained model where runs are compared by a metric: it diverged, or
+    has no finite mean of it.
+    """
+    return status == Status.DIVERGED or metric in not_finite
+
+
 @dataclass
 class Outcome:
     """How a trial ended, and its whole history.
@@ -117,10 +124,8 @@ class Outcome:
         return sorted(found)
 
     def lost(self, metric: str) -> bool:
-        """Whether it counts as the untrained model where runs are compared by a metric: it diverged, or
-        has no finite mean of it.
-        """
-        return self.status == Status.DIVERGED or metric in self.not_finite
+        """Whether it counts as the untrained model where runs are compared by a metric."""
+        return lost(metric, self.status, self.not_finite)
 
     def add(self, report: Report) -> None:
         """Take over what a trial reported."""

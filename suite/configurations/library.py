@@ -7,21 +7,23 @@ from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
 from suite.results.query import published
 from suite.tracking.store import Store, open_existing
+from suite.tracking.tags import RunKind
 from trials import algorithms, datasets, heterogeneity, models
-from trials.spec import TrialSpec
 
 
 def tuned_of(store: Store, row: Row) -> Tuned:
     """The tuned configuration behind a leaderboard row."""
     finals = [
-        run for run in store.find(kind="final", sweep=row.sweep, cell=row.cell) if run.finished
+        run
+        for run in store.find(kind=RunKind.FINAL, sweep=row.sweep, cell=row.cell)
+        if run.finished
     ]
-    finals.sort(key=lambda run: int(run.tags["seed"]))
-    first = finals[0]
-    spec = TrialSpec.model_validate_json(first.tags["spec"])
-    searches = store.find(kind="search", sweep=row.sweep, cell=row.cell)
-    confirming = sum("confirm" in run.tags for run in searches)
-    source = next(run for run in searches if run.tags["trial_id"] == first.tags["source"])
+    finals.sort(key=lambda run: run.tags.seed)
+    first = finals[0].tags
+    spec = first.spec
+    searches = store.find(kind=RunKind.SEARCH, sweep=row.sweep, cell=row.cell)
+    confirming = sum(bool(run.tags.confirm) for run in searches)
+    source = next(run for run in searches if run.tags.trial_id == first.source)
     return Tuned(
         algorithm=spec.algorithm,
         dataset=spec.dataset,
@@ -30,26 +32,26 @@ def tuned_of(store: Store, row: Row) -> Tuned:
         params=spec.params,
         settings=spec.settings,
         scores={
-            f"val_{first.tags['metric']}": source.metrics.get("val_score"),
-            f"test_{first.tags['metric']}": row.mean,
+            f"val_{first.metric}": source.metrics.get("val_score"),
+            f"test_{first.metric}": row.mean,
             "test_interval_95": [row.ci_low, row.ci_high],
-            "test_by_seed": {int(r.tags["seed"]): r.metrics["test_score"] for r in finals},
+            "test_by_seed": {r.tags.seed: r.metrics["test_score"] for r in finals},
         },
         budget={
             "trials": row.trials,
             **({"confirming": confirming} if confirming else {}),
             "rounds": spec.settings.rounds,
-            "sampler": first.tags["sampler"],
-            "scheduler": first.tags["scheduler"],
+            "sampler": first.sampler,
+            "scheduler": first.scheduler,
         },
         provenance={
             "study": row.study,
             "sweep": row.sweep,
-            "origin": first.tags["origin"],
-            **{key: first.tags[key] for key in ("warm_start", "joint") if key in first.tags},
-            "search_trial": first.tags["source"],
-            "suite_version": first.tags["version"],
-            "partition_fingerprint": first.tags["partition_fingerprint"],
+            "origin": first.origin,
+            **{key: first[key] for key in ("warm_start", "joint") if key in first},
+            "search_trial": first.source,
+            "suite_version": first.version,
+            "partition_fingerprint": first.partition_fingerprint,
             "date": tuned.today(),
             "runs": [run.run_id for run in finals],
         },
@@ -59,7 +61,7 @@ def tuned_of(store: Store, row: Row) -> Tuned:
 def list_tuned(store: Store | None, storage: Path) -> list[Tuned]:
     """Every tuned configuration: the store's leaderboard rows, then imported files."""
     recorded = published(store).values() if store else []
-    found = [tuned.parse(run.tags["tuned"], f"run {run.run_id}") for run in recorded]
+    found = [tuned.parse(run.tags.tuned, f"run {run.run_id}") for run in recorded]
     return found + [tuned.read(path) for path in sorted((storage / "imported").rglob("*.yaml"))]
 
 

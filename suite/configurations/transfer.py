@@ -16,6 +16,7 @@ from suite.configurations.configuration import Tuned
 from suite.configurations.distance import distance
 from suite.runs.batch import Batch, Job
 from suite.tracking.store import Record, Store
+from suite.tracking.tags import RunKind, written
 from trials import datasets
 from trials.errors import UserError
 from trials.metrics import TASKS, score
@@ -84,7 +85,7 @@ def transfer(
     for i, (source, target) in enumerate(pairs):
         for k in range(seeds):
             jobs[i, k] = _job(source, target, FIRST_SEED + k)
-    batch = Batch(store, EXPERIMENT, EXPERIMENT, storage / EXPERIMENT / "tune")
+    batch = Batch(store, RunKind.TRANSFER, EXPERIMENT, storage / EXPERIMENT / "tune")
     failed, interrupted = batch.run(list(jobs.values()), data_root, resources)
     done = batch.done()
     scores: dict[int, dict[int, float]] = {}
@@ -133,7 +134,7 @@ def _job(source: Tuned, target: Tuned, seed: int) -> Job:
     )
     names = {"source_cell": cell_name(source), "target_cell": cell_name(target)}
     name = f"{source.algorithm} · from {names['source_cell']} · on {names['target_cell']} · {seed}"
-    return Job(spec, name, names)
+    return Job(spec, name, written(**names))
 
 
 def _score(store: Store, record: Record) -> float:
@@ -143,7 +144,7 @@ def _score(store: Store, record: Record) -> float:
 
 
 def _metric(record: Record) -> str:
-    return f"test_{record.tags['metric']}"
+    return f"test_{record.tags.metric}"
 
 
 def _loss(

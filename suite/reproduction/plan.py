@@ -10,6 +10,7 @@ from suite.reproduction.experiments import Configured, Experiment
 from suite.reproduction.paper import Paper
 from suite.runs.batch import Job
 from suite.tracking.store import Record
+from suite.tracking.tags import written
 from trials import datasets
 from trials.errors import UserError
 
@@ -81,7 +82,7 @@ def plan_of(paper: Paper, made: Experiment, effort: Effort) -> Planned:
                 jobs[method, number, seed] = Job(
                     spec,
                     " · ".join(filter(None, [made.path, method, shown, f"seed {seed}"])),
-                    {"claim": made.path, "method": method},
+                    written(claim=made.path, method=method),
                 )
     return Planned(made, jobs, rounds, planned)
 

@@ -30,6 +30,7 @@ from suite.reproduction.plan import (
 from suite.reproduction.readings import otherwise
 from suite.runs.batch import Batch, Job
 from suite.tracking.store import Record, Store
+from suite.tracking.tags import RunKind
 from trials.errors import UserError
 
 EXPERIMENT = "reproduce"
@@ -115,7 +116,7 @@ def reproduce(
     name = places[0][0]
     paper = read_paper(name)
     batch = Batch(
-        Store(tracking_uri, storage), EXPERIMENT, EXPERIMENT, storage / EXPERIMENT / "tune"
+        Store(tracking_uri, storage), RunKind.REPRODUCE, EXPERIMENT, storage / EXPERIMENT / "tune"
     )
     found = [experiment(paper, name, table, row) for _, table, row in places]
     can_run = otherwise([made for made in found if made is not None], effort.other)

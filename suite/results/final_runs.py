@@ -1,6 +1,5 @@
 """A recorded final run as leaderboards compare it."""
 
-import json
 from collections.abc import Mapping
 from itertools import accumulate
 from statistics import fmean
@@ -11,12 +10,11 @@ from suite.tracking.store import Record, Store
 from suite.tracking.tags import dumps
 from trials.errors import UserError
 from trials.metrics import COSTS, COUNTED, LAST, REACHED, cost_until, direction, reach, untrained
-from trials.spec import TrialSpec
 
 
 def final_run(store: Store, run: Record, metric: str, target: float | None, at: str) -> FinalRun:
     """A recorded final run as `--metric`, `--target` and `--at` ask for it."""
-    tags, task = run.tags, run.tags["metric"]
+    tags, task = run.tags, run.tags.metric
     recorded = METRIC[metric].format(task)
     name = f"test_{task if metric == 'best' else recorded}"
     lost = run.lost(name)
@@ -33,41 +31,40 @@ def final_run(store: Store, run: Record, metric: str, target: float | None, at: 
     curve: tuple[tuple[float, float], ...] = ()
     if at != "rounds" and not lost:
         curve = tuple((cost_until(e, at), v) for e, v in zip(course, values, strict=True))
-    spec = TrialSpec.model_validate_json(tags["spec"])
-    params = json.loads(tags["params"])
+    spec, params = tags.spec, tags.params
     apart = {"partition_seed", "execution", "chunk", *(params.keys() - spec.params)}
     return FinalRun(
-        sweep=tags["sweep"],
-        study=tags["study"],
-        cell=tags["cell"],
-        algorithm=tags["algorithm"],
-        paper=tags["paper"],
-        dataset=tags["dataset"],
-        model=tags["model"],
-        heterogeneity=tags["heterogeneity"],
+        sweep=tags.sweep,
+        study=tags.study,
+        cell=tags.cell,
+        algorithm=tags.algorithm,
+        paper=tags.paper,
+        dataset=tags.dataset,
+        model=tags.model,
+        heterogeneity=tags.heterogeneity,
         metric=recorded,
-        seed=int(tags["seed"]),
+        seed=tags.seed,
         diverged=lost,
         score=_score(run, metric, name, values, first if lost else None),
         spent={name: run.metrics.get(name, 0.0) for name in COUNTED},
         params=params,
         reached=reached,
-        reference=tags.get("reference") == "true",
-        outside=tags.get("outside", ""),
+        reference=bool(tags.reference),
+        outside=tags.outside or "",
         curve=curve,
         worst=_over_clients(store, run, f"test_{task}_worst10", lost),
         spread=_over_clients(store, run, f"test_{task}_spread", lost),
         settings=dumps(spec.settings.model_dump(mode="json", exclude=apart)),
-        split=tags["partition_fingerprint"],
+        split=tags.partition_fingerprint,
         run_id=run.run_id,
-        warm="warm_start" in tags,
+        warm=tags.warm_start is not None,
     )
 
 
 def reached_of(store: Store, run: Record, target: float) -> Mapping[str, float]:
     """`REACHED` of a final run: as recorded for its study's target, of its course for another."""
-    task = run.tags["metric"]
-    if run.tags.get("reached") and float(run.tags["target"]) == target:
+    task = run.tags.metric
+    if run.tags.reached is not None and run.tags.target == target:
         return {key: run.metrics[key] for key in REACHED if key in run.metrics}
     names = [f"test_{task}", "client_steps", *COSTS["bytes"]]
     return reach(store.course(run, names), task, target)
@@ -86,10 +83,10 @@ def _score(
     """What `--metric` asks for, recorded as `name`; of a run that is lost, what it counts with instead."""
     if metric == "score":
         return run.metrics["test_score"]
-    if name not in {*run.metrics, *run.tags.get("not_finite", "").split()}:
+    if name not in {*run.metrics, *(run.tags.not_finite or ())}:
         raise UserError(
-            f"metric {metric} is not recorded in sweep {run.tags['sweep']!r} "
-            f"({run.tags['dataset']}, suite {run.tags['version']})"
+            f"metric {metric} is not recorded in sweep {run.tags.sweep!r} "
+            f"({run.tags.dataset}, suite {run.tags.version})"
         )
     if instead is not None:
         return instead

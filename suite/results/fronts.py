@@ -1,12 +1,12 @@
 """Pareto fronts of recorded search trials."""
 
-import json
 from collections import defaultdict
 
 from reports.leaderboard import pareto
 from reports.leaderboard.pareto import Front, Point
 from suite.results.query import Query
 from suite.tracking.store import Record, Store
+from suite.tracking.tags import RunKind
 from trials.metrics import TASKS
 from trials.outcome import Status
 
@@ -19,10 +19,10 @@ def read_fronts(
     """
     cells: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for run in searches:
-        done = run.tags["status"] == Status.FINISHED and run.tags.get("feasible") != "false"
-        if "pareto" in run.tags and done:
-            cells[run.tags["sweep"], run.tags["cell"]].append(run)
-    knees = query.find(store, "pareto", **query.scope) if cells else []
+        done = run.tags.status == Status.FINISHED and run.tags.feasible is not False
+        if run.tags.pareto and done:
+            cells[run.tags.sweep, run.tags.cell].append(run)
+    knees = query.find(store, RunKind.PARETO, **query.scope) if cells else []
     repeats = [*finals, *(run for run in knees if run.finished)]
     return tuple(front_of(runs, repeats) for runs in cells.values())
 
@@ -30,23 +30,32 @@ def read_fronts(
 def front_of(runs: list[Record], repeats: list[Record]) -> Front:
     """Of one cell's search trials; `repeats` are runs of its points with fresh seeds, and others."""
     tags = runs[0].tags
-    runs = sorted(runs, key=lambda run: run.tags["trial_id"])
+    cost = str(tags.pareto)
+    runs = sorted(runs, key=lambda run: run.tags.trial_id)
     scores = [run.metrics["val_score"] for run in runs]
-    costs = [run.metrics[tags["pareto"]] for run in runs]
+    costs = [run.metrics[cost] for run in runs]
     points = []
-    for i in pareto.front(scores, costs, TASKS[tags["metric"]].sign > 0):
-        source = (tags["sweep"], runs[i].tags["trial_id"])
-        again = [run for run in repeats if (run.tags["sweep"], run.tags["source"]) == source]
-        roles = {"final": "best", "pareto": "knee"}
+    for i in pareto.front(scores, costs, TASKS[tags.metric].sign > 0):
+        source = (tags.sweep, runs[i].tags.trial_id)
+        again = [run for run in repeats if (run.tags.sweep, run.tags.source) == source]
+        roles = {RunKind.FINAL: "best", RunKind.PARETO: "knee"}
         points.append(
             Point(
                 trial_id=source[1],
-                params=json.loads(runs[i].tags["params"]),
+                params=runs[i].tags.params,
                 val_score=scores[i],
                 cost=costs[i],
-                role=roles[again[0].tags["kind"]] if again else "",
+                role=roles[again[0].tags.kind] if again else "",
                 repeated=tuple(run.metrics["test_score"] for run in again),
             )
         )
-    names = {k: tags[k] for k in ("algorithm", "dataset", "model", "heterogeneity", "sweep")}
-    return Front(**names, metric=tags["metric"], cost=tags["pareto"], points=tuple(points))
+    return Front(
+        algorithm=tags.algorithm,
+        dataset=tags.dataset,
+        model=tags.model,
+        heterogeneity=tags.heterogeneity,
+        sweep=tags.sweep,
+        metric=tags.metric,
+        cost=cost,
+        points=tuple(points),
+    )

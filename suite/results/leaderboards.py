@@ -1,6 +1,5 @@
 """Results, from the MLflow store alone: leaderboards and tuned configurations."""
 
-import json
 from collections import Counter
 from dataclasses import replace
 
@@ -10,6 +9,7 @@ from suite.results.fronts import read_fronts
 from suite.results.query import AT_THE_END, EVERYTHING, Query, published, say_why_none
 from suite.studies.modelling import LAG, searched_by
 from suite.tracking.store import Record, Store
+from suite.tracking.tags import RunKind
 from trials.errors import UserError
 
 
@@ -24,36 +24,38 @@ def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
             f"metric {query.metric} is recorded of the final model only, so it cannot be compared "
             f"at equal {query.at}"
         )
-    finals = [r for r in query.find(store, "final", **query.tags) if r.finished]
+    finals = [r for r in query.find(store, RunKind.FINAL, **query.tags) if r.finished]
     if not finals:
         say_why_none(store, query)
-    targets = {run.tags["target"] for run in finals if "target" in run.tags}
+    targets = {run.tags.target for run in finals} - {None}
     target = query.target
     if target is None and len(targets) == 1:
-        target = float(targets.pop())
-    searches = query.find(store, "search", **query.scope)
-    trials = Counter((run.tags["sweep"], run.tags["cell"]) for run in searches)
-    cells = [run.tags["cell"] for run in query.find(store, "cell", **query.scope)]
-    ways = {run.tags["sweep"]: searched(run) for run in query.find(store, "sweep", **query.scope)}
+        target = targets.pop()
+    searches = query.find(store, RunKind.SEARCH, **query.scope)
+    trials = Counter((run.tags.sweep, run.tags.cell) for run in searches)
+    cells = [run.tags.cell for run in query.find(store, RunKind.CELL, **query.scope)]
+    ways = {
+        run.tags.sweep: searched(run) for run in query.find(store, RunKind.SWEEP, **query.scope)
+    }
     sweeps = list(ways)
 
     def order(run: Record) -> tuple[int, int, int]:
         """As the study lists its cells; of equal ones the older sweep first."""
-        cell, sweep = run.tags["cell"], run.tags["sweep"]
+        cell, sweep = run.tags.cell, run.tags.sweep
         place = cells.index(cell) if cell in cells else len(cells)
-        return place, sweeps.index(sweep) if sweep in sweeps else -1, int(run.tags["seed"])
+        return place, sweeps.index(sweep) if sweep in sweeps else -1, run.tags.seed
 
     pages = {place: run.page for place, run in published(store, query).items()}
     runs = [
         replace(
             final_run(store, run, query.metric, target, query.at),
-            page=pages.get((run.tags["sweep"], run.tags["cell"]), ""),
+            page=pages.get((run.tags.sweep, run.tags.cell), ""),
         )
         for run in sorted(finals, key=order)
     ]
     board = leaderboard(runs, trials, target, query.at)
     kept = {(row.sweep, row.cell) for row in board.rows}
-    searches = [run for run in searches if (run.tags["sweep"], run.tags["cell"]) in kept]
+    searches = [run for run in searches if (run.tags.sweep, run.tags.cell) in kept]
     fronts = read_fronts(store, searches, finals, query)
     named = {row.sweep for row in board.rows}
     return replace(board, pareto=fronts, searched={k: v for k, v in ways.items() if k in named})
@@ -61,5 +63,5 @@ def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
 
 def searched(sweep: Record) -> str:
     """How a sweep found its configurations, in words."""
-    study = json.loads(sweep.tags["study_json"])
+    study = sweep.tags.study_json
     return searched_by(study["sampler"], study["scheduler"], study["trials"], LAG)

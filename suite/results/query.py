@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from suite.tracking.store import Record, Store
+from suite.tracking.tags import RunKind
 from trials.errors import UserError, unknown
 
 METRIC = {
@@ -46,7 +47,7 @@ class Query:
         """Tags that final runs must have."""
         return {**self.where, **self.scope}
 
-    def find(self, store: Store, kind: str, **where: str) -> list[Record]:
+    def find(self, store: Store, kind: RunKind, **where: str) -> list[Record]:
         """The runs of a kind that are asked for, oldest first."""
         found = store.find(kind=kind, **where)
         return [run for run in found if not self.studies or run.tags.get("study") in self.studies]
@@ -60,13 +61,13 @@ def published(store: Store, query: Query | None = None) -> dict[tuple[str, str],
     former ones once it has written all of its own.
     """
     query = query or EVERYTHING
-    found = query.find(store, "leaderboard", **query.scope)
+    found = query.find(store, RunKind.LEADERBOARD, **query.scope)
     return {(run.tags.get("sweep", ""), run.tags.get("cell", run.run_id)): run for run in found}
 
 
 def say_why_none(store: Store, query: Query) -> NoReturn:
     """Say why there are no final runs."""
-    recorded = store.find(kind="sweep")
+    recorded = store.find(kind=RunKind.SWEEP)
     for key, wanted in (("sweep", [query.sweep] if query.sweep else []), ("study", query.studies)):
         known = {run.tags[key] for run in recorded}
         for name in wanted:
@@ -74,7 +75,9 @@ def say_why_none(store: Store, query: Query) -> NoReturn:
                 raise (
                     unknown(key, name, known) if known else UserError(f"{store.uri} holds no sweep")
                 )
-    everything = [r for r in Query(query.sweep, query.studies).find(store, "final") if r.finished]
+    everything = [
+        r for r in Query(query.sweep, query.studies).find(store, RunKind.FINAL) if r.finished
+    ]
     if not everything:
         raise UserError("there are no final runs yet: finish the sweep with --resume")
     for key, value in query.where.items():

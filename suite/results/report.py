@@ -1,6 +1,5 @@
 """`suite report`: what a report shows, read from the store, written, and attached to the sweeps' runs."""
 
-import json
 import math
 from collections import defaultdict
 from dataclasses import dataclass
@@ -13,10 +12,12 @@ from reports.page.figures import SIGN
 from suite.results.leaderboards import read_leaderboard, searched
 from suite.results.query import Query, published
 from suite.tracking.store import Record, Store
+from suite.tracking.tags import RunKind
 from suite.yaml_files import dump, write_files
 from trials import schedule
 from trials.metrics import COSTS, cost_until
-from trials.outcome import Kind, Status
+from trials.outcome import Status
+from trials.trial_id import TrialId
 
 FACTS = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
 PAGE = "report.html"
@@ -53,8 +54,8 @@ def read(store: Store, query: Query, server: str) -> ReportData:
     """Everything a report shows."""
     board = read_leaderboard(store, query)
     group_of = {(row.sweep, row.cell): row.group for row in board.rows}
-    finals = {run.run_id: run for run in query.find(store, "final", **query.tags)}
-    searches = [r for r in query.find(store, "search", **query.scope) if _cell(r) in group_of]
+    finals = {run.run_id: run for run in query.find(store, RunKind.FINAL, **query.tags)}
+    searches = [r for r in query.find(store, RunKind.SEARCH, **query.scope) if _cell(r) in group_of]
     sweeps = _sweeps(store, query, board)
     return ReportData(
         board=board,
@@ -64,17 +65,15 @@ def read(store: Store, query: Query, server: str) -> ReportData:
             for run_id in row.runs
             if not _lost(finals[run_id])
         ),
-        trials=tuple(
-            _trial(run, group_of[_cell(run)]) for run in searches if "confirm" not in run.tags
-        ),
+        trials=tuple(_trial(run, group_of[_cell(run)]) for run in searches if not run.tags.confirm),
         failures=tuple(
             _failure(run)
             for run in [*searches, *finals.values()]
-            if run.tags["status"] in (Status.FAILED, Status.DIVERGED)
-            or (run.tags["kind"] == Kind.FINAL and _lost(run))
+            if run.tags.status in (Status.FAILED, Status.DIVERGED)
+            or (run.tags.kind == RunKind.FINAL and _lost(run))
         ),
         sweeps=tuple(_sweep(run, list(finals.values())) for run in sweeps),
-        tuned={place: run.tags["tuned"] for place, run in published(store, query).items()},
+        tuned={place: run.tags.tuned for place, run in published(store, query).items()},
         server=server,
     )
 
@@ -82,24 +81,26 @@ def read(store: Store, query: Query, server: str) -> ReportData:
 def _sweeps(store: Store, query: Query, board: Leaderboard) -> list[Record]:
     """The runs of the sweeps that have rows."""
     named = {row.sweep for row in board.rows}
-    return [run for run in query.find(store, "sweep", **query.scope) if run.tags["sweep"] in named]
+    return [
+        run for run in query.find(store, RunKind.SWEEP, **query.scope) if run.tags.sweep in named
+    ]
 
 
 def _lost(run: Record) -> bool:
-    return run.lost(f"test_{run.tags['metric']}")
+    return run.lost(f"test_{run.tags.metric}")
 
 
 def _cell(run: Record) -> tuple[str, str]:
-    return run.tags["sweep"], run.tags["cell"]
+    return run.tags.sweep, run.tags.cell
 
 
 def _curve(store: Store, run: Record, group: Place, metric: str) -> Curve:
-    task = f"test_{run.tags['metric']}"
+    task = f"test_{run.tags.metric}"
     course = [e for e in store.course(run, [task, *COSTS["bytes"]]) if task in e]
     return Curve(
         group,
-        run.tags["algorithm"],
-        int(run.tags["seed"]),
+        run.tags.algorithm,
+        run.tags.seed,
         tuple(int(entry["round"]) for entry in course),
         tuple(entry[task] for entry in course),
         tuple(cost_until(entry, "bytes") for entry in course),
@@ -107,44 +108,42 @@ def _curve(store: Store, run: Record, group: Place, metric: str) -> Curve:
 
 
 def _trial(run: Record, group: Place) -> Trial:
-    index = int(run.tags["trial_id"].rpartition("s")[2])
+    index = TrialId.parse(run.tags.trial_id).index
     score = run.metrics.get("val_score", math.nan)
     return Trial(
         group,
-        run.tags["algorithm"],
+        run.tags.algorithm,
         index,
-        run.tags["origin"],
-        run.tags["status"],
+        run.tags.origin,
+        run.tags.status,
         score if math.isfinite(score) else None,
-        {name: schedule.last(value) for name, value in json.loads(run.tags["params"]).items()},
+        {name: schedule.last(value) for name, value in run.tags.params.items()},
     )
 
 
 def _failure(run: Record) -> Failure:
-    lines = run.tags.get("error", "").strip().splitlines()
-    number = f"seed {run.tags['seed']}" if run.tags["kind"] == "final" else run.tags["trial_id"]
-    name = f"{run.tags['cell_name']} · {number}"
-    not_finite = f"not finite: {run.tags['not_finite']}" if "not_finite" in run.tags else ""
-    error = lines[-1] if lines else not_finite
-    return Failure(name, run.tags["kind"], run.tags["status"], error, run.page)
+    lines = (run.tags.error or "").strip().splitlines()
+    number = f"seed {run.tags.seed}" if run.tags.kind == RunKind.FINAL else run.tags.trial_id
+    name = f"{run.tags.cell_name} · {number}"
+    if not lines and run.tags.not_finite:
+        lines = ["not finite: " + " ".join(run.tags.not_finite)]
+    return Failure(name, run.tags.kind, run.tags.status, "".join(lines[-1:]), run.page)
 
 
 def _sweep(run: Record, finals: list[Record]) -> Sweep:
     """The study file, versions, seeds and fingerprints behind a sweep's rows."""
-    mine = [r for r in finals if r.tags["sweep"] == run.tags["sweep"]]
+    mine = [r for r in finals if r.tags.sweep == run.tags.sweep]
     prints = defaultdict(set)
     for final in mine:
-        place = f"{final.tags['dataset']} · {final.tags['heterogeneity']}"
-        prints[place].add(final.tags["partition_fingerprint"])
+        place = f"{final.tags.dataset} · {final.tags.heterogeneity}"
+        prints[place].add(final.tags.partition_fingerprint)
     study = {
-        key: value
-        for key, value in json.loads(run.tags["study_json"]).items()
-        if value not in (None, {}, "")
+        key: value for key, value in run.tags.study_json.items() if value not in (None, {}, "")
     }
     study["settings"] = {k: v for k, v in study.get("settings", {}).items() if v is not None}
     facts = {name: run.tags[tag] for tag, name in FACTS.items() if tag in run.tags}
     facts["search"] = searched(run)
     facts["search seed"] = str(study.get("seed", 0))
-    facts["final seeds"] = ", ".join(map(str, sorted({int(r.tags["seed"]) for r in mine})))
+    facts["final seeds"] = ", ".join(map(str, sorted({r.tags.seed for r in mine})))
     facts |= {f"fingerprint of {k}": ", ".join(sorted(v)) for k, v in prints.items()}
-    return Sweep(run.tags["sweep"], run.tags["study"], dump(study), facts, run.page)
+    return Sweep(run.tags.sweep, run.tags.study, dump(study), facts, run.page)

@@ -16,8 +16,8 @@ from suite.execution.stop_signal import Control, HaltedError
 from suite.search.trial import Ask
 from suite.tracking.recorder import Recorder
 from suite.tracking.store import Record, Store
-from suite.tracking.tags import dumps, run_tags, spec_params
-from trials import algorithms, datasets
+from suite.tracking.tags import RunKind, dumps, run_tags, spec_params, spec_tags, written
+from trials import datasets
 from trials.outcome import Kind, Outcome, Status
 from trials.spec import TrialSpec
 from trials.trial import load_dataset
@@ -85,22 +85,27 @@ class Batch:
     """Jobs of one kind (`reproduce`, `transfer`) in one experiment of a store."""
 
     store: Store
-    kind: str
+    kind: RunKind
     experiment: str
     folder: Path
 
     def done(self) -> dict[str, Record]:
         """Finished runs of this kind by job id."""
         found = self.store.find(kind=self.kind)
-        return {r.tags["trial_id"]: r for r in found if r.tags["run_status"] == "FINISHED"}
+        return {r.tags.trial_id: r for r in found if r.finished}
 
     def record(self, job: Job, outcome: Outcome) -> None:
         """Write an ended job: once, whatever an earlier attempt left behind."""
         for half_written in self.store.find(kind=self.kind, trial_id=job.id):
             self.store.delete(half_written.run_id)
-        tags = {**_tags(job.spec), **run_tags(self.kind, job.spec, outcome), **job.tags}
+        metric = datasets.parse(job.spec.dataset).task.metric
+        tags = {
+            **spec_tags(job.spec),
+            **run_tags(self.kind, job.spec, outcome),
+            **written(trial_id=job.id, metric=metric),
+            **job.tags,
+        }
         experiment = self.store.experiment(self.experiment)
-        tags["trial_id"] = job.id
         run_id = self.store.create(experiment, job.name, tags, seconds=outcome.seconds)
         self.store.log(run_id, spec_params(job.spec), outcome.history)
         self.store.set_status(run_id, "FAILED" if outcome.status == Status.FAILED else "FINISHED")
@@ -151,14 +156,3 @@ class Batch:
                 fault, "The same command runs what is not recorded, once that is mended."
             )
         return failed, bool(control.ending)
-
-
-def _tags(spec: TrialSpec) -> dict[str, str]:
-    return {
-        "algorithm": spec.algorithm,
-        "paper": algorithms.resolve(spec.algorithm).paper,
-        "dataset": spec.dataset,
-        "model": spec.model,
-        "heterogeneity": spec.heterogeneity,
-        "metric": datasets.parse(spec.dataset).task.metric,
-    }

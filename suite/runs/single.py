@@ -10,7 +10,7 @@ from typing import Any
 
 from suite.studies.validation import Faults, check_run
 from suite.tracking.store import Record, Store
-from suite.tracking.tags import run_tags, spec_params
+from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags
 from suite.yaml_files import assigned
 from trials import algorithms, trial
 from trials.errors import UserError, unknown
@@ -170,14 +170,7 @@ class Recording:
     def record(self, run: Finished) -> str:
         """Record a run; its id."""
         spec, store = run.spec, self.open()
-        tags = {
-            **run_tags("run", spec, run.outcome),
-            "algorithm": spec.algorithm,
-            "paper": algorithms.resolve(spec.algorithm).paper,
-            "dataset": spec.dataset,
-            "model": spec.model,
-            "heterogeneity": spec.heterogeneity,
-        }
+        tags = {**run_tags(RunKind.RUN, spec, run.outcome), **spec_tags(spec)}
         name = f"{spec.algorithm} · {spec.dataset} · {spec.heterogeneity} · seed {spec.seed}"
         run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
         store.log(run_id, spec_params(spec), run.simulation.history)
@@ -195,7 +188,8 @@ def replay(
     """
     recorded = store.get(run_id)
     spec, tags = spec_of(recorded), recorded.tags
-    how = {name: tags[name] for name in ("execution", "chunk") if name in tags}
+    how = {"execution": tags.execution, "chunk": tags.chunk}
+    how = {name: value for name, value in how.items() if value is not None}
     same = Settings.model_validate(spec.settings.model_dump() | how)
     run = execute(spec.model_copy(update={"settings": same}), data_root, "cpu", on_evaluation)
     return run, _differences(store, recorded, run)
@@ -203,7 +197,7 @@ def replay(
 
 def _differences(store: Store, recorded: Record, run: Finished) -> list[str]:
     found = []
-    if recorded.tags["partition_fingerprint"] != run.data.fingerprint:
+    if recorded.tags.partition_fingerprint != run.data.fingerprint:
         found.append("partition_fingerprint: the data or their partition are not the same")
     rounds: dict[int, dict[str, float]] = {int(e["round"]): e for e in run.simulation.history}
     for metric in sorted(recorded.metrics):
@@ -223,4 +217,4 @@ def spec_of(record: Record) -> TrialSpec:
         raise UserError(
             f"run {record.run_id} is a {kind} run: only search, final and run can be replayed"
         )
-    return TrialSpec.model_validate_json(record.tags["spec"])
+    return record.tags.spec

@@ -7,12 +7,13 @@ from statistics import fmean
 from reports.leaderboard import pareto
 from suite.search.joint import jointly
 from suite.search.samplers import Proposer, Told, grid
-from suite.search.trial import End, Known, TrialId
+from suite.search.trial import End, Known
 from suite.studies.cell import Cell
 from suite.studies.modelling import first_modelled
 from suite.studies.study import Study
 from trials.metrics import Direction
 from trials.outcome import Kind, Status
+from trials.trial_id import TrialId
 
 Ends = Callable[[Cell, int], Sequence[End]]
 """The results of a configuration in a cell: its search trial's, and its confirming runs'."""

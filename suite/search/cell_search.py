@@ -4,9 +4,10 @@ from collections.abc import Iterable
 
 from suite.search.candidates import Candidates
 from suite.search.population import Population
-from suite.search.trial import REPEATS, Ask, End, Known, TrialId
+from suite.search.trial import Ask, End, Known
 from suite.studies.cell import Cell
 from trials.outcome import Kind
+from trials.trial_id import REPEATS, TrialId
 
 CONFIRM_SEEDS = 1_000_000
 """Confirming runs use run seeds from study seed + this on: neither the search's nor final runs'."""

@@ -17,7 +17,7 @@ from suite.search.trial import Ask, End, Known
 from suite.studies.cell import Cell
 from suite.studies.study import Study
 from suite.tracking.store import Store
-from suite.tracking.tags import dumps, run_tags, spec_params, versions
+from suite.tracking.tags import RunKind, run_tags, spec_params, versions, written
 from suite.yaml_files import foreign
 from trials.metrics import reach, score
 from trials.outcome import Kind, Outcome, Status
@@ -51,19 +51,19 @@ class Ledger:
         """Find or make the runs of the sweep and its cells, which are the parents of the trials'."""
         store, name = self.store, self.name
         self.experiment = store.experiment(self.study_name)
-        common = {"study": self.study_name, "sweep": name, **versions()}
-        study = {"kind": "sweep", "study_json": dumps(self.study.model_dump(mode="json"))}
-        found = [record.run_id for record in store.find(sweep=name, kind="sweep")]
+        common = {**written(study=self.study_name, sweep=name), **versions()}
+        study = written(kind=RunKind.SWEEP, study_json=self.study.model_dump(mode="json"))
+        found = [record.run_id for record in store.find(sweep=name, kind=RunKind.SWEEP)]
         self.sweep_run = (
             found[0] if found else store.create(self.experiment, name, {**common, **study})
         )
         store.log(self.sweep_run, tags=study)
         cells = {
-            record.tags["cell"]: record.run_id for record in store.find(sweep=name, kind="cell")
+            record.tags.cell: record.run_id for record in store.find(sweep=name, kind=RunKind.CELL)
         }
         for cell in self.cells.values():
             if cell.id not in cells:
-                tags = {**common, **identity(cell), "kind": "cell"}
+                tags = {**common, **identity(cell), **written(kind=RunKind.CELL)}
                 cells[cell.id] = store.create(self.experiment, cell.name, tags, self.sweep_run)
         self.cell_runs = {cell_id: cells[cell_id] for cell_id in self.cells}
         self.close("RUNNING")
@@ -97,19 +97,21 @@ class Ledger:
         self._maybe_recorded.add(trial_id)
         tags = {
             **identity(cell, ask.params),
-            **run_tags(Kind.SEARCH if ask.counted else ask.kind, spec, outcome),
-            "confirm": "true" if ask.kind == Kind.CONFIRM else None,
-            "study": self.study_name,
-            "sweep": self.name,
-            "trial_id": trial_id,
-            "source": ask.source,
-            "origin": ask.origin,
-            "metric": cell.task.metric,
-            "target": self.study.target,
-            "reached": None if target is None else str(bool(reached)).lower(),
-            "sampler": self.study.sampler,
-            "scheduler": self.study.scheduler,
-            "params": dumps(ask.params),
+            **run_tags(_recorded_as(ask), spec, outcome),
+            **written(
+                confirm=True if ask.kind == Kind.CONFIRM else None,
+                study=self.study_name,
+                sweep=self.name,
+                trial_id=trial_id,
+                source=ask.source,
+                origin=ask.origin,
+                metric=cell.task.metric,
+                target=self.study.target,
+                reached=None if target is None else bool(reached),
+                sampler=self.study.sampler,
+                scheduler=self.study.scheduler,
+                params=ask.params,
+            ),
             **self._circumstances(cell, outcome),
         }
         number = f"trial {ask.index}" if ask.kind == Kind.SEARCH else f"seed {ask.seed}"
@@ -126,18 +128,16 @@ class Ledger:
         self.recorded[trial_id] = run_id
         return run_id
 
-    def _circumstances(self, cell: Cell, outcome: Outcome) -> dict[str, Any]:
+    def _circumstances(self, cell: Cell, outcome: Outcome) -> dict[str, str]:
         """Tags of what is not so in every sweep."""
         candidates, study = self.search.cells[cell.id].candidates, self.study
         warm = [known.source for known in self.warm.get(cell.id, [])]
-        return {
-            "warm_start": "; ".join(filter(None, warm)) or None,
-            "pareto": study.traded,
-            "joint": ", ".join(cell.apart) or None,
-            "feasible": str(candidates.feasible(cell, End.of(outcome))).lower()
-            if cell.constraints
-            else None,
-        }
+        return written(
+            warm_start="; ".join(filter(None, warm)) or None,
+            pareto=study.traded,
+            joint=", ".join(cell.apart) or None,
+            feasible=candidates.feasible(cell, End.of(outcome)) if cell.constraints else None,
+        )
 
     def harvest(self, finals: Mapping[str, Outcome], folder: Path) -> Leaderboard | None:
         """Leaderboard runs of all cells and tuned files below a folder, from the final runs of what is
@@ -148,20 +148,22 @@ class Ledger:
         store, name, board = self.store, self.name, None
         found = store.find(sweep=name)
         # What comes back first: at no moment is a cell without final runs.
-        for record in sorted(found, key=lambda run: run.tags["kind"] != "superseded"):
-            trial_id, kind = record.tags.get("trial_id", ""), record.tags["kind"]
+        for record in sorted(found, key=lambda run: run.tags.kind != RunKind.SUPERSEDED):
+            trial_id, kind = record.tags.get("trial_id", ""), record.tags.kind
             if self.recorded.get(trial_id, record.run_id) != record.run_id:
                 store.delete(record.run_id)  # a request that a server took, and lost the answer to
-            elif trial_id in finals and kind == "superseded":
-                store.log(record.run_id, tags={"kind": self.search.asks[trial_id].kind})
-            elif trial_id not in finals and kind in (Kind.FINAL, Kind.PARETO):
-                store.log(record.run_id, tags={"kind": "superseded"})
+            elif trial_id in finals and kind == RunKind.SUPERSEDED:
+                store.log(
+                    record.run_id, tags=written(kind=_recorded_as(self.search.asks[trial_id]))
+                )
+            elif trial_id not in finals and kind in (RunKind.FINAL, RunKind.PARETO):
+                store.log(record.run_id, tags=written(kind=RunKind.SUPERSEDED))
         if any(outcome.status != Status.FAILED for outcome in finals.values()):
             board = read_leaderboard(store, Query(name, target=self.study.target))
             for place, row in enumerate(board.rows):
                 self._publish(row, self.cells[row.cell], place, folder)
         for record in found:
-            if record.tags["kind"] == "leaderboard":
+            if record.tags.kind == RunKind.LEADERBOARD:
                 store.delete(record.run_id)
         self.close("FINISHED")
         return board
@@ -180,17 +182,20 @@ class Ledger:
             path.write_text(tuned.text())
         tags = {
             **identity(cell, row.params),
-            "kind": "leaderboard",
-            "study": self.study_name,
-            "sweep": name,
+            **written(
+                kind=RunKind.LEADERBOARD,
+                study=self.study_name,
+                sweep=name,
+                tuned=tuned.text(),
+                status=Status.FINISHED,
+                row=f"{name} {place:04d}",
+                score=mean_text(row),
+            ),
+            **versions(),
         }
-        tags |= {"tuned": tuned.text(), "status": Status.FINISHED, "row": f"{name} {place:04d}"}
-        tags |= {"score": mean_text(row)}
         rank = "unranked" if row.rank is None else f"rank {row.rank}"
         title = f"{cell.name} · {rank}"
-        run_id = store.create(
-            self.experiment, title, {**tags, **versions()}, self.cell_runs[cell.id]
-        )
+        run_id = store.create(self.experiment, title, tags, self.cell_runs[cell.id])
         about = f"{title}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
         store.describe(run_id, f"{about}\n\n```yaml\n{tuned.text()}```\n")
         numbers = {
@@ -200,21 +205,25 @@ class Ledger:
         store.set_status(run_id, "FINISHED")
 
 
-def identity(cell: Cell, params: Mapping[str, Any] | None = None) -> dict[str, str | None]:
+def identity(cell: Cell, params: Mapping[str, Any] | None = None) -> dict[str, str]:
     """The tags that say which question a run belongs to, and how a configuration (by default the
     anchor) is ranked there.
     """
-    return {
-        "cell": cell.id,
-        "cell_name": cell.name,
-        "algorithm": cell.algorithm,
-        "paper": cell.paper,
-        "reference": str(cell.reference(params)).lower(),
-        "outside": cell.outside(params) or None,
-        "dataset": cell.dataset,
-        "model": cell.model,
-        "heterogeneity": cell.heterogeneity,
-    }
+    return written(
+        cell=cell.id,
+        cell_name=cell.name,
+        algorithm=cell.algorithm,
+        paper=cell.paper,
+        reference=cell.reference(params),
+        outside=cell.outside(params) or None,
+        dataset=cell.dataset,
+        model=cell.model,
+        heterogeneity=cell.heterogeneity,
+    )
+
+
+def _recorded_as(ask: Ask) -> RunKind:
+    return RunKind.SEARCH if ask.counted else RunKind(ask.kind)
 
 
 def _scores(ask: Ask, outcome: Outcome, cell: Cell) -> list[dict[str, float]]:

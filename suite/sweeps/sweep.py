@@ -40,7 +40,7 @@ from suite.sweeps.paths import SweepPaths
 from suite.sweeps.progress import Progress
 from suite.tracking.recorder import Recorder
 from suite.tracking.store import Store, is_server
-from suite.tracking.tags import versions
+from suite.tracking.tags import RunKind, versions
 from suite.yaml_files import writable
 from trials.errors import UserError
 from trials.outcome import Kind, Outcome, Status
@@ -85,7 +85,7 @@ class Sweep:
         self.cells = make_cells(study, f"study {study_name}")
         self.data = load_data(self.cells, paths.data_root, f"study {study_name}")
         self.store = Store(paths.tracking_uri, paths.storage)
-        if not paths.begun and self.store.find(sweep=paths.name, kind="sweep"):
+        if not paths.begun and self.store.find(sweep=paths.name, kind=RunKind.SWEEP):
             raise UserError(
                 f"{self.store.uri} holds a sweep {paths.name!r} that was not run in {paths.storage}, or "
                 "whose folder there is gone: choose another --name, or its --storage"

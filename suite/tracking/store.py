@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+from suite.tracking.tags import PREFIX, RunKind, Tags
 from suite.yaml_files import writable
 from trials.errors import UserError
+from trials.outcome import lost
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("DO_NOT_TRACK", "true")
@@ -32,7 +34,6 @@ for _name in ("alembic", "mlflow"):
 # Tracebacks of writes that fail: they are tried again, and the last failure is said.
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
-PREFIX = "suite."
 VIEW = "leaderboard"
 VIEW_TAGS = ("score", "dataset", "heterogeneity", "model", "paper", "sweep")
 VIEW_METRICS = ("rank", "mean", "worst_clients")
@@ -45,25 +46,23 @@ class Record:
     """One run as it was recorded; tags without their `suite.` prefix."""
 
     run_id: str
-    tags: dict[str, str]
+    tags: Tags
     params: dict[str, str]
     metrics: dict[str, float]
 
     @property
     def finished(self) -> bool:
         """Whether it ran to its end, be it by divergence."""
-        return self.tags["run_status"] == "FINISHED"
+        return self.tags.run_status == "FINISHED"
 
     def lost(self, metric: str) -> bool:
         """As `Outcome.lost`."""
-        return (
-            self.tags["status"] == "diverged" or metric in self.tags.get("not_finite", "").split()
-        )
+        return lost(metric, self.tags.status, self.tags.not_finite or ())
 
     @property
     def page(self) -> str:
         """Where MLflow's pages show it, below the server's address."""
-        return f"/#/experiments/{self.tags['experiment_id']}/runs/{self.run_id}"
+        return f"/#/experiments/{self.tags.experiment_id}/runs/{self.run_id}"
 
 
 class Store:
@@ -109,7 +108,7 @@ class Store:
         """Keep the view as MLflow's own "Share" does: as a tag, whose key is in the address."""
         columns = [f"tags.`{PREFIX}{tag}`" for tag in VIEW_TAGS]
         state = {
-            "searchFilter": f"tags.`{PREFIX}kind` = 'leaderboard'",
+            "searchFilter": f"tags.`{PREFIX}kind` = '{RunKind.LEADERBOARD}'",
             "orderByKey": f"tags.`{PREFIX}row`",
             "orderByAsc": True,
             "selectedColumns": [*columns, *(f"metrics.`{name}`" for name in VIEW_METRICS)],
@@ -259,7 +258,9 @@ def _record(run: Run) -> Record:
     tags = {k.removeprefix(PREFIX): v for k, v in run.data.tags.items() if k.startswith(PREFIX)}
     tags["run_status"] = run.info.status
     tags["experiment_id"] = run.info.experiment_id
-    return Record(run.info.run_id, tags, dict(run.data.params), dict(run.data.metrics))
+    return Record(
+        run.info.run_id, Tags(tags, run.info.run_id), dict(run.data.params), dict(run.data.metrics)
+    )
 
 
 def _file_system(path: Path) -> str:

@@ -21,6 +21,7 @@ from suite.sweeps.ledger import Ledger
 from suite.sweeps.paths import MARKER, SweepPaths
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Record, Store
+from suite.tracking.tags import Tags
 from tests.support.commands import SINGLY, document, records, study_file, suite_here
 from tests.support.searches import a_study
 from trials.checkpoint import Checkpoint
@@ -174,7 +175,7 @@ def play(sweep: Sweep, most: int = 10**6, then: str = "cancelled") -> Any:
     """Run an opened sweep without Ray; after so many trials it is asked to end."""
 
     def drive(_: Sweep, resources: Any) -> None:
-        folder = sweep.place.checkpoint_folder
+        folder = sweep.paths.checkpoint_folder
         for _number in range(most):
             found = sweep.search.next()
             if found is None:
@@ -204,6 +205,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.runs: dict[str, Record] = {}
+        self.texts: dict[str, dict[str, str]] = {}
 
     def experiment(self, study: str) -> str:
         return study
@@ -212,22 +214,23 @@ class Memory:
         run_id = f"run{len(self.runs)}-{name}"
         own = {key: str(value) for key, value in tags.items() if value is not None}
         own |= {"experiment_id": experiment, "run_status": "RUNNING"}
-        self.runs[run_id] = Record(run_id, own, {}, {})
+        self.texts[run_id] = own
+        self.runs[run_id] = Record(run_id, Tags(own, run_id), {}, {})
         return run_id
 
     def log(self, run_id: str, params: Any = None, history: Any = None, tags: Any = None) -> None:
         for entry in history or []:
             self.runs[run_id].metrics.update(entry)
-        self.runs[run_id].tags.update(tags or {})
+        self.texts[run_id].update(tags or {})
 
     def describe(self, run_id: str, text: str) -> None:
         pass
 
     def set_status(self, run_id: str, status: str) -> None:
-        self.runs[run_id].tags["run_status"] = status
+        self.texts[run_id]["run_status"] = status
 
     def delete(self, run_id: str) -> None:
-        self.runs[run_id].tags.clear()
+        self.texts[run_id].clear()
 
     def find(self, **tags: str) -> list[Record]:
         return [run for run in self.runs.values() if run.tags and tags.items() <= run.tags.items()]
@@ -261,7 +264,7 @@ ACTIONS = st.one_of(
 @given(st.booleans(), st.lists(ACTIONS, min_size=3, max_size=8))
 def test_whatever_a_sweep_does_files_of_others_stay(elsewhere: bool, actions: list[Any]) -> None:
     store = Memory()
-    with tempfile.TemporaryDirectory() as made, patch("suite.sweep.Store", lambda *_: store):
+    with tempfile.TemporaryDirectory() as made, patch("suite.sweeps.sweep.Store", lambda *_: store):
         root = Path(made)
         place = SweepPaths(root / "runs", "s", checkpoints=str(root / "ck") if elsewhere else None)
         theirs: dict[str, bytes] = {}
@@ -459,7 +462,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     document = {"paper": "FOLB", "cites": "x", "command": "suite reproduce folb/table1", "rows": []}
     document |= {"protocol": "p", "verdicts": {}, "rules": [], "made_with": []}
     report = SimpleNamespace(document=lambda: document, interrupted=False, failed=0)
-    with patch("suite.reproduce.reproduce", return_value=report):
+    with patch("suite.reproduction.reproduce.reproduce", return_value=report):
         yield folder
 
 

@@ -1,0 +1,267 @@
+"""Tags: recorded as they always were, read as what they stand for."""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from suite.configurations.configuration import Tuned
+from suite.configurations.transfer import _job
+from suite.reproduction.experiments import experiment, read_paper
+from suite.reproduction.plan import Effort, plan_of
+from suite.runs.batch import Batch
+from suite.runs.single import Finished, Recording
+from suite.search.sweep_search import SweepSearch
+from suite.search.trial import End, Known
+from suite.sweeps.ledger import Ledger
+from suite.tracking.store import Store
+from suite.tracking.tags import RunKind, Tags, versions, written
+from tests.support.suite_helpers import a_study, cells_of
+from trials.errors import UserError
+from trials.outcome import Outcome, Status
+from trials.settings import Settings
+from trials.spec import TrialSpec
+
+PLACE = {"dataset": "digits", "model": "logreg", "heterogeneity": "labels(2)"}
+SETTINGS = {"rounds": 5, "eval_every": 5, "participation": 0.5}
+STUDY = {
+    "algorithms": ["defed"],
+    "heterogeneity": ["labels(2)"],
+    "trials": 1,
+    "seeds": 1,
+    "target": 0.5,
+    "constraints": {"uploaded_bytes": {"max": 1e9}},
+    "settings": SETTINGS,
+}
+SPEC = TrialSpec(
+    algorithm="fedprox",
+    params={"lr": 0.1, "mu": 0.01},
+    settings=Settings(rounds=5),
+    seed=3,
+    **PLACE,
+)
+CELL = {
+    "cell": "c928f7f0",
+    "cell_name": "defed · digits · labels(2) · logreg",
+    "algorithm": "defed",
+    "paper": "DeFed",
+    "reference": "true",
+    "outside": "participation is 0.5, its paper's 1.0: ",
+    **PLACE,
+}
+TRIAL = {
+    "study": "tagged",
+    "sweep": "tagged",
+    "status": "finished",
+    "partition_fingerprint": "abc",
+    "execution": "batched",
+    "chunk": "7",
+    "not_finite": "val_loss",
+    "metric": "accuracy",
+    "target": "0.5",
+    "sampler": "tpe",
+    "scheduler": "none",
+    "warm_start": "elsewhere",
+    "feasible": "true",
+}
+
+
+def plain(value: Any) -> str:
+    """As JSON is recorded."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def outcome() -> Outcome:
+    """Of a trial that reached 0.75, and has a validation loss that is not finite."""
+    start = {"round": 0, "test_accuracy": 0.1, "val_accuracy": 0.1, "val_loss": 1.0}
+    end = {"round": 5, "test_accuracy": 0.75, "val_accuracy": 0.7, "val_loss": float("nan")}
+    counted = {"uploaded_bytes": 10.0, "downloaded_bytes": 10.0, "client_steps": 3.0}
+    return Outcome(
+        Status.FINISHED, [start, {**end, **counted}], {5: 0.7}, "abc", "", 1.0, "batched", 7
+    )
+
+
+def recorded(store: Store, **tags: str) -> dict[str, str]:
+    """The texts of the one run with these tags, less what this machine or MLflow says."""
+    (run,) = store.find(**tags)
+    here = {"run_status", "experiment_id", *versions()}
+    return {name: text for name, text in run.tags.items() if name not in here}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> Store:
+    return Store(None, tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture(scope="module")
+def swept(store, tmp_path_factory) -> SimpleNamespace:
+    """A sweep of one trial and one final run, recorded to its leaderboard."""
+    study, cells = a_study(**STUDY), cells_of(**STUDY)
+    warm = {cell.id: [Known("warm", cell.space.anchor(), "elsewhere")] for cell in cells}
+    search = SweepSearch(cells, study, 1, {})
+    ledger = Ledger(store, "tagged", "tagged", study, search, warm, {})
+    ledger.open()
+    asks = []
+    for _ in range(2):
+        ask, _ = search.next()
+        asks.append(ask)
+        ledger.record(ask, outcome())
+        search.end(ask.trial_id, End.of(outcome()))
+    ledger.harvest({asks[1].trial_id: outcome()}, tmp_path_factory.mktemp("tuned"))
+    return SimpleNamespace(study=study, asks=asks, search=search)
+
+
+def as_cell(found: dict[str, str]) -> dict[str, str]:
+    """Without the reason why its settings are outside the paper's, which is the algorithm's to word."""
+    return {**found, "outside": found["outside"][: len(CELL["outside"])]}
+
+
+def test_what_a_sweep_and_its_cells_record(store, swept):
+    of_sweep = {"kind": "sweep", "study": "tagged", "sweep": "tagged"}
+    study = plain(swept.study.model_dump(mode="json"))
+    assert recorded(store, kind="sweep") == {**of_sweep, "study_json": study}
+    assert as_cell(recorded(store, kind="cell")) == {**of_sweep, **CELL, "kind": "cell"}
+
+
+@pytest.mark.parametrize(
+    ("number", "own"),
+    [
+        (0, {"kind": "search", "seed": "0", "trial_id": "-s0000", "origin": "anchor"}),
+        (1, {"kind": "final", "seed": "1", "trial_id": "-f0000-0", "reached": "true"}),
+    ],
+)
+def test_what_a_trial_records(store, swept, number, own):
+    ask = swept.asks[number]
+    own = {"origin": "anchor", **own, "trial_id": CELL["cell"] + own["trial_id"]}
+    if number:
+        own["source"] = f"{CELL['cell']}-s0000"
+    spec = plain(swept.search.spec(ask).model_dump(mode="json"))
+    expected = {**CELL, **TRIAL, **own, "spec": spec, "params": plain(ask.params)}
+    assert as_cell(recorded(store, kind=own["kind"])) == expected
+
+
+def test_what_a_leaderboard_s_row_records(store, swept):
+    found = as_cell(recorded(store, kind="leaderboard"))
+    assert found.pop("tuned").startswith(
+        "# suite run --config THIS_FILE --seed 1\nalgorithm: defed\n"
+    )
+    row = {"kind": "leaderboard", "study": "tagged", "sweep": "tagged", "status": "finished"}
+    assert found == {**CELL, **row, "row": "tagged 0000", "score": "0.7500"}
+
+
+def of_trial(spec: TrialSpec) -> dict[str, str]:
+    """What every run outside a sweep records."""
+    place = {"dataset": spec.dataset, "model": spec.model, "heterogeneity": spec.heterogeneity}
+    return {
+        "algorithm": spec.algorithm,
+        "seed": str(spec.seed),
+        "spec": plain(spec.model_dump(mode="json")),
+        **place,
+        "status": "finished",
+        "partition_fingerprint": "abc",
+        "execution": "batched",
+        "chunk": "7",
+    }
+
+
+def test_what_a_run_records(store, tmp_path):
+    simulation = SimpleNamespace(
+        diverged=False,
+        history=[{"round": 0, "test_accuracy": 0.1}],
+        fed=SimpleNamespace(execution="batched", chunk=7),
+    )
+    run = Finished(SPEC, simulation, SimpleNamespace(fingerprint="abc"), 1.0)  # type: ignore[arg-type]
+    recording = Recording(store.uri, tmp_path)
+    recording.record(run)
+    paper = {"paper": "Li et al. 2020"}
+    assert recorded(store, kind="run") == {**of_trial(SPEC), **paper, "kind": "run"}
+
+
+def test_what_a_transfer_records(store, tmp_path):
+    there, here = (
+        Tuned(algorithm="fedprox", params=SPEC.params, settings=SPEC.settings, **(PLACE | other))
+        for other in ({}, {"model": "mlp"})
+    )
+    job = _job(there, here, 3)
+    Batch(store, RunKind.TRANSFER, "transfer", tmp_path).record(job, outcome())
+    assert recorded(store, kind="transfer") == {
+        **of_trial(job.spec),
+        "paper": "Li et al. 2020",
+        "kind": "transfer",
+        "metric": "accuracy",
+        "not_finite": "val_loss",
+        "trial_id": job.id,
+        "source_cell": "digits · labels(2) · logreg",
+        "target_cell": "digits · labels(2) · mlp",
+    }
+
+
+def test_what_a_reproduction_records(store, tmp_path):
+    paper = read_paper("folb")
+    table = next(iter(paper.tables))
+    row = next(iter(paper.tables[table].rows))
+    made = experiment(paper, "folb", table, row)
+    assert made is not None
+    (method, _, _), job = next(iter(plan_of(paper, made, Effort(seeds=1, rounds=5)).jobs.items()))
+    Batch(store, RunKind.REPRODUCE, "reproduce", tmp_path).record(job, outcome())
+    found = recorded(store, kind="reproduce")
+    assert found.pop("paper")
+    assert found == {
+        **of_trial(job.spec),
+        "kind": "reproduce",
+        "metric": "accuracy",
+        "not_finite": "val_loss",
+        "trial_id": job.id,
+        "claim": f"folb/{table}/{row}",
+        "method": method,
+    }
+
+
+VALUES = {
+    "kind": RunKind.PARETO,
+    "seed": 3,
+    "status": Status.PRUNED,
+    "spec": SPEC,
+    "params": {"lr": 0.1, "batch_size": "full"},
+    "target": 0.1 + 0.2,
+    "not_finite": ("a", "b"),
+    "feasible": False,
+    "chunk": 12,
+    "study_json": {"target": None},
+}
+
+
+def test_what_is_written_is_read():
+    texts = written(**VALUES, error=None)
+    assert "error" not in texts
+    tags = Tags(texts, "r1")
+    assert {name: getattr(tags, name) for name in VALUES} == VALUES
+    assert tags.error is None
+    assert tags == texts, "and they are the texts, to whoever asks by name"
+
+
+@pytest.mark.parametrize("name", ["kind", "seed", "status", "spec", "params", "sweep"])
+def test_a_tag_that_is_missing_is_named_with_its_run(name):
+    with pytest.raises(UserError, match=rf"^run r1: tag suite\.{name} is missing$"):
+        getattr(Tags({"foreign": "tag"}, "r1"), name)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("kind", "soup"),
+        ("seed", "three"),
+        ("status", "done"),
+        ("spec", '{"algorithm":"fedavg"}'),
+        ("params", '{"lr"'),
+        ("params", "[0.1]"),
+        ("target", "high"),
+        ("feasible", "yes"),
+        ("chunk", "1.5"),
+    ],
+)
+def test_a_tag_that_cannot_be_read_is_shown_with_its_run(name, text):
+    with pytest.raises(UserError) as error:
+        getattr(Tags({name: text}, "r1"), name)
+    assert str(error.value) == f"run r1: tag suite.{name} cannot be read: {text!r}"
