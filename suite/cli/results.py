@@ -22,12 +22,23 @@ class Format(StrEnum):
     """How a leaderboard is shown."""
 
     table = "table"
-    json = "json"
     csv = "csv"
     md = "md"
     latex = "latex"
     html = "html"
     svg = "svg"
+
+
+def _format(text: str) -> Format:
+    if text == "json":
+        raise typer.BadParameter("'json' has an option of its own, as in every command: --json")
+    if text not in Format.__members__:
+        raise typer.BadParameter(f"{text!r} is not one of {', '.join(map(repr, FORMATS))}")
+    return Format(text)
+
+
+FORMATS = tuple(map(str, Format))
+FORMAT = typer.Option("--format", parser=_format, metavar=f"<{'|'.join(FORMATS)}>")
 
 
 class At(StrEnum):
@@ -80,7 +91,7 @@ def leaderboard(
             help="Order rows by a field of --json; -FIELD (as --sort=-FIELD): downwards. Ranks stay."
         ),
     ] = None,
-    form: Annotated[Format, typer.Option("--format")] = Format.table,
+    form: Annotated[Format, FORMAT] = Format.table,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
@@ -96,7 +107,7 @@ def leaderboard(
     board = read_leaderboard(store, query)
     if sort:
         board = _sorted(board, sort)
-    if as_json or form is Format.json:
+    if as_json:
         emit(board.as_dict())
     elif form is Format.table:
         out = Console()

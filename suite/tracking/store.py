@@ -1,6 +1,6 @@
 """MLflow: what is recorded, by the driver alone, and how it is read back.
 
-The names of tags, params and metrics are a contract (README, "What is recorded").
+The names of tags, params and metrics are a contract (docs/recording.md).
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""What scripts may rely on, as the README and the design promise it."""
+"""What scripts may rely on, as docs/reference.md promises it."""
 
 FIELDS = {
     "algorithm",

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import document, records, study_file, suite_here
+from tests.support.helpers import ROOT
 
 ONE = """
 algorithms: [fedavg, defed]
@@ -92,3 +93,14 @@ def test_a_single_run_of_it_is_allowed_and_says_so_in_a_line(tmp_path: Path):
         said = [line for line in done.stderr.splitlines() if "paper's setting" in line]
         assert len(said) == lines
         assert document(done)["status"] == "finished"
+
+
+def test_all_that_is_recorded_is_documented(swept):
+    page = (ROOT / "docs" / "recording.md").read_text()
+    runs = [r for name in ("fedavg", "defed") for r in records(swept[0], algorithm=name)]
+    tags = {name for run in runs for name in run.tags} - {"experiment_id", "run_status"}
+    assert [name for name in sorted(tags) if f"`suite.{name}`" not in page] == []
+    trials = [r for r in runs if r.tags["kind"] in ("search", "final")]
+    metrics = {name.removeprefix("average_") for run in trials for name in run.metrics}
+    metrics -= {"val_accuracy_min", "val_accuracy_max"}  # written as `val_...`
+    assert [name for name in sorted(metrics) if f"`{name}`" not in page] == []

@@ -262,7 +262,7 @@ def test_set_a_hyperparameter(assignment, value):
     ],
 )
 def test_set_a_setting(assignment, value):
-    """Those that the README promises."""
+    """What docs/reference.md says of `--set`."""
     found = getattr(request(assignment).spec().settings, assignment.partition("=")[0])
     assert found == value
     assert type(found) is type(value)

@@ -1,0 +1,128 @@
+"""What the docs say of the tree and the registries is so, and nothing that people rely on is missing."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from suite.cli.app import app
+from suite.studies.study import Study
+from tests.support.contract import FIELDS
+from tests.support.helpers import ROOT
+from trials.algorithms import ALGORITHMS
+from trials.datasets import DATASETS
+from trials.datasets import PATHS as OWN
+from trials.heterogeneity import MODIFIERS, PARTITIONS
+from trials.models import MODELS
+from trials.settings import Settings
+
+README, REFERENCE = ROOT / "README.md", ROOT / "docs" / "reference.md"
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+HAND_WRITTEN = [
+    README,
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "benchmarks" / "README.md",
+    ROOT / "docs" / "results" / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+HOUSES = "suite|reports|trials|tests|search_spaces|examples|deploy|benchmarks|docs"
+
+each = pytest.mark.parametrize(
+    "page", HAND_WRITTEN, ids=lambda page: page.relative_to(ROOT).as_posix()
+)
+
+
+def sections(text: str) -> dict[str, str]:
+    """Text by the heading (of the second level) that it stands under."""
+    return dict(re.findall(r"^## (.+)\n((?:(?!## ).*\n?)*)", text, re.MULTILINE))
+
+
+def anchors(page: Path) -> set[str]:
+    """Fragments of a page, as GitHub makes them of headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def paths(page: Path) -> set[str]:
+    """What a page names in backticks that reads like a path of the tree."""
+    return set(re.findall(rf"`((?:{HOUSES})/[\w./-]*)`", page.read_text()))
+
+
+def test_the_readme_is_for_a_newcomer():
+    text = README.read_text()
+    assert len(text.split()) < 900
+    for needed in ("make sweep", "make test", "docs/leaderboard.svg", "suite sweep mine.yaml"):
+        assert needed in text
+    linked = set(re.findall(r"\]\((docs/\w+\.md)", text))
+    assert linked == {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+
+
+@each
+def test_paths_exist(page: Path):
+    assert [path for path in sorted(paths(page)) if not (ROOT / path).exists()] == []
+
+
+@each
+def test_links_lead_somewhere(page: Path):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" in target:
+            continue
+        name, _, fragment = target.partition("#")
+        other = (page.parent / name).resolve() if name else page
+        assert other.exists(), target
+        if fragment:
+            assert fragment in anchors(other), target
+
+
+def test_the_rooms_are_those_of_the_contract():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = next(c["layers"] for c in contracts["contracts"] if c.get("containers") == ["suite"])
+    rows = re.findall(r"^\| \d+ \| (.+?) \|", ARCHITECTURE.read_text(), re.MULTILINE)
+    said = [re.findall(r"`suite/(\w+)", row) for row in rows]
+    assert said == [layer.split(" | ") for layer in layers]
+
+
+def test_the_architecture_names_every_room():
+    for house in ("suite", "reports", "trials"):
+        rooms = {f"{house}/{path.parent.name}/" for path in (ROOT / house).glob("*/__init__.py")}
+        assert rooms <= paths(ARCHITECTURE)
+
+
+def commands() -> set[str]:
+    """Every command; those of groups with the group's name."""
+    found = set()
+    for name, command in get_command(app).commands.items():
+        found |= {f"{name} {inner}" for inner in getattr(command, "commands", ())} or {name}
+    return found
+
+
+def test_the_reference_names_every_command():
+    table = sections(REFERENCE.read_text())["Commands"]
+    named = set()
+    for first, rest in re.findall(r"^\| `suite ([a-z|\\]+)([^`]*)`", table, re.MULTILINE):
+        heads = first.split("\\|")
+        group = heads == ["tuned"] or heads[0] in ("tuned", "data", "bench")
+        inner = rest.split()[0].split("\\|") if group and rest.split() else [""]
+        named |= {f"{head} {one}".strip() for head in heads for one in inner}
+    assert named == commands()
+
+
+@pytest.mark.parametrize(
+    ("section", "names"),
+    [
+        ("Algorithms", ALGORITHMS),
+        ("Data", {**DATASETS, **OWN}),
+        ("Models", MODELS),
+        ("Heterogeneity", {**PARTITIONS, **MODIFIERS}),
+        ("Shared settings", Settings.model_fields),
+        ("Studies", Study.model_fields),
+        ("JSON", FIELDS),
+        ("Exit codes", ("0", "1", "2", "3", "130")),
+    ],
+)
+def test_the_reference_names_everything(section, names):
+    text = sections(REFERENCE.read_text())[section]
+    free = {"description"}
+    assert [n for n in names if n not in free and not re.search(rf"(?<!\w){n}(?!\w)", text)] == []
