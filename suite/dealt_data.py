@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import wasserstein_distance
 
 from trials import datasets, heterogeneity
 from trials.datasets import DATASETS
@@ -49,6 +48,8 @@ class Description:
         """Distance (n,) of each client's label distribution to that of all clients together
         (FedAgg, Fig. 2c). Reading: labels are points on the line, one apart; targets where they are.
         """
+        from scipy.stats import wasserstein_distance  # takes every start half a second
+
         y = self.data.dataset.y[self.data.train]
         values, counts = np.unique(y, return_counts=True)
         parts = np.split(y, self.data.offsets[1:-1])

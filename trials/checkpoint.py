@@ -15,9 +15,10 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from pyarrow import fs
-
 from trials.errors import UserError
+from trials.lazy import Lazy
+
+fs: Any = Lazy("pyarrow.fs")
 
 SPARING = 20
 """A checkpoint's cost in time is at most one part in so many."""

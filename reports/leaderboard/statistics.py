@@ -19,8 +19,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
-from scipy.special import stdtrit
+
+from trials.lazy import Lazy
+
+special, stats = Lazy("scipy.special"), Lazy("scipy.stats")
 
 LEVEL = 0.95
 """Of every interval; 1 - LEVEL is the level of every test."""
@@ -94,7 +96,7 @@ def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | Non
         return None, None
     n, mean = len(values), fmean(values)
     variance = fsum((value - mean) ** 2 for value in values) / (n - 1)  # the same in any order
-    half = stdtrit(n - 1, (1 + level) / 2) * (variance / n) ** 0.5
+    half = special.stdtrit(n - 1, (1 + level) / 2) * (variance / n) ** 0.5
     return float(mean - half), float(mean + half)
 
 

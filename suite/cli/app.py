@@ -4,6 +4,7 @@ Exit codes: 0 done; 1 ran, but some trials crashed for good; 2 bad input, nothin
 3 halted by a fault around it (a full disk, say), state kept; 130 interrupted or stopped, state kept.
 """
 
+import gc
 import sys
 
 import typer
@@ -25,6 +26,11 @@ from suite.console import say
 from suite.execution.stop_signal import HaltedError
 from trials.errors import UserError
 
+GARBAGE = 50_000
+"""New objects between two searches for garbage: Python's 700 make a search of each of many imports, and
+MLflow's reading of a thousand runs as slow again.
+"""
+
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -41,6 +47,7 @@ app.add_typer(bench.app, name="bench")
 
 def main() -> None:
     """Entry point of the `suite` command."""
+    gc.set_threshold(GARBAGE)
     try:
         app()
     except UserError as error:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.table import Table
 
 from suite.cli.options import (
@@ -101,6 +100,8 @@ def reproduce(
     if as_json:
         emit(document)
     else:
+        from rich.markdown import Markdown
+
         from reports.claims.page import page
 
         Console().print(Markdown(page(document)))

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Protocol, TypeVar
 
-from scipy.special import betainc
-
 from trials import datasets, heterogeneity, names
+from trials.lazy import Lazy
+
+special = Lazy("scipy.special")
 
 LABELS = 10
 """The number of labels that skews are computed for: a level has no data of its own."""
@@ -153,7 +154,7 @@ def skew(level: str) -> float | None:
     if kind in ("dirichlet", "dirichlet_by_class"):
         a = min(max(partition.a, 1e-9), 1e9)  # beyond, the limits; and betainc gives up at 1e300
         b = (LABELS - 1) * a
-        return float(betainc(a, b, 1 / LABELS) - betainc(a + 1, b, 1 / LABELS))
+        return float(special.betainc(a, b, 1 / LABELS) - special.betainc(a + 1, b, 1 / LABELS))
     return None
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, get_args
 
 from suite.configurations.configuration import Tuned
 from suite.configurations.distance import Cell, Distance, nearest
-from suite.search.samplers import SAMPLERS
 from suite.studies.modelling import LAG, searched_by
+from suite.studies.search_settings import SamplerName
 from trials import algorithms, datasets, heterogeneity, models
 from trials.errors import UserError
 from trials.spec import outside
@@ -127,7 +127,7 @@ def _budget(item: Tuned) -> dict[str, Any]:
     """What its file says of the search, the sampler by what it came to (`searched_by`)."""
     budget = item.budget
     sampler, trials = str(budget.get("sampler")), budget.get("trials")
-    if sampler not in SAMPLERS or not isinstance(trials, int):
+    if sampler not in get_args(SamplerName) or not isinstance(trials, int):
         return budget
     asked = trials - budget.get("confirming", 0)
     return {**budget, "sampler": searched_by(sampler, budget.get("scheduler", "none"), asked, LAG)}

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+SamplerName = Literal["tpe", "gp", "cmaes", "random", "grid", "nsga2"]
+
 Cost = Literal[
     "uploaded_bytes",
     "downloaded_bytes",
@@ -61,7 +63,7 @@ class SearchSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    sampler: Literal["tpe", "gp", "cmaes", "random", "grid", "nsga2"] = "tpe"
+    sampler: SamplerName = "tpe"
     scheduler: Literal["none", "asha", "hyperband", "median", "pbt"] = "none"
     grid_points: Annotated[int, Field(ge=1)] = 5
     pareto: Cost | None = None

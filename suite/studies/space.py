@@ -3,16 +3,9 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-import optuna
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from suite.yaml_files import parse_mapping
@@ -20,6 +13,10 @@ from trials.algorithm import Algorithm, Range
 from trials.errors import UserError, unknown
 from trials.settings import Settings
 from trials.spec import refuse
+
+if TYPE_CHECKING:
+    import optuna
+    from optuna.distributions import BaseDistribution
 
 COMPARED = {
     "rounds",
@@ -170,7 +167,7 @@ class Space:
             for value in spec.choices or ():
                 yield self.anchor({name: value})
 
-    def suggest(self, trial: optuna.Trial) -> dict[str, Any]:
+    def suggest(self, trial: "optuna.Trial") -> dict[str, Any]:
         """Ask a sampler for a configuration; conditional names are asked only where they exist."""
         values: dict[str, Any] = {}
         for name, spec in sorted(self.ranges.items(), key=lambda item: len(item[1].when or {})):
@@ -178,7 +175,7 @@ class Space:
                 values[name] = _suggest(trial, name, spec)
         return self.active(values)
 
-    def distributions(self, values: Mapping[str, Any]) -> dict[str, BaseDistribution] | None:
+    def distributions(self, values: Mapping[str, Any]) -> "dict[str, BaseDistribution] | None":
         """Optuna's distributions of the names in `values`; None when a value lies outside its own,
         so that no sampler may be told of it.
         """
@@ -264,7 +261,7 @@ def _real(annotation: Any) -> bool:
     return annotation is float or any(map(_real, get_args(annotation)))
 
 
-def _suggest(trial: optuna.Trial, name: str, spec: Range) -> Any:
+def _suggest(trial: "optuna.Trial", name: str, spec: Range) -> Any:
     if spec.choices is not None:
         return trial.suggest_categorical(name, spec.choices)
     assert spec.low is not None
@@ -282,7 +279,9 @@ def _inside(spec: Range, value: Any) -> bool:
     return isinstance(value, int | float) and spec.low <= value <= spec.high
 
 
-def _distribution(spec: Range) -> BaseDistribution:
+def _distribution(spec: Range) -> "BaseDistribution":
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
     if spec.choices is not None:
         return CategoricalDistribution(spec.choices)
     assert spec.low is not None

@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from suite.execution.stop_signal import WORDS, Control
-from suite.search.sweep_search import SweepSearch
-from suite.studies.cells import make_cells
-from suite.studies.study import Study
 from suite.sweeps.events import Begun, replay
 from suite.sweeps.journal import begun, is_locked, peek
 from suite.sweeps.paths import check_name
@@ -55,6 +52,9 @@ def _sizes(begun: Begun, name: str) -> tuple[int, int]:
     """Cells and planned trials; earlier versions did not journal them."""
     if begun.cells is not None and begun.planned is not None:
         return begun.cells, begun.planned
+    from suite.search.sweep_search import SweepSearch
+    from suite.studies.cells import make_cells
+    from suite.studies.study import Study
 
     study = Study.model_validate(begun.study)
     cells = make_cells(study, f"sweep {name}")
