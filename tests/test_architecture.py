@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 from importlinter.cli import lint_imports_command
 
-from tests.support.helpers import ROOT
+from tests.support.simulations import ROOT
 
 
 def linted(config: Path) -> tuple[int, str]:

@@ -10,7 +10,7 @@ from typer.main import get_command
 from suite.cli.app import app
 from suite.studies.study import Study
 from tests.support.contract import FIELDS
-from tests.support.helpers import ROOT
+from tests.support.simulations import ROOT
 from trials.algorithms import ALGORITHMS
 from trials.datasets import DATASETS
 from trials.datasets import PATHS as OWN

@@ -58,7 +58,9 @@ class Sweep:
 
 @dataclass(frozen=True)
 class ReportData:
-    """Everything that a report shows; `server` is where MLflow's pages are."""
+    """Everything that a report shows; `server` is where MLflow's pages are. `tuned` files and the
+    `importance` of hyperparameters, as they were recorded, are by sweep and cell.
+    """
 
     board: Leaderboard
     curves: tuple[Curve, ...] = ()
@@ -66,4 +68,5 @@ class ReportData:
     failures: tuple[Failure, ...] = ()
     sweeps: tuple[Sweep, ...] = ()
     tuned: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    importance: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
     server: str = "http://127.0.0.1:5000"

@@ -118,7 +118,8 @@ def _tuning(
 ) -> None:
     """Best so far, and for each cell its slices and parallel coordinates."""
     by_cell: dict[Place, dict[str, list[Trial]]] = defaultdict(lambda: defaultdict(list))
-    places = [(row.group, row.algorithm) for row in data.board.rows]
+    sources = {(row.group, row.algorithm): (row.sweep, row.cell) for row in data.board.rows}
+    places = list(sources)
     for trial in sorted(data.trials, key=lambda t: places.index((t.group, t.algorithm))):
         by_cell[trial.group][trial.algorithm].append(trial)
     signed: dict[Place, dict[str, list[float]]] = {}
@@ -133,9 +134,16 @@ def _tuning(
             if len({str(sorted(t.params.items())) for t in trials}) < 3:
                 continue
             cell, title = f"{_slug(group)}-{slug(short(name))}", f"{short(name)} · {place(group)}"
-            if not any(t.status == "finished" and t.value is not None for t in trials):
+            points = [
+                (t.params, t.value)
+                for t in trials
+                if t.status == Status.FINISHED and t.value is not None
+            ]
+            if not points:
                 continue
-            share = tuning.importance(trials, up)
+            share = data.importance.get(sources[group, name])
+            if share is None:  # recorded by an earlier version
+                share = tuning.importance(points, up)
             alt = f"{title}: importance " + ", ".join(f"{k} {v:.2f}" for k, v in share.items())
             fig = tuning_figures.slices(trials, share, up)
             found["slices"].append(Drawn(f"slices-{cell}", title, alt, fig))

@@ -57,6 +57,7 @@ def read(store: Store, query: Query, server: str) -> ReportData:
     finals = {run.run_id: run for run in query.find(store, RunKind.FINAL, **query.tags)}
     searches = [r for r in query.find(store, RunKind.SEARCH, **query.scope) if _cell(r) in group_of]
     sweeps = _sweeps(store, query, board)
+    rows = published(store, query)
     return ReportData(
         board=board,
         curves=tuple(
@@ -73,7 +74,12 @@ def read(store: Store, query: Query, server: str) -> ReportData:
             or (run.tags.kind == RunKind.FINAL and _lost(run))
         ),
         sweeps=tuple(_sweep(run, list(finals.values())) for run in sweeps),
-        tuned={place: run.tags.tuned for place, run in published(store, query).items()},
+        tuned={place: run.tags.tuned for place, run in rows.items()},
+        importance={
+            place: run.tags.importance
+            for place, run in rows.items()
+            if run.tags.importance is not None
+        },
         server=server,
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from reports.leaderboard.leaderboard import Leaderboard, Row
 from reports.leaderboard.wording import mean_text
+from reports.page.tuning import importance
 from suite.configurations.configuration import SIGN
 from suite.configurations.library import tuned_of
 from suite.console import say
@@ -19,6 +20,7 @@ from suite.studies.study import Study
 from suite.tracking.store import Store
 from suite.tracking.tags import RunKind, run_tags, spec_params, versions, written
 from suite.yaml_files import foreign
+from trials import schedule
 from trials.metrics import reach, score
 from trials.outcome import Kind, Outcome, Status
 
@@ -190,6 +192,7 @@ class Ledger:
                 status=Status.FINISHED,
                 row=f"{name} {place:04d}",
                 score=mean_text(row),
+                importance=self._importance(cell),
             ),
             **versions(),
         }
@@ -203,6 +206,17 @@ class Ledger:
         }
         store.log(run_id, row.params, [{**numbers, "round": 0}])
         store.set_status(run_id, "FINISHED")
+
+    def _importance(self, cell: Cell) -> dict[str, float]:
+        """What each hyperparameter mattered in the search, for reports."""
+        search = self.search.cells[cell.id]
+        ends = [(ask, search.ends.get(ask.trial_id)) for ask in search.asks]
+        points = [
+            ({name: schedule.last(value) for name, value in ask.params.items()}, end.value)
+            for ask, end in ends
+            if end is not None and end.status == Status.FINISHED and end.value is not None
+        ]
+        return importance(points, cell.task.sign > 0)
 
 
 def identity(cell: Cell, params: Mapping[str, Any] | None = None) -> dict[str, str]:

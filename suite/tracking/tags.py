@@ -172,6 +172,7 @@ class Tags(Mapping[str, str]):
     """The tuned file of a leaderboard row."""
     score = Tag(str)
     row = Tag(str)
+    importance = Maybe[dict[str, float]](json.loads, dumps)
 
     claim = Tag(str)
     """The row of a paper's table that a run is for, with its `method`."""

@@ -247,25 +247,21 @@ def test_ranks_by_budget_by_hand():
 
 
 def test_importance_finds_what_matters():
-    group = ("s", "d", "m", "iid", False)
     draw = np.random.default_rng(0)
     found = [
-        Trial(group, "a", i, "sampled", "finished", 1 - abs(lr - 0.5), {"lr": lr, "mu": mu, "c": c})
-        for i, (lr, mu, c) in enumerate(
-            zip(
-                draw.random(40),
-                10 ** draw.uniform(-4, 0, 40),
-                draw.choice(["p", "q"], 40),
-                strict=True,
-            )
+        ({"lr": lr, "mu": mu, "c": c}, 1 - abs(lr - 0.5))
+        for lr, mu, c in zip(
+            draw.random(40),
+            10 ** draw.uniform(-4, 0, 40),
+            draw.choice(["p", "q"], 40),
+            strict=True,
         )
     ]
-    share = tuning.importance([*found, Trial(group, "a", 99, "sampled", "failed", None, {})], True)
+    share = tuning.importance(found, True)
     assert set(share) == {"lr", "mu", "c"}
     assert share["lr"] > 0.6
     assert tuning.importance(found[:3], True) == {}, "of three trials nothing is said"
-    same = [Trial(group, "a", i, "sampled", "finished", 0.5, {"lr": i}) for i in range(9)]
-    assert tuning.importance(same, True) == {}
+    assert tuning.importance([({"lr": i}, 0.5) for i in range(9)], True) == {}
 
 
 def test_a_leaderboard_alone_is_a_page():

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import document, records, study_file, suite_here
-from tests.support.helpers import ROOT
+from tests.support.simulations import ROOT
 
 ONE = """
 algorithms: [fedavg, defed]
