@@ -123,6 +123,7 @@ def sweep(
         "scheduler": scheduler,
         "warm_start": warm_start,
     }
+    say(f"reading {study}")
     from suite.execution.cluster import Resources
     from suite.sweeps.paths import SweepPaths
     from suite.sweeps.request import SweepRequest
@@ -155,13 +156,16 @@ def _changes(lists: dict[str, str | None], values: dict[str, Any]) -> dict[str, 
 
 
 def _run(request: "SweepRequest", resources: "Resources", as_json: bool) -> None:
-    sweep = request.open()
-    if request.resume:
-        for note in request.differences(sweep.study):
+    from suite.execution.cluster import ahead
+
+    with ahead(resources) as begin:
+        sweep = request.open(begin)
+        if request.resume:
+            for note in request.differences(sweep.study):
+                say(note)
+        for note in sweep.search.warnings:
             say(note)
-    for note in sweep.search.warnings:
-        say(note)
-    result = sweep.run(resources)
+        result = sweep.run(resources)
     for note in sweep.search.unmet:
         say(note)
     if as_json:
