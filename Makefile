@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# pip compiles what it copies, and an editable install copies nothing.
+COMPILE = $(BIN)/python -m compileall -q suite trials reports search_spaces
 
 .PHONY: sweep test test-faults lint format docs clean
 
@@ -34,9 +36,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable ".[fast]"
+	$(BIN)/pip install --quiet --compile --constraint constraints.txt --editable ".[fast]"
+	$(COMPILE)
 	touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/pip install --quiet --compile --constraint constraints.txt --editable ".[dev]"
+	$(COMPILE)
 	touch $@ $(VENV)/.installed

@@ -122,7 +122,7 @@ def memory(study: str, arguments: list[str]) -> dict[str, Any]:
     Proportional set sizes (Linux's /proc/PID/smaps_rollup), so that what processes share counts once.
     """
     folder = Path(tempfile.mkdtemp(prefix="suite-bench-"))
-    code = "from suite.cli import main; main()"
+    code = "from suite.cli.app import main; main()"
     command = [sys.executable, "-c", code, "sweep", study, "--storage", str(folder), *arguments]
     peak, said = 0, folder / "said"
     try:

@@ -130,6 +130,33 @@ def engine(
     _table("Medians, one thread each", heads, rows, words=2)
 
 
+@app.command("latency", epilog="Example: suite bench latency --runs 1")
+def latency(
+    study: Annotated[str, typer.Option(help="The study to sweep and read.")] = "quickstart",
+    runs: Runs = 5,
+    as_json: Json = False,
+) -> None:
+    """Seconds that commands take from a cold process, beside imports, and what they may take."""
+    from suite.bench.latency import latency
+
+    found = latency(study, runs)
+    if as_json:
+        emit(found)
+        return
+    rows = [
+        [
+            row["command"],
+            f"{row['seconds']:.2f}",
+            f"{row['fastest']:.2f} to {row['slowest']:.2f}",
+            "" if row["budget"] is None else f"{row['budget']:g}",
+            {None: "", True: "yes", False: "no"}[row["met"]],
+        ]
+        for row in found["commands"]
+    ]
+    heads = ["command", "seconds", "range", "budget", "met"]
+    _table(f"Cold processes, medians of {runs}", heads, rows)
+
+
 @app.command("algorithms", epilog="Example: suite bench algorithms --json")
 def algorithms(runs: Runs = 51, seconds: Seconds = 0.0, as_json: Json = False) -> None:
     """What a round of each algorithm costs, as a ratio to FedAvg's (logistic regression, 784-10)."""

@@ -119,6 +119,7 @@ def sweep(
     as_json: Json = False,
 ) -> None:
     """Tune every algorithm of a study fairly, run the best again with fresh seeds, rank them."""
+    say(f"reading {study}")
     from suite.execution.cluster import Resources
     from suite.sweeps.paths import SweepPaths
     from suite.sweeps.request import LISTS, VALUES, SweepRequest
@@ -154,13 +155,16 @@ def _changes(lists: dict[str, str | None], values: dict[str, Any]) -> dict[str, 
 
 
 def _run(request: "SweepRequest", resources: "Resources", as_json: bool) -> None:
-    sweep = request.open()
-    if request.resume:
-        for note in request.differences(sweep.study):
+    from suite.execution.cluster import ahead
+
+    with ahead(resources) as begin:
+        sweep = request.open(begin)
+        if request.resume:
+            for note in request.differences(sweep.study):
+                say(note)
+        for note in sweep.search.warnings:
             say(note)
-    for note in sweep.search.warnings:
-        say(note)
-    result = sweep.run(resources)
+        result = sweep.run(resources)
     for note in sweep.search.unmet:
         say(note)
     if as_json:

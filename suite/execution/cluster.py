@@ -9,11 +9,15 @@ import logging
 import math
 import os
 import secrets
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 _WORKERS = {
@@ -54,6 +58,8 @@ TOKEN = secrets.token_hex(32)
 STARTS = 3
 """How often a cluster of one's own is started: on a busy machine Ray gives up after half a minute."""
 
+_ahead: "Future[None] | None" = None
+"""The start of this process's own cluster, while there is one: Ray is one a process."""
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
@@ -145,26 +151,78 @@ def connect(resources: Resources) -> Iterator[Cluster]:
     Nodes of a running cluster need the project's dependencies, not the project: its packages are
     sent along. Raises `UserError` when nobody answers at the address, or Ray does not start here.
     """
-    if resources.joins:
-        _join(resources)
-    else:
-        _start(resources)
-    # Ray prints what it hears of nodes that die, with their last log lines, to standard output, which
-    # belongs to the result.
-    vars(ray._private.worker)["print_to_stdstream"] = _first_line
-    # Tune's tracebacks: of trials that died, which start again, and of its own files, which nobody needs.
-    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     try:
+        if resources.joins:
+            _join(resources)
+        else:
+            _begin(resources).result()
+        # Ray prints what it hears of nodes that die, with their last log lines, to standard output, which
+        # belongs to the result.
+        vars(ray._private.worker)["print_to_stdstream"] = _first_line
+        # Tune's tracebacks: of trials that died, which start again, and of its own files, which nobody
+        # needs.
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
         yield Cluster(resources)
     finally:
-        # An object reference that another thread's garbage collection frees while Ray shuts down
-        # ends the process.
-        gc.collect()
-        gc.disable()
-        try:
-            ray.shutdown()
-        finally:
-            gc.enable()
+        _end()
+
+
+@contextmanager
+def ahead(resources: Resources) -> Iterator[Callable[[], object]]:
+    """What begins to start a cluster of our own, for a later `connect`, while its caller goes on: Ray
+    mostly waits for its own processes. When this is left without one, Ray is ended. A running cluster is
+    joined by `connect` alone.
+    """
+    try:
+        yield partial(_begin, resources) if not resources.joins else lambda: None
+    finally:
+        if _ahead is not None:
+            _end()
+
+
+def _begin(resources: Resources) -> "Future[None]":
+    """The cluster's start, begun now unless it has begun."""
+    global _ahead
+    if _ahead is None:
+        begun = _ahead = Future()
+
+        def work() -> None:
+            try:
+                _start(resources)
+                begun.set_result(None)
+            except BaseException as error:
+                begun.set_exception(error)
+
+        _starter().put(work)
+    return _ahead
+
+
+@cache
+def _starter() -> "SimpleQueue[Callable[[], None]]":
+    """A thread that never ends: Linux ends Ray's processes with the thread that started them."""
+    queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
+
+    def work() -> None:
+        while True:
+            queue.get()()
+
+    threading.Thread(target=work, daemon=True, name="ray-start").start()
+    return queue
+
+
+def _end() -> None:
+    global _ahead
+    begun, _ahead = _ahead, None
+    if begun is not None:
+        begun.exception()  # a start cannot be called off
+    # An object reference that another thread's garbage collection frees while Ray shuts down
+    # ends the process.
+    gc.collect()
+    gc.disable()
+    try:
+        ray.shutdown()
+    finally:
+        gc.enable()
 
 
 def _start(resources: Resources) -> None:
@@ -176,6 +234,8 @@ def _start(resources: Resources) -> None:
     # Ray reads a mode once, at its import; only where none is given does it turn tokens on later.
     os.environ.pop("RAY_AUTH_MODE", None)
     os.environ["RAY_AUTH_TOKEN"] = TOKEN
+    # Beside the main thread Ray takes no signals, and warns of it; the driver has handlers of its own.
+    logging.getLogger("ray").setLevel(logging.ERROR)
     wanted = (resources.max_concurrent or 1) * resources.cpus_per_trial
     for attempt in range(1, STARTS + 1):
         try:

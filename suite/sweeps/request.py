@@ -1,6 +1,6 @@
 """A sweep as a person asks for it: a study by name or path, what is changed of it, and a place."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,10 +41,10 @@ class SweepRequest:
         begun = resumed_study(self.paths, changes) if self.resume else None
         return begun or read_study(self.study, changes)
 
-    def open(self) -> Sweep:
-        """The sweep, ready to run; raises `UserError` when it cannot be."""
+    def open(self, begin: Callable[[], object] = lambda: None) -> Sweep:
+        """The sweep, ready to run; raises `UserError` when it cannot be. `begin` as in `Sweep`."""
         name, content = self.read()
-        return Sweep(name, content, self.paths, self.resume)
+        return Sweep(name, content, self.paths, self.resume, begin)
 
     def differences(self, content: Study) -> list[str]:
         """Where the study of a resumed sweep is not what its file has now, which it does not go by."""

@@ -15,6 +15,7 @@ from mlflow.exceptions import MlflowException
 from reports.leaderboard.leaderboard import Leaderboard
 from suite.configurations.library import list_tuned
 from suite.configurations.warm_start import NEAREST, tuned_files, warm_start
+from suite.console import say
 from suite.execution.stop_signal import Control, HaltedError
 from suite.search.cell_search import CellSearch
 from suite.search.sweep_search import SweepSearch
@@ -68,13 +69,23 @@ class Result:
 
 
 class Sweep:
-    """One sweep, opened: the journal locked and replayed, nothing started yet.
+    """One sweep, opened: the journal locked and replayed, no trial started yet.
+
+    `begin` is called when the form of a new sweep is sound, and may start what takes time beside the
+    rest (`suite.execution.cluster.ahead`).
 
     Raises `UserError` when the sweep exists and `resume` is not given, when cells or data are not to
     be had, or when the storage or the tracking store cannot be used.
     """
 
-    def __init__(self, study_name: str, study: Study, paths: SweepPaths, resume: bool) -> None:
+    def __init__(
+        self,
+        study_name: str,
+        study: Study,
+        paths: SweepPaths,
+        resume: bool,
+        begin: Callable[[], object] = lambda: None,
+    ) -> None:
         self.study_name, self.study, self.paths = study_name, study, paths
         if paths.begun and not resume:
             raise UserError(
@@ -83,7 +94,13 @@ class Sweep:
             )
         paths.check(study.warm_start)
         self.cells = make_cells(study, f"study {study_name}")
+        if not paths.begun:
+            begin()
+        say(
+            f"{len(self.cells)} cells; loading {', '.join(sorted({c.dataset for c in self.cells}))}"
+        )
         self.data = load_data(self.cells, paths.data_root, f"study {study_name}")
+        say("opening the store")
         self.store = Store(paths.tracking_uri, paths.storage)
         if not paths.begun and self.store.find(sweep=paths.name, kind=RunKind.SWEEP):
             raise UserError(
