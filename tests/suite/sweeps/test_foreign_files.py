@@ -174,7 +174,7 @@ def play(sweep: Sweep, most: int = 10**6, then: str = "cancelled") -> Any:
     """Run an opened sweep without Ray; after so many trials it is asked to end."""
 
     def drive(_: Sweep, resources: Any) -> None:
-        folder = sweep.place.checkpoint_folder
+        folder = sweep.paths.checkpoint_folder
         for _number in range(most):
             found = sweep.search.next()
             if found is None:
@@ -261,7 +261,7 @@ ACTIONS = st.one_of(
 @given(st.booleans(), st.lists(ACTIONS, min_size=3, max_size=8))
 def test_whatever_a_sweep_does_files_of_others_stay(elsewhere: bool, actions: list[Any]) -> None:
     store = Memory()
-    with tempfile.TemporaryDirectory() as made, patch("suite.sweep.Store", lambda *_: store):
+    with tempfile.TemporaryDirectory() as made, patch("suite.sweeps.sweep.Store", lambda *_: store):
         root = Path(made)
         place = SweepPaths(root / "runs", "s", checkpoints=str(root / "ck") if elsewhere else None)
         theirs: dict[str, bytes] = {}
@@ -459,7 +459,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     document = {"paper": "FOLB", "cites": "x", "command": "suite reproduce folb/table1", "rows": []}
     document |= {"protocol": "p", "verdicts": {}, "rules": [], "made_with": []}
     report = SimpleNamespace(document=lambda: document, interrupted=False, failed=0)
-    with patch("suite.reproduce.reproduce", return_value=report):
+    with patch("suite.reproduction.reproduce.reproduce", return_value=report):
         yield folder
 
 
