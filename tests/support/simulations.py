@@ -132,6 +132,13 @@ def digest(run: Simulation) -> str:
     return found.hexdigest()
 
 
+def linear_digest() -> str:
+    """The digest of a run on compiled loops."""
+    data = dealt([40, 30, 20], shape=(60,), classes=10)
+    common = settings(dtype="float32", batch_size=10, local_steps=None, rounds=8)
+    return digest(finish(simulation(ALGORITHMS["fedprox"](lr=0.3), data, common)))
+
+
 def fresh_process(script: str) -> str:
     """What a script prints in a new interpreter, with other string hashes than this one's."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "123"}

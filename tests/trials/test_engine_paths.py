@@ -1,6 +1,5 @@
 """The ways to the same numbers: compiled loops, chunks, samples computed on demand, bf16."""
 
-import json
 import math
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ from tests.support.simulations import (
     finish,
     fresh_process,
     honoured,
+    linear_digest,
     local_work,
     same,
     settings,
@@ -90,16 +90,10 @@ def test_compiled_regression_equals_sequential(loss):
     histories_agree(*runs, within=1e-10)
 
 
-def linear_digest() -> str:
-    data = dealt([40, 30, 20], shape=(60,), classes=10)
-    common = settings(dtype="float32", batch_size=10, local_steps=None, rounds=8)
-    return digest(finish(simulation(ALGORITHMS["fedprox"](lr=0.3), data, common)))
-
-
 def test_what_was_compiled_before_changes_no_bit():
     """A later process may not find other code (numba's cache on disk gave it some)."""
-    script = "import json, test_engine_paths as t; print(json.dumps(t.linear_digest()))"
-    assert {json.loads(fresh_process(script)) for _ in range(2)} == {linear_digest()}
+    script = "from tests.support import simulations; print(simulations.linear_digest())"
+    assert {fresh_process(script) for _ in range(2)} == {linear_digest()}
 
 
 def test_what_is_fastest_is_taken_and_said():

@@ -366,3 +366,12 @@ def test_text_is_plain_yaml():
     assert content["params"] == {"lr": 0.1}
     assert content["settings"]["batch_size"] == "full"
     assert "!!" not in a_tuned().text()
+
+
+def test_a_file_of_an_earlier_version_is_read_and_written_as_it_was():
+    path = Path(__file__).with_name("tuned_of_0_1.yaml")
+    found = tuned.read(path)
+    assert found.text() == path.read_text()
+    assert found.path == Path("digits/labels(2)/logreg/folb.yaml")
+    assert found.params == {"lr": 2.388225279064973, "mu": 0.09154040082977835, "variant": "plain"}
+    assert found.spec(1).algorithm == "folb"

@@ -9,7 +9,7 @@ import pytest
 
 from reports.claims.page import page
 from reports.claims.verdicts import VERDICTS
-from suite.reproduction import experiments
+from suite.reproduction import experiments, paper
 from suite.reproduction.experiments import Decision
 from suite.reproduction.plan import Effort, plan_of, reductions
 from suite.runs.batch import Batch
@@ -27,7 +27,8 @@ def toy(tmp_path_factory, monkeypatch):
         "fedprox: {params: {mu: 0.1}}", "fedprox: {search: {mu: [0.001, 0.1, 1.0]}}"
     )
     (root / "papers" / "toy.yaml").write_text(text)
-    monkeypatch.setattr(experiments, "files", lambda package: root)
+    for module in (experiments, paper):
+        monkeypatch.setattr(module, "files", lambda package: root)
     experiments.read_paper.cache_clear()
     yield root
     experiments.read_paper.cache_clear()
@@ -111,10 +112,10 @@ def test_two_seeds_then_nothing_then_a_third_and_interrupted_what_is_done(place,
 
 
 def test_quick_says_what_it_leaves_out():
-    paper = experiments.read_paper("toy")
-    made = experiments.experiment(paper, "toy", "one", "iid")
+    known = experiments.read_paper("toy")
+    made = experiments.experiment(known, "toy", "one", "iid")
     assert made is not None
-    plan = plan_of(paper, made, Effort(seeds=2, rounds=2, quick=True))
+    plan = plan_of(known, made, Effort(seeds=2, rounds=2, quick=True))
     assert (plan.rounds, len(plan.jobs)) == (2, 4)
     assert reductions(plan) == ["2 rounds instead of 5", "fedprox: 1 of 3 searched values"]
     assert {job.spec.params.get("mu") for job in plan.jobs.values()} == {None, 0.1}
@@ -127,8 +128,8 @@ def test_quick_says_what_it_leaves_out():
             )
         },
     )
-    assert plan_of(paper, long, Effort(quick=True)).rounds == 40
-    assert plan_of(paper, long, Effort()).rounds == 200
+    assert plan_of(known, long, Effort(quick=True)).rounds == 40
+    assert plan_of(known, long, Effort()).rounds == 200
 
 
 def test_too_long_is_not_run(place):

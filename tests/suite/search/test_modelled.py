@@ -9,6 +9,7 @@ from suite.search.sweep_search import SweepSearch
 from suite.search.trial import End, Known
 from suite.studies.modelling import LAG, LEARNING, first_modelled, searched_by
 from tests.support.searches import Player, a_study, cells_of, finished
+from trials.outcome import Status
 from trials.settings import Settings
 
 
@@ -99,7 +100,7 @@ def test_published_configurations_are_told_too(modelled):
 @pytest.mark.parametrize("sampler", ["tpe", "gp"])
 def test_failed_trials_put_it_off(modelled, sampler):
     def ending(ask):
-        return End("failed", None, {}) if ask.index in (1, 3) else finished(0.5)
+        return End(Status.FAILED, None, {}) if ask.index in (1, 3) else finished(0.5)
 
     sweep = played(sampler=sampler, trials=12, ending=ending)
     assert modelled == [11, 12]
@@ -108,7 +109,7 @@ def test_failed_trials_put_it_off(modelled, sampler):
 
 def test_stopped_and_diverged_trials_do_not(modelled):
     def ending(ask):
-        return End(["pruned", "diverged"][ask.index % 2], 0.3, {1: 0.3})
+        return End([Status.PRUNED, Status.DIVERGED][ask.index % 2], 0.3, {1: 0.3})
 
     played(trials=10, ending=ending)
     assert modelled == [9, 10]

@@ -5,24 +5,17 @@ the same choices. Real trials, driven in this process without Ray.
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from ray.tune.schedulers import TrialScheduler
 
 from reports.leaderboard.leaderboard import Leaderboard
 from suite.configurations.configuration import Tuned, read
-from suite.execution import driver
-from suite.execution.cluster import Cluster, Resources
+from suite.execution.cluster import Resources
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
-from suite.search.schedulers import CellSchedulers
-from suite.search.sweep_search import SweepSearch
-from suite.studies.cell import Cell
 from suite.studies.cells import load_data
 from suite.sweeps import sweep
 from suite.sweeps.paths import SweepPaths
@@ -30,14 +23,13 @@ from suite.sweeps.sweep import Result, Sweep
 from suite.tracking.store import Store
 from tests.support.searches import a_study
 from tests.support.simulations import dealt, finish, settings, simulation
-from trials import trainable
 from trials.algorithms import ALGORITHMS
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
 from trials.metrics import REGRESSION, untrained
 from trials.outcome import Outcome
-from trials.trainable import FederatedTrial
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
 WIDE = {"lr": {"default": 0.1, "low": 0.001, "high": 300.0, "log": True}}
 STUDIES: dict[str, dict[str, Any]] = {
     "tpe": {"sampler": "tpe", "trials": 8},
@@ -76,52 +68,13 @@ def load_spoiled(*args: Any) -> dict[str, Dataset]:
     return {key: spoiled(dataset) for key, dataset in load_data(*args).items()}
 
 
-def drive_here(
-    search: SweepSearch,
-    cells: list[Cell],
-    data: dict[str, Dataset],
-    scheduler: str,
-    replayed: Mapping[str, Outcome],
-    resources: Resources,
-    memory: Mapping[str, int],
-    hooks: driver.Hooks,
-    folder: Path,
-    checkpoints: str,
-) -> None:
-    """As `suite.execution.driver.drive`, one trial after the other."""
-    config = driver._Config(
-        {cell.id: cell for cell in cells}, scheduler, Cluster(resources), checkpoints, memory
-    )
-    decides = driver._Scheduler(CellSchedulers(cells, search.asks, scheduler))
-    callback: Any = driver._Callback(search, SimpleNamespace(live=set()), hooks)  # type: ignore[arg-type]
-    while (found := search.next()) is not None:
-        hooks.asked(*found)
-        trial: Any = SimpleNamespace(trial_id=found[0].trial_id, config=config.of(found[0], search))
-        actor = FederatedTrial.__new__(FederatedTrial)
-        actor.setup(trial.config, datasets=data)
-        over = False
-        while not over:
-            result = actor.step()
-            stopped = decides.on_trial_result(None, trial, result) == TrialScheduler.STOP
-            callback.on_trial_result(0, [], trial, result)
-            over = stopped or result["done"]
-        callback.on_trial_complete(0, [], trial)
-
-
-@pytest.fixture(autouse=True)
-def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "drive", drive_here)
-    monkeypatch.setattr(trainable.ray, "get", lambda reference: reference)
-    monkeypatch.setattr(trainable, "REPORT_SECONDS", 1e9)
-
-
 def swept(storage: Path, name: str, **given: Any) -> Result:
     study = a_study(**{**COMMON, **given})
     return Sweep("study", study, SweepPaths(storage, name), False).run(Resources(max_concurrent=1))
 
 
 def told(storage: Path, name: str) -> list[dict[str, Any]]:
-    """The journal: what was asked, suggested, stopped and told, less test scores, times and the
+    """The journal: what was asked, suggested, stopped and told, less test scores, times, the sweep's id and the
     checksum of all samples.
     """
     events = []
@@ -129,7 +82,7 @@ def told(storage: Path, name: str) -> list[dict[str, Any]]:
         event = json.loads(line)
         if event["event"] == "recorded":
             continue
-        for key in ("at", "seconds", "fingerprint"):
+        for key in ("id", "at", "seconds", "fingerprint"):
             event.pop(key, None)
         if "history" in event:
             event["history"] = [
