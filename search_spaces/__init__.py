@@ -1,3 +1,3 @@
 """What to try, as data: one YAML an algorithm (published configurations and where ranges differ by
-data set) and `studies/`. No code: `suite.studies.space` and `suite.study` read these files.
+data set) and `studies/`. No code: `suite.studies.space` and `suite.studies.study` read these files.
 """

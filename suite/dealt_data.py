@@ -57,7 +57,7 @@ class Description:
 
     @property
     def per_client(self) -> dict[str, Array]:
-        """What is said of each client, (n,), by name."""
+        """Numbers of each client, (n,), by name."""
         return {
             "samples": self.data.sizes,
             "labels": (self.counts > 0).sum(1),
@@ -66,7 +66,7 @@ class Description:
 
     @property
     def summaries(self) -> dict[str, dict[str, float]]:
-        """Minimum, median, mean and maximum over clients of each of them."""
+        """Minimum, median, mean and maximum over clients of each of `per_client`."""
         return {
             name: {
                 "min": float(values.min()),
@@ -94,11 +94,11 @@ class Description:
 
     @property
     def title(self) -> str:
-        """One line."""
+        """The head of the table and the picture: data set, level, clients."""
         return f"{self.dataset} · {self.heterogeneity} · {self.data.clients} clients"
 
     def document(self) -> dict[str, Any]:
-        """All of it, as one JSON object."""
+        """The JSON of `suite data describe`."""
         return {
             "dataset": self.dataset,
             "heterogeneity": self.heterogeneity,

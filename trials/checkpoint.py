@@ -44,7 +44,7 @@ class Checkpoint:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to write."""
+        """Whether it is time to write a checkpoint."""
         return time.monotonic() - self._last > max(self.seconds, SPARING * self._cost)
 
     def save(self, state: dict[str, Any]) -> None:
@@ -124,16 +124,16 @@ class Folder:
 
     @property
     def local(self) -> Path | None:
-        """Where it is on this machine."""
+        """The folder's path on this machine."""
         return Path(self._path) if isinstance(self._system, fs.LocalFileSystem) else None
 
     def names(self) -> list[str]:
-        """What is in it, in order; nothing where there is no such folder."""
+        """The names of what is in the folder, in order; none where there is no such folder."""
         found = self._system.get_file_info(fs.FileSelector(str(self._path), allow_not_found=True))
         return sorted(info.base_name for info in found)
 
     def read(self, name: str) -> str:
-        """A text file in it."""
+        """The text of a file in the folder."""
         with self._system.open_input_stream(str(self._path / name)) as file:
             return str(file.read().decode())
 

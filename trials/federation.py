@@ -245,7 +245,9 @@ class Federation:
         /,
         **rows: Tensor,
     ) -> Tensor:
-        """As `train`: the weights at the start and after each epoch, (k, local_epochs + 1, d)."""
+        """Train as `train` does, and give the weights at the start and after each epoch:
+        (k, local_epochs + 1, d).
+        """
         _, path = self._train(ids, start, lr, direction, rows, epochs=self.settings.local_epochs)
         return torch.cat([start.unsqueeze(1), path], 1)
 

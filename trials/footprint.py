@@ -22,7 +22,7 @@ VECTORS = 6
 EVALUATED = 512
 """Samples that are evaluated in one block, `Federation.evaluate`."""
 KEPT_FORWARD = 1 / 8
-"""Of what a backward pass keeps of a sample, what a forward pass alone holds at once; a rule of thumb."""
+"""The share that a forward pass alone holds at once of what a backward pass keeps; a rule of thumb."""
 ROUNDS = 5
 """Rounds whose local steps are counted; an average is taken."""
 

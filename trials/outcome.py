@@ -25,7 +25,7 @@ class Status(StrEnum):
 
     @property
     def ran_to_its_end(self) -> bool:
-        """Whether it ended by itself, be it by divergence."""
+        """Whether a trial that ended so ended by itself, be it by divergence."""
         return self in (Status.FINISHED, Status.DIVERGED)
 
 
@@ -48,7 +48,7 @@ class Kind(StrEnum):
 
     @property
     def counted(self) -> bool:
-        """Whether it is part of the search, and so of its budget."""
+        """Whether such a trial is part of the search, and so of its budget."""
         return self in (Kind.SEARCH, Kind.CONFIRM)
 
 

@@ -72,13 +72,13 @@ def until(value: Any, round_index: int) -> Any:
 
 
 def then(value: float | str, round_index: int, new: float) -> float | str:
-    """A value up to `round_index`, and `new` after it."""
+    """The schedule that is a value up to `round_index`, and `new` after it."""
     kept = {start: v for start, v in pieces(value).items() if start <= round_index}
     return written({**kept, round_index + 1: new})
 
 
 def short(value: Any) -> str:
-    """For a table: three digits of every number."""
+    """The value for a table: three digits of every number."""
     if is_schedule(value):
         return ",".join(f"{v:.3g}@{start}" for start, v in pieces(value).items())
     return f"{value:.3g}" if isinstance(value, float) else str(value)

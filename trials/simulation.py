@@ -36,7 +36,7 @@ class Simulation:
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing left to do."""
+        """Whether all rounds are done, or the run has diverged."""
         return self.diverged or self.fed.round >= self.fed.settings.rounds
 
     def advance(self) -> dict[str, float]:

@@ -36,12 +36,12 @@ class TrialSpec(BaseModel):
 
     @property
     def dataset_key(self) -> str:
-        """What identifies the loaded data set."""
+        """The key of the loaded data set."""
         return f"{self.dataset}|{self.settings.data_seed}|{self.settings.clients}"
 
     @property
     def data_key(self) -> str:
-        """What identifies the data set dealt to clients."""
+        """The key of the data set dealt to clients."""
         level = heterogeneity.parse(self.heterogeneity).dealing
         s = self.settings
         return f"{self.dataset_key}|{level}|{s.val_fraction}|{s.partition_seed}"

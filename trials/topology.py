@@ -52,7 +52,7 @@ class Ring:
             raise UserError(f"topology ring: degree must be even and at least 2, got {self.degree}")
 
     def matrix(self, n: int, seed: int) -> Array:
-        """See `Topology`."""
+        """The ring's mixing matrix (n, n)."""
         return metropolis(nx.circulant_graph(n, range(1, min(self.degree, n) // 2 + 1)))
 
 
@@ -63,7 +63,7 @@ class Complete:
     summary: ClassVar[str] = "everybody with everybody"
 
     def matrix(self, n: int, seed: int) -> Array:
-        """See `Topology`."""
+        """The complete graph's mixing matrix (n, n)."""
         return metropolis(nx.complete_graph(n))
 
 
@@ -74,7 +74,7 @@ class Star:
     summary: ClassVar[str] = "everybody with client 0"
 
     def matrix(self, n: int, seed: int) -> Array:
-        """See `Topology`."""
+        """The star's mixing matrix (n, n)."""
         return metropolis(nx.star_graph(n - 1))
 
 
@@ -91,7 +91,7 @@ class ErdosRenyi:
             raise UserError(f"topology erdos_renyi(p): 0 < p <= 1 must hold, got {self.p:g}")
 
     def matrix(self, n: int, seed: int) -> Array:
-        """See `Topology`."""
+        """A random graph's mixing matrix (n, n); raises `UserError` when no draw was connected."""
         for draw in range(self.draws):
             number = int(randomness.bits("topology", seed, draw)[0])
             graph = nx.gnp_random_graph(n, self.p, seed=number % 2**32)
@@ -110,7 +110,7 @@ class FromFile:
     path: str
 
     def matrix(self, n: int, seed: int) -> Array:
-        """See `Topology`; raises `UserError` when the matrix does not mix n clients."""
+        """The file's matrix; raises `UserError` when the matrix does not mix n clients."""
         where = f"topology file:{self.path}"
         path = Path(self.path).expanduser()
         try:

@@ -36,7 +36,7 @@ class FederatedTrial(tune.Trainable):
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
-        """What Ray sets aside for the trial."""
+        """The resources that Ray sets aside for the trial."""
         return tune.PlacementGroupFactory([dict(TrialConfig.of(config).need)])
 
     def setup(
@@ -99,7 +99,7 @@ class FederatedTrial(tune.Trainable):
         return report
 
     def _report(self, simulation: Simulation) -> Report:
-        """All that was not reported yet."""
+        """The report of all that was not reported yet."""
         news, self._reported = simulation.history[self._reported :], len(simulation.history)
         earlier, self._earlier = self._earlier, []
         if simulation.finished:
@@ -120,7 +120,7 @@ class FederatedTrial(tune.Trainable):
         )
 
     def _state(self) -> dict[str, Any]:
-        """All that a restart needs; the spec says whose it is."""
+        """The state that a restart needs; the spec says whose it is."""
         spec = self._spec.model_dump_json()
         return {"spec": spec, "scores": self._scores, "simulation": self._started().save()}
 

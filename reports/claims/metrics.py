@@ -53,14 +53,14 @@ class Metric:
 
     @property
     def kind(self) -> Kind:
-        """What it is; raises `UserError` when it is not measured."""
+        """The metric's unit and tolerances; raises `UserError` for a name that is not measured."""
         if self.name not in KINDS:
             raise unknown("metric", self.name, KINDS)
         return KINDS[self.name]
 
     @property
     def target(self) -> float:
-        """Of rounds_to and speedup: the accuracy as a share."""
+        """The accuracy that rounds_to and speedup ask for, as a share."""
         return float(self.arguments[0]) / 100
 
     @property
@@ -72,7 +72,7 @@ class Metric:
 
     @property
     def every_round(self) -> bool:
-        """Whether it needs an evaluation after each round."""
+        """Whether the metric needs an evaluation after each round."""
         return self.at is not None or self.name in (
             "rounds_to",
             "speedup",
@@ -81,7 +81,7 @@ class Metric:
         )
 
     def tolerance(self, printed: float) -> float:
-        """How far a mean may be from it."""
+        """The largest difference of a mean from a printed number that still reproduces it."""
         return max(self.kind.points, self.kind.share * abs(printed))
 
     def apart(self, size: float) -> float:

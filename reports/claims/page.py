@@ -62,7 +62,7 @@ def _seeds(count: int) -> str:
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table."""
+    """The Markdown of a table with a head and rows."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |" for cells in rows]
     return "\n".join(lines)
@@ -81,7 +81,7 @@ def _number(entry: Mapping[str, Any]) -> list[str]:
 
 
 def measured(entry: Mapping[str, Any]) -> str:
-    """A mean with half its interval, or how many seeds reached a target."""
+    """The measured number as text: a mean and half its interval, or how many seeds reached a target."""
     if entry["measured"] is None:
         return ""
     if entry["reached_share"] is not None and entry["reached_share"] < 1:

@@ -1,7 +1,7 @@
 """Published against measured: what runs measured, and the verdict on a number or a statement.
 
 Seeds are paired. The rules (`RULES`) are shown with every result and explained in docs/reproduce.md.
-Nothing here knows what ran; `suite.reproduce` gives it records.
+Nothing here knows what ran; `suite.reproduction.reproduce` gives it records.
 """
 
 import math
@@ -85,7 +85,7 @@ class Printed:
     value: float | None
 
     def __str__(self) -> str:
-        """As the paper prints it."""
+        """The number as the paper prints it."""
         if self.value is None:
             return "never"
         return f"{self.relation} {self.value:g}".removeprefix("= ")

@@ -72,7 +72,7 @@ class Terms:
     trials: int
 
     def against(self, other: "Terms") -> str:
-        """What differs, in words."""
+        """The differences from other terms, in words."""
         found = []
         if self.split != other.split:
             found.append(f"another split (fingerprint {self.split} against {other.split})")

@@ -111,7 +111,7 @@ def _title(row: Row) -> str:
 
 
 def _budget(board: Leaderboard, row: Row) -> str:
-    """What a group is compared at, where it is not the whole runs."""
+    """The amount that a group is compared at, in words; "" where whole runs are."""
     if row.budget is None:
         return ""
     amount = (

@@ -92,7 +92,7 @@ class Row:
 
     @property
     def group(self) -> Place:
-        """What rows must share to be ranked together."""
+        """The question and terms that rows must share to be ranked together."""
         return self.sweeps, self.dataset, self.model, self.heterogeneity, self.warm
 
     @property

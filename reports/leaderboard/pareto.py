@@ -32,7 +32,7 @@ class Point:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What a table shows of it, under `Front.columns`."""
+        """The point's cells of a table, under `Front.columns`."""
         low, high = interval(self.repeated)
         mean = f"{fmean(self.repeated):.4f}" if self.repeated else ""
         half = "" if low is None or high is None else f" ± {(high - low) / 2:.4f}"
@@ -41,7 +41,7 @@ class Point:
         return f"{self.cost:,.0f}", score, self.role, mean + half, params
 
     def as_dict(self) -> dict[str, Any]:
-        """As `suite leaderboard --json` shows it."""
+        """The point in the JSON of `suite leaderboard`."""
         low, high = interval(self.repeated)
         return {
             "trial_id": self.trial_id,
@@ -71,17 +71,17 @@ class Front:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What `Point.texts` are."""
+        """The heads of a table of points, over `Point.texts`."""
         cost = self.cost.replace("_", " ")
         return cost, "val score", "repeated", f"test {self.metric}", "tuned"
 
     def as_dict(self) -> dict[str, Any]:
-        """As `suite leaderboard --json` shows it."""
+        """The front in the JSON of `suite leaderboard`."""
         return {**vars(self), "points": [point.as_dict() for point in self.points]}
 
 
 def tables(fronts: Sequence[Front]) -> list[Any]:
-    """One table a front, for a terminal."""
+    """The tables of fronts for a terminal, one each."""
     parts: list[Any] = []
     for found in fronts:
         shown = Table()

@@ -9,7 +9,7 @@ from trials import schedule
 
 
 def overall_title(metric: str, found: Across) -> str:
-    """Of the section that compares algorithms over cells."""
+    """The title of the section that compares algorithms over cells."""
     return f"All {len(found.cells)} cells, {metric.replace('_', ' ')}"
 
 
@@ -24,7 +24,7 @@ def standings(found: Across) -> list[tuple[str, str, str]]:
 
 
 def overall(found: Across) -> list[str]:
-    """What the tests over cells say, in sentences."""
+    """The findings of the tests over cells, in sentences."""
     n, k = len(found.cells), len(found.algorithms)
     said = []
     if found.friedman is None or found.iman_davenport is None:
@@ -105,7 +105,7 @@ def number(value: float | None) -> str:
 
 
 def legend(board: Leaderboard) -> str:
-    """What the columns and signs mean."""
+    """The legend of a leaderboard: what its columns and signs mean."""
     outside = any(row.outside for row in board.rows)
     also = f"; {OUTSIDE}: outside its paper's setting, not ranked either" * outside
     return (
@@ -118,7 +118,7 @@ def legend(board: Leaderboard) -> str:
 
 
 def _searched(board: Leaderboard) -> str:
-    """How configurations were found; sweep by sweep where that differs."""
+    """The sentence on how configurations were found; sweep by sweep where that differs."""
     ways = list(dict.fromkeys(board.searched.values()))
     if len(ways) > 1:
         ways = [f"{way} ({sweep})" for sweep, way in board.searched.items()]

@@ -70,7 +70,7 @@ class Drawn:
 
     @property
     def width(self) -> int:
-        """Its natural width on a page, in CSS pixels."""
+        """The figure's natural width on a page, in CSS pixels."""
         return round(float(self.figure.get_size_inches()[0]) * 96)
 
 

@@ -195,7 +195,7 @@ def _heat(name: str, rows_of: Mapping[Place, list[Row]]) -> Drawn:
 
 
 def place(group: Place) -> str:
-    """A group's question, in a line."""
+    """The question that a group answers, in a line."""
     return " · ".join(group[1:4]) + (", warm-started" if group[4] else "")
 
 
@@ -275,7 +275,7 @@ def _counts(data: ReportData) -> list[tuple[str, int]]:
 
 
 def _scale(rows: list[Row]) -> tuple[float, float]:
-    """What a group's intervals span."""
+    """The least and the largest number of a group's intervals."""
     ends = [v for row in rows for v in (row.mean, row.ci_low, row.ci_high) if v is not None]
     return min(ends), max(ends)
 
@@ -284,7 +284,7 @@ def _row(data: ReportData, row: Row, scale: tuple[float, float]) -> dict[str, An
     start, end = scale
 
     def at(value: float | None) -> float:
-        """Where a score is on the row's picture, 4 to 136."""
+        """The place of a score on the row's picture, 4 to 136."""
         known = row.mean if value is None else value
         return round(4 + 132 * (known - start) / (end - start), 1) if end > start else 70.0
 

@@ -117,7 +117,7 @@ class Worker:
 
 @contextmanager
 def running(command: list[str], workload: Workload, core: int) -> Iterator[Worker]:
-    """A worker that is ready."""
+    """Start a worker, give it when it is ready, and end it afterwards."""
     worker = Worker(command, workload, core)
     try:
         worker.wait()

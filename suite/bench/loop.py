@@ -66,7 +66,7 @@ def tensors(workload: Workload) -> list[tuple[Tensor, Tensor]]:
 
 
 def train(model: nn.Module, x: Tensor, y: Tensor, batch_size: int) -> None:
-    """One pass over a client's data, in a new order."""
+    """Train a model by one pass over a client's data, in a new order."""
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
     for batch in torch.randperm(len(y)).split(batch_size):
         optimizer.zero_grad()
@@ -75,7 +75,7 @@ def train(model: nn.Module, x: Tensor, y: Tensor, batch_size: int) -> None:
 
 
 def prepare(workload: Workload) -> Round:
-    """A round of the loop."""
+    """The loop's round of a workload."""
     torch.set_num_threads(1)
     data = tensors(workload)
     server, rng = network(workload).to(workload.device), np.random.default_rng(0)

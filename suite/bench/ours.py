@@ -37,7 +37,7 @@ def federation(workload: Workload) -> Federation:
 
 
 def round_of(fed: Federation, name: str = "fedavg") -> Round:
-    """A round of an algorithm with its default hyperparameters."""
+    """The round of an algorithm with its default hyperparameters, ready to be run again and again."""
     algorithm = algorithms.resolve(name).configured({"lr": LR})
     state: State = algorithm.init(fed)
 
@@ -53,7 +53,7 @@ def round_of(fed: Federation, name: str = "fedavg") -> Round:
 
 
 def prepare(workload: Workload) -> Round:
-    """A round of FedAvg."""
+    """The suite's round of FedAvg on a workload, one thread."""
     torch.set_num_threads(1)
     return round_of(federation(workload))
 

@@ -50,7 +50,7 @@ class Workload:
     device: str = "cpu"
 
     def written(self) -> str:
-        """As JSON, on a command line."""
+        """The workload as JSON, for a command line."""
         return json.dumps(asdict(self))
 
     def data(self) -> list[tuple[npt.NDArray[Any], npt.NDArray[np.int64]]]:
@@ -74,7 +74,7 @@ class Workload:
 
 
 def read(text: str) -> Workload:
-    """A workload from `written`."""
+    """The workload that `written` gave the text of."""
     content = json.loads(text)
     content |= {name: tuple(content[name]) for name in ("shape", "sizes")}
     return Workload(**content)

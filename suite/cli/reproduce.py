@@ -157,7 +157,7 @@ def _list(storage: Path, data_root: str | None, seeds: int, as_json: bool) -> No
 
 
 def _time(minutes: float) -> str:
-    """In the unit a person would use."""
+    """A duration in the unit a person would use."""
     if minutes < 1:
         return f"{60 * minutes:.0f} s"
     if minutes < 120:

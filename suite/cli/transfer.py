@@ -23,7 +23,9 @@ def transfer(
     dataset: Only = None,
     model: Only = None,
     heterogeneity: Only = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each entry.")] = 3,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Runs of each pair of cells, tuned on and used on.")
+    ] = 3,
     max_concurrent: MaxConcurrent = None,
     storage: Storage = RUNS,
     data_root: DataRoot = None,

@@ -66,7 +66,7 @@ class Tuned(BaseModel):
         return float(-task.sign * value)
 
     def text(self) -> str:
-        """As YAML, with the command that runs it."""
+        """The configuration's file: YAML below the command that runs it."""
         content = self.model_dump(exclude_defaults=False)
         content["settings"] = {k: v for k, v in content["settings"].items() if v is not None}
         return f"{SIGN} --seed 1\n{dump(content)}"
@@ -93,7 +93,7 @@ def parse(text: str, source: str) -> Tuned:
 
 
 def read(path: Path) -> Tuned:
-    """A tuned file."""
+    """Read a tuned or hand-written file; raises `UserError` with every fault."""
     return parse(read_text(path, "configuration"), str(path))
 
 

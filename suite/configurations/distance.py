@@ -80,7 +80,7 @@ class Placed(Protocol):
 
 @dataclass(frozen=True)
 class Cell:
-    """A place of its own."""
+    """A cell by its names alone: data set, level and model."""
 
     dataset: str
     heterogeneity: str
@@ -97,11 +97,11 @@ class Distance:
 
     @property
     def total(self) -> float:
-        """Their sum; infinite between tasks."""
+        """The sum of the parts; infinite between tasks."""
         return self.dataset + self.heterogeneity + self.model
 
     def __str__(self) -> str:
-        """In words: `0.55 away (dataset 0.50, heterogeneity 0.05)`, or `the same cell`."""
+        """The distance in words: `0.55 away (dataset 0.50, heterogeneity 0.05)`, or `the same cell`."""
         if self.total == 0:
             return "the same cell"
         parts = ", ".join(f"{name} {part:.2f}" for name, part in vars(self).items() if part)
@@ -121,7 +121,7 @@ def nearest(wanted: Placed, found: Iterable[T]) -> list[tuple[Distance, T]]:
 
 
 def distance(a: Placed, b: Placed) -> Distance:
-    """Between two cells; see the module."""
+    """The distance between two cells, by the rule of the module."""
     if datasets.parse(a.dataset).task != datasets.parse(b.dataset).task:
         between = math.inf
     else:
@@ -188,7 +188,7 @@ def _levels_apart(a: str, b: str) -> float:
 
 
 def _apart(a: str, b: str) -> float:
-    """Between two data sets, or two models, of one task."""
+    """The distance between the names of two data sets, or of two models, of one task."""
     if a == b:
         return 0.0
     if _bare(a) == _bare(b):

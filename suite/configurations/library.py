@@ -83,7 +83,7 @@ def select_tuned(
     model: str | None = None,
     level: str | None = None,
 ) -> list[Tuned]:
-    """Those that match, best validation score first."""
+    """The configurations that match every name given, best validation score first."""
     wanted = {
         "algorithm": algorithm and algorithms.canonical(algorithm),
         "dataset": dataset and datasets.canonical(dataset),

@@ -28,11 +28,11 @@ class Recommendation:
 
     @property
     def exact(self) -> bool:
-        """Whether it was tuned for this very cell."""
+        """Whether the configuration was tuned for this very cell."""
         return self.distance.total == 0
 
     def evidence(self) -> dict[str, Any]:
-        """What speaks for it: scores, budget, settings, where it comes from."""
+        """The evidence for the configuration: its scores, budget, settings and provenance."""
         settings = self.best.settings.model_dump(exclude_none=True)
         shown = ("rounds", "clients", "participation", "batch_size", "local_epochs", "local_steps")
         return {
@@ -58,7 +58,7 @@ class Recommendation:
         }
 
     def lines(self) -> list[str]:
-        """For a person: how near, on what evidence, what else."""
+        """The recommendation for a person: how near, on what evidence, what else."""
         best, evidence = self.best, self.evidence()
         cell = f"{best.dataset}, {best.heterogeneity}, {best.model}"
         near = "This very cell" if self.exact else f"The nearest cell: {cell}, {self.distance}"

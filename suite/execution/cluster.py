@@ -86,7 +86,7 @@ class Resources:
         return self.address not in (None, "", "local")
 
     def need(self, memory: int) -> dict[str, float]:
-        """What Ray sets aside for a trial that takes `memory` bytes."""
+        """The resources that Ray sets aside for a trial that takes `memory` bytes."""
         need = {"CPU": self.cpus_per_trial, "GPU": self.gpus_per_trial, "memory": float(memory)}
         return {name: amount for name, amount in need.items() if amount}
 
@@ -134,7 +134,7 @@ def nodes() -> list[dict[str, float]]:
 
 
 def fits(node: Mapping[str, float], need: Mapping[str, float]) -> int:
-    """How many trials with these needs one node holds."""
+    """The number of trials with these needs that one node holds."""
     return min(int(node.get(name, 0) / amount + 1e-9) for name, amount in need.items())
 
 

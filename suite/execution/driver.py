@@ -264,7 +264,7 @@ def _tuner(plan: Plan, config: _Config) -> tune.Tuner:
 
 
 def _reason(trial: Trial) -> str:
-    """What Ray says of a process that died; Tune writes it to a file."""
+    """Ray's words on a process that died, which Tune writes to a file."""
     with suppress(OSError):
         return Path(trial.local_path or "", "error.txt").read_text().strip()
     return "no reason is known"

@@ -31,7 +31,7 @@ class Estimates:
         self._dealt: tuple[str, FederatedData] | None = None
 
     def footprint(self, cell: Cell) -> Footprint:
-        """What a trial of the cell takes; the memory is `memory_per_trial` where that is given."""
+        """The footprint of a trial of the cell; the memory is `memory_per_trial` where that is given."""
         spec = self._anchor(cell)
         data = self._deal(spec)
         model, budget = fit_model(spec, data.dataset), self.resources.memory_budget
@@ -44,7 +44,7 @@ class Estimates:
         return {cell.id: self.footprint(cell).memory for cell in cells}
 
     def cell(self, cell: Cell, calibrate: bool) -> dict[str, Any]:
-        """The whole cell: every trial at full rounds, so that early stopping can only spare some.
+        """What the whole cell takes: every trial at full rounds, so that early stopping can only spare some.
 
         Seconds and hours are None unless `calibrate` runs a few rounds of the anchor here and now.
         """
@@ -66,7 +66,7 @@ class Estimates:
         }
 
     def total(self, cells: Iterable[Mapping[str, Any]], slots: int) -> dict[str, Any]:
-        """All cells together; `slots` trials run at once, and each keeps one checkpoint. A population
+        """What all cells take together; `slots` trials run at once, and each keeps one checkpoint. A population
         keeps those of its members at two stops.
         """
         cells = list(cells)

@@ -24,7 +24,7 @@ class TrialSource(Protocol):
         """The next trial and whether it is new; None when there is none now."""
 
     def spec(self, ask: Ask) -> TrialSpec:
-        """What an ask runs."""
+        """The trial that an ask runs."""
 
     @property
     def exhausted(self) -> bool:

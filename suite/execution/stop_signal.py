@@ -45,7 +45,7 @@ class Control:
 
     @property
     def asked(self) -> str:
-        """What another process asked for, or ""."""
+        """The word that another process left, or ""."""
         with suppress(OSError):
             return self.path.read_text(errors="replace").strip()
         return ""

@@ -35,7 +35,7 @@ class Costs:
     def minutes(
         self, paper: Paper, made: Experiment, runs: Mapping[str, int], rounds: int
     ) -> float:
-        """Of so many runs of each method of a row on this machine's cores."""
+        """Minutes that so many runs of each method of a row take on this machine's cores."""
         total = 0.0
         for method, count in runs.items():
             configured = made.methods[method]

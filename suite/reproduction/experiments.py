@@ -72,11 +72,11 @@ class Configured:
 
     @property
     def rounds(self) -> int:
-        """As the paper states, or as chosen."""
+        """The number of rounds that the paper states, or that was chosen."""
         return int(self.decisions["rounds"].value)
 
     def spec(self, variant: Mapping[str, Any], seed: int, rounds: int, every: int) -> TrialSpec:
-        """One run under the paper's protocol: no validation data; the seed also deals the data, and
+        """The trial of one run under the paper's protocol: no validation data; the seed also deals the data, and
         draws them where they are random.
         """
         given = {name: d.value for name, d in self.decisions.items()}
@@ -111,13 +111,13 @@ class Experiment:
 
     @property
     def path(self) -> str:
-        """`folb/table1/mnist`."""
+        """The row's address, such as `folb/table1/mnist`."""
         return f"{self.paper}/{self.table}/{self.row}"
 
 
 @cache
 def read_paper(name: str) -> Paper:
-    """One file; raises `UserError` on an unknown name."""
+    """The paper of this name; raises `UserError` when there is none."""
     if name not in paper_names():
         raise unknown("paper", name, paper_names())
     path = files("search_spaces").joinpath("papers", f"{name}.yaml")
@@ -125,7 +125,7 @@ def read_paper(name: str) -> Paper:
 
 
 def parse_paper(text: str, source: str) -> Paper:
-    """A paper from YAML; raises `UserError` with every fault."""
+    """Read a paper from YAML; raises `UserError` with every fault."""
     content = parse_mapping(text, source)
     faults = Faults(source)
     faults.validate(Paper, content)

@@ -11,7 +11,7 @@ target was never reached within the rounds."""
 
 
 class Layer(BaseModel):
-    """What is said at one level."""
+    """What a file says at one level (paper, table, method, row); the inner level wins."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -61,7 +61,7 @@ class Claim(BaseModel):
 
 
 class Table(Layer):
-    """A table or figure."""
+    """A table or figure of a paper: its methods, rows and claims."""
 
     source: str
     about: str
@@ -86,7 +86,7 @@ class Data(BaseModel):
 
 
 class Paper(Layer):
-    """One file."""
+    """A paper's file: its data and tables."""
 
     paper: str
     cites: str

@@ -71,7 +71,7 @@ def reached_of(store: Store, run: Record, target: float) -> Mapping[str, float]:
 
 
 def _over_clients(store: Store, run: Record, name: str, lost: bool) -> float | None:
-    """As it ended; of a run that is lost, what the untrained model had."""
+    """A metric over clients as the run ended; of a run that is lost, the untrained model's."""
     if lost and name in run.metrics:
         return untrained(store.course(run, [name]), name)
     return run.metrics.get(name)

@@ -28,7 +28,7 @@ def read_fronts(
 
 
 def front_of(runs: list[Record], repeats: list[Record]) -> Front:
-    """Of one cell's search trials; `repeats` are runs of its points with fresh seeds, and others."""
+    """The front of one cell's search trials; `repeats` are runs of its points with fresh seeds, and others."""
     tags = runs[0].tags
     cost = str(tags.pareto)
     runs = sorted(runs, key=lambda run: run.tags.trial_id)

@@ -40,7 +40,9 @@ def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
     sweeps = list(ways)
 
     def order(run: Record) -> tuple[int, int, int]:
-        """As the study lists its cells; of equal ones the older sweep first."""
+        """The place of a final run: as the study lists its cells; of equal ones the older sweep
+        first.
+        """
         cell, sweep = run.tags.cell, run.tags.sweep
         place = cells.index(cell) if cell in cells else len(cells)
         return place, sweeps.index(sweep) if sweep in sweeps else -1, run.tags.seed
@@ -62,6 +64,6 @@ def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
 
 
 def searched(sweep: Record) -> str:
-    """How a sweep found its configurations, in words."""
+    """The words for how a sweep found its configurations."""
     study = sweep.tags.study_json
     return searched_by(study["sampler"], study["scheduler"], study["trials"], LAG)

@@ -51,7 +51,7 @@ def write(store: Store, query: Query, folder: Path, server: str) -> Written:
 
 
 def read(store: Store, query: Query, server: str) -> ReportData:
-    """Everything a report shows."""
+    """The data of a report: everything it shows."""
     board = read_leaderboard(store, query)
     group_of = {(row.sweep, row.cell): row.group for row in board.rows}
     finals = {run.run_id: run for run in query.find(store, RunKind.FINAL, **query.tags)}

@@ -51,7 +51,7 @@ class Queue:
         self._open = set(self.jobs)
 
     def next(self) -> tuple[Ask, bool] | None:
-        """The next job."""
+        """The next job and that it is new; None when all were handed out."""
         if not self._left:
             return None
         job = self.jobs[self._left.pop(0)]
@@ -62,12 +62,12 @@ class Queue:
         return ask, True
 
     def end(self, trial_id: str) -> None:
-        """One is over."""
+        """Note that a job is over."""
         self._open.discard(trial_id)
 
     @property
     def exhausted(self) -> bool:
-        """Whether all have ended."""
+        """Whether all jobs have ended."""
         return not self._open
 
     @property
@@ -76,7 +76,7 @@ class Queue:
         return {job.spec.algorithm for job in self.jobs.values()}
 
     def spec(self, ask: Ask) -> TrialSpec:
-        """What an ask runs."""
+        """The trial that an ask runs."""
         return self.jobs[ask.trial_id].spec
 
 

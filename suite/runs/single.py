@@ -97,7 +97,7 @@ class Finished:
 
     @property
     def outcome(self) -> Outcome:
-        """As it is recorded."""
+        """The run's outcome, as it is recorded."""
         status = Status.DIVERGED if self.simulation.diverged else Status.FINISHED
         fed = self.simulation.fed
         return Outcome(
@@ -110,7 +110,7 @@ class Finished:
         )
 
     def document(self) -> dict[str, Any]:
-        """Plain data: what was run, and its history."""
+        """The JSON of `suite run`: what was run, and its history."""
         spec = self.spec
         return {
             "algorithm": spec.algorithm,
@@ -132,7 +132,7 @@ class Finished:
 
     @property
     def evaluation_share(self) -> float:
-        """Of the time in the loop, the part spent on evaluations."""
+        """The share of the loop's time that evaluations took."""
         history, done, total = self.simulation.history, 0.0, 0.0
         for before, entry in pairwise(history):
             rounds = entry["round"] - before["round"]

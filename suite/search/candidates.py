@@ -80,7 +80,7 @@ class Candidates:
         self.proposer.made[index] = made
 
     def end(self, trial_id: str, end: End) -> None:
-        """Take a result."""
+        """Take the result of a trial."""
         self.ends[trial_id] = end
         self._chosen = None
 
@@ -114,7 +114,7 @@ class Candidates:
 
     @property
     def knee(self) -> int | None:
-        """With two objectives, the knee of the front, unless it is the chosen one."""
+        """The configuration at the front's knee, with two objectives; None where it is the chosen one."""
         return self._choose()[2]
 
     @property
@@ -136,7 +136,7 @@ class Candidates:
         return self._chosen
 
     def _knee(self, ranked: list[int]) -> int | None:
-        """Of those that finished within the constraints."""
+        """The knee of the front of the trials that finished within the constraints."""
         traded, ends = self.study.traded, self._searched
         if traded is None:
             return None
@@ -152,7 +152,7 @@ class Candidates:
         return None if found is None else sound[front[found]]
 
     def _ranked(self, indices: Iterable[int], ends: Ends) -> list[int]:
-        """Those that finished or diverged in all cells, best first."""
+        """The configurations that finished or diverged in all cells, best first."""
         usable = [i for i in indices if self._status(i, ends).ran_to_its_end]
         scores, traded = (
             dict(zip(usable, self._scores(usable, ends), strict=True)),
@@ -167,7 +167,7 @@ class Candidates:
         return sorted(usable, key=key)
 
     def _scores(self, indices: Sequence[int], ends: Ends) -> list[float]:
-        """What configurations are ranked by, more is better: the mean score over seeds; in a joint
+        """The numbers that configurations are ranked by, more is better: the mean score over seeds; in a joint
         search how they compare over the cells.
         """
         if not self._joint:
@@ -205,7 +205,7 @@ class Candidates:
         return max(found, default=0.0)
 
     def _exceeded(self, cell: Cell, end: End) -> dict[str, float]:
-        """Cost / bound - 1 of each constraint; at most 0 where it is kept."""
+        """The excess of each constraint, cost / bound - 1: at most 0 where it is kept."""
         return {name: self.cost(end, name) / bound - 1 for name, bound in cell.constraints.items()}
 
     def feasible(self, cell: Cell, end: End) -> bool:
@@ -213,7 +213,7 @@ class Candidates:
         return all(share <= 0 for share in self._exceeded(cell, end).values())
 
     def cost(self, end: End, name: str) -> float:
-        """What a run spends over all rounds; of one that ended before, in proportion."""
+        """The cost of a run over all rounds; of one that ended before, in proportion."""
         rounds = self.first.settings.rounds
         if name == "rounds_to_target":
             target = self.study.target

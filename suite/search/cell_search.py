@@ -90,7 +90,7 @@ class CellSearch:
         return ask
 
     def end(self, trial_id: str, end: End) -> None:
-        """Take a result. The sampler is told later, in index order."""
+        """Take the result of a trial. The sampler is told later, in index order."""
         self.candidates.end(trial_id, end)
         if self.population is not None:
             self.population.standing.pop(trial_id, None)
@@ -107,7 +107,7 @@ class CellSearch:
                 self.asks.append(ask)
 
     def go_on(self, ask: Ask) -> None:
-        """A member of the population goes on so: what it runs is the configuration of its number."""
+        """Let a member of the population go on as asked: what it runs is the configuration of its number."""
         assert self.population is not None
         self.population.standing.pop(ask.trial_id, None)
         self.candidates.change(ask.index, Known(ask.origin, ask.params, ask.source))
@@ -149,7 +149,7 @@ class CellSearch:
         return self.asks[-1]
 
     def _repeat(self, kind: Kind, index: int, number: int, seed: int) -> Ask:
-        """Search trial `index` again, with a seed that far from the search's."""
+        """The run that repeats search trial `index` with a seed that far from the search's."""
         made = self.candidates.proposer.made[index]
         first = self.cell.settings.partition_seed
         varies = self.study.vary_partition and kind != Kind.CONFIRM

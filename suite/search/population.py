@@ -27,7 +27,7 @@ RESAMPLED = 0.25
 
 
 def folder(cell: str, stop: int) -> str:
-    """Where the members of a cell keep their checkpoints of a stop, below those of the sweep."""
+    """The folder in which the members of a cell keep their checkpoints of a stop, below those of the sweep."""
     return f"{cell}-r{stop:04d}"
 
 
@@ -50,7 +50,7 @@ class Population:
         self.standing: dict[str, End] = {}
 
     def next(self, asks: Sequence[Ask], ends: Mapping[str, End]) -> list[Ask]:
-        """What members do next; nothing while one is on its way to the stop, or when all diverged.
+        """The asks that members go on with; none while one is on its way to the stop, or when all diverged.
 
         By validation score at the stop, diverged ones last, of equal ones the earlier: each of the
         worst quarter takes over state and schedule of one of the best quarter, drawn anew for each,
@@ -86,7 +86,7 @@ class Population:
         return found
 
     def lost(self, asks: Sequence[Ask], ends: Mapping[str, End]) -> list[Ask]:
-        """Members that diverged and that no stop will replace any more."""
+        """The members that diverged and that no stop will replace any more."""
         members = [ask for ask in asks if ask.trial_id not in ends]
         diverged = [ask for ask in members if self._status(ask) == Status.DIVERGED]
         all_did = len(diverged) == len(members) and len(asks) == self.size
@@ -115,7 +115,7 @@ class Population:
         return None if end is None else end.status
 
     def _loss(self, ask: Ask) -> float:
-        """Less is better; what diverged, or scored nothing finite, is worst."""
+        """The score as a loss, less is better; of what diverged, or scored nothing finite, the worst."""
         end = self.standing[ask.trial_id]
         score = end.intermediates.get(ask.until or 0) if end.status == Status.PAUSED else None
         if score is None:

@@ -137,7 +137,7 @@ class Proposer:
             self._add(index, made.params)
 
     def propose(self, index: int) -> Known:
-        """Configuration `index`, the next one."""
+        """Make configuration `index`, the next one."""
         if index < len(self.known):
             made = self.known[index]
             self._add(index, made.params)

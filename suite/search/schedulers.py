@@ -29,7 +29,7 @@ class Scheduler(Protocol):
         """Record that trial `index` of the cell scored `value`; whether it ends here."""
 
     def record(self, index: int, trial_id: str, round_index: int, value: float) -> None:
-        """Record it; the decision was taken before a restart."""
+        """Record a score whose decision was taken before a restart."""
 
 
 class Halving:
@@ -76,7 +76,7 @@ class Halving:
         return bool(bracket.on_trial_result(controller, named, seen) == TrialScheduler.STOP)
 
     def record(self, index: int, trial_id: str, round_index: int, value: float) -> None:
-        """Take its place on the rung."""
+        """Give the trial its place on the rung."""
         self.stops(index, trial_id, round_index, value)
 
 
@@ -104,13 +104,13 @@ class Median:
         return best < self.sign * median(means)
 
     def record(self, index: int, trial_id: str, round_index: int, value: float) -> None:
-        """Add to the trial's curve."""
+        """Add the score to the trial's curve."""
         self.curves[trial_id][round_index] = value
 
 
 @dataclass(frozen=True)
 class _Named:
-    """All that ASHA asks of a trial."""
+    """A trial as far as ASHA asks for it."""
 
     trial_id: str
 

@@ -77,19 +77,19 @@ class SweepSearch:
         return None
 
     def end(self, trial_id: str, end: End) -> Ask:
-        """Take a result; the trial it belongs to."""
+        """Take the result of a trial, and give its ask."""
         ask = self.asks[trial_id]
         self.cells[ask.cell].end(trial_id, end)
         return ask
 
     def stand(self, trial_id: str, end: End) -> None:
-        """A member of a population waits for the others."""
+        """Note that a member of a population waits for the others."""
         population = self.cells[self.asks[trial_id].cell].population
         assert population is not None
         population.standing[trial_id] = end
 
     def go_on(self, asks: Iterable[Ask]) -> None:
-        """Members of a population go on: they are handed out before what is new."""
+        """Let members of a population go on as asked: they are handed out before what is new."""
         for ask in asks:
             self.asks[ask.trial_id] = ask
             self.cells[ask.cell].go_on(ask)
@@ -103,12 +103,12 @@ class SweepSearch:
 
     @property
     def warnings(self) -> list[str]:
-        """What whoever starts this should know of, in words."""
+        """The warnings for whoever starts this search, in words."""
         return [*self.small_grids, *self.unmodelled, *self.outside]
 
     @property
     def unmodelled(self) -> list[str]:
-        """That a sampler which learns has no trial left for it, in words."""
+        """The warning that a sampler which learns has no trial left for it, in words; [] where it has."""
         first = first_modelled(self.study.sampler, self.study.scheduler, self.lag)
         found = [search for search in self.cells.values() if not search.candidates.modelled]
         if first is None or not found:
@@ -118,13 +118,13 @@ class SweepSearch:
 
     @property
     def outside(self) -> list[str]:
-        """Algorithms that run under settings which their paper does not assume, in words."""
+        """The algorithms that run under settings which their paper does not assume, in words."""
         found = {s.cell.label: s.cell.outside() for s in self.cells.values() if s.cell.outside()}
         return [f"{name} is shown unranked: {reason}" for name, reason in found.items()]
 
     @property
     def small_grids(self) -> list[str]:
-        """Cells whose grid, with the known configurations, is smaller than the budget, in words."""
+        """The cells whose grid, with the known configurations, is smaller than the budget, in words."""
         return [
             f"{search.cell.name}: the whole grid is {search.candidates.budget} configurations, fewer "
             f"than the {search.study.trials} trials allowed"
@@ -134,7 +134,7 @@ class SweepSearch:
 
     @property
     def unmet(self) -> list[str]:
-        """Cells of which no configuration keeps the constraints, in words."""
+        """The cells of which no configuration keeps the constraints, in words."""
         return [
             f"{search.cell.name}: no configuration keeps the constraints; the one that exceeds them "
             "least was chosen"
@@ -159,5 +159,5 @@ class SweepSearch:
         return {cell.cell.algorithm for cell in self.cells.values()}
 
     def spec(self, ask: Ask) -> TrialSpec:
-        """What an ask runs."""
+        """The trial that an ask runs."""
         return self.cells[ask.cell].cell.spec(ask.params, ask.seed, ask.partition_seed)

@@ -41,12 +41,12 @@ class Ask:
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Self:
-        """From plain data, as `dataclasses.asdict` and JSON leave it."""
+        """Make an ask of plain data, as `dataclasses.asdict` and JSON leave it."""
         return cls(**{**fields, "kind": Kind(fields["kind"])})
 
     @property
     def counted(self) -> bool:
-        """Whether it is part of the search, and so of its budget."""
+        """Whether the trial is part of the search, and so of its budget."""
         return self.kind.counted
 
     def stands(self, status: Status) -> bool:
@@ -72,7 +72,7 @@ class End:
 
     @classmethod
     def of(cls, outcome: Outcome) -> Self:
-        """All of an outcome that the search may know."""
+        """Keep of an outcome what the search may know."""
         names = [f"val_{metric}" for metric in TASKS]
         curve = {int(e["round"]): e[name] for e in outcome.history for name in names if name in e}
         last = outcome.history[-1] if outcome.history else {}

@@ -96,5 +96,5 @@ def load_data(cells: list[Cell], root: str | None, source: str) -> dict[str, Dat
 
 
 def _clients(spec: TrialSpec, data: Dataset) -> int:
-    """How many clients there are once the data are dealt."""
+    """The number of clients once the data are dealt."""
     return deal_data(spec, data).clients

@@ -80,7 +80,7 @@ class SearchSettings(BaseModel):
 
     @property
     def costs(self) -> set[str]:
-        """What is bounded or traded against the score."""
+        """The costs that are bounded or traded against the score."""
         return {*self.constraints, *filter(None, [self.traded])}
 
     def contradictions(self) -> Iterator[tuple[str, Any, str]]:

@@ -36,14 +36,14 @@ class Begun:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def fields(self) -> dict[str, Any]:
-        """As journaled: versions are fields of their own."""
+        """The event's fields as journaled: versions are fields of their own."""
         own = {key: value for key, value in vars(self).items() if key != "versions"}
         warm = {cell: [asdict(known) for known in given] for cell, given in self.warm.items()}
         return {**own, "warm": warm, **self.versions}
 
     @classmethod
     def read(cls, line: Line) -> Self:
-        """From a line's fields."""
+        """Read an event from a line's fields."""
         warm = {cell: [Known(**k) for k in given] for cell, given in line.get("warm", {}).items()}
         later = line.get("cells"), line.get("planned"), line.get("id")
         return cls(line["study_name"], line["study"], line["lag"], warm, *later)
@@ -57,12 +57,12 @@ class Asked:
     ask: Ask
 
     def fields(self) -> dict[str, Any]:
-        """As journaled."""
+        """The event's fields as journaled."""
         return asdict(self.ask)
 
     @classmethod
     def read(cls, line: Line) -> Self:
-        """From a line's fields."""
+        """Read an event from a line's fields."""
         return cls(Ask.read(line))
 
 
@@ -74,12 +74,12 @@ class WentOn:
     asks: tuple[Ask, ...]
 
     def fields(self) -> dict[str, Any]:
-        """As journaled."""
+        """The event's fields as journaled."""
         return {"asks": [asdict(ask) for ask in self.asks]}
 
     @classmethod
     def read(cls, line: Line) -> Self:
-        """From a line's fields."""
+        """Read an event from a line's fields."""
         return cls(tuple(map(Ask.read, line["asks"])))
 
 
@@ -93,13 +93,13 @@ class Stood:
     at: float = field(default_factory=lambda: round(time.time(), 3))
 
     def fields(self) -> dict[str, Any]:
-        """As journaled: what of the outcome is not empty."""
+        """The event's fields as journaled: of the outcome those that are not empty."""
         told = {key: value for key, value in asdict(self.outcome).items() if value}
         return {"trial_id": self.trial_id, "at": self.at, **told}
 
     @classmethod
     def read(cls, line: Line) -> Self:
-        """From a line's fields."""
+        """Read an event from a line's fields."""
         told = {key: value for key, value in line.items() if key not in ("trial_id", "at")}
         scores = {int(key): value for key, value in told.pop("intermediates", {}).items()}
         status = Status(told.pop("status", Status.FAILED))
@@ -124,12 +124,12 @@ class Died:
     error: str
 
     def fields(self) -> dict[str, Any]:
-        """As journaled."""
+        """The event's fields as journaled."""
         return asdict(self)
 
     @classmethod
     def read(cls, line: Line) -> Self:
-        """From a line's fields."""
+        """Read an event from a line's fields."""
         return cls(**line)
 
 
@@ -142,12 +142,12 @@ class Recorded:
     run_id: str
 
     def fields(self) -> dict[str, Any]:
-        """As journaled."""
+        """The event's fields as journaled."""
         return asdict(self)
 
     @classmethod
     def read(cls, line: Line) -> Self:
-        """From a line's fields."""
+        """Read an event from a line's fields."""
         return cls(**line)
 
 

@@ -52,16 +52,16 @@ class Record:
 
     @property
     def finished(self) -> bool:
-        """Whether it ran to its end, be it by divergence."""
+        """Whether the run came to its end, be it by divergence."""
         return self.tags.run_status == "FINISHED"
 
     def lost(self, metric: str) -> bool:
-        """As `Outcome.lost`."""
+        """Whether a metric has no mean over the last evaluations, or the run diverged."""
         return lost(metric, self.tags.status, self.tags.not_finite or ())
 
     @property
     def page(self) -> str:
-        """Where MLflow's pages show it, below the server's address."""
+        """The path of the run's page in MLflow, below the server's address."""
         return f"/#/experiments/{self.tags.experiment_id}/runs/{self.run_id}"
 
 
@@ -191,7 +191,7 @@ class Store:
                 return [r for r in records if all(r.tags.get(k) == v for k, v in tags.items())]
 
     def get(self, run_id: str) -> Record:
-        """One run; raises `UserError` when there is none."""
+        """The run of this id; raises `UserError` when there is none."""
         try:
             return _record(self.client.get_run(run_id))
         except MlflowException:

@@ -73,7 +73,7 @@ class DeFed(Algorithm):
         return {"clients": Devices(w, torch.ones(len(w)).to(w) / len(w)), "average": w.mean(0)}
 
     def measured(self, state: State, fed: Federation) -> dict[str, float]:
-        """How far clients are from their average."""
+        """The distance of the clients from their average, `consensus_error`."""
         apart = state["W"] - state["W"].mean(0)
         return {"consensus_error": float(apart.norm(dim=1).pow(2).mean().sqrt())}
 

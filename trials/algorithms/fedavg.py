@@ -36,7 +36,7 @@ class FedAvg(Algorithm):
         return self.aggregate(state, ids, start, local, fed)
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
-        """Where clients `ids` (k,) begin: rows (k, d)."""
+        """The weights that clients `ids` (k,) begin with: rows (k, d)."""
         if fed.round == 1 and fed.settings.init == "own":
             return fed.initial(ids)
         w, *_ = [fed.broadcast(ids, state[name]) for name in self.sent]
@@ -50,7 +50,7 @@ class FedAvg(Algorithm):
         return fed.train(ids, start, self.lr, self.direction, at_round, start=start, **rows)
 
     def rows(self, state: State, ids: Tensor, fed: Federation) -> dict[str, Tensor]:
-        """What `direction` needs besides, a row a client: tensors (k, ...)."""
+        """Tensors that `direction` needs besides, a row a client: (k, ...)."""
         return {}
 
     def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:

@@ -160,7 +160,7 @@ class File:
     expected: str
 
     def report(self, root: Path, remedy: str) -> FileReport:
-        """What lies there."""
+        """The report of what lies in the file's place."""
         path = root / self.path
         found = None
         if path.is_file():

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from typing_extensions import override
 
 from trials import randomness
 from trials.datasets.base import Array, Dataset, File
@@ -42,8 +43,8 @@ class EMNIST(Images):
     total: ClassVar[int]
     """Number of labels."""
 
+    @override
     def pixels(self, root: str | None) -> Pixels:
-        """See `Images`."""
         folder = self.fetch(root)
         files = self.layout(folder)
         names = [Path(file.path).name for file in self.layouts[1]]
@@ -98,8 +99,8 @@ class EMNISTLetters(EMNIST):
                 f"emnist_letters(letters): 2 <= letters <= 26 must hold, got {self.letters}"
             )
 
+    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class."""
         pixels = self.pixels(root)
         kept = pixels.pick(pixels.train_y < self.letters, pixels.test_y < self.letters)
         return kept.standardised(self.letters)
@@ -117,8 +118,8 @@ class EMNISTByClass(EMNIST):
     total: ClassVar[int] = 62
     layouts: ClassVar[tuple[tuple[File, ...], ...]] = emnist_layouts("byclass", 697932, 116323)
 
+    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class."""
         return self.pixels(root).standardised(62)
 
 
@@ -143,7 +144,7 @@ class FEMNIST10(EMNISTByClass):
             raise UserError(f"femnist10(labels): 1 <= labels <= 10 must hold, got {self.labels}")
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class; `clients` devices (default 200)."""
+        """The images of `clients` devices (default 200)."""
         pixels = self.pixels(root)
         letter = np.concatenate([pixels.train_y, pixels.test_y]) - 36
         dealt = self._deal(letter, clients or 200, randomness.generator("femnist10", seed))
@@ -171,5 +172,5 @@ class FEMNIST(Leaf):
     classes: ClassVar[int] = 62
 
     def convert(self, x: list[list[float]], y: list[int]) -> tuple[Array, Array]:
-        """See `Leaf`: 784 pixels an image."""
+        """Images of 784 pixels each, and their labels."""
         return np.array(x, np.float32).reshape(len(x), 1, 28, 28), np.array(y, np.int64)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from typing_extensions import override
 
 from trials import randomness
 from trials.datasets.base import Array, Dataset, DatasetFamily, OnDemand, stratified_fifth
@@ -23,8 +24,8 @@ class Digits(DatasetFamily):
         "handwritten digits 8x8 bundled with scikit-learn (offline), 10 classes"
     )
 
+    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class."""
         from sklearn.datasets import load_digits
 
         x, y = load_digits(return_X_y=True)
@@ -55,7 +56,7 @@ class Synthetic(DatasetFamily):
         _deviations("synthetic", self.alpha, self.beta)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class; `clients` devices (default 30)."""
+        """The samples of `clients` devices (default 30)."""
 
         def device(rng: np.random.Generator) -> tuple[Array, Array, Array]:
             u, b_k = rng.normal(0, self.alpha), rng.normal(0, self.beta)
@@ -74,7 +75,7 @@ class SyntheticIID(DatasetFamily):
     summary: ClassVar[str] = "FedProx's Synthetic_iid: one model and one input law for all devices"
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class; `clients` devices (default 30)."""
+        """The samples of `clients` devices (default 30)."""
         rng = randomness.generator("synthetic_iid", seed)
         w, b = rng.normal(0, 1, (60, 10)), rng.normal(0, 1, 10)
         sizes = _fedprox_sizes(seed, clients or 30)
@@ -104,7 +105,7 @@ class FedDCSynthetic(DatasetFamily):
         _deviations("feddc_synthetic", self.alpha, self.beta)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class; `clients` devices (default 20)."""
+        """The samples of `clients` devices (default 20)."""
         rng = randomness.generator("feddc_synthetic_common", seed)
         common = rng.normal(0, 1, (30, 5)), rng.normal(0, 1, 5)
 
@@ -133,8 +134,8 @@ class Sine(DatasetFamily):
         if not 0 <= self.noise < np.inf:
             raise UserError(f"sine: noise >= 0 must hold, got {self.noise:g}")
 
+    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class."""
         rng = randomness.generator("sine", seed)
         x = np.concatenate([rng.uniform(-6, 6, 6000), rng.uniform(-12, 12, 1000)])
         y = 0.5 * np.sin(x) + 1 + rng.normal(0, self.noise, 7000)
@@ -163,8 +164,8 @@ class Gaussians(DatasetFamily):
             if value < 1 + (name == "classes"):
                 raise UserError(f"gaussians: {name} >= {1 + (name == 'classes')} must hold")
 
+    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class."""
         n = (clients or 20) * self.samples
         y = randomness.bits("gaussians_labels", seed, np.arange(n + 1000)) >> np.uint64(8)
         y = (y % np.uint64(self.classes)).astype(np.int64)
@@ -183,8 +184,8 @@ class _Noisy(OnDemand):
         self.shape = (len(y), means.shape[1])
         self.key = f"gaussians {self.shape} {seed}"
 
+    @override
     def take(self, ids: Array) -> Array:
-        """See `OnDemand`."""
         u = randomness.uniform("gaussians", self.seed, ids[:, None], np.arange(self.shape[1]))
         noise = (u - 0.5) * np.sqrt(12)
         return self.means[self.y[ids]] + noise.astype(np.float32)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from zipfile import ZipFile
 
 import numpy as np
+from typing_extensions import override
 
 from trials import randomness
 from trials.datasets.base import Array, Dataset, DatasetFamily, File, FileReport
@@ -84,12 +85,12 @@ class Images(DatasetFamily):
             self.layouts, key=lambda files: np.mean([(root / f.path).is_file() for f in files])
         )
 
+    @override
     def files(self, root: Path) -> list[FileReport]:
-        """See `DatasetFamily`."""
         return [file.report(root, self.remedy(root)) for file in self.layout(root)]
 
+    @override
     def remedy(self, root: Path) -> str:
-        """See `DatasetFamily`."""
         commands = [
             f"curl -L --create-dirs -o {root / file.path} {self.url}{Path(file.path).name}\n"
             for file in self.layouts[0]
@@ -101,7 +102,7 @@ class Images(DatasetFamily):
         )
 
     def download(self, root: Path) -> None:
-        """See `DatasetFamily`; through torchvision."""
+        """Fetch what is absent through torchvision."""
         from trials.vision import torchvision
 
         self._torchvision(torchvision.datasets, root)
@@ -178,11 +179,11 @@ class MNIST(Images):
     )
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class; files under `root` (or SUITE_DATA), downloaded when absent."""
+        """The standardised images of the files below the data root, downloaded when absent."""
         return self.pixels(root).standardised(10, [self.mean], [self.deviation])
 
+    @override
     def pixels(self, root: str | None) -> Pixels:
-        """See `Images`."""
         folder = self.fetch(root)
         found = contents(folder, self.layout(folder), self.parts)
         x, y, test_x, test_y = (idx(found[name]) for name in self.parts)
@@ -253,8 +254,8 @@ class MNIST01(MNIST):
         "DeFed's MNIST 0 against 1: 1,000 random images to train, 1,000 to test"
     )
 
+    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class."""
         return binary(self.pixels(root), seed).standardised(2, [self.mean], [self.deviation])
 
 
@@ -266,8 +267,8 @@ class FashionMNIST01(FashionMNIST):
         "DeFed's Fashion-MNIST 0 against 1: 1,000 random images to train, 1,000 to test"
     )
 
+    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class."""
         return binary(self.pixels(root), seed).standardised(2, [self.mean], [self.deviation])
 
 
@@ -296,7 +297,7 @@ class MNISTPowerLaw(MNIST):
             )
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class; `clients` devices (default 1000)."""
+        """The images of `clients` devices (default 1000)."""
         pixels = self.pixels(root)
         y = np.concatenate([pixels.train_y, pixels.test_y]).astype(np.int64)
         rng = randomness.generator("mnist_powerlaw", seed)
@@ -342,12 +343,12 @@ class CIFAR10(Images):
         ),
     )
 
+    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class."""
         return self.pixels(root).standardised(self.classes)
 
     def pixels(self, root: str | None) -> Pixels:
-        """See `Images`. Unpickles only what has the published checksum."""
+        """The images of the files. Unpickles only what has the published checksum."""
         folder = self.fetch(root)
         *train, test = (Path(file.path).name for file in self.layouts[1])
         found = contents(folder, self.layout(folder), [*train, test])
@@ -359,8 +360,8 @@ class CIFAR10(Images):
         x = np.concatenate([batch["data"] for batch in batches]).reshape(-1, 3, 32, 32)
         return x, np.concatenate([batch[self.labels] for batch in batches])
 
+    @override
     def remedy(self, root: Path) -> str:
-        """See `DatasetFamily`."""
         return (
             f"{super().remedy(root)}\nA copy that is not the official files, byte for byte, can be "
             "used as your own data (npz:PATH, folder:PATH; docs/data.md)."

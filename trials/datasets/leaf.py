@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from typing_extensions import override
 
 from trials import names
 from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport, data_root, joined, md5
 from trials.datasets.cache import Arrays, cached, packed
 
 FORMAT = "1"
-"""Of what is kept; to be changed with what `convert` and `samples` make of a file."""
+"""The version of what is kept, to be changed with what `convert` and `samples` make of a file."""
 EXPECTED = "LEAF json whose users, num_samples and user_data agree"
 MALFORMED = (ValueError, TypeError, AttributeError)
 """What reading a file raises that is json, but not of this form, or is cut off."""
@@ -39,8 +40,8 @@ class Leaf(DatasetFamily):
         wrong with them.
         """
 
+    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class."""
         folder = self._complete(root)
         place = folder / self.folder
         sums = [f"{path.parent.name}/{path.name} {md5(path)}" for path in self._paths(folder)]
@@ -76,7 +77,7 @@ class Leaf(DatasetFamily):
         return pieces, y, test, client
 
     def files(self, root: Path) -> list[FileReport]:
-        """See `DatasetFamily`; reads every file to the end."""
+        """A report of each file, which is read to the end."""
         reports = []
         for part in ("train", "test"):
             place = root / self.folder / part
@@ -97,8 +98,8 @@ class Leaf(DatasetFamily):
             reports.append(FileReport(name, path, EXPECTED, found, fault is None, remedy))
         return reports
 
+    @override
     def remedy(self, root: Path) -> str:
-        """See `DatasetFamily`."""
         return (
             f"In a checkout of LEAF (github.com/TalwalkarLab/leaf), in data/{self.folder}:\n"
             f"./preprocess.sh -s niid --sf 1.0 -k 0 -t sample; then copy data/train and data/test "

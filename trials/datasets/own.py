@@ -57,7 +57,7 @@ class Own(DatasetFamily):
         return f"{names.spell(self.scheme, self.options)}:{self.path}"
 
     def files(self, root: Path) -> list[FileReport]:
-        """See `DatasetFamily`: sound when they load."""
+        """A report of the data, which are sound when they load."""
         expected, remedy = "data that load", ""
         found = expected
         try:
@@ -79,7 +79,7 @@ class Npz(Own):
     scheme: ClassVar[str] = "npz"
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class. Raises `UserError` naming the array that is missing or does not fit."""
+        """The file's arrays. Raises `UserError` naming the array that is missing or does not fit."""
         try:
             file = np.load(self.path, allow_pickle=False)
             if isinstance(file, np.ndarray):
@@ -154,7 +154,7 @@ class Folder(Own):
     scheme: ClassVar[str] = "folder"
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class. Raises `UserError` naming the folder or the file that does not fit."""
+        """The folder's images. Raises `UserError` naming the folder or the file that does not fit."""
         top = Path(self.path)
         if not top.is_dir():
             raise UserError(f"{self.name}: there is no such folder")
@@ -272,7 +272,7 @@ class Function(Own):
         return self.path
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class. Raises `UserError` saying what is wrong with the function or its data."""
+        """The function's data set. Raises `UserError` saying what is wrong with the function or its data."""
         place, _, name = self.path.rpartition(":")
         module = _module(self.path, place)
         function = getattr(module, name, None)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+from typing_extensions import override
 
 from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport
 from trials.datasets.cache import Arrays, cached
@@ -106,8 +107,8 @@ class SpeechCommands(DatasetFamily):
         if not 2 <= self.words <= 30:
             raise UserError(f"speech_commands(words): 2 <= words <= 30 must hold, got {self.words}")
 
+    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class."""
         place = self.fetch(root) / self.folder
         paths = [path for word in self.clips for path in sorted((place / word).glob("*.wav"))]
         x = self._features(place, paths)
@@ -125,13 +126,13 @@ class SpeechCommands(DatasetFamily):
         return Dataset(x[:, None], y.astype(np.int64), test, self.words, client)
 
     def files(self, root: Path) -> list[FileReport]:
-        """See `DatasetFamily`: the clips of each word are counted, and the lists' entries."""
+        """A report of the folder: the clips of each word are counted, and the lists' entries."""
         place = root / self.folder
         wanted = {**self.lists, **self.clips}
         return [self._report(root, place / name, number) for name, number in wanted.items()]
 
+    @override
     def remedy(self, root: Path) -> str:
-        """See `DatasetFamily`."""
         place = root / self.folder
         url = "http://download.tensorflow.org/data/speech_commands_v0.01.tar.gz"
         return (

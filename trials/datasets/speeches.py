@@ -46,7 +46,7 @@ class Speeches(Own):
     options: Windows = Windows()
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """See the class. Raises `UserError` when the file has no speeches."""
+        """The play's windows of text, owned by its speakers. Raises `UserError` when the file has no speeches."""
         try:
             text = Path(self.path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

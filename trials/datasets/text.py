@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from typing_extensions import override
 
 from trials.datasets.base import Array
 from trials.datasets.leaf import Leaf
@@ -43,7 +44,7 @@ class Shakespeare(Leaf):
     classes: ClassVar[int] = len(CHARACTERS)
 
     def convert(self, x: list[str], y: list[str]) -> tuple[Array, Array]:
-        """See `Leaf`: texts of 80 characters, labels of one."""
+        """Texts of 80 characters and labels of one, as numbers."""
         return character_ids(x, 80), character_ids(y, 1)[:, 0].astype(np.int64)
 
 
@@ -82,7 +83,7 @@ class Sent140(Leaf):
             )
 
     def convert(self, x: list[Any], y: list[Any]) -> tuple[Array, Array]:
-        """See `Leaf`: the text is a sample's fifth entry (LEAF's csv row), or the sample itself."""
+        """Texts and sentiments as numbers: the text is a sample's fifth entry (LEAF's csv row), or the sample itself."""
         positive = {"0": 0, "2": 0, "1": 1, "4": 1}
         if not {str(label) for label in y} <= set(positive):
             raise ValueError(f"labels {sorted({str(label) for label in y})} of 0, 1, 2, 4")
@@ -94,8 +95,8 @@ class Sent140(Leaf):
             texts[i] = words(text)
         return texts, np.array([positive[str(label)] for label in y], np.int64)
 
+    @override
     def samples(self, pieces: list[Array], test: Array) -> Array:
-        """See `Leaf`."""
         return self._encode(np.concatenate(pieces), test)
 
     def _encode(self, texts: Array, test: Array) -> Array:

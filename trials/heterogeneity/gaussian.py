@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
+from typing_extensions import override
 
 from trials.errors import UserError
 from trials.heterogeneity.partitions import Array, Partition, stocks
@@ -36,10 +37,10 @@ class GaussianSizes(Partition):
     def held(self, k: int, clients: int, present: Array, rng: np.random.Generator) -> Array:
         """The labels of device k."""
 
+    @override
     def deal(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
-        """See the class."""
         present = np.flatnonzero(stocks(self.level, y))
         self.check(present, clients)
         sizes = np.maximum(np.floor(rng.normal(self.mean, self.std, clients)), 1)
@@ -142,6 +143,6 @@ class Groups(GaussianSizes):
             raise UserError(f"heterogeneity groups: no training sample has label {label}")
 
     def held(self, k: int, clients: int, present: Array, rng: np.random.Generator) -> Array:
-        """Those of its group."""
+        """The labels of the client's group."""
         leading = min(max(round(self.share * clients), 1), clients - 1)
         return np.array(sorted(self.first if k < leading else self.second))

@@ -80,7 +80,7 @@ class Sized(Partition):
     def deal(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
-        """See the law."""
+        """Deal as the law says, within the partition."""
         return self.law.deal(self.partition, y, clients, rng)
 
 
@@ -146,7 +146,7 @@ class Dropout(Modifier):
             )
 
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:
-        """Those whose uniform number is at least `rate`."""
+        """The clients whose uniform number is at least `rate`."""
         u = randomness.uniform("dropout", seed, round_index, ids)
         return ids[u >= min(self.rate, u.max())]
 
@@ -184,6 +184,6 @@ class Delay(Modifier):
     def local_steps(
         self, asked: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
     ) -> Array:
-        """Those of the steps asked for that fit."""
+        """The steps asked for, at most as many as fit before the deadline."""
         fit = np.floor(self.deadline - self.delays(ids, seed))
         return np.clip(fit, 1, asked).astype(np.int64)

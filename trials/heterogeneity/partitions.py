@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from trials.errors import UserError
 
@@ -43,10 +44,10 @@ class IID(Partition):
     summary: ClassVar[str] = "a random equal share each"
     own_sizes: ClassVar[str] = "equal, or lognormal(sigma)"
 
+    @override
     def deal(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
-        """See the class."""
         enough(len(y), clients)
         return self.deal_to(y, equal(len(y), clients), rng)
 
@@ -72,10 +73,10 @@ class Dirichlet(Partition):
     def __post_init__(self) -> None:
         _concentration("dirichlet(a)", self.a)
 
+    @override
     def deal(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
-        """See the class."""
         enough(len(y), clients)
         return self.deal_to(y, np.full(clients, len(y) // clients), rng)
 
@@ -128,10 +129,10 @@ class DirichletByClass(Partition):
     def __post_init__(self) -> None:
         _concentration("dirichlet_by_class(a)", self.a)
 
+    @override
     def deal(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
-        """See the class."""
         enough(len(y), clients)
         stock = stocks("dirichlet_by_class(a)", y)
         p = rng.dirichlet(np.full(clients, self.a), len(stock))
@@ -164,10 +165,10 @@ class Labels(Partition):
         if self.c < 1:
             raise UserError(f"heterogeneity labels(c): c >= 1 must hold, got {self.c}")
 
+    @override
     def deal(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
-        """See the class."""
         stock = stocks("labels(c)", y)
         holds = self.held(stock, clients, 1)
         share, more = np.divmod(stock, np.maximum(1, holds.sum(0)))
@@ -218,10 +219,10 @@ class Shards(Partition):
         if self.s < 1:
             raise UserError(f"heterogeneity shards(s): s >= 1 must hold, got {self.s}")
 
+    @override
     def deal(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
-        """See the class."""
         stock, shards = stocks("shards(s)", y), self.s * clients
         if len(y) < shards:
             raise UserError(
@@ -258,10 +259,10 @@ class Natural(Partition):
     summary: ClassVar[str] = "samples stay with the client they were born on"
     own_sizes: ClassVar[str] = "those that clients were born with"
 
+    @override
     def deal(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
-        """See the class."""
         if owner is None:
             raise UserError(
                 "heterogeneity natural: this data set does not say which client a sample belongs to"

@@ -15,24 +15,24 @@ class TakesSizes(Protocol):
     """A partition that can give clients any sizes."""
 
     def deal_to(self, y: Array, sizes: Array, rng: np.random.Generator) -> list[Array]:
-        """Exactly `sizes` (n,), sum at most N."""
+        """The samples of each client, exactly `sizes` (n,) of them; their sum is at most N."""
         ...
 
 
 class Law(Protocol):
-    """What an entry of `LAWS` is."""
+    """A law of sizes; `LAWS` has one of each kind."""
 
     follows: ClassVar[str]
     """Which partitions it can follow, in words."""
 
     def fits(self, partition: Partition) -> bool:
-        """Whether it can follow this partition."""
+        """Whether the law can follow this partition."""
         ...
 
     def deal(
         self, partition: Partition, y: Array, clients: int, rng: np.random.Generator
     ) -> list[Array]:
-        """As `Partition.deal`, with this law's sizes."""
+        """The samples of each client, as `Partition.deal` gives them, in this law's sizes."""
         ...
 
 
@@ -61,7 +61,7 @@ class LogNormal:
     def deal(
         self, partition: Partition, y: Array, clients: int, rng: np.random.Generator
     ) -> list[Array]:
-        """See the class."""
+        """Deal what `sizes` draws."""
         assert isinstance(partition, TakesSizes)
         enough(len(y), clients)
         return partition.deal_to(y, self.sizes(len(y), clients, rng), rng)
@@ -101,7 +101,7 @@ class PowerLaw:
     def deal(
         self, partition: Partition, y: Array, clients: int, rng: np.random.Generator
     ) -> list[Array]:
-        """See the class."""
+        """Deal `LEAST` samples of each label that a client holds, and the rest in lognormal shares."""
         assert isinstance(partition, Labels)
         stock = stocks("labels(c)", y)
         holds = partition.held(stock, clients, self.LEAST)
@@ -140,7 +140,7 @@ class LogNormalAbsolute:
     def deal(
         self, partition: Partition, y: Array, clients: int, rng: np.random.Generator
     ) -> list[Array]:
-        """See the class."""
+        """Deal what `counts` draws of each label."""
         assert isinstance(partition, Labels)
         stock = stocks("labels(c)", y)
         return deal_counts(y, self.counts(partition, stock, clients, rng), rng)

@@ -140,7 +140,7 @@ class Model:
     def gradient_parts(
         self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
-        """As `gradients`, those of each slot of the layout apart: (k, size) or (size,)."""
+        """The losses and gradients of `gradients`, each slot of the layout apart: (k, size) or (size,)."""
         with self._precision(w):
             losses, parts = self.architecture.gradients(self.views(w), x, y, weight, self.loss)
         return losses, [part.flatten(w.dim() - 1) for part in parts]
@@ -178,12 +178,12 @@ def _start(kind: str, weight: tuple[int, ...]) -> tuple[float, float]:
 
 
 def dense(name: str, inputs: int, outputs: int) -> Parameters:
-    """Those of a fully connected layer."""
+    """The parameters of a fully connected layer."""
     return [(f"{name}.weight", (outputs, inputs)), (f"{name}.bias", (outputs,))]
 
 
 def convolution(name: str, inputs: int, outputs: int, kernel: int) -> Parameters:
-    """Those of a convolution with square kernels."""
+    """The parameters of a convolution with square kernels."""
     shape = (outputs, inputs, kernel, kernel)
     return [(f"{name}.weight", shape), (f"{name}.bias", (outputs,))]
 

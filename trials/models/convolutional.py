@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
+from typing_extensions import override
+
 from trials.errors import UserError
 from trials.models.base import (
     Architecture,
@@ -47,8 +49,8 @@ class ConvNet(Architecture):
     def convolutions(self) -> tuple[Conv, ...]:
         """The convolutions, first to last."""
 
+    @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
-        """See `Architecture`."""
         least = 1
         for conv in reversed(self.convolutions):
             least = max(1, 2 * least + conv.kernel - 1 - 2 * conv.padding)
@@ -64,8 +66,8 @@ class ConvNet(Architecture):
             found += dense(f"hidden{i}", inputs, outputs)
         return found + dense("out", widths[-1], classes)
 
+    @override
     def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """See `Architecture`."""
         for i, conv in enumerate(self.convolutions, 1):
             x = conv2d(x, p[f"conv{i}.weight"], p[f"conv{i}.bias"], conv.padding)
             # The largest of four is rectified rather than the four: the same number for less.
@@ -91,8 +93,8 @@ class LeNet5(ConvNet):
     average: ClassVar[bool] = True
 
     @property
+    @override
     def convolutions(self) -> tuple[Conv, ...]:
-        """See `ConvNet`."""
         return Conv(6, 5), Conv(16, 5)
 
 
@@ -118,8 +120,8 @@ class LeNet5FedAgg(ConvNet):
             raise UserError(f"model lenet5_fedagg: maps >= 1 must hold, got {self.maps}")
 
     @property
+    @override
     def convolutions(self) -> tuple[Conv, ...]:
-        """See `ConvNet`."""
         return Conv(self.maps, 5, 2), Conv(32, 5)
 
 
@@ -135,8 +137,8 @@ class McMahanCNN(ConvNet):
     hidden: ClassVar[tuple[int, ...]] = (512,)
 
     @property
+    @override
     def convolutions(self) -> tuple[Conv, ...]:
-        """See `ConvNet`."""
         return Conv(32, 5, 2), Conv(64, 5, 2)
 
 
@@ -155,8 +157,8 @@ class Cifar10CNN(ConvNet):
     hidden: ClassVar[tuple[int, ...]] = (512,)
 
     @property
+    @override
     def convolutions(self) -> tuple[Conv, ...]:
-        """See `ConvNet`."""
         return Conv(32, 3, 1), Conv(64, 3, 1), Conv(64, 3, 1)
 
 
@@ -172,8 +174,8 @@ class FedDCCNN(ConvNet):
     hidden: ClassVar[tuple[int, ...]] = (384, 192)
 
     @property
+    @override
     def convolutions(self) -> tuple[Conv, ...]:
-        """See `ConvNet`."""
         return Conv(64, 5), Conv(64, 5)
 
 
@@ -192,16 +194,16 @@ class VGGLight(Architecture):
     batched_up_to: ClassVar[float] = 0
     maps: ClassVar[tuple[int, ...]] = (64, 128, 128, 128, 128)
 
+    @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
-        """See `Architecture`."""
         check_images("vgg_light", shape, 1, "it convolves")
         found: Parameters = []
         for i, (inputs, outputs) in enumerate(pairwise((shape[0], *self.maps)), 1):
             found += convolution(f"conv{i}", inputs, outputs, 3)
         return found + dense("out", self.maps[-1], classes)
 
+    @override
     def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """See `Architecture`."""
         for i in range(1, len(self.maps) + 1):
             x = conv2d(x, p[f"conv{i}.weight"], p[f"conv{i}.bias"], padding=1)
             x = F.relu(x if i == 1 else max_pool2(x, same=True))

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
+from typing_extensions import override
+
 from trials.errors import UserError
 from trials.losses import Loss, cross_entropy
 from trials.models.base import Architecture, Parameters, dense, linear, vectors
@@ -18,12 +20,12 @@ class Linear(Architecture):
     summary: ClassVar[str] = "linear regression"
     linear: ClassVar[bool] = True
 
+    @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
-        """See `Architecture`."""
         return dense("out", prod(shape), classes)
 
+    @override
     def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """See `Architecture`."""
         return linear(vectors(x, p["out.weight"]), p["out.weight"], p["out.bias"])
 
 
@@ -62,16 +64,16 @@ class MLP(Architecture):
         if min(self.width1, self.width2) < 1:
             raise UserError(f"model mlp: widths >= 1 must hold, got {self.width1}, {self.width2}")
 
+    @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
-        """See `Architecture`."""
         return [
             *dense("hidden1", prod(shape), self.width1),
             *dense("hidden2", self.width1, self.width2),
             *dense("out", self.width2, classes),
         ]
 
+    @override
     def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """See `Architecture`."""
         h = F.relu(linear(vectors(x, p["hidden1.weight"]), p["hidden1.weight"], p["hidden1.bias"]))
         h = F.relu(linear(h, p["hidden2.weight"], p["hidden2.bias"]))
         return linear(h, p["out.weight"], p["out.bias"])

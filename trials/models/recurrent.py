@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from typing_extensions import override
+
 from trials.errors import UserError
 from trials.models.base import Architecture, Parameters, dense, embedding, linear, lstm
 from trials.tensors import Tensor
@@ -17,8 +19,8 @@ from trials.tensors import Tensor
 class StackedLSTM(Architecture):
     """An embedding, two LSTM layers, an output layer."""
 
+    @override
     def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """See `Architecture`."""
         h = embedding(x, p["embedding.weight"])
         h = lstm(h, p["lstm1.weight"], p["lstm1.bias"])
         h = lstm(h, p["lstm2.weight"], p["lstm2.bias"])[..., -1, :]
@@ -51,8 +53,8 @@ class CharLSTM(StackedLSTM):
     summary: ClassVar[str] = "next character (Shakespeare): embedding 8, LSTM 2 x 100"
     batched_up_to: ClassVar[float] = 0
 
+    @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
-        """See `Architecture`."""
         return _stack("char_lstm", shape, classes, classes, 8, 100)
 
 
@@ -76,6 +78,6 @@ class SentLSTM(StackedLSTM):
                 f"got {self.vocabulary}, {self.width}"
             )
 
+    @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
-        """See `Architecture`."""
         return _stack("sent_lstm", shape, classes, self.vocabulary, self.width, 256)

@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
+from typing_extensions import override
+
 from trials.errors import unknown
 from trials.losses import Loss
 from trials.models.base import Architecture, Parameters, channels_last, check_images
@@ -41,22 +43,22 @@ class Network(Architecture):
     norm: str = "none"
 
     @property
+    @override
     def one_by_one(self) -> bool:
-        """See `Architecture`."""
         return self.norm != "batch"
 
     @abstractmethod
     def network(self, models: Any, channels: int, classes: int) -> nn.Module:
         """The network, adapted, with BatchNorm where it normalises; `models` is torchvision's."""
 
+    @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
-        """See `Architecture`."""
         check_images(self.name, shape, self.side, "its poolings and strides leave nothing of less")
         named = _skeleton(self, shape[0], classes).named_parameters()
         return [(name, tuple(value.shape)) for name, value in named]
 
+    @override
     def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """See `Architecture`."""
         if x.dim() == 5:
             rows = zip(_rows(p, len(x)), x, strict=True)
             return torch.stack([self.forward(one, samples) for one, samples in rows])
@@ -68,7 +70,9 @@ class Network(Architecture):
     def gradients(
         self, p: Mapping[str, Tensor], x: Tensor, y: Tensor, weight: Tensor, loss: Loss
     ) -> tuple[Tensor, list[Tensor]]:
-        """Of k clients one after the other, without their padding, which BatchNorm would see."""
+        """The losses and gradients of k clients, one after the other: without their padding, which
+        BatchNorm would see.
+        """
         if y.dim() == 1:
             real = weight > 0
             return super().gradients(p, x[real], y[real], weight[real], loss)
@@ -124,8 +128,8 @@ class ResNet18(Network):
     def __post_init__(self) -> None:
         _check_norm(self)
 
+    @override
     def network(self, models: Any, channels: int, classes: int) -> nn.Module:
-        """See `Network`."""
         network = models.resnet18(num_classes=classes)
         network.conv1 = nn.Conv2d(channels, 64, 3, padding=1, bias=False)
         network.maxpool = nn.Identity()
@@ -144,8 +148,8 @@ class GoogLeNet(Network):
     def __post_init__(self) -> None:
         _check_norm(self)
 
+    @override
     def network(self, models: Any, channels: int, classes: int) -> nn.Module:
-        """See `Network`."""
         network = models.googlenet(
             num_classes=classes, aux_logits=False, transform_input=False, init_weights=False
         )
@@ -166,8 +170,8 @@ class DenseNet121(Network):
     def __post_init__(self) -> None:
         _check_norm(self)
 
+    @override
     def network(self, models: Any, channels: int, classes: int) -> nn.Module:
-        """See `Network`."""
         network = models.densenet121(num_classes=classes)
         network.features.conv0 = nn.Conv2d(channels, 64, 3, padding=1, bias=False)
         network.features.pool0 = nn.Identity()
@@ -189,8 +193,8 @@ class VGG11(Network):
     def __post_init__(self) -> None:
         _check_norm(self, (*NORMS, "none"))
 
+    @override
     def network(self, models: Any, channels: int, classes: int) -> nn.Module:
-        """See `Network`."""
         make = models.vgg11 if self.norm == "none" else models.vgg11_bn
         network = make(num_classes=classes)
         network.features[0] = nn.Conv2d(channels, 64, 3, padding=1)
@@ -207,8 +211,8 @@ class AlexNet(Network):
     name: ClassVar[str] = "alexnet"
     side: ClassVar[int] = 29
 
+    @override
     def network(self, models: Any, channels: int, classes: int) -> nn.Module:
-        """See `Network`."""
         network = models.alexnet(num_classes=classes)
         network.features[0] = nn.Conv2d(channels, 64, 11, stride=4, padding=5)
         for i in (2, 5, 12):

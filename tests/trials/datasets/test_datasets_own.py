@@ -1,4 +1,4 @@
-"""A user's own data: folders of images and Python functions (npz: tests/test_datasets.py)."""
+"""A user's own data: folders of images and Python functions (npz: tests/trials/datasets/test_datasets.py)."""
 
 import sys
 from pathlib import Path
