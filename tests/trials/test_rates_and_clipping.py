@@ -6,14 +6,21 @@ import torch
 
 from tests.support.oracle import (
     EXECUTIONS,
+    LR,
     SEED,
+    SIZES,
+    STEPS,
     D,
+    agrees,
     clients,
+    cut,
+    fedavg,
     gradient,
     initial,
+    local_sgd,
+    run_of,
     selected,
 )
-from tests.support.shared_oracle import LR, SIZES, STEPS, agrees, cut, every, fedavg, sgd
 from tests.support.simulations import (
     dealt,
     finish,
@@ -30,12 +37,14 @@ from trials.algorithms.fedavg import FedAvg
 from trials.algorithms.fedprox import FedProx
 from trials.settings import Settings
 
+every = pytest.mark.parametrize("name", ALGORITHMS)
+
 
 @pytest.mark.parametrize("execution", EXECUTIONS)
 @pytest.mark.parametrize("lr_decay", [0.5, 0.998])
 def test_fedavg_at_a_decaying_rate(lr_decay, execution):
     oracle = fedavg(dealt(SIZES), lr_decay=lr_decay)
-    agrees(FedAvg(lr=LR), oracle, lr_decay=lr_decay, execution=execution)
+    agrees(run_of(FedAvg(lr=LR), lr_decay=lr_decay, execution=execution), oracle)
 
 
 def test_fedsgd_at_a_decaying_rate():
@@ -49,7 +58,7 @@ def test_fedsgd_at_a_decaying_rate():
             rate *= 0.6
             yield w
 
-    agrees(ALGORITHMS["fedsgd"](lr=LR), oracle(), lr_decay=0.6)
+    agrees(run_of(ALGORITHMS["fedsgd"](lr=LR), lr_decay=0.6), oracle())
 
 
 @pytest.mark.parametrize("count", [5, 2])
@@ -64,7 +73,7 @@ def test_scaffold_at_a_decaying_rate(count):
             ids, rate = selected(t, n, count), LR * 0.6 ** (t - 1)
             ends, change = [], np.zeros(D)
             for k in ids:
-                end = sgd(w, [parts[k]] * STEPS, rate, extra=lambda v, k=k, c=c: c - own[k])
+                end = local_sgd(w, [parts[k]] * STEPS, rate, extra=lambda v, k=k, c=c: c - own[k])
                 new = own[k] - c + (w - end) / (STEPS * rate)
                 change += (new - own[k]) / n
                 own[k] = new
@@ -73,7 +82,7 @@ def test_scaffold_at_a_decaying_rate(count):
             yield w
 
     given = {"lr_decay": 0.6, "participation": count / n, "aggregation": "plain"}
-    agrees(ALGORITHMS["scaffold"](lr=LR), oracle(), **given)
+    agrees(run_of(ALGORITHMS["scaffold"](lr=LR), **given), oracle())
 
 
 def common_to(name, **given):
@@ -110,7 +119,7 @@ def test_a_step_is_cut_with_its_weight_decay_and_before_momentum(momentum, decay
     local = {"momentum": momentum, "decay": decay, "clip": clip}
     assert np.abs(next(fedavg(data, **local)) - next(fedavg(data))).max() > 1e-3
     common = {"momentum": momentum, "weight_decay": decay, "clip_norm": clip}
-    agrees(FedAvg(lr=LR), fedavg(data, **local), execution=execution, **common)
+    agrees(run_of(FedAvg(lr=LR), execution=execution, **common), fedavg(data, **local))
 
 
 def test_the_cases_of_clipping_differ():
@@ -134,7 +143,7 @@ def test_the_whole_direction_is_cut(execution):
     """FedProx's pull is in it."""
     oracle = fedavg(dealt(SIZES), prox=2.0, clip=0.2)
     given = {"clip_norm": 0.2, "execution": execution}
-    agrees(FedProx(lr=LR, mu=2.0), oracle, **given)
+    agrees(run_of(FedProx(lr=LR, mu=2.0), **given), oracle)
     outside = fedavg(dealt(SIZES), prox=2.0)
     assert np.abs(next(oracle) - next(outside)).max() > 1e-3
 
@@ -148,7 +157,7 @@ def test_fedsgd_cuts_what_a_client_sends():
             w = w - LR * p @ np.array([cut(gradient(w, *part) + 0.5 * w, 0.2) for part in parts])
             yield w
 
-    agrees(ALGORITHMS["fedsgd"](lr=LR), oracle(), clip_norm=0.2, weight_decay=0.5)
+    agrees(run_of(ALGORITHMS["fedsgd"](lr=LR), clip_norm=0.2, weight_decay=0.5), oracle())
 
 
 @every

@@ -5,9 +5,10 @@ import pytest
 
 from tests.support.oracle import (
     SEED,
+    SIZES,
+    spelled,
 )
 from tests.support.searches import cells_of
-from tests.support.shared_oracle import SIZES, spelled
 from tests.support.simulations import dealt, finish, settings, simulation, state
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg

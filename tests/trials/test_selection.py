@@ -8,12 +8,18 @@ from hypothesis import strategies as st
 
 from tests.support.oracle import (
     EXECUTIONS,
+    LR,
     SEED,
+    SIZES,
+    STEPS,
     D,
+    agrees,
     clients,
+    fedavg,
     gradient,
+    run_of,
+    service,
 )
-from tests.support.shared_oracle import LR, SIZES, STEPS, agrees, fedavg, service
 from tests.support.simulations import dealt, settings, simulation
 from trials.algorithms.fedavg import FedAvg
 from trials.randomness import uniform
@@ -53,7 +59,7 @@ def test_fedavg_of_who_is_selected(selection, aggregation, execution):
     """A client drawn twice weighs twice."""
     oracle = fedavg(dealt(SIZES), WAYS[selection], aggregation=aggregation)
     given = {"participation": 0.6, "aggregation": aggregation, "execution": execution}
-    run = agrees(FedAvg(lr=LR), oracle, selection=selection, **given)
+    run = agrees(run_of(FedAvg(lr=LR), selection=selection, **given), oracle)
     sent = np.cumsum([0] + [len(set(WAYS[selection](t).tolist())) for t in range(1, 6)])
     for devices, entry in zip(sent, run.history, strict=True):
         assert entry["uploaded_bytes"] == entry["downloaded_bytes"] == 8 * D * devices
@@ -64,7 +70,7 @@ def test_fedavg_of_who_is_selected(selection, aggregation, execution):
 def test_independent_selection_has_at_least_one_client():
     oracle = fedavg(dealt(SIZES), lambda t: independent(t, 5, 0.2))
     given = {"participation": 0.2, "selection": "independent", "rounds": 12}
-    agrees(FedAvg(lr=LR), oracle, **given)
+    agrees(run_of(FedAvg(lr=LR), **given), oracle)
 
 
 @given(

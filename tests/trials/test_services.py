@@ -8,11 +8,14 @@ import torch
 
 from tests.support.oracle import (
     EXECUTIONS,
+    LR,
     SEED,
+    SIZES,
     D,
     initial,
+    local_sgd,
+    service,
 )
-from tests.support.shared_oracle import LR, SIZES, service, sgd
 from tests.support.simulations import dealt, finish, settings, simulation
 from trials.algorithms.fedprox import FedProx
 from trials.randomness import uniform
@@ -75,7 +78,7 @@ def test_rates_of_clients_and_epochs(kind, decay, momentum, execution):
             "per client": lambda i: rates[i],
             "per epoch": lambda i: np.repeat(rates[i], per_epoch[i]),
         }[kind](i)
-        expected = sgd(start[i], batches, of_steps, momentum=momentum, decay=decay)
+        expected = local_sgd(start[i], batches, of_steps, momentum=momentum, decay=decay)
         np.testing.assert_allclose(found[i], expected, rtol=0, atol=1e-12)
 
 
@@ -86,7 +89,9 @@ def test_rates_of_clients_with_unequal_steps(execution):
     assert len(set(fed.steps(ids).tolist())) > 2
     found = fed.train(ids, torch.from_numpy(start), torch.from_numpy(rates), lambda w, g: g)
     for i, batches in enumerate(work(fed, ids)):
-        np.testing.assert_allclose(found[i], sgd(start[i], batches, rates[i]), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            found[i], local_sgd(start[i], batches, rates[i]), rtol=0, atol=1e-12
+        )
 
 
 def pulled(w, g, anchor, a):
@@ -109,7 +114,7 @@ def test_rows_reach_the_client_they_belong_to(execution):
         def extra(v, row=row):
             return a[row].numpy() * (v - anchor[row].numpy())
 
-        expected = sgd(start[row].numpy(), batches[i], float(rates[row]), extra=extra)
+        expected = local_sgd(start[row].numpy(), batches[i], float(rates[row]), extra=extra)
         np.testing.assert_allclose(found[row], expected, rtol=0, atol=1e-12)
 
 

@@ -12,10 +12,13 @@ from tests.support.oracle import (
     CLASSES,
     FEATURES,
     GENERAL,
+    LR,
+    SIZES,
     clients,
+    fedavg,
     initial,
+    spelled,
 )
-from tests.support.shared_oracle import LR, SIZES, fedavg, spelled
 from tests.support.simulations import dealt, finish, rounds, same, state
 from trials import models
 from trials.losses import LOSSES

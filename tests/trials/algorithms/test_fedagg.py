@@ -8,7 +8,7 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tests.support.fedagg_oracle import (
+from tests.support.fedagg import (
     PARTS,
     PER_EPOCH,
     L,
@@ -18,7 +18,6 @@ from tests.support.fedagg_oracle import (
     executed,
     fedagg,
     first,
-    follows,
     multiset,
     rates_of,
     run_of,
@@ -26,7 +25,7 @@ from tests.support.fedagg_oracle import (
     spent,
     three,
 )
-from tests.support.oracle import LR, D, gradient, initial, shares
+from tests.support.oracle import LR, D, agrees, gradient, initial, shares
 from tests.support.simulations import dealt, finish, rounds, same, state
 from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
@@ -42,7 +41,7 @@ from trials.spec import refuse
 @pytest.mark.parametrize("sweeps", [1, 2])
 def test_fedagg(sweeps, local_direction, scaling, execution):
     rule = {"scaling": scaling, "local_direction": local_direction, "sweeps": sweeps}
-    follows(run_of(execution=execution, **rule), fedagg(**rule))
+    agrees(run_of(execution=execution, **rule), fedagg(**rule))
 
 
 @executed
@@ -58,7 +57,7 @@ def test_the_clip(alpha, eta_max, scaling, execution):
     assert ((free > 0) & (free < eta_max * LR) & (np.abs(free - LR) > 1e-3)).any()
     if alpha == 0.1:
         assert (free < 0).any()
-    follows(run_of(execution=execution, **rule), fedagg(**rule))
+    agrees(run_of(execution=execution, **rule), fedagg(**rule))
 
 
 @scaled
@@ -66,14 +65,14 @@ def test_fedagg_with_momentum_decays_and_plain_aggregation(scaling):
     rule = {"alpha": 0.3, "scaling": scaling, "aggregation": "plain", "sweeps": 2}
     common = {"momentum": 0.5, "lr_decay": 0.8}
     run = run_of(weight_decay=0.1, **rule, **common)
-    follows(run, fedagg(decay=0.1, **rule, **common))
+    agrees(run, fedagg(decay=0.1, **rule, **common))
 
 
 @directed
 def test_fedagg_counts_repeated_clients(local_direction):
     assert any(len(set(multiset(t))) < 3 for t in range(1, 6))
     rule = {"local_direction": local_direction, "alpha": 0.3}
-    follows(run_of(selection="with_replacement", **rule), fedagg(multiset, **rule))
+    agrees(run_of(selection="with_replacement", **rule), fedagg(multiset, **rule))
 
 
 @pytest.mark.parametrize(

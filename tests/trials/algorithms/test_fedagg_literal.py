@@ -8,19 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tests.support.fedagg_oracle import (
+from tests.support.fedagg import (
     PARTS,
     L,
     N,
     executed,
     first,
-    follows,
     multiset,
     run_of,
     spent,
     three,
 )
-from tests.support.oracle import LR, D, gradient, initial, shares
+from tests.support.oracle import LR, D, agrees, gradient, initial, shares
 from tests.support.simulations import finish, rounds
 
 
@@ -131,20 +130,20 @@ def literal(choose=three, alpha=0.1, tolerance=0.0, max_sweeps=3, epochs=L, deca
 def test_literal(max_sweeps, epochs, execution):
     rule = {"max_sweeps": max_sweeps, "tolerance": 0.0}
     run = run_of("fedagg_literal", execution=execution, local_epochs=epochs, **rule)
-    follows(run, literal(epochs=epochs, **rule), least=1e-6)
+    agrees(run, literal(epochs=epochs, **rule), least=1e-6)
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.5])
 def test_literal_with_weight_decay_and_another_alpha(alpha):
     rule = {"alpha": alpha, "max_sweeps": 2, "tolerance": 0.0}
     run = run_of("fedagg_literal", weight_decay=0.1, **rule)
-    follows(run, literal(decay=0.1, **rule))
+    agrees(run, literal(decay=0.1, **rule))
 
 
 def test_literal_counts_repeated_clients():
     rule = {"max_sweeps": 2, "tolerance": 0.0}
     run = run_of("fedagg_literal", selection="with_replacement", **rule)
-    follows(run, literal(multiset, **rule))
+    agrees(run, literal(multiset, **rule))
 
 
 def sweeps_of(run, count=3, epochs=L):
@@ -159,7 +158,7 @@ def test_the_tolerance_stops_the_sweeps():
     assert all(1 < sweeps < 200 for _, sweeps in met)
     assert all(np.abs(eta).max() > 1e-3 for eta, _ in met)
     run = run_of("fedagg_literal", **rule)
-    follows(run, literal(**rule))
+    agrees(run, literal(**rule))
     assert sweeps_of(run) == [sweeps for _, sweeps in met]
 
 

@@ -21,6 +21,7 @@ from tests.support.oracle import (
     gradient,
     initial,
     local_sgd,
+    run_of,
     selected,
     shares,
 )
@@ -155,7 +156,7 @@ def test_folb_counts_repeats(psi, execution):
     variant = {"variant": "heterogeneity", "psi": psi} if psi else {}
     algorithm = ALGORITHMS["folb"](lr=LR, mu=MU, **variant)
     given = {"selection": "with_replacement", "participation": PARTIAL, "execution": execution}
-    agrees(algorithm, one_set(multiset, psi=psi), SIZES, **given)
+    agrees(run_of(algorithm, SIZES, **given), one_set(multiset, psi=psi))
 
 
 @executed
@@ -166,13 +167,13 @@ def test_two_sets(selection, execution):
     first(two_sets(choose, totals=totals))
     np.testing.assert_allclose(totals, 1)
     given = {"selection": selection, "participation": PARTIAL, "execution": execution}
-    agrees(ALGORITHMS["folb_two_set"](lr=LR, mu=MU), two_sets(choose), SIZES, **given)
+    agrees(run_of(ALGORITHMS["folb_two_set"](lr=LR, mu=MU), SIZES, **given), two_sets(choose))
 
 
 def test_two_sets_with_weight_decay():
     algorithm = ALGORITHMS["folb_two_set"](lr=LR, mu=MU)
     oracle = two_sets(subset, decay=0.2)
-    agrees(algorithm, oracle, SIZES, participation=PARTIAL, weight_decay=0.2)
+    agrees(run_of(algorithm, SIZES, participation=PARTIAL, weight_decay=0.2), oracle)
 
 
 @executed
@@ -184,7 +185,7 @@ def test_sign_rule(aggregation, selection, execution):
     assert {-1, 1} <= set(met)
     given = {"selection": selection, "participation": PARTIAL, "execution": execution}
     algorithm = ALGORITHMS["fednu_sign"](lr=LR, mu=MU)
-    agrees(algorithm, signed(choose, aggregation), SIZES, aggregation=aggregation, **given)
+    agrees(run_of(algorithm, SIZES, aggregation=aggregation, **given), signed(choose, aggregation))
 
 
 def test_the_sign_rule_knows_how_sizes_weigh():
@@ -200,7 +201,7 @@ def test_sampling(rule, aggregation, execution):
     assert any(len(set(ids)) < COUNT for ids in met)
     assert any(len(set(ids)) > 1 for ids in met)
     given = {"aggregation": aggregation, "participation": PARTIAL, "execution": execution}
-    agrees(ALGORITHMS[rule](lr=LR, mu=MU), sampled(rule, aggregation), SIZES, **given)
+    agrees(run_of(ALGORITHMS[rule](lr=LR, mu=MU), SIZES, **given), sampled(rule, aggregation))
 
 
 def test_sampling_rules_are_told_apart():
@@ -216,7 +217,7 @@ def test_sampling_rules_are_told_apart():
 def test_sampling_with_weight_decay(rule):
     made = signed(subset, decay=0.2) if rule == "fednu_sign" else sampled(rule, decay=0.2)
     algorithm = ALGORITHMS[rule](lr=LR, mu=MU)
-    agrees(algorithm, made, SIZES, participation=PARTIAL, weight_decay=0.2)
+    agrees(run_of(algorithm, SIZES, participation=PARTIAL, weight_decay=0.2), made)
 
 
 def test_sampling_with_a_fixed_draw_is_the_same_in_both_executions():
@@ -419,7 +420,7 @@ def test_mu_0_is_reached_and_matters(name):
         "folb_two_set": lambda: two_sets(subset, mu=0.0),
         "fednu_sign": lambda: signed(subset, mu=0.0),
     }.get(name, lambda: sampled(name, mu=0.0))
-    agrees(ALGORITHMS[name](lr=LR, mu=0.0), oracle(), SIZES, participation=PARTIAL)
+    agrees(run_of(ALGORITHMS[name](lr=LR, mu=0.0), SIZES, participation=PARTIAL), oracle())
 
 
 def counted(name, **given):

@@ -26,6 +26,7 @@ from tests.support.oracle import (
     initial,
     local_sgd,
     loss,
+    run_of,
     selected,
     shares,
 )
@@ -104,7 +105,7 @@ def test_the_oracles_gradient_is_the_slope_of_its_loss():
 @pytest.mark.parametrize("aggregation", ["samples", "plain"])
 def test_fedavg(aggregation, execution):
     oracle = averaged(TWO, aggregation=aggregation)
-    agrees(FedAvg(lr=LR), oracle, TWO, aggregation=aggregation, execution=execution)
+    agrees(run_of(FedAvg(lr=LR), TWO, aggregation=aggregation, execution=execution), oracle)
 
 
 def test_aggregation_matters_to_the_oracle():
@@ -118,12 +119,12 @@ def test_fedprox(aggregation, execution):
     mu = 0.8
     assert np.abs(next(averaged(TWO, mu)) - next(averaged(TWO))).max() > 1e-2
     oracle = averaged(TWO, mu, aggregation)
-    agrees(FedProx(lr=LR, mu=mu), oracle, TWO, aggregation=aggregation, execution=execution)
+    agrees(run_of(FedProx(lr=LR, mu=mu), TWO, aggregation=aggregation, execution=execution), oracle)
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_folb_plain(execution):
-    agrees(FOLB(lr=LR, mu=0.3), folb(TWO, 0.3, psi=0.0), TWO, execution=execution)
+    agrees(run_of(FOLB(lr=LR, mu=0.3), TWO, execution=execution), folb(TWO, 0.3, psi=0.0))
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)
@@ -131,14 +132,14 @@ def test_folb_plain(execution):
 def test_folb_heterogeneity(psi, execution):
     algorithm = FOLB(lr=LR, mu=0.3, variant="heterogeneity", psi=psi)
     assert np.abs(next(folb(TWO, 0.3, psi)) - next(folb(TWO, 0.3, 0.0))).max() > 1e-3
-    agrees(algorithm, folb(TWO, 0.3, psi), TWO, execution=execution)
+    agrees(run_of(algorithm, TWO, execution=execution), folb(TWO, 0.3, psi))
 
 
 @pytest.mark.parametrize("variant", ["plain", "heterogeneity"])
 def test_folb_with_weight_decay(variant):
     psi = 1.0 if variant == "heterogeneity" else 0.0
     algorithm = FOLB(lr=LR, mu=0.3, variant=variant)
-    agrees(algorithm, folb(TWO, 0.3, psi, decay=0.2), TWO, weight_decay=0.2)
+    agrees(run_of(algorithm, TWO, weight_decay=0.2), folb(TWO, 0.3, psi, decay=0.2))
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)
@@ -147,7 +148,7 @@ def test_folb_with_weight_decay(variant):
 def test_safl(sizes, count, init, execution):
     oracle = safl(sizes, 0.3, 5.0, init, count)
     given = {"init": init, "participation": count / len(sizes), "execution": execution}
-    agrees(SAFL(lr=LR, epsilon=0.3, L=5.0), oracle, sizes, **given)
+    agrees(run_of(SAFL(lr=LR, epsilon=0.3, L=5.0), sizes, **given), oracle)
 
 
 def test_safl_always_masked_with_epsilon_0_is_local_training():
@@ -160,7 +161,7 @@ def test_safl_always_masked_with_epsilon_0_is_local_training():
                 own[k] = local_sgd(own[k], [parts[k]] * STEPS, LR)
             yield shares(parts, [0, 1]) @ np.array(own)
 
-    agrees(SAFL(lr=LR, epsilon=0.0, L=np.inf), alone(), TWO, init="own")
+    agrees(run_of(SAFL(lr=LR, epsilon=0.0, L=np.inf), TWO, init="own"), alone())
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)
@@ -168,9 +169,9 @@ def test_safl_always_masked_with_epsilon_0_is_local_training():
 def test_momentum_and_weight_decay(momentum, decay, execution):
     common = {"momentum": momentum, "weight_decay": decay, "execution": execution}
     oracle = averaged(TWO, momentum=momentum, decay=decay)
-    agrees(FedAvg(lr=LR), oracle, TWO, **common)
+    agrees(run_of(FedAvg(lr=LR), TWO, **common), oracle)
     oracle = averaged(TWO, mu=0.5, momentum=momentum, decay=decay)
-    agrees(FedProx(lr=LR, mu=0.5), oracle, TWO, **common)
+    agrees(run_of(FedProx(lr=LR, mu=0.5), TWO, **common), oracle)
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)
@@ -195,7 +196,7 @@ def test_minibatches_with_a_short_last_one(execution):
             yield w
 
     common = {"batch_size": 4, "local_epochs": epochs, "local_steps": None}
-    agrees(FedAvg(lr=LR), oracle(), TWO, execution=execution, **common)
+    agrees(run_of(FedAvg(lr=LR), TWO, execution=execution, **common), oracle())
 
 
 @dataclass(frozen=True)

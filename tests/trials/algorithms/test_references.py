@@ -3,8 +3,17 @@
 import numpy as np
 import pytest
 
-from tests.support.oracle import EXECUTIONS, SEED, clients, initial, local_sgd, selected
-from tests.support.simulations import dealt, finish, rounds, settings, simulation, state
+from tests.support.oracle import (
+    EXECUTIONS,
+    SEED,
+    agrees,
+    clients,
+    initial,
+    local_sgd,
+    run_of,
+    selected,
+)
+from tests.support.simulations import dealt, finish, settings, simulation, state
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
 from trials.federated_data import FederatedData
@@ -70,18 +79,6 @@ def centralized(data, given, level="iid", federated=None):
         yield w
 
 
-def agrees(algorithm, oracle, level="iid", **given):
-    run = simulation(algorithm, dealt(SIZES), settings(**given), level=level, seed=SEED)
-    before, count = run.state["w"].numpy().copy(), 0
-    for found, expected in zip(rounds(run), oracle, strict=False):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
-        assert np.abs(found - before).max() > 1e-4
-        before, count = found, count + 1
-    assert run.finished
-    assert count == 5
-    return run
-
-
 POOLED = {
     "steps": {"batch_size": 4, "local_steps": 3},
     "epochs": {"batch_size": 4, "local_steps": None, "local_epochs": 2},
@@ -101,21 +98,21 @@ POOLED = {
 @pytest.mark.parametrize("case", POOLED)
 def test_centralized(case, execution):
     given = POOLED[case]
-    agrees(Centralized(), centralized(dealt(SIZES), given), execution=execution, **given)
+    agrees(run_of(Centralized(), execution=execution, **given), centralized(dealt(SIZES), given))
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_centralized_under_system_heterogeneity(execution):
     given = {"batch_size": 3, "participation": 0.6}
     oracle = centralized(dealt(SIZES), given, SYSTEM)
-    agrees(Centralized(), oracle, SYSTEM, execution=execution, **given)
+    agrees(run_of(Centralized(), level=SYSTEM, execution=execution, **given), oracle)
 
 
 def test_a_full_batch_of_the_pool_is_the_mean_clients():
     """28 samples on 5 clients: 6 for 5.6; 4 passes of 28 are 19 minibatches of 6, to the nearest."""
     given, federated = {"batch_size": 6}, {"batch_size": "full", "local_steps": 4}
     oracle = centralized(dealt(SIZES), given, federated=federated)
-    agrees(Centralized(), oracle, batch_size="full")
+    agrees(run_of(Centralized(), batch_size="full"), oracle)
 
 
 class Meter:

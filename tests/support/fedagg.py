@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.oracle import EXECUTIONS, LR, SEED, clients, gradient, initial, selected, shares
-from tests.support.simulations import dealt, rounds, settings, simulation
+from tests.support.simulations import dealt, settings, simulation
 from trials.algorithms import ALGORITHMS
 from trials.federation import Federation
 from trials.randomness import uniform
@@ -133,16 +133,6 @@ def run_of(name="fedagg", data=DATA, count=3, federation=Federation, **given):
     base = {"batch_size": BATCH, "local_epochs": L, "local_steps": None}
     common = settings(participation=count / data.clients, **{**base, **given})
     return simulation(ALGORITHMS[name](**params), data, common, seed=SEED, federation=federation)
-
-
-def follows(run, oracle, least=1e-4):
-    """Assert that the server's weights are the oracle's after each round, and move."""
-    before = run.state["w"].numpy().copy()
-    for found, expected in zip(rounds(run), oracle, strict=False):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
-        assert np.abs(found - before).max() > least
-        before = found
-    assert run.finished
 
 
 def spent(run, key):
