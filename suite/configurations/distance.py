@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeVar
 from scipy.special import betainc
 
 from trials import datasets, heterogeneity, names
+from trials.place import Place
 
 LABELS = 10
 """The number of labels that skews are computed for: a level has no data of its own."""
@@ -62,28 +63,11 @@ KINDS: dict[str, tuple[str, ...]] = {
 
 
 class Placed(Protocol):
-    """What has a place: a cell, a tuned configuration. Names have their canonical spelling."""
+    """What is for a place."""
 
     @property
-    def dataset(self) -> str:
-        """The data set's name."""
-
-    @property
-    def heterogeneity(self) -> str:
-        """The level's name."""
-
-    @property
-    def model(self) -> str:
-        """The model's name."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A place of its own."""
-
-    dataset: str
-    heterogeneity: str
-    model: str
+    def place(self) -> Place:
+        """Its address."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +75,13 @@ class Distance:
     """The three parts of a distance."""
 
     dataset: float
-    heterogeneity: float
     model: float
+    heterogeneity: float
 
     @property
     def total(self) -> float:
         """Their sum; infinite between tasks."""
-        return self.dataset + self.heterogeneity + self.model
+        return self.dataset + self.model + self.heterogeneity
 
     def __str__(self) -> str:
         """In words: `0.55 away (dataset 0.50, heterogeneity 0.05)`, or `the same cell`."""
@@ -110,24 +94,23 @@ class Distance:
 T = TypeVar("T", bound=Placed)
 
 
-def nearest(wanted: Placed, found: Iterable[T]) -> list[tuple[Distance, T]]:
+def nearest(wanted: Place, found: Iterable[T]) -> list[tuple[Distance, T]]:
     """`found` with their distances from `wanted`, nearest first; equally near ones keep their order.
     Those of another task are left out.
     """
-    pairs = [(distance(wanted, item), item) for item in found]
+    pairs = [(distance(wanted, item.place), item) for item in found]
     reachable = [pair for pair in pairs if math.isfinite(pair[0].total)]
     return sorted(reachable, key=lambda pair: pair[0].total)
 
 
-def distance(a: Placed, b: Placed) -> Distance:
-    """Between two cells; see the module."""
+def distance(a: Place, b: Place) -> Distance:
+    """Between two places with canonical names; see the module."""
     if datasets.parse(a.dataset).task != datasets.parse(b.dataset).task:
         between = math.inf
     else:
         between = _apart(a.dataset, b.dataset)
-    return Distance(
-        between, _levels_apart(a.heterogeneity, b.heterogeneity), _apart(a.model, b.model)
-    )
+    levels = _levels_apart(a.heterogeneity, b.heterogeneity)
+    return Distance(between, _apart(a.model, b.model), levels)
 
 
 def skew(level: str) -> float | None:
