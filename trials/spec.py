@@ -4,9 +4,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from trials import algorithms, datasets, heterogeneity, models, schedule
+from trials import algorithms, heterogeneity, schedule
 from trials.algorithm import Algorithm
 from trials.errors import UserError
+from trials.place import Place
 from trials.settings import Settings
 
 
@@ -22,6 +23,11 @@ class TrialSpec(BaseModel):
     heterogeneity: str
     settings: Settings
     seed: int
+
+    @property
+    def place(self) -> Place:
+        """Its data set, model and level."""
+        return Place.of(self)
 
     def configured(self) -> Algorithm:
         """The algorithm with its hyperparameters; raises `UserError` when it refuses a setting."""
@@ -50,9 +56,7 @@ class TrialSpec(BaseModel):
 def canonical(
     algorithm: str,
     params: dict[str, Any],
-    dataset: str,
-    model: str,
-    heterogeneity_name: str,
+    place: Place,
     settings: Settings,
     seed: int,
 ) -> TrialSpec:
@@ -64,9 +68,7 @@ def canonical(
     return TrialSpec(
         algorithm=algorithms.canonical(algorithm),
         params=configured.params(),
-        dataset=datasets.canonical(dataset),
-        model=models.canonical(model),
-        heterogeneity=heterogeneity.parse(heterogeneity_name).name,
+        **Place.canonical(*place).names(),
         settings=settings,
         seed=seed,
     )

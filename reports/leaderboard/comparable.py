@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trials.place import Place
+
 Trials = Mapping[tuple[str, str], int]
 """Search trials of each (sweep, cell)."""
 
@@ -36,9 +38,7 @@ class FinalRun:
     cell: str
     algorithm: str
     paper: str
-    dataset: str
-    model: str
-    heterogeneity: str
+    place: Place
     metric: str
     seed: int
     diverged: bool
@@ -58,9 +58,9 @@ class FinalRun:
     warm: bool = False
 
     @property
-    def question(self) -> tuple[str, str, str, bool]:
+    def question(self) -> tuple[Place, bool]:
         """What runs must share to be compared at all; warm-started ones are ranked apart."""
-        return self.dataset, self.model, self.heterogeneity, self.warm
+        return self.place, self.warm
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,13 @@ def matched(runs: Sequence[FinalRun], trials: Trials) -> tuple[list[Group], list
 
     An algorithm that several sweeps answered for on equal terms counts once, with the last of them.
     """
-    asked: dict[tuple[str, str, str, bool], dict[str, list[FinalRun]]] = defaultdict(
+    asked: dict[tuple[Place, bool], dict[str, list[FinalRun]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for run in runs:
         asked[run.question][run.sweep].append(run)
     groups, notes = [], []
-    for question, sweeps in asked.items():
-        name = " · ".join(question[:3])
+    for (place, _), sweeps in asked.items():
         groups_here: dict[Terms, Group] = {}
         first: dict[Terms, str] = {}
         for sweep, part in sweeps.items():
@@ -112,7 +111,7 @@ def matched(runs: Sequence[FinalRun], trials: Trials) -> tuple[list[Group], list
                 if other != terms and terms not in first:
                     what = terms.against(other)
                     notes.append(
-                        f"{name}: {sweep} is not comparable with {its_first} and stands apart: {what}."
+                        f"{place}: {sweep} is not comparable with {its_first} and stands apart: {what}."
                     )
             first.setdefault(terms, sweep)
             mine: Group = defaultdict(list)
@@ -121,7 +120,7 @@ def matched(runs: Sequence[FinalRun], trials: Trials) -> tuple[list[Group], list
             for algorithm, found in mine.items():
                 if algorithm in group:
                     notes.append(
-                        f"{name}: {algorithm} was tuned in {group[algorithm][0].sweep} and {sweep}; "
+                        f"{place}: {algorithm} was tuned in {group[algorithm][0].sweep} and {sweep}; "
                         f"{sweep} counts."
                     )
                 group[algorithm] = found

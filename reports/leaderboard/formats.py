@@ -107,7 +107,7 @@ def _among_best(row: Row) -> bool:
 
 def _title(row: Row) -> str:
     warm = ", warm-started" if row.warm else ""
-    return f"{row.dataset} · {row.model} · {row.heterogeneity} ({row.sweeps}){warm}"
+    return f"{row.place} ({row.sweeps}){warm}"
 
 
 def _budget(board: Leaderboard, row: Row) -> str:
@@ -163,13 +163,7 @@ def _latex(board: Leaderboard) -> str:
         for row in members:
             marks = {1: "\\textbf{%s}", 2: "\\underline{%s}"}
             value = marks.get(row.rank or 0, "%s") % mean_text(row).replace("±", "$\\pm$")
-            place = [
-                *([row.sweeps] * several),
-                row.dataset,
-                row.model,
-                row.heterogeneity,
-                label(row),
-            ]
+            place = [*([row.sweeps] * several), *row.place, label(row)]
             rank = _escape(rank_text(row)).replace("-", "--")
             lines.append(" & ".join([*map(_escape, place), value, rank]) + " \\\\")
         lines.append("\\midrule")

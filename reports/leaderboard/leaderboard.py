@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import groupby
 from statistics import fmean, median_low
-from typing import Any
+from typing import Any, NamedTuple
 
 from reports.leaderboard.comparable import FinalRun, Group, Trials, matched
 from reports.leaderboard.statistics import (
@@ -24,11 +24,20 @@ from reports.leaderboard.statistics import (
     interval,
 )
 from trials.metrics import COUNTED, direction, sign
+from trials.place import Place
 
 OUTSIDE = "†"
 """Marks a row outside its paper's setting, and the note that says why."""
-Place = tuple[str, str, str, str, bool]
-"""Sweeps, data set, model, heterogeneity, whether warm-started: what a group of rows has in common."""
+
+
+class Contest(NamedTuple):
+    """What rows that are ranked together have in common: the sweeps they are from, the cell's address,
+    whether they were warm-started.
+    """
+
+    sweeps: str
+    place: Place
+    warm: bool
 
 
 @dataclass(frozen=True)
@@ -91,9 +100,14 @@ class Row:
     outside: str = ""
 
     @property
-    def group(self) -> Place:
-        """The question and terms that rows must share to be ranked together."""
-        return self.sweeps, self.dataset, self.model, self.heterogeneity, self.warm
+    def place(self) -> Place:
+        """The cell's address."""
+        return Place.of(self)
+
+    @property
+    def group(self) -> Contest:
+        """What rows must share to be ranked together."""
+        return Contest(self.sweeps, self.place, self.warm)
 
     @property
     def compared_as(self) -> str:
@@ -118,7 +132,7 @@ class Leaderboard:
     at: str
     target: float | None
     rows: tuple[Row, ...]
-    differences: tuple[tuple[Place, tuple[Difference, ...]], ...] = ()
+    differences: tuple[tuple[Contest, tuple[Difference, ...]], ...] = ()
     overall: Mapping[str, Across] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     pareto: tuple[Any, ...] = ()
@@ -126,10 +140,9 @@ class Leaderboard:
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON document of `suite leaderboard --json`."""
-        places = ("sweeps", "dataset", "model", "heterogeneity", "warm")
         pairs = [
-            {**dict(zip(places, group, strict=True)), **asdict(pair)}
-            for group, found in self.differences
+            {"sweeps": sweeps, **place.names(), "warm": warm, **asdict(pair)}
+            for (sweeps, place, warm), found in self.differences
             for pair in found
         ]
         fronts = [front.as_dict() for front in self.pareto]
@@ -183,7 +196,7 @@ def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
         for rows in groups:
             if rows[0].compared_as == name:
                 better = sign(direction(rows[0].metric))
-                cell = " · ".join(rows[0].group[1:4])
+                cell = str(rows[0].place)
                 scores = {row.algorithm: better * row.mean for row in rows if row.rank is not None}
                 cells[cell] = max(cells.get(cell, {}), scores, key=len)
         compared = across(cells)
@@ -261,9 +274,8 @@ def _rank(
 
 
 def _identity(run: FinalRun) -> dict[str, Any]:
-    place = ("dataset", "model", "heterogeneity", "sweep", "study", "cell", "page", "warm")
-    same = ("algorithm", "paper", *place)
-    found = {key: getattr(run, key) for key in same}
+    same = ("algorithm", "paper", "sweep", "study", "cell", "page", "warm")
+    found = {key: getattr(run, key) for key in same} | run.place.names()
     return {**found, "metric": f"test_{run.metric}", "params": dict(run.params)}
 
 

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from reports.leaderboard.statistics import interval
 from trials import schedule
+from trials.place import Place
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,11 @@ class Front:
     points: tuple[Point, ...]
 
     @property
+    def place(self) -> Place:
+        """The cell's address."""
+        return Place.of(self)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The heads of a table of points, over `Point.texts`."""
         cost = self.cost.replace("_", " ")
@@ -89,7 +95,7 @@ def tables(fronts: Sequence[Front]) -> list[Any]:
             shown.add_column(name, justify="left" if name == "tuned" else "right")
         for point in found.points:
             shown.add_row(*map(Text, point.texts))
-        name = f"{found.algorithm} · {found.dataset} · {found.model} · {found.heterogeneity}"
+        name = f"{found.algorithm} · {found.place}"
         parts += [Text(f"Pareto front of {name} ({found.sweep})", style="bold"), shown, Text()]
     return parts
 

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reports.leaderboard.leaderboard import Leaderboard, Place
+from reports.leaderboard.leaderboard import Contest, Leaderboard
 
 
 @dataclass(frozen=True)
 class Curve:
     """The test scores of one final run, with the bytes sent until then, by evaluation."""
 
-    group: Place
+    group: Contest
     algorithm: str
     seed: int
     rounds: tuple[int, ...]
@@ -23,7 +23,7 @@ class Curve:
 class Trial:
     """One search trial; `value` is its validation score, None when it has none."""
 
-    group: Place
+    group: Contest
     algorithm: str
     index: int
     origin: str

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from reports.leaderboard.leaderboard import Leaderboard, Place, Row
+from reports.leaderboard.leaderboard import Contest, Leaderboard, Row
 from reports.leaderboard.pareto import Front
 from reports.leaderboard.wording import (
     behind_text,
@@ -108,21 +108,21 @@ def front_groups(board: Leaderboard) -> dict[str, list[Front]]:
     """The fronts that answer the same question, by its name."""
     groups: dict[str, list[Front]] = defaultdict(list)
     for front in board.pareto:
-        where = (front.dataset, front.model, front.heterogeneity, front.cost.replace("_", " "))
-        groups[" · ".join((*where, front.sweep))].append(front)
+        cost = front.cost.replace("_", " ")
+        groups[f"{front.place} · {cost} · {front.sweep}"].append(front)
     return groups
 
 
 def _tuning(
-    data: ReportData, look: Style, rows_of: Mapping[Place, list[Row]], found: Figures
+    data: ReportData, look: Style, rows_of: Mapping[Contest, list[Row]], found: Figures
 ) -> None:
     """Best so far, and for each cell its slices and parallel coordinates."""
-    by_cell: dict[Place, dict[str, list[Trial]]] = defaultdict(lambda: defaultdict(list))
+    by_cell: dict[Contest, dict[str, list[Trial]]] = defaultdict(lambda: defaultdict(list))
     sources = {(row.group, row.algorithm): (row.sweep, row.cell) for row in data.board.rows}
     places = list(sources)
     for trial in sorted(data.trials, key=lambda t: places.index((t.group, t.algorithm))):
         by_cell[trial.group][trial.algorithm].append(trial)
-    signed: dict[Place, dict[str, list[float]]] = {}
+    signed: dict[Contest, dict[str, list[float]]] = {}
     for group, cells in by_cell.items():
         up = direction(rows_of[group][0].metric) == "maximize"
         best = {name: tuning.best_so_far(trials, up) for name, trials in cells.items()}
@@ -178,7 +178,7 @@ def _dots(rows: list[Row], look: Style) -> Figure:
     return fig
 
 
-def _heat(name: str, rows_of: Mapping[Place, list[Row]]) -> Drawn:
+def _heat(name: str, rows_of: Mapping[Contest, list[Row]]) -> Drawn:
     groups = [group for group, rows in rows_of.items() if rows[0].compared_as == name]
     better = sign(direction(rows_of[groups[0]][0].metric))
     score = {
@@ -187,23 +187,23 @@ def _heat(name: str, rows_of: Mapping[Place, list[Row]]) -> Drawn:
     rows = list(dict.fromkeys(algorithm for algorithm, _ in score))
     rows.sort(key=lambda n: -sum(score.get((n, g), min(score.values())) for g in groups))
     table = [[score.get((row, group)) for group in groups] for row in rows]
-    apart = [i for i in (1, 2, 3) if len({group[i] for group in groups}) > 1]
-    columns = [" · ".join(str(group[i]) for i in apart or [3]) for group in groups]
+    apart = [i for i in range(3) if len({group.place[i] for group in groups}) > 1]
+    columns = [" · ".join(group.place[i] for i in apart or [2]) for group in groups]
     alt = f"{title_of(name)} of each algorithm (rows) at each heterogeneity level (columns)"
     fig = figures.heat(table, rows, columns)
     return Drawn(f"heat-{slug(name)}", title_of(name), alt, fig)
 
 
-def place(group: Place) -> str:
+def place(group: Contest) -> str:
     """The question that a group answers, in a line."""
-    return " · ".join(group[1:4]) + (", warm-started" if group[4] else "")
+    return f"{group.place}" + (", warm-started" if group.warm else "")
 
 
-def _slug(group: Place) -> str:
-    return slug(f"{place(group)} {group[0]}")
+def _slug(group: Contest) -> str:
+    return slug(f"{place(group)} {group.sweeps}")
 
 
-def _groups(board: Leaderboard) -> dict[Place, list[Row]]:
+def _groups(board: Leaderboard) -> dict[Contest, list[Row]]:
     return {key: list(rows) for key, rows in groupby(board.rows, key=lambda row: row.group)}
 
 
@@ -217,7 +217,7 @@ def _page(data: ReportData, look: Style, drawn: Mapping[str, list[Drawn]]) -> st
     groups = [
         {
             "place": place(group),
-            "sweeps": group[0],
+            "sweeps": group.sweeps,
             "metric": title_of(rows[0].metric),
             "verdict": verdict(rows),
             "rows": [

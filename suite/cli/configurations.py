@@ -36,14 +36,14 @@ def tuned_list(
         emit([item.model_dump(mode="json") for item in found])
         return
     shown = Table()
-    names = ("algorithm", "dataset", "heterogeneity", "model", "val", "test", "params", "from")
+    names = ("algorithm", "dataset", "model", "heterogeneity", "val", "test", "params", "from")
     for column in names:
         shown.add_column(column, overflow="fold" if column == "params" else "ellipsis")
     for item in found:
         metric = datasets.parse(item.dataset).task.metric
         scores = [item.scores.get(f"{part}_{metric}") for part in ("val", "test")]
         shown.add_row(
-            *(item.algorithm, item.dataset, item.heterogeneity, item.model),
+            *(item.algorithm, *item.place),
             *(f"{score:.4f}" if isinstance(score, int | float) else "" for score in scores),
             params_text(item.params),
             str(item.provenance.get("sweep", "a file")),

@@ -50,6 +50,7 @@ def run(
     """Run one configuration and show its curve."""
     from suite.runs import single
     from trials import algorithms
+    from trials.place import Place
     from trials.spec import outside
 
     path = config_file or config
@@ -61,7 +62,8 @@ def run(
     asked = dict(zip(("algorithm", "dataset", "model", "heterogeneity"), cell, strict=True))
     names = single.DEFAULTS | base | {k: v for k, v in asked.items() if v is not None}
     spec = single.Request(
-        **{key: names[key] for key in single.DEFAULTS},
+        names["algorithm"],
+        Place(names["dataset"], names["model"], names["heterogeneity"]),
         params=base.get("params", {}),
         settings={**base.get("settings", {}), **sized},
         assignments=tuple(assign or ()),
@@ -144,7 +146,7 @@ def _summary(done: "Finished", run_id: str | None) -> str:
     metric = done.data.dataset.task.metric
     last = done.simulation.history[-1]
     return (
-        f"{spec.algorithm} {spec.params} on {spec.dataset}, {spec.model}, {spec.heterogeneity}, seed "
+        f"{spec.algorithm} {spec.params} on {spec.place}, seed "
         f"{spec.seed}: {document['status']} after {last['round']} rounds, test {metric} "
         f"{last['test_' + metric]:.4f}, {document['seconds']} s "
         f"({document['evaluation_share']:.0%} of it evaluating)"

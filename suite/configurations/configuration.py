@@ -13,6 +13,7 @@ from suite.studies.validation import Faults, check_run
 from suite.yaml_files import dump, parse_mapping, read_text
 from trials import datasets
 from trials.errors import UserError
+from trials.place import Place
 from trials.settings import Settings
 from trials.spec import TrialSpec, canonical
 
@@ -35,17 +36,14 @@ class Tuned(BaseModel):
     budget: dict[str, Any] = {}
     provenance: dict[str, Any] = {}
 
+    @property
+    def place(self) -> Place:
+        """The cell that it is for."""
+        return Place.of(self)
+
     def spec(self, seed: int) -> TrialSpec:
         """The run of this configuration with a seed."""
-        return canonical(
-            self.algorithm,
-            self.params,
-            self.dataset,
-            self.model,
-            self.heterogeneity,
-            self.settings,
-            seed,
-        )
+        return canonical(self.algorithm, self.params, self.place, self.settings, seed)
 
     @property
     def path(self) -> Path:

@@ -21,6 +21,7 @@ from typing import Any, Protocol, TypeVar
 
 from trials import datasets, heterogeneity, names
 from trials.lazy import Lazy
+from trials.place import Place
 
 special = Lazy("scipy.special")
 
@@ -63,28 +64,11 @@ KINDS: dict[str, tuple[str, ...]] = {
 
 
 class Placed(Protocol):
-    """What has a place: a cell, a tuned configuration. Names have their canonical spelling."""
+    """What is for a place."""
 
     @property
-    def dataset(self) -> str:
-        """The data set's name."""
-
-    @property
-    def heterogeneity(self) -> str:
-        """The level's name."""
-
-    @property
-    def model(self) -> str:
-        """The model's name."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell by its names alone: data set, level and model."""
-
-    dataset: str
-    heterogeneity: str
-    model: str
+    def place(self) -> Place:
+        """Its address."""
 
 
 @dataclass(frozen=True)
@@ -92,13 +76,13 @@ class Distance:
     """The three parts of a distance."""
 
     dataset: float
-    heterogeneity: float
     model: float
+    heterogeneity: float
 
     @property
     def total(self) -> float:
         """The sum of the parts; infinite between tasks."""
-        return self.dataset + self.heterogeneity + self.model
+        return self.dataset + self.model + self.heterogeneity
 
     def __str__(self) -> str:
         """The distance in words: `0.55 away (dataset 0.50, heterogeneity 0.05)`, or `the same cell`."""
@@ -111,24 +95,23 @@ class Distance:
 T = TypeVar("T", bound=Placed)
 
 
-def nearest(wanted: Placed, found: Iterable[T]) -> list[tuple[Distance, T]]:
+def nearest(wanted: Place, found: Iterable[T]) -> list[tuple[Distance, T]]:
     """`found` with their distances from `wanted`, nearest first; equally near ones keep their order.
     Those of another task are left out.
     """
-    pairs = [(distance(wanted, item), item) for item in found]
+    pairs = [(distance(wanted, item.place), item) for item in found]
     reachable = [pair for pair in pairs if math.isfinite(pair[0].total)]
     return sorted(reachable, key=lambda pair: pair[0].total)
 
 
-def distance(a: Placed, b: Placed) -> Distance:
-    """The distance between two cells, by the rule of the module."""
+def distance(a: Place, b: Place) -> Distance:
+    """The distance between two places with canonical names, by the rule of the module."""
     if datasets.parse(a.dataset).task != datasets.parse(b.dataset).task:
         between = math.inf
     else:
         between = _apart(a.dataset, b.dataset)
-    return Distance(
-        between, _levels_apart(a.heterogeneity, b.heterogeneity), _apart(a.model, b.model)
-    )
+    levels = _levels_apart(a.heterogeneity, b.heterogeneity)
+    return Distance(between, _apart(a.model, b.model), levels)
 
 
 def skew(level: str) -> float | None:

@@ -8,7 +8,8 @@ from suite.configurations.configuration import Tuned
 from suite.results.query import published
 from suite.tracking.store import Store, open_existing
 from suite.tracking.tags import RunKind
-from trials import algorithms, datasets, heterogeneity, models
+from trials import algorithms
+from trials.place import SPELLING
 
 
 def tuned_of(store: Store, row: Row) -> Tuned:
@@ -26,9 +27,7 @@ def tuned_of(store: Store, row: Row) -> Tuned:
     source = next(run for run in searches if run.tags.trial_id == first.source)
     return Tuned(
         algorithm=spec.algorithm,
-        dataset=spec.dataset,
-        model=spec.model,
-        heterogeneity=spec.heterogeneity,
+        **spec.place.names(),
         params=spec.params,
         settings=spec.settings,
         scores={
@@ -84,11 +83,8 @@ def select_tuned(
     level: str | None = None,
 ) -> list[Tuned]:
     """The configurations that match every name given, best validation score first."""
-    wanted = {
-        "algorithm": algorithm and algorithms.canonical(algorithm),
-        "dataset": dataset and datasets.canonical(dataset),
-        "model": model and models.canonical(model),
-        "heterogeneity": level and heterogeneity.parse(level).name,
-    }
-    matching = [t for t in found if all(v is None or getattr(t, k) == v for k, v in wanted.items())]
+    given = {"algorithm": algorithm, "dataset": dataset, "model": model, "heterogeneity": level}
+    spelling = {"algorithm": algorithms.canonical, **SPELLING}
+    wanted = {part: spelling[part](name) for part, name in given.items() if name is not None}
+    matching = [t for t in found if all(getattr(t, k) == v for k, v in wanted.items())]
     return sorted(matching, key=lambda item: item.loss)

@@ -5,11 +5,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
 from suite.configurations.configuration import Tuned
-from suite.configurations.distance import Cell, Distance, nearest
+from suite.configurations.distance import Distance, nearest
 from suite.studies.modelling import LAG, searched_by
 from suite.studies.search_settings import SamplerName
-from trials import algorithms, datasets, heterogeneity, models
+from trials import algorithms, datasets
 from trials.errors import UserError
+from trials.place import SPELLING, Place
 from trials.spec import outside
 
 OTHERS = 3
@@ -60,8 +61,9 @@ class Recommendation:
     def lines(self) -> list[str]:
         """The recommendation for a person: how near, on what evidence, what else."""
         best, evidence = self.best, self.evidence()
-        cell = f"{best.dataset}, {best.heterogeneity}, {best.model}"
-        near = "This very cell" if self.exact else f"The nearest cell: {cell}, {self.distance}"
+        near = "This very cell"
+        if not self.exact:
+            near = f"The nearest cell: {best.place}, {self.distance}"
         metric = f"test_{datasets.parse(best.dataset).task.metric}"
         seeds = len(best.scores.get("test_by_seed", {}))
         low, high = (best.scores.get("test_interval_95") or [None, None])[:2]
@@ -76,8 +78,7 @@ class Recommendation:
             f"Tuned under: {settings}. Other settings may want another learning rate.",
         ]
         for away, other in self.others:
-            cell = f"{other.dataset}, {other.heterogeneity}, {other.model}"
-            lines.append(f"Else: {other.algorithm} on {cell}, {away}.")
+            lines.append(f"Else: {other.algorithm} on {other.place}, {away}.")
         return lines
 
 
@@ -94,18 +95,17 @@ def recommend(
     Raises `UserError` on unknown names, and when nothing known belongs to the data set's task.
     """
     name = algorithms.canonical(algorithm) if algorithm else None
-    dataset, level = datasets.canonical(dataset), heterogeneity.parse(level).name
-    model = models.canonical(model) if model else None
+    dataset, level = SPELLING["dataset"](dataset), SPELLING["heterogeneity"](level)
+    model = SPELLING["model"](model) if model else None
     able = [item for item in found if item.algorithm == name or (name is None and _ranked(item))]
     if model is None:
         ranked = [
             pair
             for m in {t.model for t in able}
-            for pair in nearest(Cell(dataset, level, m), able)
-            if pair[1].model == m
+            for pair in nearest(Place(dataset, m, level), [t for t in able if t.model == m])
         ]
     else:
-        ranked = nearest(Cell(dataset, level, model), able)
+        ranked = nearest(Place(dataset, model, level), able)
     ranked.sort(key=lambda pair: (pair[0].total, pair[1].loss, pair[1].algorithm, pair[1].model))
     if not ranked:
         what = f"of {name} " if name else ""
@@ -114,12 +114,12 @@ def recommend(
             "`suite sweep`, or add some with `suite tuned import`"
         )
     away, best = ranked[0]
-    there = {t.algorithm for _, t in ranked if _cell(t) == _cell(best)}
-    cells: dict[Cell, tuple[Distance, Tuned]] = {}
+    there = {t.algorithm for _, t in ranked if t.place == best.place}
+    cells: dict[Place, tuple[Distance, Tuned]] = {}
     for pair in ranked:
-        cells.setdefault(_cell(pair[1]), pair)
-    others = [pair for cell, pair in cells.items() if cell != _cell(best)]
-    wanted = {"dataset": dataset, "heterogeneity": level, "algorithm": name, "model": model}
+        cells.setdefault(pair[1].place, pair)
+    others = [pair for place, pair in cells.items() if place != best.place]
+    wanted = {"algorithm": name, "dataset": dataset, "model": model, "heterogeneity": level}
     return Recommendation(wanted, best, away, len(there), tuple(others[:OTHERS]))
 
 
@@ -137,7 +137,3 @@ def _ranked(item: Tuned) -> bool:
     """Whether leaderboards rank it: neither a reference nor outside its paper's setting."""
     cls = algorithms.resolve(item.algorithm)
     return not cls.reference and not outside(cls, item.settings)
-
-
-def _cell(tuned: Tuned) -> Cell:
-    return Cell(tuned.dataset, tuned.heterogeneity, tuned.model)

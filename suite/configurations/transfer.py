@@ -20,6 +20,7 @@ from suite.tracking.tags import RunKind, written
 from trials import datasets
 from trials.errors import UserError
 from trials.metrics import TASKS, score
+from trials.place import Place
 from trials.spec import canonical
 
 EXPERIMENT = "transfer"
@@ -58,11 +59,6 @@ class Transfer:
         return {"entries": [asdict(e) for e in self.entries], "runs_failed": self.failed}
 
 
-def cell_name(tuned: Tuned) -> str:
-    """`digits · iid · logreg`."""
-    return f"{tuned.dataset} · {tuned.heterogeneity} · {tuned.model}"
-
-
 def transfer(
     found: Iterable[Tuned],
     seeds: int,
@@ -95,13 +91,13 @@ def transfer(
             scores.setdefault(i, {})[k] = _score(store, record)
             lost[i] = lost.get(i, 0) + record.lost(_metric(record))
     own = {
-        (target.algorithm, cell_name(target)): scores.get(i, {})
+        (target.algorithm, target.place): scores.get(i, {})
         for i, (source, target) in enumerate(pairs)
         if source is target
     }
     entries = []
     for i, (source, target) in enumerate(pairs):
-        theirs = own[target.algorithm, cell_name(target)]
+        theirs = own[target.algorithm, target.place]
         if common := [k for k in scores.get(i, {}) if k in theirs]:
             entries.append(_loss(source, target, scores[i], theirs, common, lost[i]))
     return Transfer(entries, failed, interrupted)
@@ -109,10 +105,10 @@ def transfer(
 
 def _pairs(found: Iterable[Tuned]) -> list[tuple[Tuned, Tuned]]:
     """(tuned on, used on) of each algorithm with two cells or more of one task."""
-    by_algorithm: dict[tuple[str, str], dict[str, Tuned]] = {}
+    by_algorithm: dict[tuple[str, str], dict[Place, Tuned]] = {}
     for tuned in found:
         task = datasets.parse(tuned.dataset).task.metric
-        by_algorithm.setdefault((tuned.algorithm, task), {}).setdefault(cell_name(tuned), tuned)
+        by_algorithm.setdefault((tuned.algorithm, task), {}).setdefault(tuned.place, tuned)
     return [
         (source, target)
         for cells in by_algorithm.values()
@@ -123,18 +119,9 @@ def _pairs(found: Iterable[Tuned]) -> list[tuple[Tuned, Tuned]]:
 
 
 def _job(source: Tuned, target: Tuned, seed: int) -> Job:
-    spec = canonical(
-        target.algorithm,
-        source.params,
-        target.dataset,
-        target.model,
-        target.heterogeneity,
-        target.settings,
-        seed,
-    )
-    names = {"source_cell": cell_name(source), "target_cell": cell_name(target)}
-    name = f"{source.algorithm} · from {names['source_cell']} · on {names['target_cell']} · {seed}"
-    return Job(spec, name, written(**names))
+    spec = canonical(target.algorithm, source.params, target.place, target.settings, seed)
+    name = f"{source.algorithm} · from {source.place} · on {target.place} · {seed}"
+    return Job(spec, name, written(source_cell=source.place, target_cell=target.place))
 
 
 def _score(store: Store, record: Record) -> float:
@@ -161,9 +148,9 @@ def _loss(
     low, high = interval(gaps)
     return Loss(
         algorithm=target.algorithm,
-        source=cell_name(source),
-        target=cell_name(target),
-        distance=round(distance(source, target).total, 4),
+        source=str(source.place),
+        target=str(target.place),
+        distance=round(distance(source.place, target.place).total, 4),
         metric=f"test_{metric}",
         score=fmean(scores[k] for k in seeds),
         own_score=fmean(own[k] for k in seeds),

@@ -30,7 +30,7 @@ def warm_start(cells: Sequence[Cell], found: Sequence[Tuned]) -> dict[str, list[
     """
     warm: dict[str, list[Known]] = {}
     for cell in cells:
-        own = nearest(cell, [item for item in found if item.algorithm == cell.algorithm])
+        own = nearest(cell.place, [item for item in found if item.algorithm == cell.algorithm])
         warm[cell.id] = [_known(cell, item, str(distance)) for distance, item in own[:1]]
     return warm
 
@@ -38,6 +38,5 @@ def warm_start(cells: Sequence[Cell], found: Sequence[Tuned]) -> dict[str, list[
 def _known(cell: Cell, item: Tuned, distance: str) -> Known:
     values = {**item.settings.model_dump(), **item.params}
     given = {k: values[k] for k in cell.space.ranges if values.get(k) is not None}
-    place = f"{item.dataset} · {item.heterogeneity} · {item.model}"
-    source = f"{place}, tuned by {item.provenance.get('sweep', 'a file')}: {distance}"
+    source = f"{item.place}, tuned by {item.provenance.get('sweep', 'a file')}: {distance}"
     return Known("warm", cell.space.anchor(given), source)

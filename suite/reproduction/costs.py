@@ -39,14 +39,14 @@ class Costs:
         total = 0.0
         for method, count in runs.items():
             configured = made.methods[method]
-            data = paper.data[configured.dataset.split("(")[0]]
+            data = paper.data[configured.place.dataset.split("(")[0]]
             total += count * rounds * self._round(configured, data)
         return total / 60 / (os.cpu_count() or 1)
 
     def _round(self, configured: Configured, data: Data) -> float:
         """Seconds of one round of one run, evaluation included."""
         said = {name: decision.value for name, decision in configured.decisions.items()}
-        level = heterogeneity.parse(configured.heterogeneity)
+        level = heterogeneity.parse(configured.place.heterogeneity)
         mean = getattr(level.partition, "mean", data.samples / said["clients"])
         batch = mean if said["batch_size"] == "full" else min(said["batch_size"], mean)
         work = said["local_epochs"] * mean if "local_epochs" in said else 0
@@ -61,7 +61,7 @@ class Costs:
 
     def _sample(self, configured: Configured, data: Data, batch: int) -> float:
         """Seconds of one sample's gradient in minibatches of `batch`, one thread."""
-        key = f"{configured.model}|{'x'.join(map(str, data.shape))}|{data.classes}|{batch}"
+        key = f"{configured.place.model}|{'x'.join(map(str, data.shape))}|{data.classes}|{batch}"
         if key not in self.seconds:
             self.seconds[key] = _measure(configured, data, batch)
             if self.kept:
@@ -83,8 +83,8 @@ def _read(path: Path) -> dict[str, float] | None:
 
 
 def _measure(configured: Configured, data: Data, batch: int) -> float:
-    architecture = models.parse(configured.model)
-    metric = datasets.parse(configured.dataset).task.metric
+    architecture = models.parse(configured.place.model)
+    metric = datasets.parse(configured.place.dataset).task.metric
     model = Model(architecture, data.shape, data.classes, losses.resolve(None, metric))
     rows: tuple[int, ...] = (CLIENTS,) if batch <= architecture.batched_up_to else ()
     w = torch.zeros(*rows, model.d)

@@ -19,8 +19,9 @@ from pydantic import ValidationError
 from suite.reproduction.paper import Layer, Paper, paper_names
 from suite.studies.validation import Faults
 from suite.yaml_files import parse_mapping
-from trials import algorithms, datasets, heterogeneity, models
+from trials import algorithms, heterogeneity
 from trials.errors import UserError, unknown
+from trials.place import SPELLING, Place
 from trials.settings import Settings
 from trials.spec import TrialSpec, canonical
 
@@ -54,9 +55,7 @@ class Configured:
     """A method in a row: what runs, what is stated and what is ours."""
 
     algorithm: str
-    dataset: str
-    model: str
-    heterogeneity: str
+    place: Place
     decisions: Mapping[str, Decision]
     search: Mapping[str, list[Any]]
     readings: tuple[str, ...]
@@ -92,9 +91,7 @@ class Configured:
         return canonical(
             self.algorithm,
             {**params, **variant},
-            self.dataset,
-            self.model,
-            self.heterogeneity,
+            self.place,
             Settings(**settings),
             seed,
         )
@@ -211,13 +208,14 @@ def _configured(
     at, column = paper.tables[table].rows[row], paper.tables[table].methods[method]
     name = column.algorithm or method
     cls = faults.attempt(f"{method}", name, lambda: algorithms.resolve(name))
-    dataset = faults.attempt("dataset", at.dataset, lambda: datasets.canonical(at.dataset or ""))
-    model = faults.attempt("model", at.model, lambda: models.canonical(at.model or ""))
-    level = faults.attempt(
-        "heterogeneity", at.heterogeneity, lambda: heterogeneity.parse(at.heterogeneity or "")
-    )
-    if cls is None or dataset is None or model is None or level is None:
+    parts = {
+        part: faults.attempt(part, text, partial(SPELLING[part], text or ""))
+        for part, text in at.model_dump(include=set(SPELLING)).items()
+    }
+    spelled = {part: text for part, text in parts.items() if text is not None}
+    if cls is None or len(spelled) < len(parts):
         return None
+    place = Place(**spelled)
     decisions: dict[str, Decision] = {}
     for own, layer in _layers(paper, table, row, method):
         said = {k: Decision(v, None) for k, v in (layer.settings | layer.params).items()}
@@ -228,23 +226,24 @@ def _configured(
             elif own:
                 known = [*cls.ranges(), *Settings.model_fields]
                 faults.add(f"{method}.{key}", decision.value, str(unknown("key", key, known)))
-    family = dataset.split("(")[0]
+    family = place.dataset.split("(")[0]
     if family not in paper.data:
         faults.add(f"data.{family}", None, "is required")
         return None
     readings = [text for _, layer in _layers(paper, table, row, method) for text in layer.readings]
     configured = Configured(
         name,
-        dataset,
-        model,
-        level.name,
+        place,
         decisions,
         column.search,
         tuple(dict.fromkeys(readings)),
         paper.data[family].drawn,
     )
     missing = [key for key in DECIDED if key not in decisions]
-    if not ({"local_epochs", "local_steps"} & decisions.keys() or level.changes_work):
+    if not (
+        {"local_epochs", "local_steps"} & decisions.keys()
+        or heterogeneity.parse(place.heterogeneity).changes_work
+    ):
         missing.append("local_epochs or local_steps")
     missing += faults.attempt(method, None, partial(undecided, configured)) or []
     for key in missing:

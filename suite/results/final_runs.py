@@ -9,7 +9,17 @@ from suite.results.query import AT_THE_END, METRIC
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import dumps
 from trials.errors import UserError
-from trials.metrics import COSTS, COUNTED, LAST, REACHED, cost_until, direction, reach, untrained
+from trials.metrics import (
+    COSTS,
+    COUNTED,
+    LAST,
+    REACHED,
+    best_of,
+    cost_until,
+    direction,
+    reach,
+    untrained,
+)
 
 
 def final_run(store: Store, run: Record, metric: str, target: float | None, at: str) -> FinalRun:
@@ -24,7 +34,7 @@ def final_run(store: Store, run: Record, metric: str, target: float | None, at: 
     first = untrained(course, name)
     values = [entry.get(name, first) for entry in course]
     if metric == "best":
-        values = list(accumulate(values, max if direction(task) == "maximize" else min))
+        values = list(accumulate(values, best_of(direction(task))))
     reached: Mapping[str, float] = {}
     if target is not None and not lost:
         reached = reached_of(store, run, target)
@@ -39,9 +49,7 @@ def final_run(store: Store, run: Record, metric: str, target: float | None, at: 
         cell=tags.cell,
         algorithm=tags.algorithm,
         paper=tags.paper,
-        dataset=tags.dataset,
-        model=tags.model,
-        heterogeneity=tags.heterogeneity,
+        place=tags.place,
         metric=recorded,
         seed=tags.seed,
         diverged=lost,

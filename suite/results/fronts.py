@@ -51,9 +51,7 @@ def front_of(runs: list[Record], repeats: list[Record]) -> Front:
         )
     return Front(
         algorithm=tags.algorithm,
-        dataset=tags.dataset,
-        model=tags.model,
-        heterogeneity=tags.heterogeneity,
+        **tags.place.names(),
         sweep=tags.sweep,
         metric=tags.metric,
         cost=cost,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from reports.leaderboard.leaderboard import Leaderboard, Place
+from reports.leaderboard.leaderboard import Contest, Leaderboard
 from reports.page.data import Curve, Failure, ReportData, Sweep, Trial
 from reports.page.figures import SIGN
 from suite.results.leaderboards import read_leaderboard, searched
@@ -100,7 +100,7 @@ def _cell(run: Record) -> tuple[str, str]:
     return run.tags.sweep, run.tags.cell
 
 
-def _curve(store: Store, run: Record, group: Place, metric: str) -> Curve:
+def _curve(store: Store, run: Record, group: Contest, metric: str) -> Curve:
     task = f"test_{run.tags.metric}"
     course = [e for e in store.course(run, [task, *COSTS["bytes"]]) if task in e]
     return Curve(
@@ -113,7 +113,7 @@ def _curve(store: Store, run: Record, group: Place, metric: str) -> Curve:
     )
 
 
-def _trial(run: Record, group: Place) -> Trial:
+def _trial(run: Record, group: Contest) -> Trial:
     index = TrialId.parse(run.tags.trial_id).index
     score = run.metrics.get("val_score", math.nan)
     return Trial(

@@ -17,6 +17,7 @@ from trials.errors import UserError, unknown
 from trials.federated_data import FederatedData
 from trials.metrics import DERIVED
 from trials.outcome import Outcome, Status
+from trials.place import Place
 from trials.settings import Settings
 from trials.simulation import Simulation
 from trials.spec import TrialSpec, canonical
@@ -40,9 +41,7 @@ class Request:
     """What a person asked for: names, `key=value` pairs of hyperparameters or settings, a seed."""
 
     algorithm: str
-    dataset: str
-    model: str
-    heterogeneity: str
+    place: Place
     params: Mapping[str, Any]
     settings: Mapping[str, Any]
     assignments: tuple[str, ...]
@@ -70,18 +69,11 @@ class Request:
                 faults.add(
                     f"--set {key}", value, str(unknown("hyperparameter or setting", key, known))
                 )
-        check_run(faults, {**self.__dict__, "params": params})
+        named = {"algorithm": self.algorithm, "params": params, **self.place.names()}
+        check_run(faults, named)
         faults.validate(Settings, settings, "settings.")
         faults.check()
-        spec = canonical(
-            self.algorithm,
-            params,
-            self.dataset,
-            self.model,
-            self.heterogeneity,
-            Settings(**settings),
-            self.seed,
-        )
+        spec = canonical(self.algorithm, params, self.place, Settings(**settings), self.seed)
         spec.configured()
         return spec
 
@@ -115,9 +107,7 @@ class Finished:
         return {
             "algorithm": spec.algorithm,
             "params": spec.params,
-            "dataset": spec.dataset,
-            "model": spec.model,
-            "heterogeneity": spec.heterogeneity,
+            **spec.place.names(),
             "seed": spec.seed,
             "rounds": spec.settings.rounds,
             "settings": spec.settings.model_dump(mode="json"),
@@ -171,7 +161,7 @@ class Recording:
         """Record a run; its id."""
         spec, store = run.spec, self.open()
         tags = {**run_tags(RunKind.RUN, spec, run.outcome), **spec_tags(spec)}
-        name = f"{spec.algorithm} · {spec.dataset} · {spec.heterogeneity} · seed {spec.seed}"
+        name = f"{spec.algorithm} · {spec.place} · seed {spec.seed}"
         run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
         store.log(run_id, spec_params(spec), run.simulation.history)
         store.set_status(run_id, "FINISHED")

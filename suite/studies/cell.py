@@ -11,6 +11,7 @@ from typing import Any
 from suite.studies.space import Published, Space
 from trials import algorithms
 from trials.metrics import Task
+from trials.place import Place
 from trials.settings import Settings
 from trials.spec import TrialSpec, outside
 
@@ -20,9 +21,7 @@ class Cell:
     """One question: how good can this algorithm get on this data set, model and level?"""
 
     algorithm: str
-    dataset: str
-    model: str
-    heterogeneity: str
+    place: Place
     settings: Settings
     space: Space
     known: tuple[Published, ...]
@@ -52,14 +51,7 @@ class Cell:
         """A hash of all that decides what is asked: not of budgets, seeds and how it is executed."""
         apart = {"data_seed", "partition_seed", "execution", "chunk"}
         fixed = self.settings.model_dump(exclude=apart, exclude_defaults=True)
-        content = [
-            self.algorithm,
-            self.dataset,
-            self.model,
-            self.heterogeneity,
-            fixed,
-            self.space.describe(),
-        ]
+        content = [self.algorithm, *self.place, fixed, self.space.describe()]
         if self.constraints:
             content.append({"constraints": dict(self.constraints)})
         if self.apart:
@@ -71,14 +63,13 @@ class Cell:
         """What the cells that share one configuration have in common; the id of one searched alone."""
         if not self.apart:
             return (self.id,)
-        names = {"datasets": self.dataset, "models": self.model}
-        names |= {"heterogeneity": self.heterogeneity}
-        return (self.algorithm, *("" if k in self.apart else v for k, v in names.items()))
+        names = zip(("datasets", "models", "heterogeneity"), self.place, strict=True)
+        return (self.algorithm, *("" if k in self.apart else v for k, v in names))
 
     @property
     def name(self) -> str:
-        """Readable: `folb · digits · dirichlet(0.3) · logreg`."""
-        return f"{self.label} · {self.dataset} · {self.heterogeneity} · {self.model}"
+        """Readable: `folb · digits · logreg · dirichlet(0.3)`."""
+        return f"{self.label} · {self.place}"
 
     @property
     def label(self) -> str:
@@ -99,9 +90,7 @@ class Cell:
         return TrialSpec(
             algorithm=self.algorithm,
             params={k: v for k, v in params.items() if k in own},
-            dataset=self.dataset,
-            model=self.model,
-            heterogeneity=self.heterogeneity,
+            **self.place.names(),
             settings=Settings(**settings),
             seed=seed,
         )

@@ -9,8 +9,9 @@ from suite.studies.cell import Cell
 from suite.studies.space import Space, published
 from suite.studies.study import Study
 from suite.studies.validation import Faults
-from trials import algorithms, datasets, heterogeneity, models
+from trials import algorithms, datasets
 from trials.datasets.base import Dataset
+from trials.place import Place
 from trials.spec import TrialSpec, refuse
 from trials.trial import deal_data, fit_model, load_dataset
 
@@ -43,15 +44,13 @@ def make_cells(study: Study, source: str) -> list[Cell]:
         )
         if space is None:
             continue
-        dataset, model = datasets.canonical(dataset), models.canonical(model)
-        known = tuple(p for p in published(name) if p.matches(dataset, model))
+        place = Place.canonical(dataset, model, level)
+        known = tuple(p for p in published(name) if p.matches(place.dataset, place.model))
         task = datasets.parse(dataset).task
         cells.append(
             Cell(
                 name,
-                dataset,
-                model,
-                heterogeneity.parse(level).name,
+                place,
                 study.settings,
                 space,
                 known,
@@ -80,11 +79,12 @@ def load_data(cells: list[Cell], root: str | None, source: str) -> dict[str, Dat
     for cell in cells:
         spec = cell.spec(cell.space.anchor(), 0, cell.settings.partition_seed)
         key = spec.dataset_key
-        data = once("datasets", key, cell.dataset, partial(load_dataset, spec, root))
+        data = once("datasets", key, cell.place.dataset, partial(load_dataset, spec, root))
         if data is None:
             continue
-        model = once("models", key, cell.model, partial(fit_model, spec, data))
-        clients = once("heterogeneity", key, cell.heterogeneity, partial(_clients, spec, data))
+        model = once("models", key, cell.place.model, partial(fit_model, spec, data))
+        level = cell.place.heterogeneity
+        clients = once("heterogeneity", key, level, partial(_clients, spec, data))
         if model is None or clients is None:
             continue
         for params in cell.space.corners():

@@ -117,7 +117,7 @@ class Ledger:
             **self._circumstances(cell, outcome),
         }
         number = f"trial {ask.index}" if ask.kind == Kind.SEARCH else f"seed {ask.seed}"
-        name = f"{cell.label} · {cell.dataset} · {cell.heterogeneity} · {number}"
+        name = f"{cell.name} · {number}"
         run_id = store.create(self.experiment, name, tags, self.cell_runs[cell.id], outcome.seconds)
         scores = _scores(ask, outcome, cell)
         if scores and "rounds_to_target" in self.study.costs:
@@ -230,9 +230,7 @@ def identity(cell: Cell, params: Mapping[str, Any] | None = None) -> dict[str, s
         paper=cell.paper,
         reference=cell.reference(params),
         outside=cell.outside(params) or None,
-        dataset=cell.dataset,
-        model=cell.model,
-        heterogeneity=cell.heterogeneity,
+        **cell.place.names(),
     )
 
 

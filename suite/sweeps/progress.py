@@ -12,6 +12,7 @@ from rich.text import Text
 
 from suite.search.trial import Ask
 from suite.studies.cell import Cell
+from trials.metrics import best_of
 from trials.outcome import ENDINGS, Kind, Status
 
 LINE_SECONDS = 5.0
@@ -61,7 +62,7 @@ class Progress:
         self.counts[ask.cell][status] += 1
         self._new += not before
         if ask.kind == Kind.SEARCH and status == Status.FINISHED and value is not None:
-            better = max if self.cells[ask.cell].task.sign > 0 else min
+            better = best_of(self.cells[ask.cell].task.direction)
             self.best[ask.cell] = better(value, self.best.get(ask.cell, value))
 
     def stands(self, ask: Ask) -> None:

@@ -97,7 +97,7 @@ class Sweep:
         if not paths.begun:
             begin()
         say(
-            f"{len(self.cells)} cells; loading {', '.join(sorted({c.dataset for c in self.cells}))}"
+            f"{len(self.cells)} cells; loading {', '.join(sorted({c.place.dataset for c in self.cells}))}"
         )
         self.data = load_data(self.cells, paths.data_root, f"study {study_name}")
         say("opening the store")

@@ -35,7 +35,7 @@ for _name in ("alembic", "mlflow"):
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 VIEW = "leaderboard"
-VIEW_TAGS = ("score", "dataset", "heterogeneity", "model", "paper", "sweep")
+VIEW_TAGS = ("score", "dataset", "model", "heterogeneity", "paper", "sweep")
 VIEW_METRICS = ("rank", "mean", "worst_clients")
 """What MLflow's table of runs shows beside their names when it is opened as a leaderboard."""
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "lustre", "beegfs", "gpfs", "fuse.sshfs"}

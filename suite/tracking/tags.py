@@ -17,6 +17,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 from trials import algorithms
 from trials.errors import UserError
 from trials.outcome import Outcome, Status
+from trials.place import Place
 from trials.spec import TrialSpec
 
 PREFIX = "suite."
@@ -184,6 +185,11 @@ class Tags(Mapping[str, str]):
     def __init__(self, texts: Mapping[str, str], run_id: str = "") -> None:
         self._texts, self.run_id = texts, run_id
 
+    @property
+    def place(self) -> Place:
+        """The cell's address."""
+        return Place.of(self)
+
     def __getitem__(self, name: str) -> str:
         return self._texts[name]
 
@@ -230,9 +236,7 @@ def spec_tags(spec: TrialSpec) -> dict[str, str]:
     return written(
         algorithm=spec.algorithm,
         paper=algorithms.resolve(spec.algorithm).paper,
-        dataset=spec.dataset,
-        model=spec.model,
-        heterogeneity=spec.heterogeneity,
+        **spec.place.names(),
     )
 
 

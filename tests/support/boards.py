@@ -8,9 +8,10 @@ from rich.console import Console
 
 from reports.leaderboard.comparable import FinalRun
 from reports.leaderboard.formats import table
-from reports.leaderboard.leaderboard import Leaderboard, leaderboard
-from reports.page.data import Place, Trial
+from reports.leaderboard.leaderboard import Contest, Leaderboard, leaderboard
+from reports.page.data import Trial
 from trials.metrics import COUNTED, REACHED
+from trials.place import Place
 
 A = [0.91, 0.92, 0.90, 0.93, 0.89]
 B = [0.90, 0.92, 0.88, 0.92, 0.90]
@@ -35,8 +36,9 @@ def run(algorithm: str, seed: int, score: float, **given: Any) -> FinalRun:
     fields = {**base, **given}
     totals = {"client_steps": 1000.0, "sample_gradients": 9000.0, "uploaded_bytes": 2e6}
     fields["spent"] = {**dict.fromkeys(COUNTED, 0.0), **totals, **fields["spent"]}
-    cell = "|".join([algorithm, *(fields[k] for k in ("dataset", "model", "heterogeneity"))])
-    return FinalRun(algorithm=algorithm, seed=seed, score=score, cell=cell, **fields)
+    place = Place(*(fields.pop(part) for part in Place._fields))
+    cell = "|".join([algorithm, *place])
+    return FinalRun(algorithm=algorithm, seed=seed, score=score, cell=cell, place=place, **fields)
 
 
 def runs(algorithm: str, scores: list[float], **given: Any) -> list[FinalRun]:
@@ -57,7 +59,7 @@ def board_of(
 
 
 def trials(
-    group: Place,
+    group: Contest,
     algorithm: str = "fedavg",
     scores: Sequence[float] = (0.5, 0.7, 0.6, 0.9, 0.8, 0.4, 0.3, 0.2),
 ) -> list[Trial]:

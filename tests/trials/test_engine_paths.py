@@ -32,6 +32,7 @@ from trials.losses import cross_entropy
 from trials.memory import memory_budget
 from trials.metrics import REGRESSION
 from trials.models.base import Model
+from trials.place import Place
 from trials.solver import execution
 from trials.spec import canonical
 from trials.trial import deal_data, load_dataset, simulate
@@ -235,7 +236,9 @@ def test_the_memory_of_a_client_is_what_its_step_keeps():
 
 
 def test_a_memory_budget_sets_the_chunk_and_nothing_free_does():
-    spec = canonical("fedavg", {}, "digits", "mlp(16,8)", "iid", settings(rounds=1, clients=8), 0)
+    spec = canonical(
+        "fedavg", {}, Place("digits", "mlp(16,8)", "iid"), settings(rounds=1, clients=8), 0
+    )
     data = deal_data(spec, load_dataset(spec, None))
     model = simulate(spec, data).fed.model
     width = int(data.sizes.max())
@@ -269,9 +272,7 @@ def test_samples_on_demand_are_the_same_samples():
     spec = canonical(
         "folb",
         {},
-        "gaussians(6,3,5)",
-        "logreg",
-        "natural",
+        Place("gaussians(6,3,5)", "logreg", "natural"),
         settings(rounds=3, clients=9, participation=0.4, local_steps=None, batch_size=2),
         1,
     )
@@ -289,7 +290,9 @@ def test_samples_on_demand_are_the_same_samples():
 
 def test_gaussians_are_what_they_say():
     x = load_dataset(
-        canonical("fedavg", {}, "gaussians(50,4,2)", "logreg", "natural", settings(clients=400), 0),
+        canonical(
+            "fedavg", {}, Place("gaussians(50,4,2)", "logreg", "natural"), settings(clients=400), 0
+        ),
         None,
     )
     ids = np.arange(800)

@@ -12,6 +12,7 @@ from suite.studies.study import Study
 from tests.support.commands import suite_here
 from trials import losses
 from trials.errors import UserError
+from trials.place import Place
 from trials.scores import SCORES
 from trials.settings import Settings
 from trials.spec import canonical
@@ -22,7 +23,7 @@ COMMON = {"rounds": 4, "clients": 5, "participation": 1.0, "eval_every": 1, "dty
 
 def spec(algorithm="fedavg", lr=0.01, **given):
     common = Settings(**{**COMMON, **given})
-    return canonical(algorithm, {"lr": lr}, "sine", "linear", "iid", common, 3)
+    return canonical(algorithm, {"lr": lr}, Place("sine", "linear", "iid"), common, 3)
 
 
 @pytest.mark.parametrize(("name", "factor"), [("squared_error", 2.0), ("half_squared_error", 1.0)])

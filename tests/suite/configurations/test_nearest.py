@@ -2,14 +2,16 @@
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.configurations.distance import KINDS, Cell, Distance, distance, nearest, skew
+from suite.configurations.distance import KINDS, Distance, distance, nearest, skew
 from trials import datasets, heterogeneity, models
+from trials.place import Place
 
 GROUPS = heterogeneity.parse("groups").name
 """Half of the clients hold five labels, half of them one."""
@@ -43,7 +45,9 @@ DATASETS = [
     "npz:/a/b.npz",
 ]
 MODELS = ["logreg", "linear", "mlp", "mlp(100,100)", "lenet5", "char_lstm"]
-cells = st.builds(Cell, st.sampled_from(DATASETS), st.sampled_from(LEVELS), st.sampled_from(MODELS))
+cells = st.builds(
+    Place, st.sampled_from(DATASETS), st.sampled_from(MODELS), st.sampled_from(LEVELS)
+)
 
 
 def test_the_names_used_here_are_canonical():
@@ -62,40 +66,40 @@ def test_every_kind_holds_known_names_once():
 @pytest.mark.parametrize(
     ("a", "b", "dataset", "model", "level"),
     [
-        (("mnist", "iid", "logreg"), ("mnist", "iid", "logreg"), 0, 0, 0),
-        (("mnist", "iid", "logreg"), ("fashion_mnist", "iid", "linear"), 0.5, 0.5, 0),
+        (("mnist", "logreg", "iid"), ("mnist", "logreg", "iid"), 0, 0, 0),
+        (("mnist", "logreg", "iid"), ("fashion_mnist", "linear", "iid"), 0.5, 0.5, 0),
         (
-            ("synthetic(0,0)", "natural", "logreg"),
-            ("synthetic(1,1)", "natural", "logreg"),
+            ("synthetic(0,0)", "logreg", "natural"),
+            ("synthetic(1,1)", "logreg", "natural"),
             0.25,
             0,
             0,
         ),
-        (("mnist", "iid", "mlp"), ("cifar10", "iid", "mlp(100,100)"), 1, 0.25, 0),
-        (("mnist", "labels(2)", "logreg"), ("mnist", "labels(5)", "logreg"), 0, 0, 0.31),
-        (("mnist", "shards(2)", "logreg"), ("mnist", "shards(2,strict)", "logreg"), 0, 0, 0.01),
+        (("mnist", "mlp", "iid"), ("cifar10", "mlp(100,100)", "iid"), 1, 0.25, 0),
+        (("mnist", "logreg", "labels(2)"), ("mnist", "logreg", "labels(5)"), 0, 0, 0.31),
+        (("mnist", "logreg", "shards(2)"), ("mnist", "logreg", "shards(2,strict)"), 0, 0, 0.01),
         (
-            ("mnist", "gaussian(labels=7,mean=600,std=10)", "logreg"),
-            ("mnist", "gaussian(labels=1..7,mean=600,std=10)", "logreg"),
+            ("mnist", "logreg", "gaussian(labels=7,mean=600,std=10)"),
+            ("mnist", "logreg", "gaussian(labels=1..7,mean=600,std=10)"),
             *(0, 0, 0.31),  # four labels in the mean
         ),
-        (("mnist", GROUPS, "logreg"), ("mnist", "iid", "logreg"), 0, 0, 0.75),
-        (("mnist", GROUPS, "logreg"), ("mnist", "natural", "logreg"), 0, 0, 0.55),
-        (("mnist", "labels(2)", "logreg"), ("mnist", "shards(2)", "logreg"), 0, 0, 0.05),
-        (("mnist", "iid", "logreg"), ("mnist", "labels(2)", "logreg"), 0, 0, 0.85),
-        (("mnist", "iid", "logreg"), ("mnist", "natural", "logreg"), 0, 0, 0.55),
-        (("mnist", "iid", "logreg"), ("mnist", "iid+system(steps=1..20)", "logreg"), 0, 0, 0.1),
+        (("mnist", "logreg", GROUPS), ("mnist", "logreg", "iid"), 0, 0, 0.75),
+        (("mnist", "logreg", GROUPS), ("mnist", "logreg", "natural"), 0, 0, 0.55),
+        (("mnist", "logreg", "labels(2)"), ("mnist", "logreg", "shards(2)"), 0, 0, 0.05),
+        (("mnist", "logreg", "iid"), ("mnist", "logreg", "labels(2)"), 0, 0, 0.85),
+        (("mnist", "logreg", "iid"), ("mnist", "logreg", "natural"), 0, 0, 0.55),
+        (("mnist", "logreg", "iid"), ("mnist", "logreg", "iid+system(steps=1..20)"), 0, 0, 0.1),
         (
-            ("mnist", "iid+system(epochs=1..20)", "logreg"),
-            ("mnist", "iid+system(steps=1..20)", "logreg"),
+            ("mnist", "logreg", "iid+system(epochs=1..20)"),
+            ("mnist", "logreg", "iid+system(steps=1..20)"),
             *(0, 0, 0.05),
         ),
-        (("sine", "iid", "linear"), ("mnist", "iid", "linear"), math.inf, 0, 0),
-        (("npz:/a/b.npz", "iid", "logreg"), ("npz:/a/c.npz", "iid", "logreg"), 1, 0, 0),
+        (("sine", "linear", "iid"), ("mnist", "linear", "iid"), math.inf, 0, 0),
+        (("npz:/a/b.npz", "logreg", "iid"), ("npz:/a/c.npz", "logreg", "iid"), 1, 0, 0),
     ],
 )
 def test_distances_by_hand(a, b, dataset, model, level):
-    found = distance(Cell(*a), Cell(*b))
+    found = distance(Place(*a), Place(*b))
     assert (found.dataset, found.model) == (dataset, model)
     assert found.heterogeneity == pytest.approx(level)
     assert found.total == pytest.approx(dataset + model + level)
@@ -132,19 +136,20 @@ def test_it_is_a_distance(a, b, c):
 
 @given(cells, st.lists(cells, max_size=8), st.randoms())
 def test_nearest_first_whatever_the_order(wanted, found, draw):
+    found = [SimpleNamespace(place=place) for place in found]
     ranked = nearest(wanted, found)
     totals = [d.total for d, _ in ranked]
     assert totals == sorted(totals)
-    assert all(d == distance(wanted, item) for d, item in ranked)
+    assert all(d == distance(wanted, item.place) for d, item in ranked)
     shuffled = list(found)
     draw.shuffle(shuffled)
     assert [d.total for d, _ in nearest(wanted, shuffled)] == totals
-    of_the_task = [c for c in found if (c.dataset == "sine") == (wanted.dataset == "sine")]
+    of_the_task = [c for c in found if (c.place.dataset == "sine") == (wanted.dataset == "sine")]
     assert len(ranked) == len(of_the_task), "other tasks are left out, nothing else is"
-    if wanted in found:
+    if wanted in [item.place for item in found]:
         assert ranked[0][0].total == 0
 
 
 def test_in_words():
     assert str(Distance(0, 0, 0)) == "the same cell"
-    assert str(Distance(0.5, 0.05, 0)) == "0.55 away (dataset 0.50, heterogeneity 0.05)"
+    assert str(Distance(0.5, 0, 0.05)) == "0.55 away (dataset 0.50, heterogeneity 0.05)"

@@ -5,13 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.configurations import configuration as tuned
-from suite.configurations.distance import Cell, distance
+from suite.configurations.distance import distance
 from suite.configurations.library import select_tuned
 from suite.configurations.recommend import recommend
 from suite.tracking.store import Store
 from tests.support.commands import document, suite_here
 from tests.support.configurations import a_tuned, folder
 from trials.errors import UserError
+from trials.place import Place
 
 KNOWN = [
     a_tuned(score=0.90),
@@ -52,7 +53,7 @@ def test_else_the_nearest():
     found = recommend(KNOWN, "digits", "labels(3)")
     assert not found.exact
     assert (
-        "The nearest cell: digits, labels(2), logreg, 0.11 away (heterogeneity 0.11)"
+        "The nearest cell: digits · logreg · labels(2), 0.11 away (heterogeneity 0.11)"
         in found.lines()[0]
     )
     assert [_where(t) for _, t in found.others] == [
@@ -88,8 +89,8 @@ ITEMS = st.builds(
 @given(st.lists(ITEMS, min_size=1, max_size=8), LEVELS, st.sampled_from(["logreg", "mlp"]))
 def test_nothing_known_is_nearer_nor_as_near_and_better(found, level, model):
     got = recommend(found, "mnist", level, model=model)
-    wanted = Cell("mnist", level, model)
-    away = [distance(wanted, item).total for item in found]
+    wanted = Place("mnist", model, level)
+    away = [distance(wanted, item.place).total for item in found]
     assert got.distance.total == min(away)
     at_least = [
         t.scores["val_accuracy"] for t, d in zip(found, away, strict=True) if d == min(away)

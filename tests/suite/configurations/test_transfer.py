@@ -30,7 +30,7 @@ def by_hand(source: str, target: str, seed: int) -> float:
 def test_the_matrix(place):
     found = document(suite_here("transfer", "--seeds", 2, *SINGLY, "--json", cwd=place))
     entries = {
-        (e["source"].split(" · ")[1], e["target"].split(" · ")[1]): e for e in found["entries"]
+        (e["source"].split(" · ")[2], e["target"].split(" · ")[2]): e for e in found["entries"]
     }
     assert set(entries) == {(a, b) for a in CELLS for b in CELLS}
     assert {e["algorithm"] for e in found["entries"]} == {"fedavg"}, "fedprox has one cell"

@@ -12,6 +12,7 @@ from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
 from suite.runs.single import Request
 from trials.errors import UserError
+from trials.place import Place
 from trials.settings import Settings
 
 MINIMAL = "algorithm: fedprox\ndataset: digits\nmodel: logreg\nheterogeneity: labels(2)\n"
@@ -212,9 +213,7 @@ def test_different_cells_have_different_paths():
 def request(*assignments: str, **given) -> Request:
     base = {
         "algorithm": "fedprox",
-        "dataset": "digits",
-        "model": "logreg",
-        "heterogeneity": "iid",
+        "place": Place("digits", "logreg", "iid"),
         "params": {},
         "settings": {},
         "seed": 1,
@@ -313,18 +312,14 @@ def test_set_needs_an_equals_sign():
 
 
 def test_several_faults_at_once():
-    message = faults(
-        request(
-            "muu=1", "rounds=0", "lr", dataset="digit", model="logrg", heterogeneity="labels(0)"
-        )
-    )
+    message = faults(request("muu=1", "rounds=0", "lr", place=Place("digit", "logrg", "labels(0)")))
     assert "6 faults" in message
     for fault in ("--set muu", "rounds = 0", "KEY=VALUE", "'digits'", "'logreg'", "c >= 1"):
         assert fault in message
 
 
 def test_faults_beside_an_unknown_algorithm():
-    message = faults(request("rounds=0", algorithm="fedprx", dataset="digit"))
+    message = faults(request("rounds=0", algorithm="fedprx", place=Place("digit", "logreg", "iid")))
     for fault in ("'fedprox'", "'digits'", "rounds = 0"):
         assert fault in message
 
@@ -350,9 +345,7 @@ def test_a_request_from_a_tuned_file_is_its_spec():
     found = a_tuned()
     asked = request(
         algorithm=found.algorithm,
-        dataset=found.dataset,
-        model=found.model,
-        heterogeneity=found.heterogeneity,
+        place=found.place,
         params=found.params,
         settings=found.settings.model_dump(),
         seed=4,

@@ -26,7 +26,7 @@ def test_cells_are_the_product_with_algorithms_innermost():
         "heterogeneity": ["iid", "labels( 2 )"],
     }
     cells = cells_of(**given_)
-    assert [(c.dataset, c.model, c.heterogeneity, c.algorithm) for c in cells] == [
+    assert [(*c.place, c.algorithm) for c in cells] == [
         (d, m, h, a)
         for d in ("digits", "mnist")
         for m in ("logreg", "mlp")
@@ -100,13 +100,13 @@ def test_spellings_of_a_name_are_one_cell():
     a = cells_of(heterogeneity=["dirichlet(0.30)"], models=["mlp(200, 200)"])[0]
     b = cells_of(heterogeneity=[" dirichlet( 0.3 )"], models=["mlp"])[0]
     assert a.id == b.id
-    assert a.heterogeneity == "dirichlet(0.3)"
-    assert a.model == "mlp"
+    assert a.place.heterogeneity == "dirichlet(0.3)"
+    assert a.place.model == "mlp"
 
 
 def test_names_are_readable():
     cell = cells_of(algorithms=["folb"], heterogeneity=["dirichlet(0.3)"])[0]
-    assert cell.name == "folb · digits · dirichlet(0.3) · logreg"
+    assert cell.name == "folb · digits · logreg · dirichlet(0.3)"
     assert cell.paper == algorithms.resolve("folb").paper
 
 

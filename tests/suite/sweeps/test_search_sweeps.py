@@ -81,7 +81,7 @@ def test_two_objectives_end_with_a_front(two: Path) -> None:
     assert 6 * 4 * 650 * 4 > 50000
     assert "fedavg" not in by_algorithm
     assert (
-        "fedavg · digits · labels(2) · logreg: no configuration keeps" in (two / "said").read_text()
+        "fedavg · digits · logreg · labels(2): no configuration keeps" in (two / "said").read_text()
     )
 
 
@@ -127,7 +127,7 @@ def test_a_warm_start_is_inside_the_budget_stated_and_ranked_apart(shared: Path)
     warm = next(r for r in runs if r.tags["origin"] == "warm" and "confirm" not in r.tags)
     (tuned,) = (shared / "runs/two/tuned").rglob("fedavg.yaml")
     assert float(warm.params["lr"]) == read(tuned).params["lr"]
-    assert warm.tags["source"].startswith("digits · labels(2) · logreg, tuned by two: 0.")
+    assert warm.tags["source"].startswith("digits · logreg · labels(2), tuned by two: 0.")
     assert {r.tags["warm_start"].count("tuned by two") for r in runs} == {1}
     board = document(suite_here("leaderboard", "--json", cwd=shared))
     assert {(row["sweep"], row["warm"]) for row in board["rows"]} == {

@@ -43,7 +43,7 @@ SPEC = TrialSpec(
 )
 CELL = {
     "cell": "c928f7f0",
-    "cell_name": "defed · digits · labels(2) · logreg",
+    "cell_name": "defed · digits · logreg · labels(2)",
     "algorithm": "defed",
     "paper": "DeFed",
     "reference": "true",
@@ -193,8 +193,8 @@ def test_what_a_transfer_records(store, tmp_path):
         "metric": "accuracy",
         "not_finite": "val_loss",
         "trial_id": job.id,
-        "source_cell": "digits · labels(2) · logreg",
-        "target_cell": "digits · labels(2) · mlp",
+        "source_cell": "digits · logreg · labels(2)",
+        "target_cell": "digits · mlp · labels(2)",
     }
 
 

@@ -25,6 +25,7 @@ from trials.algorithm import Range, choice, real
 from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
 from trials.federation import Federation
+from trials.place import Place
 from trials.settings import Settings
 from trials.spec import TrialSpec, canonical, refuse
 from trials.trial import deal_data, load_dataset, run, simulate
@@ -44,7 +45,7 @@ SHARED = {
 
 def spec(name: str, seed: int = 5, **params: float) -> TrialSpec:
     given, level = honoured(name, SHARED, "dirichlet(0.3)+system(steps=1..6)")
-    return canonical(name, params, "digits", "mlp(16,8)", level, Settings(**given), seed)
+    return canonical(name, params, Place("digits", "mlp(16,8)", level), Settings(**given), seed)
 
 
 DIGESTS = """

@@ -1,0 +1,55 @@
+"""The address of a cell: which data, which model, dealt how."""
+
+from typing import Any, NamedTuple, Protocol, Self
+
+from trials import datasets, heterogeneity, models
+
+SPELLING = {
+    "dataset": datasets.canonical,
+    "model": models.canonical,
+    "heterogeneity": lambda level: heterogeneity.parse(level).name,
+}
+"""The canonical spelling of each part of a place; raises `UserError` for what is none."""
+
+
+class Named(Protocol):
+    """What has the three parts of a place, as files and records hold them."""
+
+    @property
+    def dataset(self) -> str:
+        """The data set's name."""
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+
+    @property
+    def heterogeneity(self) -> str:
+        """The level's name."""
+
+
+class Place(NamedTuple):
+    """Data set, model and heterogeneity level; in this order wherever a person reads it."""
+
+    dataset: str
+    model: str
+    heterogeneity: str
+
+    @classmethod
+    def of(cls, named: Named) -> Self:
+        """The place that something names."""
+        return cls(named.dataset, named.model, named.heterogeneity)
+
+    @classmethod
+    def canonical(cls, dataset: str, model: str, heterogeneity: str) -> Self:
+        """With the canonical spelling of each part; raises `UserError` for the first that is none."""
+        given = cls(dataset, model, heterogeneity).names()
+        return cls(**{part: SPELLING[part](name) for part, name in given.items()})
+
+    def names(self) -> dict[str, Any]:
+        """The parts by name, as files and records hold them."""
+        return self._asdict()
+
+    def __str__(self) -> str:
+        """In a line: `digits · logreg · iid`."""
+        return " · ".join(self)
