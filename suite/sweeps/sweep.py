@@ -96,7 +96,9 @@ class Sweep:
         self.cells = make_cells(study, f"study {study_name}")
         if not paths.begun:
             begin()
-        say(f"{len(self.cells)} cells; loading {', '.join(sorted({c.dataset for c in self.cells}))}")
+        say(
+            f"{len(self.cells)} cells; loading {', '.join(sorted({c.dataset for c in self.cells}))}"
+        )
         self.data = load_data(self.cells, paths.data_root, f"study {study_name}")
         say("opening the store")
         self.store = Store(paths.tracking_uri, paths.storage)
