@@ -109,8 +109,8 @@ def _density(places: npt.NDArray[Any], size: int, ordered: bool) -> npt.NDArray[
     total, passed = len(places), np.cumsum(counts)
     mean = at @ counts / total
     deviation = np.sqrt((at - mean) ** 2 @ counts / max(1, total - 1))
-    first = np.searchsorted(passed, total // 4, side="left")
-    third = np.searchsorted(passed, total * 3 // 4, side="right")
+    first = int(np.searchsorted(passed, total // 4, side="left"))
+    third = int(np.searchsorted(passed, total * 3 // 4, side="right"))
     quartiles = at[min(len(at) - 1, third)] - at[first]
     width = max(1.059 * min(quartiles / 1.34, deviation) * total**-0.2, 0.5 / 1.64)
     centres, widths = np.append(at, (size - 1) / 2), np.append(np.full(len(at), width), size)

@@ -70,9 +70,10 @@ def test_a_sweep_says_what_it_is_at_before_it_loads_anything(tmp_path: Path) -> 
     """And when its data are refused, while Ray is on its way, that ends and nothing is left."""
     path = study_file(tmp_path, TINY.replace("iid", "natural"))
     done = suite("sweep", path, cwd=tmp_path, code=2)
-    first, second, *others = done.stderr.splitlines()
-    assert (first, second) == (f"reading {path}", "2 cells; loading digits")
-    assert others[0] == "error: study small: 1 fault, nothing was started"
+    *phases, error, fault = done.stderr.splitlines()
+    assert phases == [f"reading {path}", "starting Ray", "2 cells; loading digits"]
+    assert error == "error: study small: 1 fault, nothing was started"
+    assert "does not say which client a sample belongs to" in fault
     assert not (tmp_path / "runs").exists()
 
 
