@@ -5,6 +5,9 @@ import math
 import sys
 from typing import Any
 
+READING = "reading the records"
+"""Said by commands that read a store: MLflow takes seconds to come."""
+
 
 def emit(document: Any) -> None:
     """Print one JSON document; numbers that JSON cannot hold become null."""

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from suite.cli.options import RUNS, Json, Only, Storage, Tracking
-from suite.console import emit, say
+from suite.console import READING, emit, say
 from trials.errors import UserError
 
 app = typer.Typer(
@@ -129,6 +129,7 @@ def tuned_recommend(
     as_json: Json = False,
 ) -> None:
     """The best known configuration for a cell, else of the nearest cell; how near, on what evidence."""
+    say(READING)
     from suite.configurations.library import known
     from suite.configurations.recommend import recommend
 
@@ -142,6 +143,7 @@ def tuned_recommend(
 
 
 def _tuned(storage: Path, tracking_uri: str | None, *cell: str | None) -> list[Any]:
+    say(READING)
     from suite.configurations.library import known, select_tuned
 
     return select_tuned(known(storage, tracking_uri), *cell)

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from suite.cli.options import RUNS, Json, Storage, SweepName, Tracking, Where
-from suite.console import emit, say
+from suite.console import READING, emit, say
 from trials.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def leaderboard(
     as_json: Json = False,
 ) -> None:
     """Rank algorithms by their final runs, read from MLflow alone."""
+    say(READING)
     from reports.leaderboard.formats import render, table
     from suite.results.leaderboards import read_leaderboard
     from suite.results.query import Query
@@ -138,6 +139,7 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write one self-contained HTML page, and its figures as SVG, PNG and PDF."""
+    say(READING)
     from suite.results.query import Query
     from suite.results.report import write
     from suite.sweeps.paths import check_name
@@ -148,6 +150,7 @@ def report(
         check_name(own, "report of")
     store = open_existing(tracking_uri, storage)
     query = Query(name, tuple(study or ()), _tags(where))
+    say("drawing the figures")
     folder = output or storage / "report" / own
     done = write(store, query, folder, store.uri if is_server(store.uri) else server)
     if as_json:

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from suite.cli.options import RUNS, DataRoot, Json, MemoryBudget, Storage, Tracking
-from suite.console import emit, say
+from suite.console import READING, emit, say
 from trials.errors import UserError
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def run(
         say(f"{spec.algorithm} runs outside its paper's setting: {reason}")
     recording = single.Recording(tracking_uri, storage) if record else None
     budget = memory_budget and memory_budget * 1e9
+    say(f"loading {spec.dataset}")
     done = single.execute(spec, data_root, device, _shown(recording), budget)
     run_id = recording.record(done) if recording else None
     if as_json:
@@ -90,6 +91,7 @@ def replay(
     as_json: Json = False,
 ) -> None:
     """Run a recorded run again and compare every metric to the last bit. Exit code 1 if any differs."""
+    say(READING)
     from suite.runs import single
     from suite.tracking.store import open_existing
 
@@ -111,10 +113,12 @@ def _base(
 ) -> dict[str, Any]:
     """The configuration that a run starts from: a file's, or the best known one of the cell."""
     from suite.configurations import configuration
-    from suite.configurations.library import known, select_tuned
 
     if path is not None:
         return configuration.read(path).model_dump()
+    say(READING)
+    from suite.configurations.library import known, select_tuned
+
     matching = select_tuned(known(storage, tracking_uri), *cell)
     if not matching:
         raise UserError(
@@ -131,11 +135,11 @@ def _spellings(algorithm: str) -> tuple[str, str]:
 
 
 def _shown(recording: "Recording | None") -> "OnEvaluation":
-    """Show each evaluation; what is refused for its data leaves no store, so that is made at the first."""
+    """Show each evaluation; what is refused for its data leaves no store, so that is begun at the first."""
 
     def evaluated(entry: dict[str, float]) -> None:
         if recording is not None:
-            recording.open()
+            recording.begin()
         show_evaluation(entry)
 
     return evaluated

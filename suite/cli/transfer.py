@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from suite.cli.options import RUNS, DataRoot, Json, MaxConcurrent, Only, Storage, Tracking
-from suite.console import emit, say
+from suite.console import READING, emit, say
 
 if TYPE_CHECKING:
     from suite.configurations.transfer import Loss
@@ -36,6 +36,7 @@ def transfer(
 
     The same command continues an interrupted one; more --seeds extends it.
     """
+    say(READING)
     from suite.configurations.library import known, select_tuned
     from suite.configurations.transfer import transfer as run
     from suite.execution.cluster import Resources

@@ -184,6 +184,7 @@ def _begin(resources: Resources) -> "Future[None]":
     """The cluster's start, begun now unless it has begun."""
     global _ahead
     if _ahead is None:
+        say("starting Ray")
         begun = _ahead = Future()
 
         def work() -> None:

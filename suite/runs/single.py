@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from suite.studies.validation import Faults, check_run
-from suite.tracking.store import Record, Store
 from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags
 from suite.yaml_files import assigned
 from trials import algorithms, trial
@@ -21,6 +21,9 @@ from trials.place import Place
 from trials.settings import Settings
 from trials.simulation import Simulation
 from trials.spec import TrialSpec, canonical
+
+if TYPE_CHECKING:
+    from suite.tracking.store import Record, Store
 
 OnEvaluation = Callable[[dict[str, float]], None]
 EXPERIMENT = "runs"
@@ -145,21 +148,25 @@ def execute(
 
 
 class Recording:
-    """Where a run outside any sweep is recorded; the store is opened when it is first needed."""
+    """Where a run outside any sweep is recorded; the store is opened in a thread, beside the run."""
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
         self._place = tracking_uri, storage
-        self._store: Store | None = None
+        self._opening: Future[Store] | None = None
 
-    def open(self) -> Store:
-        """The store, which is made where there is none; raises `UserError` when it cannot be."""
-        if self._store is None:
-            self._store = Store(*self._place)
-        return self._store
+    def begin(self) -> "Future[Store]":
+        """Open the store, which is made where there is none, unless that has begun; raises `UserError`
+        when it is known by now that it cannot be.
+        """
+        if self._opening is None:
+            self._opening = ThreadPoolExecutor(1).submit(_open, *self._place)
+        elif self._opening.done():
+            self._opening.result()
+        return self._opening
 
     def record(self, run: Finished) -> str:
         """Record a run; its id."""
-        spec, store = run.spec, self.open()
+        spec, store = run.spec, self.begin().result()
         tags = {**run_tags(RunKind.RUN, spec, run.outcome), **spec_tags(spec)}
         name = f"{spec.algorithm} · {spec.place} · seed {spec.seed}"
         run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
@@ -168,8 +175,14 @@ class Recording:
         return run_id
 
 
+def _open(tracking_uri: str | None, storage: Path) -> "Store":
+    from suite.tracking.store import Store  # MLflow: as long as the rest of the command
+
+    return Store(tracking_uri, storage)
+
+
 def replay(
-    store: Store, run_id: str, data_root: str | None, on_evaluation: OnEvaluation
+    store: "Store", run_id: str, data_root: str | None, on_evaluation: OnEvaluation
 ) -> tuple[Finished, list[str]]:
     """Run a recorded run again; the metrics whose values differ in any bit (times aside).
 
@@ -185,7 +198,7 @@ def replay(
     return run, _differences(store, recorded, run)
 
 
-def _differences(store: Store, recorded: Record, run: Finished) -> list[str]:
+def _differences(store: "Store", recorded: "Record", run: Finished) -> list[str]:
     found = []
     if recorded.tags.partition_fingerprint != run.data.fingerprint:
         found.append("partition_fingerprint: the data or their partition are not the same")
@@ -200,7 +213,7 @@ def _differences(store: Store, recorded: Record, run: Finished) -> list[str]:
     return found
 
 
-def spec_of(record: Record) -> TrialSpec:
+def spec_of(record: "Record") -> TrialSpec:
     """The trial that a recorded run ran; raises `UserError` for a run that is none."""
     if "spec" not in record.tags:
         kind = record.tags.get("kind", "foreign")
