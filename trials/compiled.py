@@ -185,6 +185,7 @@ def _sgd(
     momentum: float,
     velocity: Array,
 ) -> float:
+    """See `sgd`."""
     k, d = weights.shape
     p = x.shape[1]
     outputs = d // (p + 1)

@@ -38,7 +38,7 @@ def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
     sweeps = list(ways)
 
     def order(run: Record) -> tuple[int, int, int]:
-        """The place of a final run: as the study lists its cells; of equal ones the older sweep first."""
+        """As the study lists its cells; of equal ones the older sweep first."""
         cell, sweep = run.tags["cell"], run.tags["sweep"]
         place = cells.index(cell) if cell in cells else len(cells)
         return place, sweeps.index(sweep) if sweep in sweeps else -1, int(run.tags["seed"])
@@ -60,6 +60,6 @@ def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
 
 
 def searched(sweep: Record) -> str:
-    """The words for how a sweep found its configurations."""
+    """How a sweep found its configurations, in words."""
     study = json.loads(sweep.tags["study_json"])
     return searched_by(study["sampler"], study["scheduler"], study["trials"], LAG)

@@ -37,7 +37,7 @@ class TrialId:
         return cls(found["cell"], letters[found["letter"]], int(found["index"]), number)
 
     def __str__(self) -> str:
-        """The id as it is journaled and recorded."""
+        """As it is journaled and recorded."""
         letter = REPEATS.get(self.kind, "s")
         number = "" if self.number is None else f"-{self.number}"
         return f"{self.cell}-{letter}{self.index:04d}{number}"
@@ -76,12 +76,12 @@ class Ask:
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Self:
-        """Make an ask of plain data, as `dataclasses.asdict` and JSON leave it."""
+        """From plain data, as `dataclasses.asdict` and JSON leave it."""
         return cls(**{**fields, "kind": Kind(fields["kind"])})
 
     @property
     def counted(self) -> bool:
-        """Whether the trial is part of the search, and so of its budget."""
+        """Whether it is part of the search, and so of its budget."""
         return self.kind.counted
 
     def stands(self, status: Status) -> bool:
@@ -107,7 +107,7 @@ class End:
 
     @classmethod
     def of(cls, outcome: Outcome) -> Self:
-        """Keep of an outcome what the search may know."""
+        """All of an outcome that the search may know."""
         names = [f"val_{metric}" for metric in TASKS]
         curve = {int(e["round"]): e[name] for e in outcome.history for name in names if name in e}
         last = outcome.history[-1] if outcome.history else {}

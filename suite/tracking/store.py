@@ -51,18 +51,18 @@ class Record:
 
     @property
     def finished(self) -> bool:
-        """Whether the run came to its end, be it by divergence."""
+        """Whether it ran to its end, be it by divergence."""
         return self.tags["run_status"] == "FINISHED"
 
     def lost(self, metric: str) -> bool:
-        """Whether a metric has no mean over the last evaluations, or the run diverged (`Outcome.lost`)."""
+        """As `Outcome.lost`."""
         return (
             self.tags["status"] == "diverged" or metric in self.tags.get("not_finite", "").split()
         )
 
     @property
     def page(self) -> str:
-        """The path of the run's page in MLflow, below the server's address."""
+        """Where MLflow's pages show it, below the server's address."""
         return f"/#/experiments/{self.tags['experiment_id']}/runs/{self.run_id}"
 
 
@@ -192,7 +192,7 @@ class Store:
                 return [r for r in records if all(r.tags.get(k) == v for k, v in tags.items())]
 
     def get(self, run_id: str) -> Record:
-        """The run of this id; raises `UserError` when there is none."""
+        """One run; raises `UserError` when there is none."""
         try:
             return _record(self.client.get_run(run_id))
         except MlflowException:
