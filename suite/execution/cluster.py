@@ -20,9 +20,7 @@ _WORKERS = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean what the person meant
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-for _name, _value in {
-    **_WORKERS,
-    "RAY_USAGE_STATS_ENABLED": "0",
+_TUNE = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Tune's own returns normally from an interrupted sweep
@@ -30,7 +28,9 @@ for _name, _value in {
     "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is what a sweep resumes from
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
     "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "600",
-}.items():
+}
+"""How Tune is wanted while the suite drives it. Other programs of the process may want it otherwise."""
+for _name, _value in {**_WORKERS, "RAY_USAGE_STATS_ENABLED": "0"}.items():
     os.environ.setdefault(_name, _value)
 if not os.environ.get("RAY_AUTH_MODE"):
     # Ray shows a token to a cluster that it joins only where the mode says so when it is imported.
@@ -140,11 +140,16 @@ def local_slots(resources: Resources) -> int:
 
 @contextmanager
 def connect(resources: Resources) -> Iterator[Cluster]:
-    """Join the cluster at `resources.address`, or run one of our own on this machine.
+    """Join the cluster at `resources.address`, or run one of our own on this machine. Where this process
+    uses Ray already, as a notebook may, that is the cluster, and it stays when this ends.
 
     Nodes of a running cluster need the project's dependencies, not the project: its packages are
     sent along. Raises `UserError` when nobody answers at the address, or Ray does not start here.
     """
+    if ray.is_initialized():
+        with _driven():
+            yield Cluster(resources)
+        return
     if resources.joins:
         _join(resources)
     else:
@@ -152,10 +157,9 @@ def connect(resources: Resources) -> Iterator[Cluster]:
     # Ray prints what it hears of nodes that die, with their last log lines, to standard output, which
     # belongs to the result.
     vars(ray._private.worker)["print_to_stdstream"] = _first_line
-    # Tune's tracebacks: of trials that died, which start again, and of its own files, which nobody needs.
-    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     try:
-        yield Cluster(resources)
+        with _driven():
+            yield Cluster(resources)
     finally:
         # An object reference that another thread's garbage collection frees while Ray shuts down
         # ends the process.
@@ -165,6 +169,23 @@ def connect(resources: Resources) -> Iterator[Cluster]:
             ray.shutdown()
         finally:
             gc.enable()
+
+
+@contextmanager
+def _driven() -> Iterator[None]:
+    """Tune as the suite wants it, and without its tracebacks: of trials that died, which start again,
+    and of its own files, which nobody needs.
+    """
+    logger, before = logging.getLogger("ray.tune"), dict(os.environ)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    os.environ.update({name: value for name, value in _TUNE.items() if name not in before})
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        for name in _TUNE.keys() - before.keys():
+            os.environ.pop(name, None)
 
 
 def _start(resources: Resources) -> None:
