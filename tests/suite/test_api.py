@@ -1,6 +1,8 @@
 """The Python interface: what the commands do and say, as typed results."""
 
 import json
+import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -105,6 +107,12 @@ def test_a_sweep_of_a_study_s_content(swept: Result, storage: Path) -> None:
     begun = json.loads(journal.splitlines()[0])["study"]
     assert begun["trials"] == 3
     assert begun["settings"]["rounds"] == 4, "a mapping's other keys stay"
+
+
+def test_a_sweep_leaves_ray_and_tune_as_the_process_had_them(swept: Result) -> None:
+    assert own_ray.cluster.ray.is_initialized()
+    assert "TUNE_GLOBAL_CHECKPOINT_S" not in os.environ
+    assert logging.getLogger("ray.tune").level < logging.CRITICAL
 
 
 def test_a_leaderboard_is_the_command_s(swept: Result, storage: Path) -> None:
