@@ -156,7 +156,9 @@ def connect(resources: Resources) -> Iterator[Cluster]:
         _start(resources)
     # Ray prints what it hears of nodes that die, with their last log lines, to standard output, which
     # belongs to the result.
-    vars(ray._private.worker)["print_to_stdstream"] = _first_line
+    worker = vars(ray._private.worker)
+    printing = worker["print_to_stdstream"]
+    worker["print_to_stdstream"] = _first_line
     try:
         with _driven():
             yield Cluster(resources)
@@ -169,6 +171,7 @@ def connect(resources: Resources) -> Iterator[Cluster]:
             ray.shutdown()
         finally:
             gc.enable()
+            worker["print_to_stdstream"] = printing
 
 
 @contextmanager
