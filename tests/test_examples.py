@@ -1,11 +1,15 @@
-"""A third party's algorithm takes part in a sweep with no edit of the project: by path, and installed."""
+"""The examples work as they are: a third party's algorithm takes part in a sweep with no edit of the
+project, by path and installed; and the Python interface, which docs/python.md shows.
+"""
 
 import json
 import os
+import runpy
 
 import numpy as np
 import pytest
 
+from tests.support import own_ray
 from tests.support.commands import SINGLY, suite, suite_here
 from tests.support.oracle import LR, SEED, STEPS, clients, initial, local_sgd
 from tests.support.simulations import ROOT, dealt, settings, simulation
@@ -66,3 +70,22 @@ def test_an_installed_package_takes_part_in_a_sweep(tmp_path):
 def test_a_file_that_is_none_is_refused(name, message, tmp_path):
     done = suite_here("sweep", "smoke", "--algorithms", name, "--dry-run", cwd=tmp_path, code=2)
     assert message in done.stderr
+
+
+PYTHON = ROOT / "examples" / "python_interface.py"
+
+
+def test_the_python_interface_from_a_sweep_to_a_search_of_one_s_own(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    own_ray.started()
+    found = runpy.run_path(str(PYTHON))
+    assert {row.algorithm for row in found["board"].rows} == {"fedavg", "folb"}
+    assert found["best"].algorithm == "folb"
+    assert found["again"].spec.seed == 7
+    assert not found["found"].errors
+    assert "test_accuracy" in capsys.readouterr().out
+
+
+def test_the_page_on_python_shows_the_example():
+    _, code = PYTHON.read_text().split('"""\n', 1)
+    assert f"```python{code}```" in (ROOT / "docs" / "python.md").read_text()

@@ -3,7 +3,6 @@
 import time
 import traceback
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -154,14 +153,3 @@ class FederatedTrial(tune.Trainable):
             dataset = ray.get(self._datasets[self._spec.dataset_key])
             self._data[key] = deal_data(self._spec, dataset)
         return self._data[key]
-
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Write the simulation's state: tensors and plain values, nothing that runs code on load."""
-        torch.save(self._started().save(), Path(checkpoint_dir) / "state.pt")
-
-    def load_checkpoint(self, checkpoint: str | dict[str, Any] | None) -> None:
-        """Continue from a checkpoint directory; a resumed run equals an uninterrupted one."""
-        assert isinstance(checkpoint, str)
-        saved = torch.load(Path(checkpoint) / "state.pt", weights_only=True)
-        self._started().load(saved)
-        self._reported = len(self._started().history)

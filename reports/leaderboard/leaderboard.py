@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import groupby
 from statistics import fmean, median_low
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from reports.frames import frame
 from reports.leaderboard.comparable import FinalRun, Group, Trials, matched
 from reports.leaderboard.statistics import (
     Across,
@@ -25,6 +26,9 @@ from reports.leaderboard.statistics import (
 )
 from trials.metrics import COUNTED, direction, sign
 from trials.place import Place
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 OUTSIDE = "†"
 """Marks a row outside its paper's setting, and the note that says why."""
@@ -137,6 +141,10 @@ class Leaderboard:
     notes: tuple[str, ...] = ()
     pareto: tuple[Any, ...] = ()
     searched: Mapping[str, str] = field(default_factory=dict)
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """A row an algorithm in a cell, with hyperparameters as columns `params.lr`, ..."""
+        return frame(map(asdict, self.rows))
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON document of `suite leaderboard --json`."""

@@ -49,8 +49,8 @@ def run(
 ) -> None:
     """Run one configuration and show its curve."""
     from suite.runs import single
+    from suite.runs.request import Request
     from trials import algorithms
-    from trials.place import Place
     from trials.spec import outside
 
     path = config_file or config
@@ -60,15 +60,8 @@ def run(
         raise UserError(f"--algorithm {algorithm}: {path} configures {base['algorithm']}")
     sized = {k: v for k, v in (("rounds", rounds), ("clients", clients)) if v is not None}
     asked = dict(zip(("algorithm", "dataset", "model", "heterogeneity"), cell, strict=True))
-    names = single.DEFAULTS | base | {k: v for k, v in asked.items() if v is not None}
-    spec = single.Request(
-        names["algorithm"],
-        Place(names["dataset"], names["model"], names["heterogeneity"]),
-        params=base.get("params", {}),
-        settings={**base.get("settings", {}), **sized},
-        assignments=tuple(assign or ()),
-        seed=seed,
-    ).spec()
+    request = Request.over(base, asked, sized, assignments=tuple(assign or ()), seed=seed)
+    spec = request.spec()
     if reason := outside(algorithms.resolve(spec.algorithm), spec.settings):
         say(f"{spec.algorithm} runs outside its paper's setting: {reason}")
     recording = single.Recording(tracking_uri, storage) if record else None
@@ -148,7 +141,7 @@ def _shown(recording: "Recording | None") -> "OnEvaluation":
 def _summary(done: "Finished", run_id: str | None) -> str:
     spec, document = done.spec, done.document()
     metric = done.data.dataset.task.metric
-    last = done.simulation.history[-1]
+    last = done.history[-1]
     return (
         f"{spec.algorithm} {spec.params} on {spec.place}, seed "
         f"{spec.seed}: {document['status']} after {last['round']} rounds, test {metric} "

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -155,20 +156,9 @@ def _changes(lists: dict[str, str | None], values: dict[str, Any]) -> dict[str, 
 
 
 def _run(request: "SweepRequest", resources: "Resources", as_json: bool) -> None:
-    from suite.execution.cluster import ahead
-
-    with ahead(resources) as begin:
-        sweep = request.open(begin)
-        if request.resume:
-            for note in request.differences(sweep.study):
-                say(note)
-        for note in sweep.search.warnings:
-            say(note)
-        result = sweep.run(resources)
-    for note in sweep.search.unmet:
-        say(note)
+    result = request.run(resources)
     if as_json:
-        emit(result.summary)
+        emit(asdict(result.summary))
     if result.ending:
         words = ["suite", *sys.argv[1:]]
         again = shlex.join(words if request.resume else [*words, "--resume"])
@@ -176,7 +166,7 @@ def _run(request: "SweepRequest", resources: "Resources", as_json: bool) -> None
         raise typer.Exit(130)
     if not as_json:
         _conclude(result, request.paths)
-    raise typer.Exit(1 if result.summary["trials_failed"] else 0)
+    raise typer.Exit(1 if result.summary.trials_failed else 0)
 
 
 def _conclude(result: "Result", paths: "SweepPaths") -> None:
@@ -184,17 +174,16 @@ def _conclude(result: "Result", paths: "SweepPaths") -> None:
     from reports.leaderboard.formats import table
 
     out, summary = Console(), result.summary
+    ended = {status: getattr(summary, f"trials_{status}") for status in ENDINGS}
     counts = ", ".join(
-        f"{summary[f'trials_{status}']} {status}"
-        for status in ENDINGS
-        if summary[f"trials_{status}"] or status == Status.FINISHED
+        f"{count} {status}" for status, count in ended.items() if count or status == Status.FINISHED
     )
     out.print()
-    if result.board is not None:
-        out.print(table(result.board, out.width))
+    if result.leaderboard is not None:
+        out.print(table(result.leaderboard, out.width))
     out.print(
-        f"{summary['cells']} cells: {counts} search trials, {summary['final_runs']} final runs"
-        f" in {summary['seconds']:.0f} s. Tuned configurations: {paths.folder / 'tuned'}",
+        f"{summary.cells} cells: {counts} search trials, {summary.final_runs} final runs"
+        f" in {summary.seconds:.0f} s. Tuned configurations: {paths.folder / 'tuned'}",
         highlight=False,
         soft_wrap=True,
     )
@@ -211,8 +200,8 @@ def _next(result: "Result", paths: "SweepPaths") -> list[list[str]]:
     if paths.tracking_uri:
         where += ["--tracking-uri", paths.tracking_uri]
     commands = [["leaderboard", "--name", paths.name], ["ui"]]
-    if result.board is not None and result.board.rows:
-        best = result.board.rows[0]
+    if result.leaderboard is not None and result.leaderboard.rows:
+        best = result.leaderboard.rows[0]
         cell = ["--algorithm", best.algorithm, "--dataset", best.dataset, "--model", best.model]
         cell += ["--heterogeneity", best.heterogeneity, "--seed", "1"]
         commands.insert(1, ["run", "--tuned", *cell])

@@ -1,15 +1,28 @@
 """Tuned configurations of a store and of imported files, and which of them match."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from reports.frames import frame
 from reports.leaderboard.leaderboard import Row
 from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
-from suite.results.query import published
+from suite.results.query import EVERYTHING, Query, published
 from suite.tracking.store import Store, open_existing
 from suite.tracking.tags import RunKind
 from trials import algorithms
 from trials.place import SPELLING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class TunedList(list[Tuned]):
+    """Tuned configurations, best validated first."""
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """A row a configuration, with columns such as `params.lr` and `scores.val_accuracy`."""
+        return frame(item.model_dump(mode="json") for item in self)
 
 
 def tuned_of(store: Store, row: Row) -> Tuned:
@@ -57,10 +70,15 @@ def tuned_of(store: Store, row: Row) -> Tuned:
     )
 
 
+def tuned_in(store: Store, query: Query = EVERYTHING) -> list[Tuned]:
+    """The tuned configurations of a store's leaderboard rows."""
+    rows = published(store, query).values()
+    return [tuned.parse(run.tags.tuned, f"run {run.run_id}") for run in rows]
+
+
 def list_tuned(store: Store | None, storage: Path) -> list[Tuned]:
     """Every tuned configuration: the store's leaderboard rows, then imported files."""
-    recorded = published(store).values() if store else []
-    found = [tuned.parse(run.tags.tuned, f"run {run.run_id}") for run in recorded]
+    found = tuned_in(store) if store else []
     return found + [tuned.read(path) for path in sorted((storage / "imported").rglob("*.yaml"))]
 
 
@@ -81,10 +99,10 @@ def select_tuned(
     dataset: str | None = None,
     model: str | None = None,
     level: str | None = None,
-) -> list[Tuned]:
+) -> TunedList:
     """The configurations that match every name given, best validation score first."""
     given = {"algorithm": algorithm, "dataset": dataset, "model": model, "heterogeneity": level}
     spelling = {"algorithm": algorithms.canonical, **SPELLING}
     wanted = {part: spelling[part](name) for part, name in given.items() if name is not None}
     matching = [t for t in found if all(getattr(t, k) == v for k, v in wanted.items())]
-    return sorted(matching, key=lambda item: item.loss)
+    return TunedList(sorted(matching, key=lambda item: item.loss))

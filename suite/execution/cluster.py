@@ -24,9 +24,7 @@ _WORKERS = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean what the person meant
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-for _name, _value in {
-    **_WORKERS,
-    "RAY_USAGE_STATS_ENABLED": "0",
+_TUNE = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Tune's own returns normally from an interrupted sweep
@@ -34,7 +32,9 @@ for _name, _value in {
     "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is what a sweep resumes from
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
     "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "600",
-}.items():
+}
+"""How Tune is wanted while the suite drives it. Other programs of the process may want it otherwise."""
+for _name, _value in {**_WORKERS, "RAY_USAGE_STATS_ENABLED": "0"}.items():
     os.environ.setdefault(_name, _value)
 if not os.environ.get("RAY_AUTH_MODE"):
     # Ray shows a token to a cluster that it joins only where the mode says so when it is imported.
@@ -146,11 +146,18 @@ def local_slots(resources: Resources) -> int:
 
 @contextmanager
 def connect(resources: Resources) -> Iterator[Cluster]:
-    """Join the cluster at `resources.address`, or run one of our own on this machine.
+    """Join the cluster at `resources.address`, or run one of our own on this machine. Where this process
+    uses Ray already, as a notebook may, that is the cluster, and it stays when this ends.
 
     Nodes of a running cluster need the project's dependencies, not the project: its packages are
     sent along. Raises `UserError` when nobody answers at the address, or Ray does not start here.
     """
+    if ray.is_initialized() and _ahead is None:
+        with _driven():
+            yield Cluster(resources)
+        return
+    worker = vars(ray._private.worker)
+    printing = worker["print_to_stdstream"]
     try:
         if resources.joins:
             _join(resources)
@@ -158,23 +165,23 @@ def connect(resources: Resources) -> Iterator[Cluster]:
             _begin(resources).result()
         # Ray prints what it hears of nodes that die, with their last log lines, to standard output, which
         # belongs to the result.
-        vars(ray._private.worker)["print_to_stdstream"] = _first_line
-        # Tune's tracebacks: of trials that died, which start again, and of its own files, which nobody
-        # needs.
-        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-        yield Cluster(resources)
+        worker["print_to_stdstream"] = _first_line
+        with _driven():
+            yield Cluster(resources)
     finally:
         _end()
+        worker["print_to_stdstream"] = printing
 
 
 @contextmanager
 def ahead(resources: Resources) -> Iterator[Callable[[], object]]:
     """What begins to start a cluster of our own, for a later `connect`, while its caller goes on: Ray
     mostly waits for its own processes. When this is left without one, Ray is ended. A running cluster is
-    joined by `connect` alone.
+    joined by `connect` alone, and a Ray that this process runs already is used as it is.
     """
     try:
-        yield partial(_begin, resources) if not resources.joins else lambda: None
+        its_own = not (resources.joins or ray.is_initialized())
+        yield partial(_begin, resources) if its_own else lambda: None
     finally:
         if _ahead is not None:
             _end()
@@ -224,6 +231,23 @@ def _end() -> None:
         ray.shutdown()
     finally:
         gc.enable()
+
+
+@contextmanager
+def _driven() -> Iterator[None]:
+    """Tune as the suite wants it, and without its tracebacks: of trials that died, which start again,
+    and of its own files, which nobody needs.
+    """
+    logger, before = logging.getLogger("ray.tune"), dict(os.environ)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    os.environ.update({name: value for name, value in _TUNE.items() if name not in before})
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        for name in _TUNE.keys() - before.keys():
+            os.environ.pop(name, None)
 
 
 def _start(resources: Resources) -> None:

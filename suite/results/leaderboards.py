@@ -6,11 +6,12 @@ from dataclasses import replace
 from reports.leaderboard.leaderboard import Leaderboard, leaderboard
 from suite.results.final_runs import final_run
 from suite.results.fronts import read_fronts
-from suite.results.query import AT_THE_END, EVERYTHING, Query, published, say_why_none
+from suite.results.query import AT_THE_END, EVERYTHING, METRIC, Query, published, say_why_none
 from suite.studies.modelling import LAG, searched_by
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import RunKind
-from trials.errors import UserError
+from trials.errors import UserError, unknown
+from trials.metrics import COSTS
 
 
 def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
@@ -19,6 +20,9 @@ def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
     `target` defaults to the one that the sweeps' studies gave. Raises `UserError` when there are no
     such final runs, or a metric was not recorded.
     """
+    for kind, name, known in (("metric", query.metric, METRIC), ("cost", query.at, COSTS)):
+        if name not in known:
+            raise unknown(kind, name, known)
     if query.at != "rounds" and query.metric in AT_THE_END:
         raise UserError(
             f"metric {query.metric} is recorded of the final model only, so it cannot be compared "

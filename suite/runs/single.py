@@ -1,26 +1,26 @@
 """Single runs outside a sweep: `suite run` and `suite replay`."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite.studies.validation import Faults, check_run
+from reports.frames import frame
 from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags
-from suite.yaml_files import assigned
-from trials import algorithms, trial
-from trials.errors import UserError, unknown
+from trials import trial
+from trials.errors import UserError
 from trials.federated_data import FederatedData
-from trials.metrics import DERIVED
+from trials.metrics import DERIVED, score
 from trials.outcome import Outcome, Status
-from trials.place import Place
 from trials.settings import Settings
 from trials.simulation import Simulation
-from trials.spec import TrialSpec, canonical
+from trials.spec import TrialSpec
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 if TYPE_CHECKING:
     from suite.tracking.store import Record, Store
@@ -30,60 +30,11 @@ EXPERIMENT = "runs"
 """The MLflow experiment of runs that belong to no study."""
 
 
-DEFAULTS = {
-    "algorithm": "fedavg",
-    "dataset": "digits",
-    "model": "logreg",
-    "heterogeneity": "iid",
-}
-"""What `suite run` runs where nothing else is said."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a person asked for: names, `key=value` pairs of hyperparameters or settings, a seed."""
-
-    algorithm: str
-    place: Place
-    params: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    assignments: tuple[str, ...]
-    seed: int
-
-    def spec(self) -> TrialSpec:
-        """The trial; raises one `UserError` with every fault."""
-        faults = Faults("run")
-        params, settings = dict(self.params), dict(self.settings)
-        try:
-            ranges = algorithms.resolve(self.algorithm).ranges()
-        except UserError:
-            ranges = {}  # check_run says so
-        for assignment in self.assignments:
-            pair = faults.attempt("--set", assignment, partial(assigned, assignment))
-            if pair is None:
-                continue
-            key, value = pair
-            if key in Settings.model_fields:
-                settings[key] = value
-            elif key in ranges:
-                params[key] = value
-            elif ranges:
-                known = [*ranges, *Settings.model_fields]
-                faults.add(
-                    f"--set {key}", value, str(unknown("hyperparameter or setting", key, known))
-                )
-        named = {"algorithm": self.algorithm, "params": params, **self.place.names()}
-        check_run(faults, named)
-        faults.validate(Settings, settings, "settings.")
-        faults.check()
-        spec = canonical(self.algorithm, params, self.place, Settings(**settings), self.seed)
-        spec.configured()
-        return spec
-
-
 @dataclass(frozen=True)
 class Finished:
-    """A run that is over; `document` is the JSON of `suite run`."""
+    """A run that is over. `history` has one flat dict an evaluation, the untrained model's (round 0)
+    first; `document` is the JSON of `suite run`.
+    """
 
     spec: TrialSpec
     simulation: Simulation
@@ -91,13 +42,49 @@ class Finished:
     seconds: float
 
     @property
+    def history(self) -> list[dict[str, float]]:
+        """All evaluations: metrics on test and validation data, and counters since round 1."""
+        return self.simulation.history
+
+    @property
+    def status(self) -> Status:
+        """Finished, or diverged."""
+        return Status.DIVERGED if self.simulation.diverged else Status.FINISHED
+
+    @property
+    def val_score(self) -> float:
+        """The mean of the last three evaluations on validation data, NaN without any; of a run that
+        diverged the untrained model's.
+        """
+        return self._score("val")
+
+    @property
+    def test_score(self) -> float:
+        """The same on test data, as leaderboards count it."""
+        return self._score("test")
+
+    def _score(self, part: str) -> float:
+        metric = f"{part}_{self.data.dataset.task.metric}"
+        return score(self.history, metric, self.outcome.lost(metric))
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """The history, a row an evaluation."""
+        return frame(self.history)
+
+    def record(self, storage: Path | str = "runs", tracking_uri: str | None = None) -> str:
+        """Record it in the MLflow experiment `runs`, as the command does; the run's id.
+
+        Raises `UserError` when the store cannot be written.
+        """
+        return Recording(tracking_uri, Path(storage)).record(self)
+
+    @property
     def outcome(self) -> Outcome:
         """The run's outcome, as it is recorded."""
-        status = Status.DIVERGED if self.simulation.diverged else Status.FINISHED
         fed = self.simulation.fed
         return Outcome(
-            status,
-            self.simulation.history,
+            self.status,
+            self.history,
             fingerprint=self.data.fingerprint,
             seconds=self.seconds,
             execution=fed.execution,
@@ -114,9 +101,9 @@ class Finished:
             "seed": spec.seed,
             "rounds": spec.settings.rounds,
             "settings": spec.settings.model_dump(mode="json"),
-            "status": self.outcome.status,
+            "status": self.status,
             "partition_fingerprint": self.data.fingerprint,
-            "history": self.simulation.history,
+            "history": self.history,
             "seconds": round(self.seconds, 3),
             "execution": self.simulation.fed.execution,
             "chunk": self.simulation.fed.chunk,
@@ -126,7 +113,7 @@ class Finished:
     @property
     def evaluation_share(self) -> float:
         """The share of the loop's time that evaluations took."""
-        history, done, total = self.simulation.history, 0.0, 0.0
+        history, done, total = self.history, 0.0, 0.0
         for before, entry in pairwise(history):
             rounds = entry["round"] - before["round"]
             done += entry["evaluation_seconds"]
@@ -170,7 +157,7 @@ class Recording:
         tags = {**run_tags(RunKind.RUN, spec, run.outcome), **spec_tags(spec)}
         name = f"{spec.algorithm} · {spec.place} · seed {spec.seed}"
         run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
-        store.log(run_id, spec_params(spec), run.simulation.history)
+        store.log(run_id, spec_params(spec), run.history)
         store.set_status(run_id, "FINISHED")
         return run_id
 
@@ -202,7 +189,7 @@ def _differences(store: "Store", recorded: "Record", run: Finished) -> list[str]
     found = []
     if recorded.tags.partition_fingerprint != run.data.fingerprint:
         found.append("partition_fingerprint: the data or their partition are not the same")
-    rounds: dict[int, dict[str, float]] = {int(e["round"]): e for e in run.simulation.history}
+    rounds: dict[int, dict[str, float]] = {int(e["round"]): e for e in run.history}
     for metric in sorted(recorded.metrics):
         if metric in ("round_seconds", "evaluation_seconds", *DERIVED):
             continue

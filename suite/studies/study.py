@@ -74,13 +74,18 @@ def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, St
             raise unknown("study", name_or_path, study_names())
         name = name_or_path
         text = files("search_spaces").joinpath("studies", f"{name}.yaml").read_text()
-    faults = Faults(str(path) if path.suffix else f"study {name}")
-    content = parse_mapping(text, faults.source)
+    source = str(path) if path.suffix else f"study {name}"
+    return name, check_study(parse_mapping(text, source), overrides, source)
+
+
+def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source: str) -> Study:
+    """A study from its content; raises `UserError` with every fault of its form."""
     content = override(content, overrides)
+    faults = Faults(source)
     faults.validate(Study, content)
     check_names(faults, content)
     faults.check()
-    return name, Study.model_validate(content)
+    return Study.model_validate(content)
 
 
 def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

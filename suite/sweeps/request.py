@@ -3,13 +3,17 @@
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from suite.studies.study import Study, read_study, small
+from suite.console import say
+from suite.studies.study import Study, check_study, read_study, small
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.resume import resumed_study
-from suite.sweeps.sweep import Sweep
+from suite.sweeps.sweep import Result, Sweep
 from trials.errors import UserError
+
+if TYPE_CHECKING:
+    from suite.execution.cluster import Resources
 
 LISTS = ("algorithms", "datasets", "models", "heterogeneity")
 """What a study has lists of, and a command takes between commas."""
@@ -19,11 +23,12 @@ VALUES = ("trials", "settings.rounds", "seeds", "sampler", "scheduler", "warm_st
 
 @dataclass(frozen=True)
 class SweepRequest:
-    """`changes` replaces keys of the study, `settings.rounds` one inside another. `resume` continues, or
+    """`study` is a shipped study's name, a file's path, or a study's content, which is named as the sweep.
+    `changes` replaces keys of the study, `settings.rounds` one inside another. `resume` continues, or
     extends, a sweep that was begun; `smoke` makes it a matter of seconds.
     """
 
-    study: str
+    study: str | Mapping[str, Any]
     paths: SweepPaths
     changes: Mapping[str, Any] = field(default_factory=dict)
     resume: bool = False
@@ -39,19 +44,40 @@ class SweepRequest:
 
     def _read(self, changes: Mapping[str, Any]) -> tuple[str, Study]:
         begun = resumed_study(self.paths, changes) if self.resume else None
-        return begun or read_study(self.study, changes)
+        return begun or self._given(changes)
+
+    def _given(self, changes: Mapping[str, Any]) -> tuple[str, Study]:
+        if isinstance(self.study, str):
+            return read_study(self.study, changes)
+        name = self.paths.name
+        return name, check_study(self.study, changes, f"study {name}")
 
     def open(self, begin: Callable[[], object] = lambda: None) -> Sweep:
         """The sweep, ready to run; raises `UserError` when it cannot be. `begin` as in `Sweep`."""
         name, content = self.read()
         return Sweep(name, content, self.paths, self.resume, begin)
 
+    def run(self, resources: "Resources") -> Result:
+        """Run it, and say what a person should know of it; raises as `open` and `Sweep.run` do."""
+        from suite.execution.cluster import ahead
+
+        with ahead(resources) as begin:
+            sweep = self.open(begin)
+            notes = self.differences(sweep.study) if self.resume else []
+            for note in [*notes, *sweep.search.warnings]:
+                say(note)
+            result = sweep.run(resources)
+        for note in sweep.search.unmet:
+            say(note)
+        return result
+
     def differences(self, content: Study) -> list[str]:
         """Where the study of a resumed sweep is not what its file has now, which it does not go by."""
         with suppress(UserError):  # the file may be gone
-            mine, there = _flat(content), _flat(read_study(self.study, {})[1])
+            mine, there = _flat(content), _flat(self._given({})[1])
+            where = self.study if isinstance(self.study, str) else "the study given"
             return [
-                f"{key} is {mine[key]}, not {there[key]} as in {self.study}: options extend a sweep."
+                f"{key} is {mine[key]}, not {there[key]} as in {where}: options extend a sweep."
                 for key in mine
                 if mine[key] != there[key]
             ]

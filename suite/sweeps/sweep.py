@@ -8,15 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlflow.exceptions import MlflowException
 
+from reports.frames import frame
 from reports.leaderboard.leaderboard import Leaderboard
-from suite.configurations.library import list_tuned
+from suite.configurations.library import TunedList, list_tuned, select_tuned, tuned_in
 from suite.configurations.warm_start import NEAREST, tuned_files, warm_start
 from suite.console import say
 from suite.execution.stop_signal import Control, HaltedError
+from suite.results.query import Query
 from suite.search.cell_search import CellSearch
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End, Known
@@ -47,6 +49,8 @@ from trials.errors import UserError
 from trials.outcome import Kind, Outcome, Status
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from suite.execution.cluster import Resources
 
 RECORD_SECONDS = 600.0
@@ -58,14 +62,43 @@ LOCAL_TRIES = 5
 
 
 @dataclass(frozen=True)
+class Summary:
+    """What a sweep did, in counts; the JSON document of `suite sweep`. `storage` is its own folder."""
+
+    study: str
+    name: str
+    cells: int
+    trials_finished: int
+    trials_pruned: int
+    trials_diverged: int
+    trials_failed: int
+    final_runs: int
+    final_runs_diverged: int
+    seconds: float
+    tracking_uri: str
+    experiment_id: str
+    storage: str
+
+
+@dataclass(frozen=True)
 class Result:
-    """What `suite sweep` says when it is over; `summary` is its JSON document, and `ending` is how it
-    ended before its work was done: interrupted, stopped or cancelled, else "".
+    """What came out of a sweep. `ending` is how it ended before its work was done: interrupted, stopped or
+    cancelled, else ""; then `leaderboard` is None.
     """
 
-    summary: dict[str, Any]
-    board: Leaderboard | None
+    summary: Summary
+    leaderboard: Leaderboard | None
     ending: str
+    store: Store
+
+    @property
+    def tuned(self) -> TunedList:
+        """The best configuration of each algorithm in each cell, best validated first."""
+        return select_tuned(tuned_in(self.store, Query(self.summary.name)))
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """The leaderboard's rows; none where the sweep did not end."""
+        return self.leaderboard.to_pandas() if self.leaderboard else frame([])
 
 
 class Sweep:
@@ -201,7 +234,8 @@ class Sweep:
         if complete:
             asks = self.search.asks.values()
             self.paths.clear_checkpoints({ask.trial_id: ask.cell for ask in asks})
-        return Result(self._summary(time.monotonic() - started), self.board, ending)
+        summary = self._summary(time.monotonic() - started)
+        return Result(summary, self.board, ending, self.store)
 
     def _open_ledger(self) -> None:
         try:
@@ -328,25 +362,25 @@ class Sweep:
             self.control.halt(f"tracking store {self.store.uri} cannot be written: {reason}")
         return self.control.ending == "halted"
 
-    def _summary(self, seconds: float) -> dict[str, Any]:
+    def _summary(self, seconds: float) -> Summary:
         search = Counter(
             outcome.status
             for trial_id, outcome in self.state.ended.items()
             if self.search.asks[trial_id].counted
         )
         finals = [self.state.ended[i] for i in self._current_finals() if i in self.state.ended]
-        return {
-            "study": self.study_name,
-            "name": self.paths.name,
-            "cells": len(self.cells),
-            "trials_finished": search[Status.FINISHED],
-            "trials_pruned": search[Status.PRUNED],
-            "trials_diverged": search[Status.DIVERGED],
-            "trials_failed": search[Status.FAILED] + sum(o.status == Status.FAILED for o in finals),
-            "final_runs": len(finals),
-            "final_runs_diverged": sum(o.status == Status.DIVERGED for o in finals),
-            "seconds": round(seconds, 3),
-            "tracking_uri": self.store.uri,
-            "experiment_id": self.ledger.experiment,
-            "storage": str(self.paths.folder.resolve()),
-        }
+        return Summary(
+            study=self.study_name,
+            name=self.paths.name,
+            cells=len(self.cells),
+            trials_finished=search[Status.FINISHED],
+            trials_pruned=search[Status.PRUNED],
+            trials_diverged=search[Status.DIVERGED],
+            trials_failed=search[Status.FAILED] + sum(o.status == Status.FAILED for o in finals),
+            final_runs=len(finals),
+            final_runs_diverged=sum(o.status == Status.DIVERGED for o in finals),
+            seconds=round(seconds, 3),
+            tracking_uri=self.store.uri,
+            experiment_id=self.ledger.experiment,
+            storage=str(self.paths.folder.resolve()),
+        )

@@ -1,7 +1,5 @@
 """The Tune trainable, driven by hand: stops, reuse, checkpoints, failures; no cluster."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.support.actors import actor, config, finish, spec
@@ -38,18 +36,6 @@ def test_a_reused_actor_knows_nothing_of_the_trial_before() -> None:
     assert reused["fingerprint"] == fresh["fingerprint"]
     made.reset_config(config(spec()))
     assert timeless(finish(made)[0]["history"]) == timeless(finish(actor(spec()))[0]["history"])
-
-
-def test_a_checkpoint_continues_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    (whole,) = finish(actor(spec()))
-    first = actor(spec(), (3,))
-    before = first.step()
-    first.save_checkpoint(str(tmp_path))
-    second = actor(spec())
-    second.load_checkpoint(str(tmp_path))
-    (after,) = finish(second)
-    assert timeless(before["history"] + after["history"]) == timeless(whole["history"])
-    assert after["val_score"] == whole["val_score"]
 
 
 def test_divergence_and_failure_are_results() -> None:

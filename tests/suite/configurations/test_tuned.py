@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
-from suite.runs.single import Request
+from suite.runs.request import Request
 from trials.errors import UserError
 from trials.place import Place
 from trials.settings import Settings

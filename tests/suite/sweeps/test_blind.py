@@ -117,7 +117,7 @@ def both(
     """
     storages, boards = (tmp_path / "as_is", tmp_path / "spoiled"), []
     for storage in storages:
-        found = [swept(storage, str(i), **given).board for i, given in enumerate(studies)]
+        found = [swept(storage, str(i), **given).leaderboard for i, given in enumerate(studies)]
         boards.append(found[0])
         monkeypatch.setattr(sweep, "load_data", load_spoiled)
     for i in range(len(studies)):

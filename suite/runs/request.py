@@ -1,0 +1,99 @@
+"""One run as a person asks for it: names, hyperparameters and settings, a seed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Self
+
+from suite.studies.validation import Faults, check_run
+from suite.yaml_files import assigned
+from trials import algorithms
+from trials.algorithm import Range
+from trials.errors import UserError, unknown
+from trials.place import Place
+from trials.settings import Settings
+from trials.spec import TrialSpec, canonical
+
+DEFAULTS = {
+    "algorithm": "fedavg",
+    "dataset": "digits",
+    "model": "logreg",
+    "heterogeneity": "iid",
+}
+"""What is run where nothing else is said."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person asked for. `values` are hyperparameters or settings by name and replace those in
+    `params` and `settings`, as do `assignments`, the same as `key=value` texts.
+    """
+
+    algorithm: str
+    place: Place
+    params: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    assignments: tuple[str, ...] = ()
+    seed: int = 0
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def over(
+        cls,
+        base: Mapping[str, Any],
+        names: Mapping[str, str | None],
+        settings: Mapping[str, Any],
+        **more: Any,
+    ) -> Self:
+        """A request that starts from a configuration's content (or {}); names that are None are the
+        configuration's, else the defaults.
+        """
+        asked = {key: name for key, name in names.items() if name is not None}
+        found = DEFAULTS | {key: base[key] for key in DEFAULTS if key in base} | asked
+        settings = {**base.get("settings", {}), **settings}
+        algorithm, *place = (found[key] for key in DEFAULTS)
+        return cls(algorithm, Place(*place), base.get("params", {}), settings, **more)
+
+    def spec(self) -> TrialSpec:
+        """The trial; raises one `UserError` with every fault."""
+        faults = Faults("run")
+        params, settings = dict(self.params), dict(self.settings)
+        try:
+            ranges = algorithms.resolve(self.algorithm).ranges()
+        except UserError:
+            ranges = {}  # check_run says so
+        for key, value in self.values.items():
+            _assign(faults, (key, value), ranges, params, settings)
+        for text in self.assignments:
+            pair = faults.attempt("--set", text, partial(assigned, text))
+            if pair is not None:
+                _assign(faults, pair, ranges, params, settings, "--set ")
+        if type(self.seed) is not int or self.seed < 0:
+            faults.add("seed", self.seed, "must be a whole number, and at least 0")
+        named = {"algorithm": self.algorithm, "params": params, **self.place.names()}
+        check_run(faults, named)
+        faults.validate(Settings, settings, "settings.")
+        faults.check()
+        spec = canonical(self.algorithm, params, self.place, Settings(**settings), self.seed)
+        spec.configured()
+        return spec
+
+
+def _assign(
+    faults: Faults,
+    pair: tuple[str, Any],
+    ranges: Mapping[str, Range],
+    params: dict[str, Any],
+    settings: dict[str, Any],
+    source: str = "",
+) -> None:
+    """Put a value where its name belongs; where that is nowhere, note it with its `source`."""
+    key, value = pair
+    if key in Settings.model_fields:
+        settings[key] = value
+    elif key in ranges:
+        params[key] = value
+    elif ranges:
+        known = [*ranges, *Settings.model_fields]
+        rule = str(unknown("hyperparameter or setting", key, known))
+        faults.add(f"{source}{key}", value, rule)

@@ -1,0 +1,236 @@
+"""An algorithm as a Tune trainable: by hand, and under Tune's own searcher, scheduler and restore."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import suite
+from tests.support import own_ray
+from trials.checkpoint import StorageError
+from trials.errors import UserError
+from trials.metrics import COUNTED
+
+QUESTION: dict[str, Any] = {
+    "heterogeneity": "labels(2)",
+    "settings": {"rounds": 6, "clients": 4, "eval_every": 1, "execution": "batched"},
+}
+
+
+def actor(config: dict[str, Any], algorithm: str = "folb", **given: Any) -> Any:
+    """A trainable that is set up, as in the process of a trial."""
+    made: Any = suite.trainable(algorithm, **{**QUESTION, **given})
+    trial = made.__new__(made)
+    trial.setup(config)
+    return trial
+
+
+def finish(trial: Any) -> list[dict[str, Any]]:
+    results = [trial.step()]
+    while not results[-1]["done"]:
+        results.append(trial.step())
+    return results
+
+
+def timeless(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What both a history and Tune's results have, less times."""
+    kept = {"round", "train_loss", *COUNTED}
+    metrics = ("test_", "val_accuracy", "val_loss")
+    return [
+        {k: v for k, v in entry.items() if k in kept or k.startswith(metrics)} for entry in history
+    ]
+
+
+def test_steps_are_the_evaluations_of_a_run() -> None:
+    config = {"mu": 0.1, "lr": 0.3, "batch_size": 8, "seed": 3}
+    results, whole = finish(actor(config)), suite.run("folb", **QUESTION, **config)
+    assert timeless(results) == timeless(whole.history[1:])
+    assert [result["status"] for result in results] == ["running"] * 5 + ["finished"]
+    assert results[-1]["val_score"] == whole.val_score
+    assert results[0]["val_score"] == whole.history[1]["val_accuracy"]
+
+
+@pytest.mark.parametrize("algorithm", ["safl", "scaffold", "defed"])
+def test_a_checkpoint_continues_as_if_nothing_had_happened(tmp_path: Path, algorithm: str) -> None:
+    whole, first = finish(actor({}, algorithm)), actor({}, algorithm)
+    before = [first.step(), first.step()]
+    first.save_checkpoint(str(tmp_path))
+    second = actor({}, algorithm)
+    second.load_checkpoint(str(tmp_path))
+    after = finish(second)
+    assert timeless(before + after) == timeless(whole)
+    assert after[-1]["val_score"] == whole[-1]["val_score"]
+
+
+def test_another_configuration_may_continue_a_checkpoint(tmp_path: Path) -> None:
+    """Population-based training does so."""
+    first = actor({"lr": 0.3})
+    first.step()
+    first.save_checkpoint(str(tmp_path))
+    second = actor({"lr": 0.1})
+    second.load_checkpoint(str(tmp_path))
+    scheduled = suite.run("folb", **QUESTION, lr="0.3@1,0.1@2")
+    assert timeless(finish(second)) == timeless(scheduled.history[2:])
+
+
+def test_a_checkpoint_that_is_gone_or_runs_code_is_refused(tmp_path: Path) -> None:
+    trial = actor({})
+    with pytest.raises(StorageError, match=r"state\.pt is not there"):
+        trial.load_checkpoint(str(tmp_path))
+    trial.save_checkpoint(str(tmp_path))
+    content = (tmp_path / "state.pt").read_bytes()
+    (tmp_path / "state.pt").write_bytes(content[:-9])
+    with pytest.raises(StorageError, match="damaged"):
+        trial.load_checkpoint(str(tmp_path))
+    assert [p.name for p in tmp_path.iterdir()] == ["state.pt.damaged"]
+
+
+def test_a_reused_actor_knows_nothing_of_the_trial_before() -> None:
+    reused = actor({"lr": 0.5, "seed": 9})
+    finish(reused)
+    assert reused.reset_config({"lr": np.float64(0.2), "batch_size": np.int64(16)})
+    assert timeless(finish(reused)) == timeless(finish(actor({"lr": 0.2, "batch_size": 16})))
+
+
+def test_divergence_is_the_worst_score_of_the_task() -> None:
+    for dataset, worst in (("digits", 0.0), ("sine", 1e30)):
+        given = {"dataset": dataset, "model": "linear", "heterogeneity": "iid"}
+        *_, last = finish(actor({"lr": 1e38}, "fedavg", **given))
+        assert (last["status"], last["val_score"], last["done"]) == ("diverged", worst, True)
+        assert math.isfinite(last["round"])
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"muu": 0.1}, "muu = 0.1: unknown hyperparameter or setting 'muu'. Did you mean 'mu'?"),
+        ({"mu": "much"}, "params.mu = 'much': mu is 'much', but must be a number"),
+        ({"local_epochs": 0}, "settings.local_epochs = 0: must be greater than or equal to 1"),
+        ({"seed": -1}, "seed = -1: must be a whole number, and at least 0"),
+    ],
+)
+def test_a_config_that_cannot_be_run_is_refused(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        actor(config)
+    assert str(caught.value) == f"run: 1 fault, nothing was started\n  {message}"
+    with pytest.raises(UserError) as same:
+        suite.run("folb", **QUESTION, **config)
+    assert str(same.value) == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "given", "message"),
+    [
+        ("flob", {}, "unknown algorithm 'flob'. Did you mean 'folb'?"),
+        ("folb", {"settings": {"val_fraction": 0}}, "a search needs validation data"),
+        ("folb", {"model": "lenet5"}, "model lenet5 needs images"),
+        ("folb", {"settings": {"init": "own"}}, "folb cannot run with init=own"),
+    ],
+)
+def test_what_cannot_be_run_at_all_is_refused_at_once(
+    algorithm: str, given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message.replace("?", r"\?")):
+        suite.trainable(algorithm, **{**QUESTION, **given})
+
+
+def test_relative_paths_are_meant_from_where_tune_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, inside = tmp_path / "begin", tmp_path / "trial"
+    begin.mkdir()
+    inside.mkdir()
+    ring = np.eye(4) / 2 + (np.eye(4, k=1) + np.eye(4, k=-1)) / 4
+    ring[0, 3] = ring[3, 0] = 0.25
+    np.savetxt(begin / "ring.csv", ring, delimiter=",")
+    monkeypatch.chdir(begin)
+    made: Any = suite.trainable("defed", **QUESTION)
+    monkeypatch.setenv("TUNE_ORIG_WORKING_DIR", str(begin))
+    monkeypatch.chdir(inside)
+    trial = made.__new__(made)
+    trial.setup({"topology": "file:ring.csv"})
+    assert Path.cwd() == inside
+    assert finish(trial)[-1]["status"] == "finished"
+
+
+@pytest.fixture(scope="module")
+def ray_runs() -> None:
+    own_ray.started()
+
+
+@pytest.mark.usefixtures("ray_runs")
+def test_tune_searches_with_its_own_searcher_and_scheduler(tmp_path: Path) -> None:
+    from ray import tune
+    from ray.tune.schedulers import ASHAScheduler
+    from ray.tune.search.optuna import OptunaSearch
+
+    found = tune.Tuner(
+        suite.trainable("folb", **QUESTION),
+        param_space={
+            "mu": tune.loguniform(1e-3, 1),
+            "lr": tune.loguniform(0.01, 1),
+            "batch_size": tune.choice([8, 32]),
+            "seed": 1,
+        },
+        tune_config=tune.TuneConfig(
+            metric="val_score",
+            mode="max",
+            num_samples=6,
+            max_concurrent_trials=2,
+            reuse_actors=True,
+            search_alg=OptunaSearch(seed=0),
+            scheduler=ASHAScheduler(time_attr="round", max_t=6, grace_period=2),
+        ),
+        run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
+    ).fit()
+    assert not found.errors
+    assert len({result.config["lr"] for result in found}) == 6
+    rounds = {result.metrics["round"] for result in found}
+    assert 6 in rounds
+    for result in found:
+        whole = suite.run("folb", **QUESTION, **result.config)
+        reached = whole.history[: int(result.metrics["round"]) + 1]
+        assert timeless([result.metrics]) == timeless(reached[-1:])
+        if result.metrics["status"] == "finished":
+            assert result.metrics["val_score"] == whole.val_score
+
+
+BREAKS_ONCE = """
+from dataclasses import dataclass
+from pathlib import Path
+from trials.algorithms.scaffold import SCAFFOLD
+
+@dataclass(frozen=True)
+class BreaksOnce(SCAFFOLD):
+    def round(self, state, fed):
+        if fed.round == 4 and not Path({mark!r}).exists():
+            Path({mark!r}).touch()
+            raise RuntimeError("the machine is gone")
+        return super().round(state, fed)
+"""
+
+
+@pytest.mark.usefixtures("ray_runs")
+def test_tune_restores_a_trial_that_broke(tmp_path: Path) -> None:
+    """By an algorithm in a file, which goes to the workers as its text."""
+    from ray import tune
+
+    (tmp_path / "breaks.py").write_text(BREAKS_ONCE.format(mark=str(tmp_path / "mark")))
+    name = f"{tmp_path}/breaks.py:BreaksOnce"
+    made = suite.trainable(name, **QUESTION)
+    checkpoints = tune.CheckpointConfig(checkpoint_frequency=1)
+    where = {"name": "search", "storage_path": str(tmp_path), "verbose": 0}
+    space = {"lr": tune.grid_search([0.2])}
+    run_config = tune.RunConfig(**where, checkpoint_config=checkpoints)
+    (broken,) = tune.Tuner(made, param_space=space, run_config=run_config).fit()
+    assert "the machine is gone" in str(broken.error)
+    assert broken.metrics["round"] == 3
+    again = tune.Tuner.restore(str(tmp_path / "search"), made, resume_errored=True)
+    (restored,) = again.fit()
+    assert restored.error is None
+    assert restored.metrics["iterations_since_restore"] == 3, "not from the beginning"
+    whole = suite.run(name, **QUESTION, lr=0.2)
+    assert timeless([restored.metrics]) == timeless(whole.history[-1:])
+    assert restored.metrics["val_score"] == whole.val_score

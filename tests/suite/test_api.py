@@ -1,0 +1,203 @@
+"""The Python interface: what the commands do and say, as typed results."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import suite
+from suite.configurations.configuration import Tuned
+from suite.studies.study import Study, read_study
+from suite.sweeps.sweep import Result
+from suite.tracking.store import Store
+from tests.support import own_ray
+from tests.support.commands import suite_here
+from trials.errors import UserError
+
+CONTENT: dict[str, Any] = {
+    "algorithms": ["fedavg", "folb"],
+    "datasets": ["digits"],
+    "models": ["logreg"],
+    "heterogeneity": ["labels(2)"],
+    "trials": 2,
+    "seeds": 2,
+    "sampler": "random",
+    "settings": {"rounds": 4, "clients": 4, "participation": 1.0, "execution": "batched"},
+}
+HEAVY = ("torch", "ray", "mlflow", "optuna", "pandas", "pydantic", "suite.api")
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("api") / "runs"
+
+
+@pytest.fixture(scope="module")
+def swept(storage: Path) -> Result:
+    own_ray.started()
+    resources = suite.Resources(max_concurrent=1)
+    return suite.sweep(CONTENT, name="mine", storage=storage, resources=resources, trials=3)
+
+
+def said(*words: Any, cwd: Path) -> str:
+    """What the command says when it refuses."""
+    return suite_here(*words, cwd=cwd, code=2).stderr.removeprefix("error: ").strip()
+
+
+def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:
+    return [{k: v for k, v in entry.items() if not k.endswith("_seconds")} for entry in history]
+
+
+def test_importing_it_loads_nothing_and_it_tells_what_it_has() -> None:
+    script = f"import sys, suite; print([m for m in {HEAVY} if m in sys.modules], dir(suite))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    names = ["Resources", "UserError", "leaderboard", "run", "sweep", "trainable", "tuned"]
+    assert done.stdout.strip() == f"[] {names}", done.stderr
+    assert all(getattr(suite, name) for name in names)
+    with pytest.raises(AttributeError, match="module 'suite' has no attribute 'sweeep'"):
+        suite.sweeep  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_run_is_the_command_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = ("--algorithm", "fedprox", "--heterogeneity", "labels(2)", "--set", "mu=0.1")
+    sizes = ("--rounds", 6, "--clients", 4, "--seed", 3)
+    done = suite_here("run", *given, *sizes, "--no-record", "--json", cwd=tmp_path)
+    command = json.loads(done.stdout)
+    settings = {"rounds": 9, "clients": 4}
+    run = suite.run(
+        "fedprox", heterogeneity="labels(2)", settings=settings, seed=3, mu=0.1, rounds=6
+    )
+    assert not list(tmp_path.iterdir()), "nothing is recorded"
+    assert timeless(run.history) == timeless(command["history"])
+    assert run.status == command["status"] == "finished"
+    for part in ("val", "test"):
+        last_three = [entry[f"{part}_accuracy"] for entry in run.history[-3:]]
+        assert getattr(run, f"{part}_score") == sum(last_three) / 3
+    table = run.to_pandas()
+    assert table["round"].tolist() == [entry["round"] for entry in run.history]
+    assert table["test_loss"].tolist() == [entry["test_loss"] for entry in run.history]
+    recorded = Store(None, tmp_path / "here").get(run.record("here"))
+    assert recorded.tags["kind"] == "run"
+    assert recorded.tags["seed"] == "3"
+
+
+def test_a_diverged_run_scores_as_the_untrained_model() -> None:
+    run = suite.run("fedavg", lr=1e38, rounds=4, clients=4)
+    assert run.status == "diverged"
+    assert run.test_score == run.history[0]["test_accuracy"]
+    assert run.val_score == run.history[0]["val_accuracy"]
+
+
+def test_a_sweep_of_a_study_s_content(swept: Result, storage: Path) -> None:
+    summary = swept.summary
+    assert (summary.study, summary.name, summary.cells) == ("mine", "mine", 2)
+    assert (summary.trials_finished, summary.final_runs, swept.ending) == (6, 4, "")
+    assert Path(summary.storage) == storage.resolve() / "mine"
+    assert swept.leaderboard is not None
+    assert {row.algorithm for row in swept.leaderboard.rows} == {"fedavg", "folb"}
+    assert swept.to_pandas()["mean"].tolist() == [row.mean for row in swept.leaderboard.rows]
+    journal = (storage / "mine" / "journal.jsonl").read_text()
+    begun = json.loads(journal.splitlines()[0])["study"]
+    assert begun["trials"] == 3
+    assert begun["settings"]["rounds"] == 4, "a mapping's other keys stay"
+
+
+def test_a_sweep_leaves_ray_and_tune_as_the_process_had_them(swept: Result) -> None:
+    assert own_ray.cluster.ray.is_initialized()
+    assert "TUNE_GLOBAL_CHECKPOINT_S" not in os.environ
+    assert logging.getLogger("ray.tune").level < logging.CRITICAL
+
+
+def test_a_leaderboard_is_the_command_s(swept: Result, storage: Path) -> None:
+    done = suite_here("leaderboard", "--name", "mine", "--json", cwd=storage.parent)
+    board = suite.leaderboard("mine", storage=storage)
+    assert json.loads(json.dumps(board.as_dict())) == json.loads(done.stdout)
+    only = suite.leaderboard(studies="mine", where={"algorithm": "folb"}, storage=storage)
+    assert [row.algorithm for row in only.rows] == ["folb"]
+    table = board.to_pandas().set_index("algorithm")
+    folb = next(row for row in board.rows if row.algorithm == "folb")
+    assert table.loc["folb", "mean"] == folb.mean
+    assert table.loc["folb", "params.mu"] == folb.params["mu"]
+    assert pd.isna(table.loc["fedavg", "params.mu"])
+
+
+def test_tuned_configurations_are_a_list_and_can_be_run(swept: Result, storage: Path) -> None:
+    found = suite.tuned(storage=storage)
+    assert list(found) == list(swept.tuned)
+    assert sorted(item.algorithm for item in found) == ["fedavg", "folb"]
+    (folb,) = suite.tuned("folb", "digits", "logreg", "labels(2)", storage=storage)
+    assert isinstance(folb, Tuned)
+    table = found.to_pandas()
+    assert table["scores.val_accuracy"].tolist() == [i.scores["val_accuracy"] for i in found]
+    assert table["settings.rounds"].tolist() == [4, 4]
+    assert folb.scores["test_by_seed"] == {s: suite.run(folb, seed=s).test_score for s in (1, 2)}
+    changed = suite.run(folb, seed=1, heterogeneity="iid", rounds=2)
+    assert (changed.spec.heterogeneity, changed.spec.params) == ("iid", folb.params)
+    assert changed.history[-1]["round"] == 2
+
+
+def test_a_sweep_is_continued_and_extended(swept: Result, storage: Path) -> None:
+    with pytest.raises(UserError) as refused:
+        suite.sweep(CONTENT, name="mine", storage=storage)
+    assert str(refused.value).startswith("sweep 'mine' exists in ")
+    resources = suite.Resources(max_concurrent=1)
+    study = Study.model_validate(CONTENT)
+    more = suite.sweep(
+        study, name="mine", storage=storage, resources=resources, resume=True, trials=3, seeds=3
+    )
+    assert more.summary.final_runs == 6
+    assert more.leaderboard is not None
+    assert swept.leaderboard is not None
+    assert [row.seeds for row in more.leaderboard.rows] == [3, 3]
+
+
+def test_a_study_by_name_and_by_path_is_the_command_s(tmp_path: Path) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(json.dumps(CONTENT))
+    for study, named in (("quickstart", "quickstart"), (path, str(path))):
+        with pytest.raises(UserError) as refused:
+            suite.sweep(study, storage=tmp_path, trials=0, algorithms=("fedavg", "flob"))
+        words = ("sweep", named, "--trials", 0, "--algorithms", "fedavg,flob")
+        assert str(refused.value) == said(*words, cwd=tmp_path)
+        assert "algorithms[1] = 'flob'" in str(refused.value)
+    assert read_study(str(path), {})[1] == Study.model_validate(CONTENT)
+
+
+CALLS: dict[tuple[str, ...], Any] = {
+    ("run", "--algorithm", "flob"): lambda: suite.run("flob"),
+    ("run", "--dataset", "digitz"): lambda: suite.run(dataset="digitz"),
+    ("sweep", "quickstrat"): lambda: suite.sweep("quickstrat"),
+    ("sweep", "--name", "a/b"): lambda: suite.sweep("quickstart", name="a/b"),
+    ("leaderboard",): suite.leaderboard,
+    ("tuned", "list"): suite.tuned,
+}
+
+
+@pytest.mark.parametrize("words", CALLS, ids=" ".join)
+def test_bad_input_is_refused_as_the_command_refuses_it(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as refused:
+        CALLS[words]()
+    assert str(refused.value) == said(*words, cwd=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_study_without_a_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="name: a study that is no file needs one"):
+        suite.sweep(CONTENT, storage=tmp_path)
+
+
+def test_a_measure_that_there_is_not_is_refused(swept: Result, storage: Path) -> None:
+    with pytest.raises(UserError, match=r"unknown metric 'scores'\. Did you mean 'score'"):
+        suite.leaderboard("mine", metric="scores", storage=storage)
+    with pytest.raises(UserError, match=r"unknown cost 'step'\. Did you mean 'steps'"):
+        suite.leaderboard("mine", at="step", storage=storage)
