@@ -24,6 +24,7 @@ from suite.cli import (
 from suite.console import say
 from suite.execution.stop_signal import HaltedError
 from trials.errors import UserError
+from trials.plugins import failure
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -52,3 +53,10 @@ def main() -> None:
     except KeyboardInterrupt:
         say("interrupted")
         sys.exit(130)
+    except (Exception, SystemExit) as error:
+        # Of a file that a person named; what it exits with is no end of the command.
+        told = failure(error)
+        if told is None:
+            raise
+        say(f"error: {told}")
+        sys.exit(2)
