@@ -18,6 +18,7 @@ from urllib.parse import urlparse
 
 from suite.yaml_files import writable
 from trials.errors import UserError
+from trials.files import plain
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("DO_NOT_TRACK", "true")
@@ -74,6 +75,7 @@ class Store:
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
         self.uri = tracking_uri or sqlite_uri(storage)
+        _refuse_database(self.uri)
         if tracking_uri is None:
             with writable(storage):
                 storage.mkdir(parents=True, exist_ok=True)
@@ -253,6 +255,12 @@ def sqlite_uri(storage: Path) -> str:
             "Choose a local --storage, or start a server and pass --tracking-uri."
         )
     return f"sqlite:///{storage.resolve() / 'mlflow.db'}"
+
+
+def _refuse_database(uri: str) -> None:
+    """Raise `UserError` where SQLite would wait: for a pipe, or minutes for a folder."""
+    if uri.startswith("sqlite:///") and os.path.lexists(path := uri.removeprefix("sqlite:///")):
+        plain(Path(path), "store")
 
 
 def _record(run: Run) -> Record:
