@@ -220,7 +220,9 @@ class Store:
 
 def open_existing(tracking_uri: str | None, storage: Path) -> Store:
     """The store for reading; raises `UserError` when there is none yet."""
-    if tracking_uri is None and not (storage / "mlflow.db").exists():
+    database = storage / "mlflow.db"
+    # MLflow would make its tables in an empty file, and a reader writes nothing.
+    if tracking_uri is None and not (database.exists() and _holds(database)):
         raise UserError(
             f"there is no store {storage / 'mlflow.db'} yet: run `suite sweep quickstart`, "
             "or name another place with --storage or --tracking-uri"
@@ -255,6 +257,11 @@ def sqlite_uri(storage: Path) -> str:
             "Choose a local --storage, or start a server and pass --tracking-uri."
         )
     return f"sqlite:///{storage.resolve() / 'mlflow.db'}"
+
+
+def _holds(database: Path) -> bool:
+    """Whether there is anything in a file; of what is no file SQLite's opener says what it is."""
+    return not database.is_file() or database.stat().st_size > 0
 
 
 def _refuse_database(uri: str) -> None:

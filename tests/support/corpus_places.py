@@ -32,6 +32,12 @@ def _places() -> list[Row]:
         )
     rows += [
         Row(
+            "a database that is empty",
+            "leaderboard",
+            r"there is no store runs/mlflow.db yet: .*",
+            both(directory("runs"), text("runs/mlflow.db", "")),
+        ),
+        Row(
             "run into a folder for a database",
             "run --rounds 1",
             r".*it is a folder, not a file",
