@@ -125,8 +125,8 @@ def describe(
     Raises `UserError` when the names are wrong, files are absent, or the level cannot be had.
     """
     parsed = heterogeneity.parse(level)
-    if clients is not None and clients < 1:
-        raise UserError(f"--clients {clients}: must be at least 1")
+    if clients is not None and not 1 <= clients < 2**63:
+        raise UserError(f"--clients {clients}: must be at least 1, and below 2^63")
     settings = Settings(clients=clients, partition_seed=seed)
     loaded = datasets.parse(dataset).load(settings.data_seed, clients, root)
     dealt = deal(loaded, parsed, settings)

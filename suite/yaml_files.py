@@ -2,17 +2,62 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from trials.errors import UserError
+from trials.files import plain
+from trials.names import number
+
+BYTES = 2**20
+"""The longest YAML that is read: PyYAML needs seconds for more."""
+DEPTH = 64
+"""Levels of a document; PyYAML recurses for each."""
+VALUES = 100_000
+"""Values of a document, those behind aliases counted each time: a kilobyte of aliases can stand for
+more than any memory holds."""
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, which reads `1e-3` as text (YAML 1.1); here it is a number (YAML 1.2)."""
+    """PyYAML's safe loader, which reads `1e-3` as text (YAML 1.1); here it is a number (YAML 1.2). It
+    refuses what only an attack or a slip holds: see `DEPTH` and `VALUES`, and a key given twice, of
+    which the last would win without a word.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = self._values = 0
+        self._sizes: dict[yaml.Node, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """A node, counted with all that is in it."""
+        alias, before = self.check_event(yaml.AliasEvent), self._values
+        self._depth += 1
+        if self._depth > DEPTH:
+            raise yaml.YAMLError(f"it is nested deeper than {DEPTH} levels")
+        node = super().compose_node(parent, index)
+        assert node is not None
+        if alias and node not in self._sizes:
+            raise yaml.YAMLError("an alias stands for what it is in")
+        self._values += self._sizes[node] if alias else 1
+        if self._values > VALUES:
+            raise yaml.YAMLError(f"it has more than {VALUES:,} values, aliases written out")
+        if not alias:
+            self._sizes[node] = self._values - before
+        self._depth -= 1
+        return node
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """A mapping, whose keys differ."""
+        node = super().compose_mapping_node(anchor)
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if len(keys) > len(set(keys)):
+            twice = next(key for at, key in enumerate(keys) if key in keys[:at])
+            raise yaml.YAMLError(f"the key {twice!r} is there twice{node.start_mark}")
+        return node
 
 
 class _Dumper(yaml.SafeDumper):
@@ -30,19 +75,19 @@ for _side in (_Loader, _Dumper):
 def read_text(path: Path, kind: str) -> str:
     """A text file; raises `UserError` when it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UserError(f"cannot read {kind} {path}: it does not exist") from None
+        return plain(path, kind).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read {kind} {path}: {error}") from None
 
 
 def parse_mapping(text: str, source: str) -> dict[str, Any]:
     """A YAML mapping; raises `UserError` for anything else."""
+    if len(text) > BYTES:
+        raise UserError(f"{source} is not YAML that can be read: it is longer than {BYTES:,} bytes")
     try:
         content = yaml.load(text, _Loader)
-    except yaml.YAMLError as error:
-        raise UserError(f"{source} is not YAML: {error}") from None
+    except Exception as error:  # PyYAML's, and what its readers of dates and numbers run into
+        raise UserError(f"{source} is not YAML that can be read: {error}") from None
     if not isinstance(content, dict):
         raise UserError(f"{source} must be a mapping of keys to values")
     return content
@@ -59,10 +104,8 @@ def assigned(text: str) -> tuple[str, Any]:
     if not equals:
         raise UserError("must be KEY=VALUE")
     for convert in (int, float):
-        try:
-            return key, convert(value)
-        except ValueError:
-            continue
+        with suppress(ValueError):
+            return key, number(convert, value)
     return key, None if value == "null" else value
 
 
@@ -78,6 +121,8 @@ def refuse_foreign(paths: Iterable[Path], sign: str) -> None:
     """Raise `UserError` where a file is there that the suite did not write."""
     for path in paths:
         with writing(path):
+            if path.exists() and not (path.is_file() or path.is_char_device()):
+                raise UserError(f"cannot write {path}: it is neither a file nor a device")
             if foreign(path, sign):
                 raise UserError(
                     f"{path} is there and the suite did not write it, so it stays: choose another "

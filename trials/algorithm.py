@@ -15,6 +15,7 @@ it runs.
 
 import dataclasses
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -97,7 +98,8 @@ class Range:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if number and self.above is not None and value <= self.above:
             raise UserError(f"{name} is {value!r}, but must be above {self.above:g}")
-        if not number or not math.isfinite(value) or (whole and value != int(value)):
+        limit = 2**63 - 1 if whole else sys.float_info.max
+        if not number or not abs(value) <= limit or (whole and value != int(value)):
             kind = (
                 "finite number" if number and not whole else "whole number" if whole else "number"
             )
@@ -147,7 +149,7 @@ class Algorithm:
     value it runs, but as a reference: shown with this reason, not ranked.
     """
 
-    lr: float = real(0.1, low=1e-3, high=1.0, log=True)
+    lr: float = real(0.1, low=1e-3, high=1.0, log=True, above=0)
 
     def init(self, fed: "Federation") -> State:
         """The state before round 1."""
@@ -200,9 +202,10 @@ class Algorithm:
             if ranges[name].type != "float":
                 raise UserError(f"{name} is {value!r}, but only real numbers may have a schedule")
             try:
-                return schedule.written(schedule.pieces(value))
+                pieces = schedule.pieces(value)
             except UserError as error:
                 raise UserError(f"{name} is {value!r}: {error}") from None
+            return schedule.written({at: ranges[name].check(name, v) for at, v in pieces.items()})
         return ranges[name].check(name, value)
 
     def phases(self) -> dict[int, "Algorithm"]:

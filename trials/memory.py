@@ -1,8 +1,15 @@
-"""How much memory local training may take."""
+"""How much memory there is, and how much of it local training may take."""
 
 from __future__ import annotations
 
+import os
+
 from trials.tensors import torch
+
+
+def machine_memory() -> int:
+    """Bytes of memory that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def memory_budget(device: torch.device) -> float:

@@ -10,13 +10,27 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, fields
+from functools import partial
 from types import NoneType, UnionType
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from trials.errors import UserError, unknown
 
 Range = tuple[int, int]
 """An inclusive range of integers, written `1..20`."""
+
+
+N = TypeVar("N", int, float)
+
+
+def number(kind: type[N], text: str) -> N:
+    """A number as programs write it; raises `ValueError` for what only Python also takes: underscores
+    between digits, digits of other scripts, and whole numbers that 64 bits do not hold.
+    """
+    value = kind(text) if text.isascii() and "_" not in text else None
+    if value is None or (isinstance(value, int) and not -(2**63) <= value < 2**63):
+        raise ValueError(text)
+    return value
 
 
 class LabelSet(frozenset[int]):
@@ -126,17 +140,22 @@ def _convert(kind: str, text: str, key: str, value: str, hint: Any) -> Any:
 
 def _range(value: str) -> Range:
     low, high = value.split("..")
-    return (int(low), int(high))
+    return (number(int, low), number(int, high))
 
 
 def _labels(value: str) -> LabelSet:
     match = re.fullmatch(r"\{([\d\s,]+)\}", value)
     if match is None:
         raise ValueError
-    return LabelSet(map(int, match[1].split(",")))
+    return LabelSet(number(int, label) for label in match[1].split(","))
 
 
-_READ: dict[Any, Callable[[str], Any]] = {Range: _range, LabelSet: _labels}
+_READ: dict[Any, Callable[[str], Any]] = {
+    int: partial(number, int),
+    float: partial(number, float),
+    Range: _range,
+    LabelSet: _labels,
+}
 
 
 def _show(value: Any) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trials.errors import UserError
+from trials.names import number
 
 GRAMMAR = "VALUE@ROUND,VALUE@ROUND,... with ascending rounds, the first 1, as in 0.3@1,0.03@100"
 
@@ -25,9 +26,9 @@ def pieces(value: float | str) -> dict[int, float]:
         return {1: value}
     found: dict[int, float] = {}
     for piece in value.split(","):
-        number, _, start = piece.partition("@")
+        amount, _, start = piece.partition("@")
         try:
-            at, held = int(start), float(number)
+            at, held = number(int, start), number(float, amount)
         except ValueError:
             raise UserError(
                 f"{piece.strip()!r} is no VALUE@ROUND; a schedule is {GRAMMAR}"

@@ -1,10 +1,34 @@
 """The settings every algorithm of a study shares."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
-Positive = Annotated[int, Field(ge=1)]
+
+def _no_flag(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("must be a number, not true or false")
+    return value
+
+
+def _of_64_bits(value: Any) -> Any:
+    value = _no_flag(value)
+    if isinstance(value, int | float) and not -(2**63) <= value < 2**63:
+        raise ValueError("must be a whole number below 2^63")
+    return value
+
+
+Number = BeforeValidator(_no_flag)
+"""What else would take true for 1."""
+_Whole = BeforeValidator(_of_64_bits)
+Whole = Annotated[int, _Whole, Field(ge=0)]
+Positive = Annotated[int, _Whole, Field(ge=1)]
 
 
 class Settings(BaseModel):
@@ -22,19 +46,19 @@ class Settings(BaseModel):
     clients: Positive | None = Field(
         None, description="default: 20, or as many as the data set has"
     )
-    participation: Annotated[float, Field(gt=0, le=1)] = 0.5
+    participation: Annotated[float, Number, Field(gt=0, le=1)] = 0.5
     selection: Literal["without_replacement", "with_replacement", "independent"] = (
         "without_replacement"
     )
     batch_size: Positive | Literal["full"] = 32
     local_epochs: Positive = 1
     local_steps: Positive | None = None
-    lr_decay: Annotated[float, Field(gt=0, le=1)] = Field(
+    lr_decay: Annotated[float, Number, Field(gt=0, le=1)] = Field(
         1.0, description="round t uses lr * lr_decay^(t-1)"
     )
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    clip_norm: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+    momentum: Annotated[float, Number, Field(ge=0, lt=1)] = 0.0
+    weight_decay: Annotated[float, Number, Field(ge=0, allow_inf_nan=False)] = 0.0
+    clip_norm: Annotated[float, Number, Field(gt=0, allow_inf_nan=False)] | None = Field(
         None, description="longest local step direction, weight decay included, before momentum"
     )
     loss: Literal["cross_entropy", "two_sided", "squared_error", "half_squared_error"] | None = (
@@ -42,7 +66,7 @@ class Settings(BaseModel):
     )
     init: Literal["common", "own", "zeros"] = "common"
     aggregation: Literal["samples", "plain"] = "samples"
-    val_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.1
+    val_fraction: Annotated[float, Number, Field(ge=0, le=0.5)] = 0.1
     dtype: Literal["float32", "float64", "bf16"] = Field(
         "float32", description="bf16: weights in float32, layers in bfloat16 (autocast)"
     )
@@ -53,8 +77,8 @@ class Settings(BaseModel):
         None, description="clients computed at once; default: as many as the memory budget holds"
     )
     eval_every: Positive | None = Field(None, description="rounds; default: a tenth of all rounds")
-    data_seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
-    partition_seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    data_seed: Annotated[int, Number, Field(ge=0, lt=2**32)] = 0
+    partition_seed: Annotated[int, Number, Field(ge=0, lt=2**32)] = 0
 
     @model_validator(mode="after")
     def _evaluations(self) -> "Settings":

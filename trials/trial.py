@@ -9,16 +9,25 @@ from trials.datasets.base import Dataset
 from trials.errors import UserError
 from trials.federated_data import FederatedData, deal
 from trials.federation import Federation
+from trials.memory import machine_memory
 from trials.models.base import Model
 from trials.simulation import Simulation
 from trials.solver import execution
 from trials.spec import TrialSpec
 from trials.tensors import torch
 
+BYTES_A_WEIGHT = 16
+"""What a trial takes of memory at least: the model, its start, a gradient and a direction."""
+
 
 def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
     """The data set of a spec, from files under `root` where it has files."""
-    return datasets.parse(spec.dataset).load(spec.settings.data_seed, spec.settings.clients, root)
+    family, clients = datasets.parse(spec.dataset), spec.settings.clients
+    try:
+        return family.load(spec.settings.data_seed, clients, root)
+    except MemoryError:
+        size = f" of {clients} clients" if clients else ""
+        raise UserError(f"data set {spec.dataset}{size} is more than memory holds") from None
 
 
 def deal_data(spec: TrialSpec, dataset: Dataset) -> FederatedData:
@@ -31,6 +40,12 @@ def fit_model(spec: TrialSpec, dataset: Dataset) -> Model:
     loss = losses.resolve(spec.settings.loss, dataset.task.metric)
     mixed = spec.settings.dtype == "bf16"
     model = Model(models.parse(spec.model), dataset.shape, dataset.classes, loss, mixed)
+    needed, there = model.d * BYTES_A_WEIGHT, machine_memory()
+    if needed > there:
+        raise UserError(
+            f"model {spec.model} has {model.d:.3g} weights, which take {needed / 1e9:,.0f} GB at least, "
+            f"and this machine has {there / 1e9:,.0f} GB"
+        )
     execution(model, spec.settings, torch.device("cpu"))
     return model
 
@@ -43,6 +58,8 @@ def _device(name: str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"device {name!r} cannot be used: {reason}") from None
+    if found.type not in ("cpu", "cuda"):
+        raise UserError(f"device {name!r} cannot be used: must be cpu or cuda")
     return found
 
 

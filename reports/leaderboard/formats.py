@@ -127,8 +127,17 @@ def _csv(board: Leaderboard) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0]) if rows else ["algorithm"], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({key: _no_formula(value) for key, value in row.items()} for row in rows)
     return out.getvalue()
+
+
+def _no_formula(value: Any) -> Any:
+    """A cell's value; of text, one that no spreadsheet computes."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in FORMULA else value
+
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet takes for the begin of a formula."""
 
 
 def _markdown(board: Leaderboard) -> str:
@@ -137,18 +146,23 @@ def _markdown(board: Leaderboard) -> str:
         rows = list(members)
         columns = _columns(board, rows[0].metric)
         lines = [[name for name, _ in columns], ["---"] * len(columns)]
-        lines += [[cell(row).replace("|", "\\|") for _, cell in columns] for row in rows]
-        parts.append(f"**{_title(rows[0])}{_budget(board, rows[0])}**\n")
+        lines += [[_plain(cell(row)) for _, cell in columns] for row in rows]
+        parts.append(f"**{_plain(_title(rows[0]))}{_budget(board, rows[0])}**\n")
         parts += ["| " + " | ".join(line) + " |" for line in lines]
-        parts.append(f"\n{verdict(rows)}\n")
+        parts.append(f"\n{_plain(verdict(rows))}\n")
     for metric, compared in _several(board).items():
         parts.append(f"**{overall_title(metric, compared)}**\n")
         lines = [["algorithm", "average rank", "differs from (Wilcoxon-Holm)"], ["---"] * 3]
-        lines += [[cell.replace("|", "\\|") for cell in line] for line in standings(compared)]
+        lines += [[_plain(cell) for cell in line] for line in standings(compared)]
         parts += ["| " + " | ".join(line) + " |" for line in lines]
-        parts.append(f"\n{' '.join(overall(compared))}\n")
-    parts += [f"Note: {note}\n" for note in board.notes]
-    return "\n".join([*parts, legend(board), ""])
+        parts.append(f"\n{_plain(' '.join(overall(compared)))}\n")
+    parts += [f"Note: {_plain(note)}\n" for note in board.notes]
+    return "\n".join([*parts, _plain(legend(board)), ""])
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown shows as it is: in one cell, and no HTML."""
+    return text.translate({ord("|"): "\\|", ord("<"): "&lt;", ord("\n"): " "})
 
 
 def _latex(board: Leaderboard) -> str:

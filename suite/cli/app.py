@@ -25,6 +25,7 @@ from suite.cli import (
 from suite.console import say
 from suite.execution.stop_signal import HaltedError
 from trials.errors import UserError
+from trials.plugins import failure
 
 GARBAGE = 50_000
 """New objects between two searches for garbage: Python's 700 make a search of each of many imports, and
@@ -59,3 +60,10 @@ def main() -> None:
     except KeyboardInterrupt:
         say("interrupted")
         sys.exit(130)
+    except (Exception, SystemExit) as error:
+        # Of a file that a person named; what it exits with is no end of the command.
+        told = failure(error)
+        if told is None:
+            raise
+        say(f"error: {told}")
+        sys.exit(2)

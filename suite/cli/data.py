@@ -29,7 +29,7 @@ def describe(
     clients: Annotated[
         int | None, typer.Option(help="Default: 20, or as many as the data set has.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Partition seed.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Partition seed.")] = 0,
     html: Annotated[
         Path | None, typer.Option(help="Write a page with the clients x labels heat map.")
     ] = None,

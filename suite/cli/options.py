@@ -1,18 +1,56 @@
 """The options that several commands have: each is written once, with one meaning."""
 
+import math
+import stat
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+
+def finite(value: float | None) -> float | None:
+    """An option's number; raises `BadParameter` for one that nothing can be measured by."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"must be a finite number, not {value}")
+    return value
+
+
+def named(value: str | None) -> str | None:
+    """An option's text; raises `BadParameter` where it is empty, which a variable of a script that is
+    not set leaves, and which is no default.
+    """
+    if value is not None and not value.strip():
+        raise typer.BadParameter("must not be empty")
+    return value
+
+
+def folder(path: Path) -> Path:
+    """An option's folder, which may not be there yet; raises `BadParameter` where it cannot be."""
+    try:
+        there = stat.S_ISDIR(path.stat().st_mode)
+    except FileNotFoundError:
+        return path
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    if not there:
+        raise typer.BadParameter(f"{path} is a file, not a folder")
+    return path
+
+
 RUNS = Path("runs")
 """Where the store and all sweeps are, unless a person says otherwise."""
 
-Storage = Annotated[Path, typer.Option(help="Folder of the MLflow store and of all sweeps.")]
-Tracking = Annotated[
-    str | None, typer.Option(help="MLflow tracking server instead of the store's file.")
+Storage = Annotated[
+    Path, typer.Option(callback=folder, help="Folder of the MLflow store and of all sweeps.")
 ]
-DataRoot = Annotated[str | None, typer.Option(help="Folder of data sets (or SUITE_DATA).")]
+Tracking = Annotated[
+    str | None,
+    typer.Option(callback=named, help="MLflow tracking server instead of the store's file."),
+]
+DataRoot = Annotated[
+    str | None, typer.Option(callback=named, help="Folder of data sets (or SUITE_DATA).")
+]
+Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Run seed.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 SweepName = Annotated[str | None, typer.Option("--name", help="A sweep's name.")]
@@ -22,11 +60,13 @@ Where = Annotated[
         help="TAG=VALUE: only such final runs (algorithm, dataset, paper, ...). May be repeated."
     ),
 ]
-Only = Annotated[str | None, typer.Option(help="Only this one.")]
+Only = Annotated[str | None, typer.Option(callback=named, help="Only this one.")]
 """One of the names that narrow tuned configurations down."""
 
-CpusPerTrial = Annotated[float, typer.Option(min=0.1)]
-GpusPerTrial = Annotated[float, typer.Option(min=0.0, help="Fractions share one GPU.")]
+CpusPerTrial = Annotated[float, typer.Option(min=0.1, callback=finite)]
+GpusPerTrial = Annotated[
+    float, typer.Option(min=0.0, callback=finite, help="Fractions share one GPU.")
+]
 MaxConcurrent = Annotated[
     int | None, typer.Option(min=1, help="Trials at once; default: what fits.")
 ]
@@ -34,6 +74,7 @@ MemoryBudget = Annotated[
     float | None,
     typer.Option(
         min=0.001,
+        callback=finite,
         help="GB for the clients that are computed at once; default: 2, or half of a GPU's.",
     ),
 ]

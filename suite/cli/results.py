@@ -1,5 +1,6 @@
 """`suite leaderboard`, `suite report` and `suite ui`: what came out of the recorded runs."""
 
+import re
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from suite.cli.options import RUNS, Json, Storage, SweepName, Tracking, Where
+from suite.cli.options import RUNS, Json, Storage, SweepName, Tracking, Where, finite
 from suite.console import READING, emit, say
 from trials.errors import UserError, unknown
 
@@ -81,7 +82,9 @@ def leaderboard(
             "on test data); worst_clients: the worst 10 %; client_spread; loss; top5."
         ),
     ] = Metric.score,
-    target: Annotated[float | None, typer.Option(help="Test score for rounds to target.")] = None,
+    target: Annotated[
+        float | None, typer.Option(callback=finite, help="Test score for rounds to target.")
+    ] = None,
     at: Annotated[
         At, typer.Option(help="Compare at equal rounds, client work or bytes.")
     ] = At.rounds,
@@ -187,13 +190,26 @@ def ui(
     subprocess.run([sys.executable, *command], check=False, env=env)
 
 
+RESERVED = {
+    "kind": "only final runs are compared",
+    "sweep": "a sweep is named by --name",
+    "study": "a study is named before the options, or by --study",
+}
+"""Tags that `--where` cannot ask for, and why."""
+
+
 def _tags(where: list[str] | None) -> dict[str, str]:
     found = {}
     for given in where or []:
         tag, equals, value = given.partition("=")
         if not equals:
             raise UserError(f"--where {given}: must be TAG=VALUE, as in --where dataset=digits")
-        found[tag.removeprefix("suite.")] = value
+        tag = tag.removeprefix("suite.")
+        if not re.fullmatch(r"[a-z0-9_]+", tag):
+            raise UserError(f"--where {given}: a tag's name has small letters, digits and _ only")
+        if tag in RESERVED:
+            raise UserError(f"--where {given}: {RESERVED[tag]}")
+        found[tag] = value
     return found
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from suite.cli.options import RUNS, DataRoot, Json, MemoryBudget, Storage, Tracking
+from suite.cli.options import RUNS, DataRoot, Json, MemoryBudget, Seed, Storage, Tracking, named
 from suite.console import READING, emit, say
 from trials.errors import UserError
 
@@ -23,16 +23,16 @@ def run(
     config: Annotated[
         Path | None, typer.Argument(help="A configuration file, as --config.")
     ] = None,
-    algorithm: Annotated[str | None, typer.Option(help="Default: fedavg.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="Default: digits.")] = None,
-    model: Annotated[str | None, typer.Option(help="Default: logreg.")] = None,
-    heterogeneity: Annotated[str | None, typer.Option(help="Default: iid.")] = None,
+    algorithm: Annotated[str | None, typer.Option(callback=named, help="Default: fedavg.")] = None,
+    dataset: Annotated[str | None, typer.Option(callback=named, help="Default: digits.")] = None,
+    model: Annotated[str | None, typer.Option(callback=named, help="Default: logreg.")] = None,
+    heterogeneity: Annotated[str | None, typer.Option(callback=named, help="Default: iid.")] = None,
     assign: Annotated[
         list[str] | None, typer.Option("--set", help="KEY=VALUE: a hyperparameter or a setting.")
     ] = None,
     rounds: Annotated[int | None, typer.Option()] = None,
     clients: Annotated[int | None, typer.Option()] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Run seed.")] = 0,
+    seed: Seed = 0,
     config_file: Annotated[
         Path | None, typer.Option("--config", help="A tuned or hand-written YAML file.")
     ] = None,

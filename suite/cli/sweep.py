@@ -19,6 +19,7 @@ from suite.cli.options import (
     MemoryBudget,
     Storage,
     Tracking,
+    finite,
 )
 from suite.cli.plan import show_plan
 from suite.console import emit, say
@@ -53,7 +54,9 @@ WarmStart = Annotated[
     str | None,
     typer.Option(help="A tuned file, a folder of them, or `nearest`: configurations to try first."),
 ]
-MemoryPerTrial = Annotated[float | None, typer.Option(min=0.1, help="GB; default: an estimate.")]
+MemoryPerTrial = Annotated[
+    float | None, typer.Option(min=0.1, callback=finite, help="GB; default: an estimate.")
+]
 Address = Annotated[
     str | None,
     typer.Option(
@@ -66,7 +69,7 @@ Checkpoints = Annotated[
     typer.Option(help="Folder or URI (s3://...) that all nodes reach; default: in --storage."),
 ]
 CheckpointSeconds = Annotated[
-    float, typer.Option(min=0.0, help="How often a running trial saves its state.")
+    float, typer.Option(min=0.0, callback=finite, help="How often a running trial saves its state.")
 ]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue (or extend) a sweep of this name.")

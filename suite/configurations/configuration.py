@@ -1,18 +1,22 @@
 """Tuned configurations: the YAML files that are a sweep's harvest."""
 
 import math
+import os
 import re
+import sys
 import zlib
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from suite.studies.validation import Faults, check_run
-from suite.yaml_files import dump, parse_mapping, read_text
+from suite.yaml_files import dump, parse_mapping, read_text, writing
 from trials import datasets
 from trials.errors import UserError
+from trials.files import plain
 from trials.place import Place
 from trials.settings import Settings
 from trials.spec import TrialSpec, canonical
@@ -45,6 +49,14 @@ class Tuned(BaseModel):
         """The run of this configuration with a seed."""
         return canonical(self.algorithm, self.params, self.place, self.settings, seed)
 
+    @field_validator("scores")
+    @classmethod
+    def _scores(cls, scores: dict[str, Any]) -> dict[str, Any]:
+        for key, value in scores.items():
+            if not _SHAPES.get(key, _number)(value):
+                raise ValueError(f"{key} is {value!r}, which is no score that the suite writes")
+        return scores
+
     @property
     def path(self) -> Path:
         """Where it lies below a folder of tuned files: dataset/heterogeneity/model/algorithm.yaml."""
@@ -68,6 +80,19 @@ class Tuned(BaseModel):
         content = self.model_dump(exclude_defaults=False)
         content["settings"] = {k: v for k, v in content["settings"].items() if v is not None}
         return f"{SIGN} --seed 1\n{dump(content)}"
+
+
+def _number(value: Any) -> bool:
+    """Whether it is a score, or says that there is none."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value is None or (number and abs(value) <= sys.float_info.max) or value != value
+
+
+_SHAPES: dict[str, Callable[[Any], bool]] = {
+    "test_interval_95": lambda v: isinstance(v, list) and all(map(_number, v)),
+    "test_by_seed": lambda v: isinstance(v, dict) and all(map(_number, v.values())),
+}
+"""Scores that are not one number."""
 
 
 def _safe(name: str) -> str:
@@ -97,9 +122,12 @@ def read(path: Path) -> Tuned:
 
 def read_all(source: Path) -> list[Tuned]:
     """A tuned file, or all `*.yaml` below a folder. Raises one `UserError` that names every bad file."""
-    if not source.exists():
+    if not os.path.lexists(source):
         raise UserError(f"{source} does not exist")
-    paths = sorted(source.rglob("*.yaml")) if source.is_dir() else [source]
+    if os.path.isdir(source):  # unlike `Path.is_dir`, of any name
+        paths = sorted(source.rglob("*.yaml"))
+    else:
+        paths = [plain(source, "configuration")]
     if not paths:
         raise UserError(f"there is no *.yaml below {source}")
     found, bad = [], []
@@ -123,13 +151,14 @@ def keep(found: list[Tuned], folder: Path) -> tuple[list[Path], list[str]]:
     passed_over = []
     for item in found:
         path = folder / item.path
-        if path.exists() and read(path).loss < item.loss:
+        if os.path.exists(path) and read(path).loss < item.loss:
             passed_over.append(
                 f"{item.path}: the one that is there scores better on validation and stays"
             )
             continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(item.text(), encoding="utf-8")
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(item.text(), encoding="utf-8")
         kept[path] = None
     return list(kept), passed_over
 

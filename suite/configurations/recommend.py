@@ -66,7 +66,8 @@ class Recommendation:
             near = f"The nearest cell: {best.place}, {self.distance}"
         metric = f"test_{datasets.parse(best.dataset).task.metric}"
         seeds = len(best.scores.get("test_by_seed", {}))
-        low, high = (best.scores.get("test_interval_95") or [None, None])[:2]
+        interval = best.scores.get("test_interval_95") or []
+        low, high = interval if len(interval) == 2 else (None, None)
         between = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
         score = best.scores.get(metric)
         measured = "no recorded score" if score is None else f"{metric} {score:.4g}{between}"
@@ -129,8 +130,10 @@ def _budget(item: Tuned) -> dict[str, Any]:
     sampler, trials = str(budget.get("sampler")), budget.get("trials")
     if sampler not in get_args(SamplerName) or not isinstance(trials, int):
         return budget
-    asked = trials - budget.get("confirming", 0)
-    return {**budget, "sampler": searched_by(sampler, budget.get("scheduler", "none"), asked, LAG)}
+    confirming = budget.get("confirming", 0)
+    asked = trials - (confirming if isinstance(confirming, int) else 0)
+    scheduler = str(budget.get("scheduler", "none"))
+    return {**budget, "sampler": searched_by(sampler, scheduler, asked, LAG)}
 
 
 def _ranked(item: Tuned) -> bool:

@@ -1,5 +1,6 @@
 """Warm starts: for each cell the nearest tuned configuration of its algorithm, to be tried early."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ NEAREST = "nearest"
 
 def tuned_files(path: Path) -> list[Tuned]:
     """A tuned file, or all below a folder; raises `UserError` when there is none."""
-    paths = sorted(path.rglob("*.yaml")) if path.is_dir() else [path]
+    paths = sorted(path.rglob("*.yaml")) if os.path.isdir(path) else [path]
     if not paths:
         raise UserError(f"--warm-start {path}: holds no tuned file (*.yaml)")
     return [tuned.read(found) for found in paths]

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from trials.settings import Number, Positive
+
 SamplerName = Literal["tpe", "gp", "cmaes", "random", "grid", "nsga2"]
 
 Cost = Literal[
@@ -30,7 +32,7 @@ class Bound(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    max: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    max: Annotated[float, Number, Field(gt=0, allow_inf_nan=False)]
 
 
 class Confirm(BaseModel):
@@ -40,8 +42,8 @@ class Confirm(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    best: Annotated[int, Field(ge=2)] = 3
-    seeds: Annotated[int, Field(ge=1)] = 2
+    best: Annotated[Positive, Field(ge=2)] = 3
+    seeds: Positive = 2
 
 
 class Joint(BaseModel):
@@ -65,13 +67,13 @@ class SearchSettings(BaseModel):
 
     sampler: SamplerName = "tpe"
     scheduler: Literal["none", "asha", "hyperband", "median", "pbt"] = "none"
-    grid_points: Annotated[int, Field(ge=1)] = 5
+    grid_points: Positive = 5
     pareto: Cost | None = None
     constraints: dict[Cost, Bound] = {}
     confirm: Confirm | None = None
     joint: Joint | None = None
     warm_start: str | None = None
-    target: float | None = None
+    target: Annotated[float, Number, Field(allow_inf_nan=False)] | None = None
 
     @property
     def traded(self) -> Cost | None:

@@ -3,15 +3,15 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from suite.yaml_files import parse_mapping
 from trials.algorithm import Algorithm, Range
 from trials.errors import UserError, unknown
-from trials.settings import Settings
+from trials.settings import Number, Settings
 from trials.spec import refuse
 
 if TYPE_CHECKING:
@@ -32,14 +32,17 @@ COMPARED = {
 """Settings that cannot be searched: trials would no longer answer the same question."""
 
 
+Finite = Annotated[float, Number, Field(allow_inf_nan=False)]
+
+
 class RangeSpec(BaseModel):
     """A range as a study writes it: what is left out keeps the algorithm's own value."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     default: Any = None
-    low: float | None = None
-    high: float | None = None
+    low: Finite | None = None
+    high: Finite | None = None
     log: bool | None = None
     choices: tuple[Any, ...] | None = None
 

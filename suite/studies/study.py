@@ -15,7 +15,7 @@ from suite.yaml_files import parse_mapping, read_text
 from trials import heterogeneity
 from trials.errors import unknown
 from trials.heterogeneity.partitions import Natural
-from trials.settings import Settings
+from trials.settings import Positive, Settings, Whole
 
 Names = Annotated[list[str], Field(min_length=1)]
 
@@ -36,11 +36,11 @@ class Study(SearchSettings):
     datasets: Names
     models: Names
     heterogeneity: Names
-    trials: Annotated[int, Field(ge=1)] = 20
-    seeds: Annotated[int, Field(ge=1)] = 5
-    seed: Annotated[int, Field(ge=0)] = 0
+    trials: Positive = 20
+    seeds: Positive = 5
+    seed: Whole = 0
     vary_partition: bool = False
-    retries: Annotated[int, Field(ge=0)] = 2
+    retries: Whole = 2
     settings: Settings = Settings()
     search: dict[str, RangeSpec] = {}
 

@@ -19,6 +19,7 @@ from urllib.parse import urlparse
 from suite.tracking.tags import PREFIX, RunKind, Tags
 from suite.yaml_files import writable
 from trials.errors import UserError
+from trials.files import plain
 from trials.outcome import lost
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -73,6 +74,7 @@ class Store:
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
         self.uri = tracking_uri or sqlite_uri(storage)
+        _refuse_database(self.uri)
         if tracking_uri is None:
             with writable(storage):
                 storage.mkdir(parents=True, exist_ok=True)
@@ -217,7 +219,9 @@ class Store:
 
 def open_existing(tracking_uri: str | None, storage: Path) -> Store:
     """The store for reading; raises `UserError` when there is none yet."""
-    if tracking_uri is None and not (storage / "mlflow.db").exists():
+    database = storage / "mlflow.db"
+    # MLflow would make its tables in an empty file, and a reader writes nothing.
+    if tracking_uri is None and not (database.exists() and _holds(database)):
         raise UserError(
             f"there is no store {storage / 'mlflow.db'} yet: run `suite sweep quickstart`, "
             "or name another place with --storage or --tracking-uri"
@@ -252,6 +256,17 @@ def sqlite_uri(storage: Path) -> str:
             "Choose a local --storage, or start a server and pass --tracking-uri."
         )
     return f"sqlite:///{storage.resolve() / 'mlflow.db'}"
+
+
+def _holds(database: Path) -> bool:
+    """Whether there is anything in a file; of what is no file SQLite's opener says what it is."""
+    return not database.is_file() or database.stat().st_size > 0
+
+
+def _refuse_database(uri: str) -> None:
+    """Raise `UserError` where SQLite would wait: for a pipe, or minutes for a folder."""
+    if uri.startswith("sqlite:///") and os.path.lexists(path := uri.removeprefix("sqlite:///")):
+        plain(Path(path), "store")
 
 
 def _record(run: Run) -> Record:

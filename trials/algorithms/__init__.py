@@ -4,9 +4,9 @@
 `path/to/file.py:ClassName`.
 """
 
+import dataclasses
 import importlib.util
 import sys
-import zlib
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -43,6 +43,8 @@ from trials.algorithms.safl import SAFL
 from trials.algorithms.safl_extended import SAFLExtended
 from trials.algorithms.scaffold import SCAFFOLD
 from trials.errors import UserError, unknown
+from trials.files import plain, resolved
+from trials.plugins import module_name
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     "safl": SAFL,
@@ -77,6 +79,9 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "local_only": LocalOnly,
 }
 
+HOOKS = ("init", "round", "scored")
+"""What an algorithm has to say itself."""
+
 
 def known() -> dict[str, type[Algorithm]]:
     """All algorithms by name: the project's own and those of installed packages."""
@@ -95,7 +100,7 @@ def resolve(name: str) -> type[Algorithm]:
         return ALGORITHMS[name]
     path, _, class_name = name.rpartition(":")
     if path.endswith(".py"):
-        return _from_file(Path(path).expanduser().resolve(), class_name)
+        return _from_file(resolved(path, "algorithm file"), class_name)
     algorithms = known()
     if name not in algorithms:
         raise unknown("algorithm", name, algorithms)
@@ -105,7 +110,7 @@ def resolve(name: str) -> type[Algorithm]:
 def canonical(name: str) -> str:
     """The name as it is recorded; a file's path is made absolute."""
     path, _, class_name = name.rpartition(":")
-    return f"{Path(path).expanduser().resolve()}:{class_name}" if path.endswith(".py") else name
+    return f"{resolved(path, 'algorithm file')}:{class_name}" if path.endswith(".py") else name
 
 
 def source(name: str) -> tuple[str, str] | None:
@@ -116,33 +121,38 @@ def source(name: str) -> tuple[str, str] | None:
 
 def supply(path: str, text: str) -> None:
     """Import an algorithm file from its text, for a machine that may not have the file."""
-    name = _module_name(Path(path))
+    name = module_name("algorithm", path)
     if name not in sys.modules:
         module = sys.modules[name] = ModuleType(name)
         module.__file__ = path
         exec(compile(text, path, "exec"), module.__dict__)
 
 
-def _module_name(path: Path) -> str:
-    return f"suite_algorithm_{zlib.crc32(str(path).encode()):08x}"
-
-
 def _from_file(path: Path, class_name: str) -> type[Algorithm]:
-    module_name = _module_name(path)
-    if module_name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(module_name, path)
-        if not path.is_file() or spec is None or spec.loader is None:
-            raise UserError(f"algorithm file {path} does not exist")
+    name = module_name("algorithm", str(path))
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, plain(path, "algorithm file"))
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        sys.modules[module_name] = module
+        sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
-            del sys.modules[module_name]
+        except (Exception, SystemExit) as error:
+            del sys.modules[name]
             raise UserError(f"algorithm file {path} cannot be imported: {error!r}") from error
-    cls = getattr(sys.modules[module_name], class_name, None)
+    cls = getattr(sys.modules[name], class_name, None)
     if not (isinstance(cls, type) and issubclass(cls, Algorithm)):
         raise UserError(
             f"{path} has no class {class_name!r} that derives from trials.algorithm.Algorithm"
         )
+    lacks = [hook for hook in HOOKS if getattr(cls, hook) is getattr(Algorithm, hook)]
+    if lacks:
+        raise UserError(f"{path}:{class_name} lacks {', '.join(lacks)}, which a round is made of")
+    for field in dataclasses.fields(cls):
+        if "range" not in field.metadata:
+            raise UserError(
+                f"{path}:{class_name}: its field {field.name} has no range: make it with real(), "
+                "whole() or choice() of trials.algorithm"
+            )
     return cls

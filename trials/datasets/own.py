@@ -4,13 +4,11 @@ import importlib
 import importlib.util
 import math
 import sys
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -26,7 +24,9 @@ from trials.datasets.base import (
 )
 from trials.datasets.images import Pixels
 from trials.errors import UserError, unknown
+from trials.files import plain, resolved
 from trials.metrics import CLASSIFICATION
+from trials.plugins import module_name
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Own(DatasetFamily):
     def at(cls, path: str, head: str) -> "Own":
         """The data at a path as a person writes it; `head` is what stands before the colon."""
         options = names.parse("dataset", head, {cls.scheme: cls.Options})
-        return cls(str(Path(path).expanduser().resolve()), options)
+        return cls(str(resolved(path, "data set")), options)
 
     @property
     def name(self) -> str:
@@ -80,15 +80,23 @@ class Npz(Own):
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         """The file's arrays. Raises `UserError` naming the array that is missing or does not fit."""
+        path = plain(Path(self.path), f"data set {self.scheme}:")
         try:
-            file = np.load(self.path, allow_pickle=False)
+            file = np.load(path, allow_pickle=False)
             if isinstance(file, np.ndarray):
                 raise ValueError("it holds one array without a name (.npy), not an .npz archive")
             with file:
                 arrays = {name: file[name] for name in file.files}
-        except (OSError, ValueError, EOFError, BadZipFile) as error:
-            raise UserError(f"cannot read data set {self.name}: {error}") from None
+            for name, array in arrays.items():
+                if not isinstance(array, np.ndarray):
+                    raise ValueError(f"its member {name} is no array")
+        except Exception as error:  # NumPy's, zipfile's, and those of whatever parses a member
+            reason = str(error).strip() or type(error).__name__
+            raise UserError(f"cannot read data set {self.name}: {reason}") from None
         return from_arrays(self.name, arrays)
+
+
+ARRAYS = ("x_train", "y_train", "x_test", "y_test", "client_train")
 
 
 def from_arrays(name: str, given: Mapping[str, Array]) -> Dataset:
@@ -96,15 +104,17 @@ def from_arrays(name: str, given: Mapping[str, Array]) -> Dataset:
 
     Raises `UserError` naming the array that is missing or does not fit.
     """
+    missing = {"x_train", "y_train", "x_test", "y_test"} - set(given)
+    if missing:
+        has = ", ".join(map(str, given)) or "nothing"
+        raise UserError(f"{name} lacks {', '.join(sorted(missing))}; it has {has}")
+    for key in given:
+        if key not in ARRAYS:
+            raise UserError(f"{name}: {unknown('array', str(key), ARRAYS)}")
     arrays = {
         key: array[:, 0] if key[:2] != "x_" and array.ndim == 2 and array.shape[1] == 1 else array
         for key, array in given.items()
     }
-    missing = {"x_train", "y_train", "x_test", "y_test"} - set(arrays)
-    if missing:
-        raise UserError(
-            f"{name} lacks {', '.join(sorted(missing))}; it has {', '.join(arrays) or 'nothing'}"
-        )
     for key, array in arrays.items():
         _check(name, key, array)
     for a, b in (("x_train", "y_train"), ("x_test", "y_test"), ("x_train", "client_train")):
@@ -115,7 +125,14 @@ def from_arrays(name: str, given: Mapping[str, Array]) -> Dataset:
             f"{name}: a sample of x_train has shape {arrays['x_train'].shape[1:]}, "
             f"one of x_test {arrays['x_test'].shape[1:]}"
         )
-    y = np.concatenate([arrays["y_train"], arrays["y_test"]]).astype(np.int64)
+    count = len(arrays["y_train"]) + len(arrays["y_test"])
+    for key in ("y_train", "y_test"):
+        if (largest := arrays[key].max()) >= count:
+            raise UserError(
+                f"{name}: {key}: the largest label is {largest}, but labels count 0, 1, ... and there "
+                f"are {count} samples"
+            )
+    y = np.concatenate([arrays[key].astype(np.int64) for key in ("y_train", "y_test")])
     test = np.arange(len(y)) >= len(arrays["y_train"])
     client = None
     if "client_train" in arrays:
@@ -128,13 +145,19 @@ def from_arrays(name: str, given: Mapping[str, Array]) -> Dataset:
 def _check(name: str, key: str, array: Array) -> None:
     """Samples are finite numbers (n, ...), labels 0, 1, ... (n,), owners whole numbers (n,)."""
     samples = key.startswith("x_")
+    form = "(samples, ...)" if samples else "(samples,)"
+    shown = f"is {array.dtype} of shape {array.shape}"
     fits = array.dtype.kind in "iufb" and (array.ndim > 1 if samples else array.ndim == 1)
-    if not fits or not len(array) or not np.isfinite(array).all():
-        form = "(samples, ...)" if samples else "(samples,)"
-        raise UserError(
-            f"{name}: {key} must be finite numbers of shape {form}, "
-            f"but is {array.dtype} of shape {array.shape}"
-        )
+    if not fits or not len(array):
+        raise UserError(f"{name}: {key} must be finite numbers of shape {form}, but {shown}")
+    if not array.size:
+        raise UserError(f"{name}: {key} must hold a value a sample at least, but {shown}")
+    finite = np.isfinite(array)
+    if not finite.all():
+        at = tuple(np.argwhere(~finite)[0].tolist())
+        raise UserError(f"{name}: {key} must be finite, but holds {array[at]} at {list(at)}")
+    if samples and (largest := float(np.abs(array).max())) > float(np.finfo(np.float32).max):
+        raise UserError(f"{name}: {key} holds values beyond float32, as {largest:g}")
     if not samples and ((array != np.floor(array)).any() or (key[0] == "y" and array.min() < 0)):
         raise UserError(f"{name}: {key} must be whole numbers; labels count 0, 1, ...")
 
@@ -263,7 +286,7 @@ class Function(Own):
         """The function as a person writes it; a file's path is made absolute."""
         place, _, function = path.rpartition(":")
         if place.endswith(".py"):
-            place = str(Path(place).expanduser().resolve())
+            place = str(resolved(place, "data set"))
         return cls(f"{place}:{function}")
 
     @property
@@ -281,7 +304,7 @@ class Function(Own):
             raise unknown(f"function in {place}:", name, known)
         try:
             made = function()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise UserError(
                 f"data set {self.path} raised {type(error).__name__}: {error}"
             ) from error
@@ -305,23 +328,29 @@ def _module(text: str, place: str) -> ModuleType:
     try:
         if not place.endswith(".py"):
             return importlib.import_module(place)
-        name = f"suite_dataset_{zlib.crc32(place.encode()):08x}"
-        spec = importlib.util.spec_from_file_location(name, place)
-        if spec is None or spec.loader is None or not Path(place).is_file():
+        name = module_name("dataset", place)
+        if not Path(place).exists():
             raise UserError(f"data set {text}: there is no file {place}")
+        spec = importlib.util.spec_from_file_location(name, plain(Path(place), "data set"))
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         spec.loader.exec_module(module)
     except UserError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(f"data set {text}: {place} cannot be imported: {error!r}") from error
     return module
 
 
 def _checked(name: str, made: Dataset) -> Dataset:
     """The data set, if it is what `Dataset` promises; raises `UserError` naming what is not."""
-    arrays = {"y": made.y, "test": made.test, "x": made.x}
+    if not isinstance(made.classes, int) or made.classes < 1:
+        raise UserError(f"data set {name}: classes is {made.classes!r}, but must be a whole number")
+    arrays: dict[str, Any] = {"y": made.y, "test": made.test, "x": made.x}
+    if made.client is not None:
+        arrays["client"] = made.client
     for key, value in arrays.items():
         if not isinstance(value, np.ndarray | OnDemand):
             raise UserError(f"data set {name}: {key} must be an array, not {type(value).__name__}")

@@ -11,6 +11,7 @@ from trials.datasets.base import Array, Dataset
 from trials.datasets.own import Own
 from trials.datasets.text import CHARACTERS, character_ids
 from trials.errors import UserError
+from trials.files import plain
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Speeches(Own):
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         """The play's windows of text, owned by its speakers. Raises `UserError` when the file has no speeches."""
         try:
-            text = Path(self.path).read_text(encoding="utf-8")
+            text = plain(Path(self.path), "data set").read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"cannot read data set {self.name}: {error}") from None
         length, stride = self.options.length, self.options.stride

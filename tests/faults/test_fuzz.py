@@ -1,0 +1,160 @@
+"""Whatever a file holds: exit code 0 or 2, no traceback, one message, nothing written beside the storage."""
+
+import io
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from suite.studies.study import Study
+from tests.suite.cli.test_corpus import whole
+from tests.support.commands import suite_here
+from tests.support.corpus import SMALL, TUNED
+from tests.support.corpus_data import ARRAYS, npy
+from trials.settings import Settings
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(1200)]
+often = settings(max_examples=300)
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(0, 40),
+    st.floats(),
+    st.text(max_size=8),
+    st.sampled_from(["full", "grid", "nsga2", "pbt", "natural", "iid+system(steps=1..4)", "own"]),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+KEYS = ["lr", "mu", "batch_size", "fedavg.lr", "low", "high", "choices", "default", "best", "over"]
+
+
+def mappings(keys: list[str]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.dictionaries(st.sampled_from(keys), VALUES, max_size=3)
+
+
+STUDIES = st.builds(
+    lambda changes, inner, search: {
+        **SMALL,
+        **changes,
+        "settings": {**SMALL["settings"], **inner},
+        **({"search": search} if search else {}),
+    },
+    mappings(sorted(Study.model_fields)),
+    mappings(sorted(Settings.model_fields)),
+    st.dictionaries(st.sampled_from(KEYS), st.one_of(VALUES, mappings(KEYS)), max_size=2),
+)
+CONFIGURATIONS = st.builds(
+    lambda changes, inner: {**TUNED, **changes, "settings": {**TUNED["settings"], **inner}},
+    mappings([*TUNED, "scores", "budget", "provenance"]),
+    mappings(sorted(Settings.model_fields)),
+)
+
+
+def damaged(sound: bytes) -> st.SearchStrategy[bytes]:
+    """Bytes of any kind, or these with some of them replaced."""
+    patch = st.tuples(st.integers(0, len(sound)), st.binary(min_size=1, max_size=6))
+
+    def apply(patches: list[tuple[int, bytes]]) -> bytes:
+        data = bytearray(sound)
+        for at, piece in patches:
+            data[at : at + len(piece)] = piece
+        return bytes(data)
+
+    return st.one_of(st.binary(max_size=200), st.lists(patch, min_size=1, max_size=4).map(apply))
+
+
+def holds(command: str, files: dict[str, bytes]) -> None:
+    """Run a command beside these files, and check how it ends."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for path, content in files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content)
+        before = whole(folder)
+        done = suite_here(*command.split(), cwd=folder, code=None)
+        after = whole(folder)
+    assert done.returncode in (0, 2), done.stderr
+    assert "Traceback" not in done.stderr
+    if done.returncode == 2:
+        assert done.stderr.strip()
+        assert not done.stdout
+        assert after == before
+    runs = str(folder / "runs")
+    assert {k: v for k, v in after.items() if not k.startswith(runs)} == {
+        k: v for k, v in before.items() if not k.startswith(runs)
+    }
+
+
+def document(content: Any) -> bytes:
+    return yaml.safe_dump(content, allow_unicode=True).encode(errors="surrogateescape")
+
+
+@often
+@given(STUDIES)
+def test_studies(content):
+    holds("sweep mine.yaml --dry-run", {"mine.yaml": document(content)})
+
+
+@often
+@given(CONFIGURATIONS)
+def test_configurations(content):
+    holds("tuned import mine.yaml", {"mine.yaml": document(content)})
+
+
+@often
+@given(CONFIGURATIONS)
+def test_what_is_recommended_of_imported_configurations(content):
+    command = "tuned recommend --dataset digits --heterogeneity iid"
+    holds(command, {"runs/imported/mine.yaml": document(content)})
+
+
+YAMLS = damaged(document(SMALL)), damaged(document(TUNED))
+
+
+@pytest.mark.parametrize(
+    ("command", "path", "content"),
+    [
+        ("sweep mine.yaml --dry-run", "mine.yaml", YAMLS[0]),
+        ("tuned import mine.yaml", "mine.yaml", YAMLS[1]),
+        ("tuned list", "runs/imported/mine.yaml", YAMLS[1]),
+        ("sweep smoke --dry-run --warm-start mine.yaml", "mine.yaml", YAMLS[1]),
+        ("leaderboard", "runs/mlflow.db", damaged(b"SQLite format 3\0" + bytes(84))),
+        ("run --algorithm a.py:A --rounds 1 --no-record", "a.py", st.binary(max_size=100)),
+        ("data describe d.py:load", "d.py", st.binary(max_size=100)),
+        ("data describe speeches:d", "d", damaged(b"ROMEO.\nA b c.\n\nJULIET.\nD e f.\n")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bytes(command, path, content):
+    @settings(max_examples=100)
+    @given(content)
+    def check(data):
+        holds(command, {path: data})
+
+    check()
+
+
+@often
+@given(st.sampled_from(sorted(ARRAYS)), damaged(npy(ARRAYS["x_train"])), st.data())
+def test_archives(key, member, more):
+    """A member that is damaged, and then the archive around it."""
+
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, array in ARRAYS.items():
+            archive.writestr(f"{name}.npy", member if name == key else npy(np.asarray(array)))
+    content = more.draw(st.one_of(st.just(out.getvalue()), damaged(out.getvalue())))
+    holds("data describe npz:d.npz", {"d.npz": content})

@@ -1,0 +1,48 @@
+"""Names that a store holds are no formulas of a spreadsheet and no HTML of a page."""
+
+import csv
+import io
+import re
+
+import pytest
+
+from reports.leaderboard.comparable import FinalRun
+from reports.leaderboard.formats import render
+from reports.leaderboard.leaderboard import leaderboard
+from trials.metrics import COUNTED
+from trials.place import Place
+
+
+def board(algorithm: str):
+    found = [
+        FinalRun(
+            algorithm=algorithm,
+            seed=seed,
+            score=0.9,
+            cell="1",
+            sweep="=night",
+            study="quick",
+            paper="@paper",
+            place=Place("digits", "logreg", "iid"),
+            metric="accuracy",
+            diverged=False,
+            spent=dict.fromkeys(COUNTED, 0.0),
+            params={"lr": 0.1},
+        )
+        for seed in (1, 2)
+    ]
+    return leaderboard(found, {}, None)
+
+
+@pytest.mark.parametrize("name", ["=HYPERLINK(1)", "+1", "-1", "@SUM(1)"])
+def test_no_cell_of_a_spreadsheet_is_a_formula(name):
+    (row,) = csv.DictReader(io.StringIO(render(board(name), "csv")))
+    assert row["algorithm"] == f"'{name}"
+    assert (row["sweep"], row["paper"], row["dataset"]) == ("'=night", "'@paper", "digits")
+    assert float(row["mean"]) == 0.9
+
+
+def test_markdown_has_no_html():
+    text = render(board("<img src=x onerror=alert(1)>"), "md")
+    assert not re.search(r"<\w", text)
+    assert "&lt;img src=x onerror=alert(1)>" in text

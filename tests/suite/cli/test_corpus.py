@@ -1,0 +1,35 @@
+"""What cannot be is refused with one message, before anything starts, and leaves nothing behind."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support import corpus, corpus_data, corpus_places, corpus_plugins
+from tests.support.commands import suite_here
+from tests.support.corpus import Row
+
+ROWS = corpus.ROWS + corpus_data.ROWS + corpus_plugins.ROWS + corpus_places.ROWS
+
+
+def whole(folder: Path) -> dict[str, tuple[int, int]]:
+    """All that is in a folder: kind and size, by name."""
+    found = ((path, path.lstat()) for path in folder.rglob("*") if "__pycache__" not in path.parts)
+    return {str(path): (stat.st_mode, stat.st_size) for path, stat in found}
+
+
+def said_of(text: str) -> str:
+    """What a command said, without the frames of the command line's own usage errors."""
+    words = " ".join(re.sub(r"[╭─╮│╰╯]", " ", text).split())
+    return re.sub(r"^(error: |Usage: .*? Error )", "", words)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+def test_what_cannot_be_is_refused(tmp_path: Path, row: Row):
+    row.make(tmp_path)
+    before = whole(tmp_path)
+    done = suite_here(*row.args, cwd=tmp_path, code=2)
+    assert re.fullmatch(row.says, said_of(done.stderr)), done.stderr
+    assert not done.stdout
+    assert whole(tmp_path) == before

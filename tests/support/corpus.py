@@ -1,0 +1,392 @@
+"""Inputs that cannot be, and the whole message with which each is refused.
+
+A row makes its files in an empty folder and runs one command there. Its message is a regular expression
+of all that the command says, with runs of white space as one space.
+"""
+
+import os
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Make = Callable[[Path], object]
+
+HUGE = 10**20
+"""A whole number that 64 bits do not hold."""
+LAUGHS = "a0: &a0 [lol, lol]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30)
+)
+"""9^29 items in a kilobyte."""
+SMALL: dict[str, Any] = {
+    "algorithms": ["fedavg"],
+    "datasets": ["digits"],
+    "models": ["logreg"],
+    "heterogeneity": ["iid"],
+    "trials": 2,
+    "seeds": 1,
+    "settings": {"rounds": 2, "clients": 4, "participation": 1.0},
+}
+TUNED = {
+    "algorithm": "fedavg",
+    "dataset": "digits",
+    "model": "logreg",
+    "heterogeneity": "iid",
+    "params": {"lr": 0.1},
+    "settings": {"rounds": 2, "clients": 4},
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """`says` comes after `error: `, or after what the command line says of its usage."""
+
+    name: str
+    command: str
+    says: str
+    make: Make = lambda folder: None
+
+    @property
+    def args(self) -> list[str]:
+        return shlex.split(self.command)
+
+
+def text(name: str, content: str | bytes) -> Make:
+    """A file."""
+    data = content if isinstance(content, bytes) else content.encode()
+    return lambda folder: (folder / name).write_bytes(data)
+
+
+def study(**changes: Any) -> Make:
+    """`mine.yaml`: a small study with keys replaced."""
+    return text("mine.yaml", yaml.safe_dump({**SMALL, **changes}))
+
+
+def tuned(**changes: Any) -> Make:
+    """`mine.yaml`: a configuration with keys replaced."""
+    return text("mine.yaml", yaml.safe_dump({**TUNED, **changes}))
+
+
+def directory(name: str) -> Make:
+    return lambda folder: (folder / name).mkdir(parents=True)
+
+
+def fifo(name: str) -> Make:
+    return lambda folder: os.mkfifo(folder / name)
+
+
+def loop(name: str) -> Make:
+    """A symbolic link to itself."""
+    return lambda folder: (folder / name).symlink_to(name)
+
+
+def both(*makes: Make) -> Make:
+    return lambda folder: [make(folder) for make in makes]
+
+
+PLAN = "sweep mine.yaml --dry-run"
+WHOLE = r"must be a whole number below 2\^63"
+ONE_FAULT = r"mine.yaml: 1 fault, nothing was started "
+RUN_FAULT = r"run: 1 fault, nothing was started "
+FINITE = r"must be a finite number"
+
+
+def _numbers() -> list[Row]:
+    seed = r"Invalid value for '--seed': .* less than or equal to \d+"
+    rows = [
+        Row("seed of a run", f"run --seed {HUGE}", seed),
+        Row("seed of a deal", f"data describe digits --seed {HUGE}", seed),
+        Row(
+            "clients of a deal",
+            f"data describe digits --clients {HUGE}",
+            rf"--clients {HUGE}: must be at least 1, and below 2\^63",
+        ),
+        Row(
+            "rounds option",
+            f"run --rounds {HUGE}",
+            rf"{RUN_FAULT}settings.rounds = {HUGE}: {WHOLE}",
+        ),
+        Row(
+            "clients option",
+            f"run --clients {HUGE}",
+            rf"{RUN_FAULT}settings.clients = {HUGE}: {WHOLE}",
+        ),
+        Row(
+            "trials option",
+            f"sweep quickstart --dry-run --trials {HUGE}",
+            rf"study quickstart: 1 fault, nothing was started trials = {HUGE}: {WHOLE}",
+        ),
+    ]
+    for key in ("batch_size", "local_epochs", "local_steps", "chunk", "eval_every"):
+        says = rf"run: \d faults?, nothing was started settings.{key}\S* = 1e\+20: {WHOLE}.*"
+        rows.append(Row(f"{key} of a run", f"run --set {key}={HUGE}", says))
+    for key in ("seed", "trials", "seeds", "retries", "grid_points"):
+        says = rf"{ONE_FAULT}{key} = {HUGE}: {WHOLE}"
+        rows.append(Row(f"{key} of a study", PLAN, says, study(**{key: HUGE})))
+    for option in (
+        "--memory-per-trial",
+        "--memory-budget",
+        "--cpus-per-trial",
+        "--gpus-per-trial",
+        "--checkpoint-seconds",
+    ):
+        for value in ("inf", "nan"):
+            rows.append(
+                Row(
+                    f"{option} {value}",
+                    f"sweep quickstart --dry-run {option} {value}",
+                    rf"Invalid value for '{option}': ({FINITE}, not inf|.* greater than or equal to [\d.]+)",
+                )
+            )
+    rows += [
+        Row(
+            "target option",
+            "leaderboard --target nan",
+            rf"Invalid value for '--target': {FINITE}, not nan",
+        ),
+        Row(
+            "trials true",
+            PLAN,
+            rf"{ONE_FAULT}trials = True: must be a number, not true or false",
+            study(trials=True),
+        ),
+        Row(
+            "rounds true",
+            PLAN,
+            rf"{ONE_FAULT}settings.rounds = True: must be a number, not true or false",
+            study(settings={"rounds": True}),
+        ),
+        Row(
+            "target nan",
+            PLAN,
+            rf"{ONE_FAULT}target = nan: must be a finite number",
+            study(target=float("nan")),
+        ),
+        Row(
+            "target infinite",
+            PLAN,
+            rf"{ONE_FAULT}target = inf: must be a finite number",
+            study(target=float("inf")),
+        ),
+        Row(
+            "low nan",
+            PLAN,
+            rf"{ONE_FAULT}search.lr.low = nan: must be a finite number",
+            study(search={"lr": {"low": float("nan")}}),
+        ),
+        Row(
+            "underscored digits",
+            "run --set lr=1_0",
+            rf"{RUN_FAULT}params.lr = '1_0': lr is '1_0', but must be a number",
+        ),
+        Row(
+            "full-width digits",
+            "run --set rounds=１０",
+            rf"{RUN_FAULT}settings.rounds = '１０': .*",
+        ),
+        Row(
+            "underscored argument",
+            "run --model 'mlp(1_0,5)'",
+            rf"{RUN_FAULT}model = .*: width1 is '1_0', but must be a whole number",
+        ),
+        Row(
+            "full-width argument",
+            "run --heterogeneity 'dirichlet(０.3)'",
+            rf"{RUN_FAULT}heterogeneity = .*: \w+ is '０.3', but must be a number.*",
+        ),
+        Row(
+            "underscored range",
+            "run --heterogeneity 'iid+system(steps=1..1_0)'",
+            rf"{RUN_FAULT}heterogeneity = .*: steps is '1..1_0', but must be LOW..HIGH.*",
+        ),
+        Row(
+            "huge argument",
+            f"run --heterogeneity 'labels({HUGE})'",
+            rf"{RUN_FAULT}heterogeneity = .*: \w+ is '{HUGE}', but must be a whole number.*",
+        ),
+        Row(
+            "underscored schedule",
+            "run --set lr=0.1@1,0.0_1@5",
+            rf"{RUN_FAULT}params.lr = .*: '0.0_1@5' is no VALUE@ROUND; a schedule is .*",
+        ),
+        Row(
+            "lr zero", "run --set lr=0", rf"{RUN_FAULT}params.lr = 0: lr is 0, but must be above 0"
+        ),
+        Row(
+            "lr negative",
+            "run --set lr=-1",
+            rf"{RUN_FAULT}params.lr = -1: lr is -1, but must be above 0",
+        ),
+        Row(
+            "lr falls to zero",
+            "run --set lr=0.1@1,0@5",
+            rf"{RUN_FAULT}params.lr = .*: lr is 0.0, but must be above 0",
+        ),
+        Row(
+            "infinite level",
+            "run --heterogeneity 'dirichlet(inf)'",
+            rf"{RUN_FAULT}heterogeneity = .*",
+        ),
+        Row(
+            "device meta", "run --device meta", r"device 'meta' cannot be used: must be cpu or cuda"
+        ),
+        Row(
+            "absurd model",
+            "run --model 'mlp(99999999999)'",
+            r".*model mlp\(99999999999,200\) has [\d.e+]+ weights, .*",
+        ),
+        Row(
+            "absurd model of a study",
+            PLAN,
+            r"study mine: 1 fault, nothing was started models = .*: model mlp\(99999999999,200\) has [\d.e+]+ weights, .*",
+            study(models=["mlp(99999999999)"]),
+        ),
+        Row(
+            "absurd clients",
+            "run --dataset 'synthetic(1,1)' --heterogeneity natural --clients 999999999999",
+            r"data set synthetic\(1,1\) of 999999999999 clients is more than memory holds",
+        ),
+    ]
+    return rows
+
+
+def _names() -> list[Row]:
+    empty = r"must not be empty"
+    rows = []
+    for key in ("algorithm", "dataset", "model", "heterogeneity"):
+        rows.append(
+            Row(f"run --{key} ''", f"run --{key} ''", rf"Invalid value for '--{key}': {empty}")
+        )
+        rows.append(
+            Row(
+                f"tuned list --{key} ''",
+                f"tuned list --{key} ''",
+                rf"Invalid value for '--{key}': {empty}",
+            )
+        )
+    for command in ("leaderboard", "sweep smoke --dry-run", "run", "tuned list"):
+        rows.append(
+            Row(
+                f"{command} --tracking-uri ''",
+                f"{command} --tracking-uri ''",
+                rf"Invalid value for '--tracking-uri': {empty}",
+            )
+        )
+    rows += [
+        Row(
+            "data root ''",
+            "data prepare digits --data-root ''",
+            rf"Invalid value for '--data-root': {empty}",
+        ),
+        Row("where with a backquote", "leaderboard --where 'a`b=c'", r"--where a`b=c: .*"),
+        Row("where kind", "leaderboard --where kind=search", r"--where kind=search: .*"),
+        Row("where self", "leaderboard --where self=x", r".*"),
+        Row("where store", "leaderboard --where store=x", r".*"),
+        Row("where without a name", "leaderboard --where =x", r"--where =x: .*"),
+    ]
+    return rows
+
+
+def _documents() -> list[Row]:
+    """YAML: of studies, and of tuned files."""
+    deep = "a: " + "[" * 5000 + "]" * 5000
+    rows = []
+    for kind, command in (
+        ("study", PLAN),
+        ("tuned", "run mine.yaml"),
+        ("import", "tuned import mine.yaml"),
+    ):
+        says = (
+            r"mine.yaml is not YAML that can be read: "
+            if kind != "import"
+            else r"1 of 1 files cannot be imported; nothing was mine.yaml is not YAML that can be read: "
+        )
+        for name, content, rule in (
+            ("deep lists", deep, r"it is nested deeper than \d+ levels.*"),
+            (
+                "deep blocks",
+                "".join(f"{' ' * n}a:\n" for n in range(500)),
+                r"it is nested deeper than \d+ levels.*",
+            ),
+            ("aliases of lists", LAUGHS, r"it has more than [\d,]+ values, aliases written out.*"),
+            (
+                "aliases of mappings",
+                LAUGHS.replace("[", "{a: ")
+                .replace(", *", ", b: *")
+                .replace("]", "}")
+                .replace(", lol", ", b: lol"),
+                r".*",
+            ),
+            (
+                "merges",
+                "a0: &a0 {x: 1}\n"
+                + "".join(
+                    f"a{n}: &a{n}\n  <<: [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30)
+                ),
+                r"it has more than .*",
+            ),
+            ("an alias of itself", "a: &a [*a]", r"an alias stands for what it is in"),
+            ("a date that is none", "a: 2026-13-45", r".*"),
+            ("a long number", "a: " + "9" * 5000, r".*"),
+            ("a tag", "a: !!timestamp x", r".*"),
+            ("a bool", "a: !!bool x", r".*"),
+            ("an empty int", "a: !!int ''", r".*"),
+            (
+                "duplicate keys",
+                "trials: 3\nseeds: 1\ntrials: 4\n",
+                r"the key 'trials' is there twice.*",
+            ),
+            ("large", "a: [" + "1, " * 400_000 + "1]", r"it is longer than [\d,]+ bytes"),
+            ("bytes", bytes(range(256)), r".*"),
+        ):
+            said = says + rule if name != "bytes" else r".*mine.yaml.*"
+            rows.append(Row(f"{kind}: {name}", command, said, text("mine.yaml", content)))
+        read = r".*cannot read (study|configuration) mine.yaml: "
+        rows += [
+            Row(f"{kind}: a fifo", command, read + r"it is a pipe, not a file", fifo("mine.yaml")),
+            Row(
+                f"{kind}: a loop",
+                command,
+                r".*cannot read \w+ mine.yaml: Too many levels of symbolic links",
+                loop("mine.yaml"),
+            ),
+        ]
+        if kind != "import":
+            rows.append(
+                Row(
+                    f"{kind}: a folder",
+                    command,
+                    read + r"it is a folder, not a file",
+                    directory("mine.yaml"),
+                )
+            )
+    long = "x" * 300
+    rows += [
+        Row(
+            "a device",
+            "run --config /dev/zero",
+            r"cannot read configuration /dev/zero: it is a device, not a file",
+        ),
+        Row(
+            "a long name",
+            f"sweep {long}.yaml --dry-run",
+            r"(--name x+: .*|cannot read study .*: File name too long)",
+        ),
+        Row(
+            "a long name of a configuration",
+            f"run {long}.yaml",
+            r"cannot read configuration .*: File name too long",
+        ),
+        Row(
+            "import of a long name",
+            f"tuned import {long}.yaml",
+            r"x+.yaml does not exist",
+        ),
+    ]
+    return rows
+
+
+ROWS = _numbers() + _names() + _documents()
