@@ -95,6 +95,14 @@ def document(done: subprocess.CompletedProcess[str] | Here) -> Any:
     return json.loads(done.stdout)
 
 
+def fault(done: subprocess.CompletedProcess[str] | Here) -> str:
+    """The message of a command that ended with one, whole: all that follows what it said before."""
+    before, _, message = done.stderr.partition("error: ")
+    assert before == "" or before.endswith("\n")
+    assert "Traceback" not in done.stderr
+    return message.removesuffix("\n")
+
+
 def study_file(folder: Path, text: str = STUDY) -> Path:
     """A study on disk."""
     path = folder / "small.yaml"

@@ -7,6 +7,9 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+import optuna
+
+from suite.search.cell_search import CellSearch
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End
 from suite.studies.cell import Cell
@@ -111,3 +114,25 @@ def replay(sweep: SweepSearch, log: list[tuple[Any, ...]]) -> SweepSearch:
             ends[event[1]] = End(**{**plain, "status": Status(plain["status"])})
     sweep.replay(asks, ends)
     return sweep
+
+
+def sweep_of(lag: int = 4, **given: Any) -> SweepSearch:
+    """The search of `a_study`."""
+    return SweepSearch(cells_of(**given), a_study(**given), lag)
+
+
+def told(search: CellSearch) -> list[optuna.trial.FrozenTrial]:
+    """What Optuna knows of a cell's trials."""
+    return search.candidates.proposer._optuna.get_trials(deepcopy=False)
+
+
+def play_one(
+    ends: dict[int, End], trials: int, cell: Cell | None = None, seeds: int = 2, **given: Any
+) -> tuple[Player, CellSearch]:
+    """One cell whose search trial i ends with `ends[i]`, else finished(0.1); finals finish."""
+    study = a_study(trials=trials, seeds=seeds, **given)
+    sweep = SweepSearch([cell or cells_of(**given)[0]], study)
+    default = finished(0.1)
+    player = Player(sweep, lambda a: ends.get(a.index, default) if a.kind == "search" else default)
+    player.play()
+    return player, next(iter(sweep.cells.values()))

@@ -8,55 +8,86 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.commands import SUITE, document, study_file, suite, suite_here
+from tests.support.commands import SUITE, document, fault, study_file, suite, suite_here
+from trials import heterogeneity
 
+STUDY = "study quickstart: 1 fault, nothing was started\n  "
+RUN = "run: 1 fault, nothing was started\n  "
+NO_STORE = (
+    "there is no store runs/mlflow.db yet: run `suite sweep quickstart`, or name another place with "
+    "--storage or --tracking-uri"
+)
 BAD = {
-    "algorithm": (["sweep", "quickstart", "--algorithms", "fedporx"], "Did you mean 'fedprox'?"),
-    "dataset": (["sweep", "quickstart", "--datasets", "digit"], "Did you mean 'digits'?"),
-    "model": (["sweep", "quickstart", "--models", "logregg"], "Did you mean 'logreg'?"),
-    "level": (
-        ["sweep", "quickstart", "--heterogeneity", "dirchlet(0.3)"],
-        "Did you mean 'dirichlet'?",
+    "sweep quickstart --algorithms fedporx": (
+        f"{STUDY}algorithms[0] = 'fedporx': unknown algorithm 'fedporx'. Did you mean 'fedprox'?"
     ),
-    "budget": (["sweep", "quickstart", "--trials", "-3"], "trials = -3"),
-    "study": (["sweep", "quickstrat"], "Did you mean 'quickstart'?"),
-    "misfit": (["sweep", "quickstart", "--models", "lenet5"], "at least 16x16"),
-    "server": (["sweep", "quickstart", "--tracking-uri", "http://127.0.0.1:9"], "does not answer"),
-    "storage": (["sweep", "quickstart", "--storage", "/proc/nope"], "cannot be written"),
-    "key": (["run", "--set", "momentun=0.5"], "Did you mean 'momentum'?"),
-    "conditional": (
-        ["run", "--algorithm", "folb", "--set", "psi=1"],
-        "only when variant=heterogeneity",
+    "sweep quickstart --datasets digit": (
+        f"{STUDY}datasets[0] = 'digit': unknown dataset 'digit'. Did you mean 'digits'?"
     ),
-    "range": (["run", "--set", "participation=3"], "less than or equal to 1"),
-    "type": (["run", "--set", "lr=fast"], "must be a number"),
-    "schedule": (["run", "--set", "lr=0.3@1,0.1"], "'0.1' is no VALUE@ROUND; a schedule is VALUE@"),
-    "file": (["run", "--config", "nope.yaml"], "cannot read configuration nope.yaml"),
-    "empty": (["leaderboard"], "there is no store"),
-    "tuned": (["run", "--tuned"], "there is no store"),
+    "sweep quickstart --models logregg": (
+        f"{STUDY}models[0] = 'logregg': unknown model 'logregg'. Did you mean 'logreg'?"
+    ),
+    "sweep quickstart --heterogeneity dirchlet(0.3)": (
+        f"{STUDY}heterogeneity[0] = 'dirchlet(0.3)': unknown heterogeneity 'dirchlet(0.3)'. "
+        f"Did you mean 'dirichlet'? (a level is written {heterogeneity.grammar()})"
+    ),
+    "sweep quickstart --trials -3": f"{STUDY}trials = -3: must be greater than or equal to 1",
+    "sweep quickstrat": "unknown study 'quickstrat'. Did you mean 'quickstart'?",
+    "sweep quickstart --models lenet5": (
+        f"{STUDY}models = 'lenet5': model lenet5 needs images (channels, height, width) of at least "
+        "16x16, because convolutions and poolings leave nothing of less; got (1, 8, 8)"
+    ),
+    "sweep quickstart --storage /proc/nope": (
+        "storage /proc/nope cannot be written: No such file or directory"
+    ),
+    "run --set momentun=0.5": (
+        f"{RUN}--set momentun = 0.5: unknown hyperparameter or setting 'momentun'. "
+        "Did you mean 'momentum'?"
+    ),
+    "run --algorithm folb --set psi=1": f"{RUN}params: psi exists only when variant=heterogeneity",
+    "run --set participation=3": (
+        f"{RUN}settings.participation = 3: must be less than or equal to 1"
+    ),
+    "run --set lr=fast": f"{RUN}params.lr = 'fast': lr is 'fast', but must be a number",
+    "run --set lr=0.3@1,0.1": (
+        f"{RUN}params.lr = '0.3@1,0.1': lr is '0.3@1,0.1': '0.1' is no VALUE@ROUND; a schedule is "
+        "VALUE@ROUND,VALUE@ROUND,... with ascending rounds, the first 1, as in 0.3@1,0.03@100"
+    ),
+    "run --config nope.yaml": "cannot read configuration nope.yaml: it does not exist",
+    "leaderboard": NO_STORE,
+    "run --tuned": NO_STORE,
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_one_message_and_exit_code_2(case: str, tmp_path: Path) -> None:
-    args, text = BAD[case]
-    failed = suite_here(*args, cwd=tmp_path, code=2)
-    assert text in failed.stderr
-    assert "Traceback" not in failed.stderr
+@pytest.mark.parametrize("command", BAD)
+def test_bad_input_is_one_message_and_exit_code_2(command: str, tmp_path: Path) -> None:
+    failed = suite_here(*command.split(), cwd=tmp_path, code=2)
+    assert fault(failed) == BAD[command]
     assert failed.stdout == ""
     assert list(tmp_path.iterdir()) == []
 
 
-def test_three_faults_are_shown_at_once(tmp_path: Path) -> None:
+def test_a_server_that_does_not_answer_is_said_before_the_library_s_reason(tmp_path: Path) -> None:
+    command = ("sweep", "quickstart", "--tracking-uri", "http://127.0.0.1:9")
+    (said,) = fault(suite_here(*command, cwd=tmp_path, code=2)).splitlines()
+    assert said.startswith("tracking store http://127.0.0.1:9 does not answer: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_faults_are_shown_at_once(tmp_path: Path) -> None:
     path = study_file(
         tmp_path,
         "algorithms: [fedavg, foldb]\ndatasets: [digits]\nmodels: [logreg]\nheterogeneity: [iid]\n"
         "trials: -1\nsettings: {rouns: 3}\nsearch: {lr: {low: 1.0, high: 0.1}}\n",
     )
     failed = suite("sweep", path, cwd=tmp_path, code=2)
-    assert "4 faults, nothing was started" in failed.stderr
-    for text in ("Did you mean 'folb'?", "trials = -1", "Did you mean 'rounds'?", "low <= high"):
-        assert text in failed.stderr
+    assert fault(failed) == (
+        f"{path}: 4 faults, nothing was started\n"
+        "  trials = -1: must be greater than or equal to 1\n"
+        "  settings.rouns = 3: unknown key 'rouns'. Did you mean 'rounds'?\n"
+        "  search.lr = {'low': 1.0, 'high': 0.1}: low <= high must hold, but got low=1, high=0.1\n"
+        "  algorithms[1] = 'foldb': unknown algorithm 'foldb'. Did you mean 'folb'?"
+    )
     assert sorted(p.name for p in tmp_path.iterdir()) == ["small.yaml"]
 
 
@@ -170,7 +201,14 @@ def test_tuned_import_makes_a_configuration_known(tmp_path: Path) -> None:
     assert "mu: 0.02" in shown
     (tmp_path / "bad.yaml").write_text("algorithm: fedprox\nparms: {}\n")
     failed = suite_here("tuned", "import", "bad.yaml", cwd=tmp_path, code=2)
-    assert "Did you mean 'params'?" in failed.stderr
+    assert fault(failed) == (
+        "1 of 1 files cannot be imported; nothing was\n"
+        "bad.yaml: 4 faults, nothing was started\n"
+        "  dataset: is required\n"
+        "  model: is required\n"
+        "  heterogeneity: is required\n"
+        "  parms = {}: unknown key 'parms'. Did you mean 'params'?"
+    )
 
 
 def test_dry_run_starts_nothing(tmp_path: Path) -> None:

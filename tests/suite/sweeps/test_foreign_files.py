@@ -1,58 +1,25 @@
-"""What the suite did not write it neither removes nor overwrites: sweeps, exports, reports, caches."""
+"""What a sweep did not write it neither removes nor overwrites."""
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.reproduction.costs import Costs
-from suite.runs import single as runs
-from suite.studies.study import Study
 from suite.sweeps.ledger import Ledger
 from suite.sweeps.paths import MARKER, SweepPaths
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import Tags
 from tests.support.commands import SINGLY, document, records, study_file, suite_here
-from tests.support.searches import a_study
-from trials.checkpoint import Checkpoint
-from trials.datasets.base import DatasetFamily, FileReport
-from trials.datasets.cache import cached
+from tests.support.foreign import contents, little, play, put, swept
 from trials.errors import UserError
-from trials.outcome import Outcome
-from trials.spec import TrialSpec
-
-ROUNDS = {"rounds": 2, "clients": 4, "participation": 1.0}
-
-
-def little(**given: Any) -> Study:
-    """A study whose trials take milliseconds."""
-    base = {"trials": 2, "seeds": 1, "sampler": "random", "scheduler": "none", "settings": ROUNDS}
-    return a_study(**{**base, **given})
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder."""
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
-
-
-def put(path: Path, content: bytes = b"mine") -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    return path
-
-
-# Sweeps through the command
 
 
 @pytest.mark.parametrize("plan", [(), ("--dry-run",)])
@@ -147,55 +114,6 @@ def test_a_sweep_removes_its_checkpoints_and_nothing_else(tmp_path: Path) -> Non
     assert "the folder holds files" in again.stderr
     assert contents(tmp_path / "ck") == {"other.txt": b"mine", "proj/thesis.txt": b"mine"}
     assert (tmp_path / "runs" / "proj" / "notes.txt").read_bytes() == b"mine"
-
-
-# Sweeps whose trials run in this process
-
-
-_outcomes: dict[str, Outcome] = {}
-
-
-def outcome(spec: TrialSpec) -> Outcome:
-    """What a trial reports; each runs once."""
-    key = spec.model_dump_json()
-    if key not in _outcomes:
-        done = runs.execute(spec, None, "cpu", lambda entry: None).outcome
-        done.intermediates = {e["round"]: e["val_accuracy"] for e in done.history}
-        _outcomes[key] = done
-    return _outcomes[key]
-
-
-def leave_behind(place: str) -> None:
-    """All that a trial may: its checkpoint, one set aside, and a write cut off."""
-    for path in (place, f"{place}.damaged", f"{place}.0123abcd.part"):
-        Checkpoint(path).save({"round": 1})
-
-
-def play(sweep: Sweep, most: int = 10**6, then: str = "cancelled") -> Any:
-    """Run an opened sweep without Ray; after so many trials it is asked to end."""
-
-    def drive(_: Sweep, resources: Any) -> None:
-        folder = sweep.paths.checkpoint_folder
-        for _number in range(most):
-            found = sweep.search.next()
-            if found is None:
-                return
-            ask, new = found
-            sweep._asked(ask, new)
-            leave_behind(f"{folder}/{ask.trial_id}.pt")
-            leave_behind(f"{folder}/{ask.cell}-r0001/{ask.trial_id}.pt")
-            sweep._ended(ask, outcome(sweep.search.spec(ask)))
-        sweep.control.end(then)
-
-    with patch.object(Sweep, "_drive", drive):
-        return sweep.run(SimpleNamespace())  # type: ignore[arg-type]
-
-
-def swept(folder: Path, **given: Any) -> SweepPaths:
-    """A finished sweep in the storage `folder`/runs."""
-    place = SweepPaths(folder / "runs", "s")
-    play(Sweep("s", little(**given), place, resume=False))
-    return place
 
 
 class Memory:
@@ -392,9 +310,6 @@ def test_records_of_a_sweep_whose_folder_is_gone_stay(tmp_path: Path) -> None:
     assert not place.folder.exists()
 
 
-# The leaderboard's rows
-
-
 class CutError(BaseException):
     """A kill."""
 
@@ -436,129 +351,3 @@ def test_a_harvest_cut_off_leaves_a_row_for_every_cell(
     play(Sweep("s", little(heterogeneity=["iid", "labels(2)"]), two_cells, resume=True))
     assert tuned() == [False] * 2
     assert len(Store(None, two_cells.storage).find(kind="leaderboard")) == 2
-
-
-# Files that a person asks for
-
-
-def wanted(folder: Path) -> dict[str, tuple[tuple[Any, ...], str]]:
-    """Commands that write where they are told, and one of the files each writes."""
-    return {
-        "export": (("tuned", "export", "out"), "out/digits/iid/logreg/fedavg.yaml"),
-        "page": (("report", "--output", "out"), "out/report.html"),
-        "figure": (("report", "--output", "out"), "out/figures/*.svg"),
-        "html": (("data", "describe", "digits", "--html", "a.html"), "a.html"),
-        "png": (("data", "describe", "digits", "--png", "a.png"), "a.png"),
-        "reproduction": (("reproduce", "folb/table1", "--output", "out"), "out/folb-table1.md"),
-        "document": (("reproduce", "folb/table1", "--output", "out"), "out/folb-table1.json"),
-    }
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with a finished sweep; papers' tables take no time in it."""
-    folder = tmp_path_factory.mktemp("finished")
-    swept(folder)
-    document = {"paper": "FOLB", "cites": "x", "command": "suite reproduce folb/table1", "rows": []}
-    document |= {"protocol": "p", "verdicts": {}, "rules": [], "made_with": []}
-    report = SimpleNamespace(document=lambda: document, interrupted=False, failed=0)
-    with patch("suite.reproduction.reproduce.reproduce", return_value=report):
-        yield folder
-
-
-@pytest.mark.parametrize("case", wanted(Path()))
-def test_what_was_written_is_written_again_and_nothing_else(
-    finished: Path, tmp_path: Path, case: str
-) -> None:
-    command, name = wanted(tmp_path)[case]
-    if case in ("export", "page", "figure"):
-        command += ("--storage", finished / "runs")
-    for _ in range(2):
-        suite_here(*command, cwd=tmp_path)
-    target = next(tmp_path.glob(name))
-    target.write_bytes(b"mine, for years")
-    before = contents(tmp_path)
-    done = suite_here(*command, cwd=tmp_path, code=2)
-    assert f"{target.relative_to(tmp_path)} is there and the suite did not write it" in done.stderr
-    assert contents(tmp_path) == before
-
-
-def test_an_empty_file_is_written_over(tmp_path: Path) -> None:
-    """As `mktemp` makes it."""
-    put(tmp_path / "a.png", b"")
-    suite_here("data", "describe", "digits", "--png", "a.png", cwd=tmp_path)
-    assert (tmp_path / "a.png").read_bytes()
-
-
-def test_a_report_lists_its_own_figures(finished: Path, tmp_path: Path) -> None:
-    mine = put(tmp_path / "out" / "figures" / "mine.svg")
-    command = ("report", "--output", "out", "--storage", finished / "runs", "--json")
-    assert mine.name not in suite_here(*command, cwd=tmp_path).stdout
-    assert mine.read_bytes() == b"mine"
-
-
-def test_a_plot_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
-    put(tmp_path / "a.svg")
-    with patch("suite.bench.scaling.scaling", side_effect=AssertionError):
-        done = suite_here("bench", "scaling", "--plot", "a.svg", cwd=tmp_path, code=2)
-    assert "a.svg is there and the suite did not write it" in done.stderr
-
-
-def test_a_calibration_that_is_not_ours_stays(tmp_path: Path) -> None:
-    for content in (b'{"camera": [1, 2]}', b"[1]", b"no json", b"\xff"):
-        path = put(tmp_path / "calibration.json", content)
-        assert Costs(tmp_path).seconds == {}
-        assert not Costs(tmp_path).kept
-        assert path.read_bytes() == content
-
-
-# Data
-
-
-def test_arrays_of_others_where_a_cache_would_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    made = {"x": np.arange(3)}
-    np.savez(tmp_path / "a.npz", x=np.arange(9))
-    np.save(tmp_path / "array", np.arange(9))
-    (tmp_path / "array.npy").rename(tmp_path / "b.npz")
-    before = {path: path.read_bytes() for path in tmp_path.glob("*.npz")}
-
-    def never() -> dict[str, Any]:
-        raise AssertionError
-
-    for name in ("a.npz", "b.npz"):
-        makes: tuple[Callable[[], Any], ...] = (lambda: made, never)
-        for make in makes:
-            assert np.array_equal(cached(tmp_path, name, "key", make)["x"], made["x"])
-    assert {path: path.read_bytes() for path in tmp_path.glob("*.npz")} == before
-
-
-def test_a_download_leaves_what_is_there(tmp_path: Path) -> None:
-    class Reckless(DatasetFamily):
-        """Downloads over what is there, and removes a folder on its way."""
-
-        def load(self, seed: int, clients: int | None, root: str | None) -> Any:
-            raise NotImplementedError
-
-        def files(self, root: Path) -> list[FileReport]:
-            path = root / "raw" / "wanted.gz"
-            found = "it" if path.exists() else None
-            return [FileReport(path.name, path, "it", found, found == "it", "")]
-
-        def download(self, root: Path) -> None:
-            for name in ("raw/wanted.gz", "raw/unpacked", "raw/gzip/part"):
-                put(root / name, b"downloaded")
-            (root / "raw" / "gzip" / "part").unlink()
-            for path in (root / "raw" / "gzip").iterdir():
-                path.unlink()
-
-    put(tmp_path / "raw" / "unpacked")
-    put(tmp_path / "raw" / "gzip" / "notes.txt")
-    Reckless().fetch(str(tmp_path))
-    assert contents(tmp_path) == {
-        "raw/unpacked": b"mine",
-        "raw/gzip/notes.txt": b"mine",
-        "raw/wanted.gz": b"downloaded",
-    }

@@ -1,0 +1,136 @@
+"""What the suite did not write it does not write over: exports, reports, pictures, caches, data."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from suite.reproduction.costs import Costs
+from tests.support.commands import suite_here
+from tests.support.foreign import contents, put, swept
+from trials.datasets.base import DatasetFamily, FileReport
+from trials.datasets.cache import cached
+
+
+def wanted(folder: Path) -> dict[str, tuple[tuple[Any, ...], str]]:
+    """Commands that write where they are told, and one of the files each writes."""
+    return {
+        "export": (("tuned", "export", "out"), "out/digits/iid/logreg/fedavg.yaml"),
+        "page": (("report", "--output", "out"), "out/report.html"),
+        "figure": (("report", "--output", "out"), "out/figures/*.svg"),
+        "html": (("data", "describe", "digits", "--html", "a.html"), "a.html"),
+        "png": (("data", "describe", "digits", "--png", "a.png"), "a.png"),
+        "reproduction": (("reproduce", "folb/table1", "--output", "out"), "out/folb-table1.md"),
+        "document": (("reproduce", "folb/table1", "--output", "out"), "out/folb-table1.json"),
+    }
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a finished sweep; papers' tables take no time in it."""
+    folder = tmp_path_factory.mktemp("finished")
+    swept(folder)
+    document = {"paper": "FOLB", "cites": "x", "command": "suite reproduce folb/table1", "rows": []}
+    document |= {"protocol": "p", "verdicts": {}, "rules": [], "made_with": []}
+    report = SimpleNamespace(document=lambda: document, interrupted=False, failed=0)
+    with patch("suite.reproduction.reproduce.reproduce", return_value=report):
+        yield folder
+
+
+@pytest.mark.parametrize("case", wanted(Path()))
+def test_what_was_written_is_written_again_and_nothing_else(
+    finished: Path, tmp_path: Path, case: str
+) -> None:
+    command, name = wanted(tmp_path)[case]
+    if case in ("export", "page", "figure"):
+        command += ("--storage", finished / "runs")
+    for _ in range(2):
+        suite_here(*command, cwd=tmp_path)
+    target = next(tmp_path.glob(name))
+    target.write_bytes(b"mine, for years")
+    before = contents(tmp_path)
+    done = suite_here(*command, cwd=tmp_path, code=2)
+    assert f"{target.relative_to(tmp_path)} is there and the suite did not write it" in done.stderr
+    assert contents(tmp_path) == before
+
+
+def test_an_empty_file_is_written_over(tmp_path: Path) -> None:
+    """As `mktemp` makes it."""
+    put(tmp_path / "a.png", b"")
+    suite_here("data", "describe", "digits", "--png", "a.png", cwd=tmp_path)
+    assert (tmp_path / "a.png").read_bytes()
+
+
+def test_a_report_lists_its_own_figures(finished: Path, tmp_path: Path) -> None:
+    mine = put(tmp_path / "out" / "figures" / "mine.svg")
+    command = ("report", "--output", "out", "--storage", finished / "runs", "--json")
+    assert mine.name not in suite_here(*command, cwd=tmp_path).stdout
+    assert mine.read_bytes() == b"mine"
+
+
+def test_a_plot_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    put(tmp_path / "a.svg")
+    with patch("suite.bench.scaling.scaling", side_effect=AssertionError):
+        done = suite_here("bench", "scaling", "--plot", "a.svg", cwd=tmp_path, code=2)
+    assert "a.svg is there and the suite did not write it" in done.stderr
+
+
+def test_a_calibration_that_is_not_ours_stays(tmp_path: Path) -> None:
+    for content in (b'{"camera": [1, 2]}', b"[1]", b"no json", b"\xff"):
+        path = put(tmp_path / "calibration.json", content)
+        assert Costs(tmp_path).seconds == {}
+        assert not Costs(tmp_path).kept
+        assert path.read_bytes() == content
+
+
+def test_arrays_of_others_where_a_cache_would_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    made = {"x": np.arange(3)}
+    np.savez(tmp_path / "a.npz", x=np.arange(9))
+    np.save(tmp_path / "array", np.arange(9))
+    (tmp_path / "array.npy").rename(tmp_path / "b.npz")
+    before = {path: path.read_bytes() for path in tmp_path.glob("*.npz")}
+
+    def never() -> dict[str, Any]:
+        raise AssertionError
+
+    for name in ("a.npz", "b.npz"):
+        makes: tuple[Callable[[], Any], ...] = (lambda: made, never)
+        for make in makes:
+            assert np.array_equal(cached(tmp_path, name, "key", make)["x"], made["x"])
+    assert {path: path.read_bytes() for path in tmp_path.glob("*.npz")} == before
+
+
+def test_a_download_leaves_what_is_there(tmp_path: Path) -> None:
+    class Reckless(DatasetFamily):
+        """Downloads over what is there, and removes a folder on its way."""
+
+        def load(self, seed: int, clients: int | None, root: str | None) -> Any:
+            raise NotImplementedError
+
+        def files(self, root: Path) -> list[FileReport]:
+            path = root / "raw" / "wanted.gz"
+            found = "it" if path.exists() else None
+            return [FileReport(path.name, path, "it", found, found == "it", "")]
+
+        def download(self, root: Path) -> None:
+            for name in ("raw/wanted.gz", "raw/unpacked", "raw/gzip/part"):
+                put(root / name, b"downloaded")
+            (root / "raw" / "gzip" / "part").unlink()
+            for path in (root / "raw" / "gzip").iterdir():
+                path.unlink()
+
+    put(tmp_path / "raw" / "unpacked")
+    put(tmp_path / "raw" / "gzip" / "notes.txt")
+    Reckless().fetch(str(tmp_path))
+    assert contents(tmp_path) == {
+        "raw/unpacked": b"mine",
+        "raw/gzip/notes.txt": b"mine",
+        "raw/wanted.gz": b"downloaded",
+    }

@@ -1,0 +1,210 @@
+"""What a sampler is told of how trials ended: their validation scores, in order, and no test metric."""
+
+import dataclasses
+import random
+from collections import Counter
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from suite.search.trial import Ask, End
+from tests.support.searches import (
+    Player,
+    cells_of,
+    finished,
+    play_one,
+    replay,
+    surprising,
+    sweep_of,
+    told,
+)
+from trials.metrics import Task
+from trials.outcome import Outcome, Status
+
+LAST = 10
+"""Trials that come after those whose telling is looked at, so that those have been told."""
+
+
+def test_optuna_is_told_each_kind_of_end_as_it_is():
+    ends = {
+        0: End(Status.FINISHED, 0.7, {5: 0.6, 10: 0.7}),
+        1: End(Status.PRUNED, 0.3, {1: 0.2, 3: 0.3}),
+        2: End(Status.DIVERGED, 0.9, {5: 0.9}),
+        3: End(Status.FAILED, None, {}),
+        4: End(Status.FINISHED, 0.4, {10: 0.4}),
+    }
+    player, search = play_one(ends, trials=5 + LAST)
+    first = told(search)[:5]
+    assert [t.state for t in first] == [
+        TrialState.COMPLETE,
+        TrialState.PRUNED,
+        TrialState.COMPLETE,
+        TrialState.FAIL,
+        TrialState.COMPLETE,
+    ]
+    assert [first[i].value for i in (0, 2, 4)] == [0.7, search.cell.task.worst, 0.4]
+    assert first[1].intermediate_values == {1: 0.2, 3: 0.3}
+    assert first[3].value is None
+    assert [t.params for t in first] == [a.params for a in player.asks("search")[:5]]
+
+
+def test_a_replayed_search_has_told_optuna_the_same():
+    study = {"algorithms": ["folb"], "trials": 20}
+    player = Player(sweep_of(**study)).play()
+    (live,) = player.sweep.cells.values()
+    (rebuilt,) = replay(sweep_of(**study), player.log).cells.values()
+    seen = {end.status for end in live.ends.values()}
+    assert seen == {"finished", "pruned", "diverged", "failed"}
+    assert len(told(live)) == len(told(rebuilt)) == 20
+    for a, b in zip(told(live), told(rebuilt), strict=True):
+        assert (a.state, a.params, a.distributions) == (b.state, b.params, b.distributions)
+        assert (a.values, a.intermediate_values) == (b.values, b.intermediate_values)
+
+
+def test_results_are_told_in_index_order_and_only_up_to_the_lag(monkeypatch):
+    numbers = []
+    original = optuna.Study.tell
+    monkeypatch.setattr(
+        optuna.Study,
+        "tell",
+        lambda self, trial, *a, **k: (numbers.append(trial), original(self, trial, *a, **k))[1],
+    )
+    sweep = sweep_of(lag=3, trials=6)
+    asks = [sweep.next()[0] for _ in range(3)]
+    for ask in reversed(asks):
+        sweep.end(ask.trial_id, finished(0.5))
+    assert numbers == []
+    sweep.next()
+    assert numbers == [0], "trial 3 may depend on trial 0 alone"
+    sweep.next()
+    sweep.next()
+    assert numbers == [0, 1, 2]
+
+
+def test_a_diverged_trial_is_the_worst_where_less_is_better():
+    cell = dataclasses.replace(cells_of()[0], task=Task("mse", "minimize", 1e6))
+    ends = {0: End(Status.DIVERGED, 0.001, {5: 0.001}), 1: finished(0.5), 2: finished(0.2)}
+    player, search = play_one(ends, trials=3 + LAST, cell=cell)
+    assert search.candidates.proposer._optuna.direction == optuna.study.StudyDirection.MINIMIZE
+    assert [t.value for t in told(search)[:3]] == [1e6, 0.5, 0.2]
+    assert search.best.index == 3, "0.1 of the default end is the least"
+    assert player.asks("final")[0].source == search.asks[3].trial_id
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_psi_is_there_only_under_its_variant(sampler):
+    player = Player(sweep_of(algorithms=["folb"], trials=40, sampler=sampler)).play()
+    sampled = [a for a in player.asks("search") if a.origin == "sampled"]
+    assert Counter(a.params["variant"] for a in sampled).keys() == {"plain", "heterogeneity"}
+    for ask in sampled:
+        assert ("psi" in ask.params) == (ask.params["variant"] == "heterogeneity")
+        player.sweep.spec(ask).configured()
+
+
+def test_a_published_configuration_outside_the_range_runs_but_is_not_told():
+    search = {"lr": {"default": 0.1, "low": 0.02, "high": 1.0}}
+    given = {"algorithms": ["fedprox"], "datasets": ["mnist"], "trials": 4 + LAST}
+    player = Player(sweep_of(**given, search=search), lambda ask: finished(0.5)).play()
+    (cell,) = player.sweep.cells.values()
+    asks = player.asks("search")
+    assert [(a.origin, a.params["lr"]) for a in asks[:3]] == [
+        ("anchor", 0.1),
+        ("published", 0.03),
+        ("published", 0.01),
+    ]
+    assert [t.params for t in told(cell)] == [a.params for a in asks if a.index != 2]
+    assert all(t.params["lr"] >= 0.02 for t in told(cell))
+    assert player.sweep.spec(asks[2]).params == {"lr": 0.01, "mu": 0.01}
+
+
+SECRET = 777.0
+
+
+def outcome(ask: Ask) -> Outcome:
+    """As the driver collects it: test metrics in the history, validation scores beside it."""
+    end = surprising(ask)
+    history = [
+        {
+            "round": float(r),
+            "val_accuracy": v,
+            "test_accuracy": SECRET,
+            "test_loss": SECRET + r,
+            "uploaded_bytes": 8.0 * r,
+        }
+        for r, v in end.intermediates.items()
+    ]
+    return Outcome(end.status, history, dict(end.intermediates), "abc", "", SECRET)
+
+
+def test_an_end_has_no_place_for_a_test_metric():
+    fields = {"status", "value", "intermediates", "curve", "spent", "at"}
+    assert {f.name for f in dataclasses.fields(End)} == fields
+    ask = next(
+        a for a in Player(sweep_of(trials=9)).play().asks() if surprising(a).status == "finished"
+    )
+    end, bare = End.of(outcome(ask)), surprising(ask)
+    assert (end.status, end.value, end.intermediates) == (
+        bare.status,
+        bare.value,
+        bare.intermediates,
+    )
+    assert end.curve == bare.intermediates
+    assert end.spent == {"uploaded_bytes": 8.0 * end.at}
+    assert str(SECRET) not in str(end)
+
+
+def test_the_value_of_an_outcome_is_its_last_validation_score():
+    intermediates = {10: 0.3, 50: 0.6, 30: 0.9}
+    assert End.of(Outcome(Status.FINISHED, [], intermediates)) == End(
+        Status.FINISHED, 0.6, intermediates
+    )
+    assert End.of(Outcome(Status.FAILED)) == End(Status.FAILED, None, {})
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_no_test_metric_is_ever_told_to_optuna(monkeypatch, sampler):
+    """All numbers that reach Optuna in a whole sweep, and again when it is rebuilt."""
+    numbers: list[float] = []
+    excesses: list[float] = []
+    storage = optuna.storages.InMemoryStorage
+    tell, add = optuna.Study.tell, optuna.Study.add_trial
+    report, note = storage.set_trial_intermediate_value, storage.set_trial_system_attr
+
+    def spy_tell(self, trial, values=None, **kwargs):
+        numbers.extend(values or [])
+        return tell(self, trial, values, **kwargs)
+
+    def spy_report(self, trial, step, value):
+        numbers.append(value)
+        return report(self, trial, step, value)
+
+    def spy_note(self, trial, key, value):
+        if key.startswith("constraints"):
+            excesses.append(value)
+        return note(self, trial, key, value)
+
+    def spy_add(self, trial):
+        numbers.extend([*(trial.values or []), *trial.intermediate_values.values()])
+        return add(self, trial)
+
+    monkeypatch.setattr(optuna.Study, "tell", spy_tell)
+    monkeypatch.setattr(storage, "set_trial_intermediate_value", spy_report)
+    monkeypatch.setattr(storage, "set_trial_system_attr", spy_note)
+    monkeypatch.setattr(optuna.Study, "add_trial", spy_add)
+    given = {"algorithms": ["folb", "fedavg"], "trials": 16, "sampler": sampler}
+    given["constraints"] = {"uploaded_bytes": {"max": 40.0}}
+    player = Player(sweep_of(**given), lambda ask: End.of(outcome(ask))).play(random.Random(6), 5)
+    live = len(numbers)
+    replay(sweep_of(**given), player.log)
+    assert len(numbers) > live > 15
+    assert set(excesses) == (set() if sampler == "random" else {9.0})
+    legitimate = {0.0}
+    for ask in player.asks("search"):
+        legitimate |= set(surprising(ask).intermediates.values())
+    assert set(numbers) <= legitimate
+    for cell in player.sweep.cells.values():
+        for trial in told(cell):
+            stored = [*(trial.values or []), *trial.intermediate_values.values()]
+            assert set(stored) <= legitimate
+            assert not trial.user_attrs

@@ -1,0 +1,346 @@
+"""Partitions as their papers' recipes tell them, computed by hand."""
+
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.partitions import POOLED, REAL, TRAIN, counted, of_counts, shared
+from trials import datasets
+from trials.errors import UserError
+from trials.heterogeneity.sizes import LogNormal
+
+
+def power_law(y: np.ndarray, clients: int, c: int, seed: int) -> np.ndarray:
+    """User u's images of each digit, as the recipe tells it: 5 each, then floor of a share."""
+    images = np.bincount(y)
+    a = np.random.default_rng(seed).lognormal(0, 2, (clients, 10))
+    holdings = [(u, (u + j) % 10) for u in range(clients) for j in range(c)]
+    total, holders = Counter(), Counter()
+    for u, label in holdings:
+        total[label] += a[u, label]
+        holders[label] += 1
+    found = np.zeros((clients, 10), int)
+    for u, label in holdings:
+        rest = images[label] - 5 * holders[label]
+        found[u, label] = 5 + int(a[u, label] / total[label] * rest)
+    return found
+
+
+@pytest.mark.parametrize(("clients", "c"), [(1000, 2), (37, 1), (25, 5), (30, 10), (4, 3)])
+def test_power_law_by_hand(clients, c):
+    y = of_counts(POOLED if clients == 1000 else [n // 10 for n in POOLED])
+    found = counted(shared(f"labels({c})+sizes(powerlaw)", y, clients, seed=3), y)
+    # The order in which a label's shares are added up may move a share across a whole number.
+    assert np.abs(found - power_law(y, clients, c, 3)).max() <= 1
+    assert (found == power_law(y, clients, c, 3)).mean() > 0.999
+    for k, row in enumerate(found):
+        assert set(np.flatnonzero(row)) == {(k + j) % 10 for j in range(c)}
+        assert row[row > 0].min() >= 5
+
+
+@pytest.mark.parametrize("labels", ["counts of MNIST", "MNIST"])
+def test_power_law_mnist_has_1000_devices_of_about_69(labels):
+    """FedProx's code: about 69,035 samples, 69 each, standard deviation 106 (heavy-tailed)."""
+    y = of_counts(POOLED)
+    if labels == "MNIST":
+        if not (REAL / "MNIST").exists():
+            pytest.skip("SUITE_DATA does not hold MNIST")
+        y = datasets.parse("mnist").load(0, None, None).y
+        assert np.bincount(y).tolist() == POOLED
+    for seed in range(3):
+        sizes = [len(ids) for ids in shared("labels(2)+sizes(powerlaw)", y, 1000, seed)]
+        # A floor for each of 2,000 holdings leaves about half a sample of each unused.
+        assert 68_850 <= sum(sizes) <= 69_250
+        assert round(np.mean(sizes)) == 69
+        assert min(sizes) >= 10
+        assert 70 < np.std(sizes) < 250
+
+
+def test_power_law_needs_5_samples_a_holding():
+    """All ten digits on 1,000 clients: 5,000 of each, and there are only 4,999 sevens."""
+    enough = [5000] * 10
+    lacking = [5000] * 7 + [4999] + [5000] * 2
+    sizes = {len(ids) for ids in shared("labels(10)+sizes(powerlaw)", of_counts(enough), 1000)}
+    assert sizes == {50}
+    with pytest.raises(UserError, match="label 7 has 4999 training samples for 1000 of 1000"):
+        shared("labels(10)+sizes(powerlaw)", of_counts(lacking), 1000)
+
+
+def test_mcmahan_shards_of_mnist():
+    y = of_counts(TRAIN)
+    found = counted(shared("shards(2)", y, 100), y)
+    assert (found.sum(1) == 600).all()
+    held = (found > 0).sum(1)
+    assert held.max() <= 4
+    assert np.median(held) == 2
+    strict = counted(shared("shards(2,strict)", y, 100), y)
+    assert strict.sum() == 60_000
+    assert (strict > 0).sum(1).max() == 2
+    # 200 shards over ten digits: none is far from 300.
+    assert (np.abs(strict.sum(1) - 600) <= 30).all()
+
+
+def test_shards_by_hand():
+    """Ten sorted samples in 4 shards: sizes 3, 3, 2, 2, of labels 000 001 11 11."""
+    y = np.array([0, 1, 0, 1, 0, 1, 0, 1, 0, 1])
+    found = Counter(tuple(np.sort(y[ids])) for ids in shared("shards(1)", y, 4))
+    assert found == {(0, 0, 0): 1, (0, 0, 1): 1, (1, 1): 2}
+
+
+def test_strict_shards_by_hand():
+    """Stocks 7, 2, 1 in 6 shards: the largest shard is split until there are 6, so 7 in 4 parts."""
+    y = of_counts([7, 2, 1])
+    parts = shared("shards(1,strict)", y, 6)
+    found = Counter((int(y[ids][0]), len(ids)) for ids in parts)
+    assert found == {(0, 2): 3, (0, 1): 1, (1, 2): 1, (2, 1): 1}
+    assert all(len(set(y[ids].tolist())) == 1 for ids in parts)
+
+
+@given(
+    st.lists(st.integers(1, 50), min_size=1, max_size=6),
+    st.integers(1, 12),
+    st.integers(1, 4),
+    st.integers(0, 99),
+)
+def test_strict_shards_keep_the_label_limit(stock, clients, s, seed):
+    y = of_counts(stock, seed)
+    try:
+        parts = shared(f"shards({s},strict)", y, clients, seed)
+    except UserError:
+        assert s * clients > len(y) or s * clients < len(stock)
+        return
+    assert (counted(parts, y) > 0).sum(1).max() <= s
+    assert sum(len(ids) for ids in parts) == len(y)
+
+
+def test_gaussian_sizes_and_labels():
+    y = of_counts(TRAIN)
+    parts = shared("gaussian", y, 120, seed=5)
+    drawn = np.floor(np.random.default_rng(5).normal(600, 10, 120)).astype(int)
+    assert [len(ids) for ids in parts] == drawn.tolist()
+    held = counted(parts, y)
+    assert ((held > 0).sum(1) == 7).all()
+    assert all(len(set(ids.tolist())) == len(ids) for ids in parts)
+    everything = np.concatenate(parts)
+    assert len(everything) > 60_000 > len(set(everything.tolist()))
+
+
+def test_gaussian_draws_with_replacement_where_the_labels_have_too_few():
+    y = of_counts([5, 50])
+    for ids in shared("gaussian(labels=1,mean=20,std=0)", y, 8):
+        assert len(ids) == 20
+        (label,) = set(y[ids].tolist())
+        assert (len(set(ids.tolist())) == 20) == (label == 1)
+
+
+def test_gaussian_sizes_are_at_least_1():
+    parts = shared("gaussian(labels=1,mean=0.5,std=3)", of_counts([50, 50]), 40)
+    assert min(len(ids) for ids in parts) == 1
+
+
+@given(st.integers(1, 6), st.integers(0, 5), st.integers(1, 40), st.integers(0, 999))
+def test_label_counts_lie_in_their_range_and_sizes_do_not_depend_on_it(low, more, clients, seed):
+    high = min(low + more, 6)
+    low = min(low, high)
+    y = of_counts([200] * 6, seed)
+    level = "gaussian(labels={}, mean=60, std=4)"
+    parts = shared(level.format(f"{low}..{high}"), y, clients, seed)
+    held = (counted(parts, y, 6) > 0).sum(1)
+    assert low <= held.min() <= held.max() <= high
+    assert all(len(set(ids.tolist())) == len(ids) for ids in parts)
+    fixed = shared(level.format(high), y, clients, seed)
+    assert [len(ids) for ids in parts] == [len(ids) for ids in fixed]
+    same = shared(level.format(f"{high}..{high}"), y, clients, seed)
+    for a, b in zip(fixed, same, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_label_counts_are_uniform():
+    held = (
+        counted(shared("gaussian(labels=1..7)", of_counts(TRAIN), 700), of_counts(TRAIN)) > 0
+    ).sum(1)
+    times = np.bincount(held, minlength=8)
+    assert times[0] == 0
+    # 100 each, a standard deviation of 9.3.
+    assert np.abs(times[1:] - 100).max() < 47
+
+
+@given(
+    st.sets(st.integers(0, 5), min_size=1),
+    st.sets(st.integers(0, 5), min_size=1),
+    st.floats(0.01, 0.99),
+    st.integers(2, 40),
+    st.integers(0, 999),
+)
+def test_groups_hold_their_labels_and_no_others(first, second, share, clients, seed):
+    y = of_counts([100] * 6, seed)
+    one, two = ("{" + ",".join(map(str, labels)) + "}" for labels in (first, second))
+    level = f"groups({one}, {two}, share={share}, mean=60, std=4)"
+    parts = shared(level, y, clients, seed)
+    drawn = np.maximum(np.floor(np.random.default_rng(seed).normal(60, 4, clients)), 1)
+    assert [len(ids) for ids in parts] == drawn.astype(int).tolist()
+    leading = min(max(round(share * clients), 1), clients - 1)
+    for k, ids in enumerate(parts):
+        labels = set(y[ids].tolist())
+        assert labels <= (first if k < leading else second)
+        assert len(set(ids.tolist())) == len(ids)
+
+
+def test_the_two_groups_of_safl():
+    """Fig. 4: {1,2,5,7,9} and {2}; half of the devices each where the paper does not say."""
+    y = of_counts(TRAIN)
+    found = counted(shared("groups", y, 40), y) > 0
+    assert (found == np.isin(np.arange(10), [1, 2, 5, 7, 9])).all(1).tolist() == [True] * 20 + [
+        False
+    ] * 20
+    assert (found[20:] == np.isin(np.arange(10), [2])).all()
+
+
+EMNIST62 = np.random.default_rng(62).integers(1900, 40_000, 62)
+"""Stocks as uneven as those of EMNIST by class, whose rarest class has some 1,900 images."""
+
+
+def absolute(stock: np.ndarray, clients: int, c: int, mu: float, seed: int) -> np.ndarray:
+    """(n, C), told client after client: two of each label, then what is wanted while it lasts."""
+    sizes = (np.exp(mu + np.random.default_rng(seed).standard_normal(clients)) + 5).astype(int)
+    holders = [
+        [u for u in range(clients) if (label - u) % len(stock) < c] for label in range(len(stock))
+    ]
+    found = np.zeros((clients, len(stock)), int)
+    for label, who in enumerate(holders):
+        spare = stock[label] - 2 * len(who)
+        for u in who:
+            more = min(max(sizes[u] // c, 2) - 2, spare)
+            spare -= more
+            found[u, label] = 2 + more
+    return found
+
+
+@given(
+    st.lists(st.integers(0, 300), min_size=1, max_size=62),
+    st.integers(1, 70),
+    st.integers(1, 7),
+    st.floats(0, 6),
+    st.integers(0, 99),
+)
+def test_absolute_sizes_by_hand(stock, clients, c, mu, seed):
+    y = of_counts(stock, seed)
+    try:
+        parts = shared(f"labels({c})+sizes(lognormal_absolute({mu},1))", y, clients, seed)
+    except UserError:
+        present = np.bincount(y) if len(y) else np.zeros(0, int)
+        holders = [
+            sum((l - u) % len(present) < c for u in range(clients)) for l in range(len(present))
+        ]
+        assert c > len(present) or any(present < 2 * np.array(holders))
+        return
+    found = counted(parts, y, int(y.max()) + 1)
+    np.testing.assert_array_equal(found, absolute(np.bincount(y), clients, c, mu, seed))
+    ids = np.concatenate(parts)
+    assert len(set(ids.tolist())) == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("c", "law"), [(2, "powerlaw"), (5, "lognormal_absolute"), (3, "lognormal_absolute")]
+)
+def test_62_classes_on_200_devices(c, law):
+    """FOLB's FEMNIST (two of 62 classes, power law), and FedProx's sizes on all 62."""
+    y = of_counts(EMNIST62.tolist())
+    started = time.process_time()
+    parts = shared(f"labels({c})+sizes({law})", y, 200)
+    assert time.process_time() - started < 1
+    found = counted(parts, y, 62)
+    for u, row in enumerate(found):
+        assert set(np.flatnonzero(row)) == {(u + j) % 62 for j in range(c)}
+    ids = np.concatenate(parts)
+    assert len(set(ids.tolist())) == len(ids)
+    assert (found.sum(0) <= EMNIST62).all()
+    if law == "powerlaw":
+        assert found[found > 0].min() >= 5
+        assert len(y) - 6 * 62 * c - 62 < len(ids) <= len(y)
+    else:
+        assert found[found > 0].min() >= 2
+        assert found.sum(1).mean() == pytest.approx(92, abs=20)
+
+
+def test_huge_absolute_sizes_are_cut_to_what_there_is():
+    parts = shared("labels(1)+sizes(lognormal_absolute(1e300,1e300))", of_counts([30, 30]), 4)
+    assert [len(ids) for ids in parts] == [28, 28, 2, 2]
+
+
+@given(
+    st.integers(1, 400),
+    st.integers(1, 40),
+    st.one_of(st.floats(0, 3), st.sampled_from([50.0, 1e300])),
+    st.integers(0, 99),
+)
+def test_lognormal_sizes_are_exact(samples, clients, sigma, seed):
+    if samples < clients:
+        samples += clients
+    sizes = LogNormal(sigma).sizes(samples, clients, np.random.default_rng(seed))
+    assert sizes.sum() == samples
+    assert sizes.min() >= 1
+
+
+def test_lognormal_sizes_by_the_recipe():
+    assert LogNormal(0.0).sizes(11, 3, np.random.default_rng(0)).tolist() == [5, 3, 3]
+    draw = np.random.default_rng(8).lognormal(np.log(6000 / 50), 0.3, 50)
+    expected = (draw / draw.sum() * 6000).astype(int)
+    expected[0] += 6000 - expected.sum()
+    sizes = LogNormal(0.3).sizes(6000, 50, np.random.default_rng(8))
+    assert sizes.tolist() == expected.tolist()
+    y = of_counts([600] * 10)
+    for level in ("iid", "dirichlet(0.6)"):
+        parts = shared(f"{level}+sizes(lognormal(0.3))", y, 50, seed=8)
+        assert [len(ids) for ids in parts] == expected.tolist()
+        assert sorted(np.concatenate(parts).tolist()) == list(range(6000))
+
+
+def test_a_client_that_rounds_to_nothing_gets_one_of_the_largest():
+    sizes = LogNormal(1e6).sizes(10, 4, np.random.default_rng(0))
+    assert sorted(sizes.tolist()) == [1, 1, 1, 7]
+
+
+def test_dirichlet_takes_the_label_that_its_numbers_say():
+    """The first draw of FedDC's recipe from its own random numbers."""
+    y, n = of_counts([30, 30, 30]), 9
+    rng = np.random.default_rng(4)
+    q = rng.dirichlet([0.3] * 3, n)
+    pools = [rng.permutation(np.flatnonzero(y == label)) for label in range(3)]
+    pick, coin = rng.random((90, 2))[0]
+    k = int(pick * n)
+    label = int((np.cumsum(q[k]) / np.cumsum(q[k])[-1] <= coin).sum())
+    assert shared("dirichlet(0.3)", y, n, seed=4)[k][0] == pools[label][-1]
+
+
+def test_dirichlet_by_class_by_hand():
+    """Each label is cut at the cumulated proportions, rounded down."""
+    y = of_counts([40, 70])
+    p = np.random.default_rng(6).dirichlet([2.0] * 3, 2)
+    expected = []
+    for label, stock in enumerate([40, 70]):
+        first, second = int(p[label][0] * stock), int((p[label][0] + p[label][1]) * stock)
+        expected.append([first, second - first, stock - second])
+    found = counted(shared("dirichlet_by_class(2)", y, 3, seed=6), y, 2)
+    assert found.T.tolist() == expected
+
+
+def test_dirichlet_by_class_leaves_nobody_without():
+    """For a -> 0 a label goes to one client: 2 labels, 7 clients, at least 5 of them get one sample."""
+    y = of_counts([40, 70])
+    for seed in range(20):
+        sizes = sorted(len(ids) for ids in shared("dirichlet_by_class(1e-6)", y, 7, seed))
+        assert sizes[0] == 1
+        assert sum(sizes) == 110
+        assert sizes.count(1) >= 5
+
+
+@pytest.mark.parametrize("a", ["1e6", "1e308"])
+def test_dirichlet_by_class_of_large_a_is_nearly_iid(a):
+    y = of_counts([500] * 4)
+    found = counted(shared(f"dirichlet_by_class({a})", y, 10), y, 4)
+    assert (np.abs(found - 50) <= 2).all()
