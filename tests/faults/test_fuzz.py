@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.studies.study import Study
-from tests.suite.cli.test_corpus import whole
-from tests.support.commands import suite_here
+from tests.support.commands import suite_here, whole
 from tests.support.corpus import SMALL, TUNED
 from tests.support.corpus_data import ARRAYS, npy
 from trials.settings import Settings

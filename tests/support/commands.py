@@ -166,3 +166,9 @@ def cut_short(
                 break
             time.sleep(0.02)
         return process.wait(60)
+
+
+def whole(folder: Path) -> dict[str, tuple[int, int]]:
+    """All that is in a folder: kind and size, by name."""
+    found = ((path, path.lstat()) for path in folder.rglob("*") if "__pycache__" not in path.parts)
+    return {str(path): (stat.st_mode, stat.st_size) for path, stat in found}

@@ -6,16 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.support import corpus, corpus_data, corpus_places, corpus_plugins
-from tests.support.commands import suite_here
+from tests.support.commands import suite_here, whole
 from tests.support.corpus import Row
 
 ROWS = corpus.ROWS + corpus_data.ROWS + corpus_plugins.ROWS + corpus_places.ROWS
-
-
-def whole(folder: Path) -> dict[str, tuple[int, int]]:
-    """All that is in a folder: kind and size, by name."""
-    found = ((path, path.lstat()) for path in folder.rglob("*") if "__pycache__" not in path.parts)
-    return {str(path): (stat.st_mode, stat.st_size) for path, stat in found}
 
 
 def said_of(text: str) -> str:
