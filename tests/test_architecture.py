@@ -21,7 +21,7 @@ def test_every_room_imports_downward_only():
 
 
 @pytest.mark.parametrize(
-    ("above", "below"), [("sweeps", "cli"), ("tracking", "search"), ("runs", "studies")]
+    ("above", "below"), [("sweeps", "runs"), ("tracking", "search"), ("runs", "studies")]
 )
 def test_an_arrow_back_up_breaks_the_contract(tmp_path: Path, above: str, below: str):
     """The rooms of the real tree, two of them exchanged."""

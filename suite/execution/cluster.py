@@ -152,7 +152,7 @@ def connect(resources: Resources) -> Iterator[Cluster]:
     Nodes of a running cluster need the project's dependencies, not the project: its packages are
     sent along. Raises `UserError` when nobody answers at the address, or Ray does not start here.
     """
-    if ray.is_initialized() and _ahead is None:
+    if ray.is_initialized() and _ahead is None and not resources.joins:
         with _driven():
             yield Cluster(resources)
         return

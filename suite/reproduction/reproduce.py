@@ -115,12 +115,12 @@ def reproduce(
     places = selected(path)
     name = places[0][0]
     paper = read_paper(name)
-    batch = Batch(
-        Store(tracking_uri, storage), RunKind.REPRODUCE, EXPERIMENT, storage / EXPERIMENT / "tune"
-    )
     found = [experiment(paper, name, table, row) for _, table, row in places]
     can_run = otherwise([made for made in found if made is not None], effort.other)
     experiments = {(made.table, made.row): made for made in can_run}
+    batch = Batch(
+        Store(tracking_uri, storage), RunKind.REPRODUCE, EXPERIMENT, storage / EXPERIMENT / "tune"
+    )
     limit = _Limit(effort, storage, batch)
     plans: dict[tuple[str, str], Planned] = {}
     why_not: dict[tuple[str, str], str] = {}

@@ -135,10 +135,9 @@ def trainable(request: Request, data_root: str | None, device: str) -> type[tune
     clients = deal_data(spec, dataset).clients
     spec.configured().check(clients, fit_model(spec, dataset), spec.settings)
     source = algorithms.source(spec.algorithm)
-    names = ("algorithm", "dataset", "model", "heterogeneity")
     made: type[tune.Trainable] = tune.with_parameters(
         FederatedTrainable,
-        request=replace(request, **{name: getattr(spec, name) for name in names}),
+        request=replace(request, algorithm=spec.algorithm, place=spec.place),
         dataset=(spec.dataset_key, dataset),
         data_root=data_root,
         device=device,

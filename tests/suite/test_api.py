@@ -17,7 +17,7 @@ from suite.studies.study import Study, read_study
 from suite.sweeps.sweep import Result
 from suite.tracking.store import Store
 from tests.support import own_ray
-from tests.support.commands import suite_here
+from tests.support.commands import fault, suite_here
 from trials.errors import UserError
 
 CONTENT: dict[str, Any] = {
@@ -47,7 +47,7 @@ def swept(storage: Path) -> Result:
 
 def said(*words: Any, cwd: Path) -> str:
     """What the command says when it refuses."""
-    return suite_here(*words, cwd=cwd, code=2).stderr.removeprefix("error: ").strip()
+    return fault(suite_here(*words, cwd=cwd, code=2)).strip()
 
 
 def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:

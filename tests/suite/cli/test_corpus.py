@@ -13,9 +13,12 @@ ROWS = corpus.ROWS + corpus_data.ROWS + corpus_plugins.ROWS + corpus_places.ROWS
 
 
 def said_of(text: str) -> str:
-    """What a command said, without the frames of the command line's own usage errors."""
-    words = " ".join(re.sub(r"[╭─╮│╰╯]", " ", text).split())
-    return re.sub(r"^(error: |Usage: .*? Error )", "", words)
+    """The message of a command that was refused: what it said before, and the frames of the command
+    line's own usage errors, are left out.
+    """
+    _, error, message = text.partition("error: ")
+    words = " ".join(re.sub(r"[╭─╮│╰╯]", " ", message if error else text).split())
+    return re.sub(r"^Usage: .*? Error ", "", words)
 
 
 @pytest.mark.timeout(60)

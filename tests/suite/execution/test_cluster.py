@@ -73,6 +73,8 @@ def test_ray_that_starts_too_slowly_is_started_again(monkeypatch) -> None:
             raise Exception("The current node timed out during startup.\nMore")
 
     monkeypatch.setattr(cluster.ray, "init", init)
+    monkeypatch.setattr(cluster.ray, "is_initialized", lambda: False)  # by another test's sweep
+    monkeypatch.setattr(cluster.ray, "shutdown", lambda: None)
     failing = 3
     with cluster.connect(Resources()):
         assert starts == ["local"] * 3

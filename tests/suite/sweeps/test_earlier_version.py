@@ -40,9 +40,9 @@ def test_its_journal_is_gone_on_with(tmp_path: Path) -> None:
     }
     assert {line["trial_id"] for line in lines(old.journal, "recorded")} == set(ended)
     assert result.ending == ""
-    assert result.board is not None
-    assert sorted(row.cell for row in result.board.rows) == CELLS
-    assert {(row.trials, row.seeds) for row in result.board.rows} == {(TRIALS, SEEDS)}
+    assert result.leaderboard is not None
+    assert sorted(row.cell for row in result.leaderboard.rows) == CELLS
+    assert {(row.trials, row.seeds) for row in result.leaderboard.rows} == {(TRIALS, SEEDS)}
     size = {"trials": TRIALS, "algorithms": ["fedavg", "folb"]}
     SweepRequest("smoke", new, size).open().run(Resources(max_concurrent=1))
     anew = {ask["trial_id"]: ask for ask in lines(new.journal, "ask")}
