@@ -118,14 +118,6 @@ def fedagg(
         yield w
 
 
-def first(oracle, count=5):
-    return [next(oracle) for _ in range(count)]
-
-
-def apart(a, b):
-    return np.abs(np.array(a) - np.array(b)).max()
-
-
 def run_of(name="fedagg", data=DATA, count=3, federation=Federation, **given):
     """A simulation with `given` hyperparameters and settings, at round 0."""
     own = set(given) & set(ALGORITHMS[name].__dataclass_fields__)
@@ -133,10 +125,6 @@ def run_of(name="fedagg", data=DATA, count=3, federation=Federation, **given):
     base = {"batch_size": BATCH, "local_epochs": L, "local_steps": None}
     common = settings(participation=count / data.clients, **{**base, **given})
     return simulation(ALGORITHMS[name](**params), data, common, seed=SEED, federation=federation)
-
-
-def spent(run, key):
-    return np.diff([entry[key] for entry in run.history]).tolist()
 
 
 # The computable reading

@@ -128,3 +128,16 @@ def spelled(name="fedavg", level="iid", seed=SEED, lr=LR, model="logreg", **give
         settings=settings(**given),
         seed=seed,
     )
+
+
+def first(oracle, count=5):
+    return [next(oracle) for _ in range(count)]
+
+
+def apart(a, b):
+    return np.abs(np.array(a) - np.array(b)).max()
+
+
+def spent(run, key):
+    """What each round adds to a counter of the history."""
+    return np.diff([entry[key] for entry in run.history]).tolist()

@@ -1,110 +1,30 @@
 """Early stopping: one ASHA per cell, fed by hand; Ray is imported but never started."""
 
 import random
-from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import ray
 from ray.tune.schedulers import ASHAScheduler
 
 from suite.execution import driver
 from suite.execution.cluster import Cluster, Resources
 from suite.execution.plan import Hooks, Plan
 from suite.execution.stop_signal import Control
-from suite.search.schedulers import CellSchedulers, Halving
-from suite.search.schedulers import _Named as Named
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import Ask
-from suite.studies.cell import Cell
+from tests.support.schedulers import (
+    CONTINUE,
+    LEVELS,
+    NAN,
+    RUN_AS,
+    SETTINGS,
+    STOP,
+    Bench,
+    ask,
+    replayed,
+    rungs,
+)
 from tests.support.searches import a_study, cells_of
-from trials.outcome import Kind, Outcome
-
-STOP, CONTINUE, NAN = "STOP", "CONTINUE", float("nan")
-LEVELS = ["iid", "labels(2)"]
-SETTINGS = {"rounds": 50}
-RUN_AS = {"execution": "batched", "chunk": 4}
-"""How a trial says it was computed."""
-
-
-@pytest.fixture(autouse=True)
-def ray_is_not_started():
-    before = ray.is_initialized()  # by a sweep of another test
-    yield
-    assert ray.is_initialized() == before
-
-
-def ask(cell: Cell, index: int, kind: str = "search") -> Ask:
-    trial_id = f"{cell.id}-{kind[0]}{index:04d}"
-    return Ask(trial_id, cell.id, Kind(kind), index, "sampled", {"lr": 0.1}, 0, 0)
-
-
-@dataclass
-class Bench:
-    """A scheduler and the driver's callback, fed with what trials would report."""
-
-    cells: list[Cell]
-    scheduler: str = "asha"
-    asks: dict[str, Ask] = field(default_factory=dict)
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.schedulers = CellSchedulers(self.cells, self.asks, self.scheduler)
-        self.decide = driver._Scheduler(self.schedulers)
-        self.control = Control(Path("unused"))
-        hooks = Hooks(lambda a, new: None, self._ended, self.control)
-        search = SimpleNamespace(live=set())
-        source = SimpleNamespace(asks=self.asks)
-        self.callback = driver._Callback(source, search, hooks)
-
-    def _ended(self, ask_: Ask, outcome: Outcome) -> None:
-        self.outcomes[ask_.trial_id] = outcome
-
-    def add(self, cell: Cell, index: int, kind: str = "search") -> SimpleNamespace:
-        made = ask(cell, index, kind)
-        self.asks[made.trial_id] = made
-        return SimpleNamespace(trial_id=made.trial_id, config={"checkpoint": "/nowhere/x.pt"})
-
-    def report(self, trial, round_index: int, value: float, status: str = "running") -> str:
-        """One result, as `FederatedTrial` gives it and Tune hands it around."""
-        entry = {"round": round_index, "val_accuracy": value, "test_accuracy": 777.0}
-        result = {"status": status, "done": status != "running", "training_iteration": 1}
-        if status == "failed":
-            result |= {"error": "ZeroDivisionError", "history": []}
-        else:
-            result |= {"round": round_index, "val_score": value, "fingerprint": "abc", **RUN_AS}
-            result |= {"history": [entry]}
-        decision = self.decide.on_trial_result(None, trial, result)
-        self.callback.on_trial_result(0, [], trial, result)
-        if decision == STOP or status != "running":
-            self.callback.on_trial_complete(0, [], trial)
-        return decision
-
-    def run(self, trial, cell: Cell, value: float) -> int:
-        """A trial that always scores `value`; the round at which it ended."""
-        for stop in cell.stops:
-            if self.report(trial, stop, value) == STOP:
-                return stop
-        self.report(trial, cell.settings.rounds, value, "finished")
-        return cell.settings.rounds
-
-    def rungs(self) -> dict[str, list]:
-        """What each cell's ASHA remembers: (round, score of each trial)."""
-        return rungs(self.schedulers)
-
-
-def rungs(schedulers: CellSchedulers) -> dict[str, list]:
-    return {
-        cell: [
-            (milestone, dict(scores))
-            for asha in halving.brackets.values()
-            for bracket in asha._brackets
-            for milestone, scores in bracket._rungs
-        ]
-        for cell, halving in schedulers.cells.items()
-    }
 
 
 @pytest.fixture
@@ -253,12 +173,6 @@ def deciding(found: dict[str, list], rounds: int) -> dict[str, list]:
         cell: [(at, scores) for at, scores in rungs_ if at < rounds]
         for cell, rungs_ in found.items()
     }
-
-
-def replayed(bench: Bench) -> CellSchedulers:
-    fresh = CellSchedulers(bench.cells, bench.asks, bench.scheduler)
-    fresh.replay(bench.outcomes)
-    return fresh
 
 
 def test_replay_rebuilds_the_rungs(bench):
@@ -415,94 +329,6 @@ def test_an_interrupted_trial_has_not_ended(bench):
     bench.control.end("cancelled")
     bench.callback.on_trial_complete(0, [], trial)
     assert bench.outcomes == {}
-
-
-def a_bench(scheduler: str, **given) -> Bench:
-    return Bench(cells_of(heterogeneity=LEVELS, settings=SETTINGS, **given), scheduler)
-
-
-@pytest.mark.parametrize("scheduler", ["asha", "hyperband", "median"])
-def test_no_scheduler_measures_a_hard_cell_by_an_easy_one(scheduler):
-    """What the hard cell decides is what it decides without the easy one beside it."""
-    draw = random.Random(3)
-    values = [0.1 + draw.random() / 10 for _ in range(20)]
-    alone, beside = a_bench(scheduler), a_bench(scheduler)
-    hard = alone.cells[1]
-    ended = [alone.run(alone.add(hard, i), hard, v) for i, v in enumerate(values)]
-    easy = beside.cells[0]
-    for i in range(20):
-        beside.run(beside.add(easy, i), easy, 0.9)
-        assert beside.run(beside.add(hard, i), hard, values[i]) == ended[i]
-    assert min(ended) < 50, "some are stopped, for being worse than their own cell's"
-    assert max(ended) == 50
-
-
-@pytest.mark.parametrize("scheduler", ["asha", "hyperband", "median"])
-def test_a_resumed_scheduler_of_any_kind_decides_as_the_live_one(scheduler):
-    live = a_bench(scheduler)
-    draw = random.Random(4)
-    for cell in live.cells:
-        for i in range(15):
-            live.run(live.add(cell, i), cell, draw.random())
-    resumed = replayed(live)
-    decisions = set()
-    for cell in live.cells:
-        for i in range(15, 40):
-            value = draw.random()
-            trial = live.add(cell, i).trial_id
-            for at in cell.stops:
-                decision = live.schedulers.decide(trial, at, value)
-                assert resumed.decide(trial, at, value) == decision
-                decisions.add(decision)
-                if decision:
-                    break
-    assert decisions == {True, False}
-
-
-def test_median_is_ray_s_rule():
-    """The same decisions as Ray's, which is fed the same reports in the same order."""
-    from ray.tune.schedulers import MedianStoppingRule, TrialScheduler
-
-    (cell,) = cells_of(settings=SETTINGS)
-    bench = Bench([cell], "median")
-    oracle = MedianStoppingRule("round", "val_score", "max", grace_period=5, min_samples_required=3)
-    controller = SimpleNamespace(get_live_trials=list)
-    draw = random.Random(5)
-    live = [(bench.add(cell, i).trial_id, list(cell.stops)) for i in range(40)]
-    stopped = 0
-    while live:
-        entry = draw.choice(live[:4])
-        trial, stops = entry
-        at, value = stops.pop(0), draw.random()
-        result = {"round": at, "val_score": value}
-        expected = oracle.on_trial_result(controller, Named(trial), result) == TrialScheduler.STOP
-        assert bench.schedulers.decide(trial, at, value) == expected
-        stopped += expected
-        if expected or not stops:
-            live.remove(entry)
-    assert 5 < stopped < 35
-
-
-def test_hyperband_deals_its_brackets_in_its_proportions():
-    """Stops 5, 15, 45: brackets of 3, 2, 1 and 0 stops; n_s = ceil(4 / (s + 1) * 3^s)."""
-    (cell,) = cells_of(settings=SETTINGS)
-    halving = Halving(cell, brackets=4)
-    assert Counter(halving.deal) == {0: 27, 1: 12, 2: 6, 3: 4}
-    assert set(halving.deal[:8]) == {0, 1, 2, 3}, "every kind comes early"
-    rungs_ = {
-        first: [at for at, _ in b._brackets[0]._rungs] for first, b in halving.brackets.items()
-    }
-    assert rungs_ == {0: [45, 15, 5], 1: [45, 15], 2: [45]}
-
-
-def test_hyperband_s_last_bracket_stops_nothing():
-    (cell,) = cells_of(settings=SETTINGS)
-    bench = Bench([cell], "hyperband")
-    halving = bench.schedulers.cells[cell.id]
-    for i in range(60):
-        ended = bench.run(bench.add(cell, i), cell, 0.9 - i / 100)
-        first = halving.deal[i % len(halving.deal)]
-        assert ended >= (*cell.stops, 50)[first]
 
 
 @pytest.mark.parametrize("kind", ["final", "confirm", "pareto"])

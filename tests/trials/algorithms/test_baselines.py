@@ -1,33 +1,11 @@
-"""Baselines against their equations in NumPy, their limits, and what they send."""
-
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import count
+"""Baselines against their equations in NumPy, their defaults, what they refuse, and what they send."""
 
 import numpy as np
 import pytest
-import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
-from torch import Tensor
 
-from tests.support.oracle import (
-    EXECUTIONS,
-    GENERAL,
-    LR,
-    SEED,
-    STEPS,
-    D,
-    agrees,
-    clients,
-    gradient,
-    initial,
-    local_sgd,
-    selected,
-    shares,
-)
-from tests.support.simulations import dealt, finish, rounds, settings, simulation, state
+from tests.support.baselines import PARTS, SIZES, N, Study
+from tests.support.oracle import EXECUTIONS, LR, SEED, D, agrees, gradient, initial
+from tests.support.simulations import dealt, finish, rounds, settings, simulation
 from trials.algorithms.fedadagrad import FedAdagrad
 from trials.algorithms.fedadam import FedAdam
 from trials.algorithms.fedavg import FedAvg
@@ -40,59 +18,7 @@ from trials.algorithms.fedyogi import FedYogi
 from trials.algorithms.ida import IDA
 from trials.algorithms.scaffold import SCAFFOLD
 from trials.errors import UserError
-from trials.federated_data import FederatedData
-from trials.models import MODELS
-from trials.models.base import Architecture
-from trials.randomness import uniform
 from trials.spec import refuse
-
-SIZES = [5, 9, 3, 12]
-N = len(SIZES)
-PARTS = list(clients(dealt(SIZES)))
-EVERYONE = np.arange(N)
-
-
-@dataclass(frozen=True)
-class Study:
-    """The settings that an oracle and the run it judges have in common."""
-
-    selected: int = N
-    aggregation: str = "samples"
-    lr_decay: float = 1.0
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    most_steps: int | None = None
-
-    def rounds(self) -> Iterator[tuple[np.ndarray, float, np.ndarray]]:
-        """Each round's clients, local rate and numbers J of local steps of all clients."""
-        for t in count(1):
-            u = uniform("steps", SEED, t, EVERYONE)
-            steps = np.full(N, STEPS) if self.most_steps is None else 1 + u * self.most_steps
-            yield selected(t, N, self.selected), LR * self.lr_decay ** (t - 1), steps.astype(int)
-
-    def p(self, ids=EVERYONE):
-        return shares(PARTS, ids, self.aggregation)
-
-    @property
-    def om(self):
-        return N * self.p()
-
-    def local(self, w, k, J, lr, extra=lambda v: 0.0):
-        return local_sgd(w, [PARTS[k]] * J, lr, extra, self.momentum, self.weight_decay)
-
-    def simulation(self, algorithm, execution="batched", **given):
-        common = settings(
-            participation=self.selected / N,
-            aggregation=self.aggregation,
-            lr_decay=self.lr_decay,
-            momentum=self.momentum,
-            weight_decay=self.weight_decay,
-            execution=execution,
-            **given,
-        )
-        level = "iid" if self.most_steps is None else f"iid+system(steps=1..{self.most_steps})"
-        return simulation(algorithm, dealt(SIZES), common, level=level, seed=SEED)
-
 
 STUDIES = {
     "all": Study(),
@@ -301,115 +227,6 @@ def test_fednova_with_minibatches_counts_each_clients_own_steps():
     np.testing.assert_allclose(next(rounds(run)), expected, atol=1e-12)
 
 
-WORK = {
-    "participation": 0.5,
-    "batch_size": 4,
-    "local_epochs": 2,
-    "local_steps": None,
-    "weight_decay": 0.01,
-    "lr_decay": 0.9,
-}
-
-
-def end(algorithm, data=None, level="iid", **given):
-    run = simulation(algorithm, data or dealt(SIZES), settings(**given), level=level, seed=SEED)
-    return state(finish(run))["w"]
-
-
-@pytest.mark.parametrize("aggregation", ["samples", "plain"])
-def test_fedavgm_without_momentum_is_fedavg(aggregation):
-    common = {**WORK, "momentum": 0.5, "aggregation": aggregation}
-    found = end(FedAvgM(lr=LR, beta=0.0, server_lr=1.0), **common)
-    np.testing.assert_allclose(found, end(FedAvg(lr=LR), **common), atol=1e-12)
-    assert np.abs(end(FedAvgM(lr=LR, beta=0.5), **common) - found).max() > 1e-3
-
-
-@pytest.mark.parametrize("momentum", [0.0, 0.6])
-def test_fednova_with_equal_steps_is_fedavg(momentum):
-    common = {"participation": 0.5, "momentum": momentum, "selection": "with_replacement"}
-    found = end(FedNova(lr=LR), **common)
-    np.testing.assert_allclose(found, end(FedAvg(lr=LR), **common), atol=1e-12)
-    level = "iid+system(steps=1..6)"
-    unequal = end(FedNova(lr=LR), level=level, **common)
-    assert np.abs(unequal - end(FedAvg(lr=LR), level=level, **common)).max() > 1e-3
-
-
-@pytest.mark.parametrize("clip_norm", [None, 0.1])
-@pytest.mark.parametrize("aggregation", ["samples", "plain"])
-def test_fedsgd_is_fedavg_with_one_full_step(aggregation, clip_norm):
-    """Its own work does not depend on what local work the study asks for."""
-    common = {
-        "participation": 0.5,
-        "selection": "with_replacement",
-        "aggregation": aggregation,
-        "weight_decay": 0.1,
-        "lr_decay": 0.8,
-        "clip_norm": clip_norm,
-    }
-    found = end(FedSGD(lr=LR), local_steps=7, batch_size=2, **common)
-    np.testing.assert_allclose(found, end(FedAvg(lr=LR), local_steps=1, **common), atol=1e-12)
-
-
-@pytest.mark.parametrize("server_lr", [1.0, 0.5])
-@pytest.mark.parametrize("aggregation", ["samples", "plain"])
-def test_scaffold_begins_as_fedavg(aggregation, server_lr):
-    common = {**WORK, "rounds": 1, "aggregation": aggregation}
-    w = initial()
-    moved = end(SCAFFOLD(lr=LR, server_lr=server_lr), **common) - w
-    np.testing.assert_allclose(moved, server_lr * (end(FedAvg(lr=LR), **common) - w), atol=1e-12)
-    common["rounds"] = 3
-    assert np.abs(end(SCAFFOLD(lr=LR), **common) - end(FedAvg(lr=LR), **common)).max() > 1e-3
-
-
-@pytest.mark.parametrize("aggregation", ["samples", "plain"])
-@pytest.mark.parametrize("algorithm", [FedDyn(lr=LR, alpha=1e-9), FedDC(lr=LR, alpha=1e-9)])
-@pytest.mark.parametrize("selected", [1, 2, 4])
-def test_drifts_are_added_to_the_mean_from_round_1_on(algorithm, selected, aggregation):
-    """Local models are FedAvg's there, but the server moves (1 + K / N) mean_S(w_k - w)."""
-    given = {"rounds": 1, "participation": selected / N}
-    moved = end(algorithm, aggregation=aggregation, **given) - initial()
-    fedavg = end(FedAvg(lr=LR), aggregation="plain", **given) - initial()
-    np.testing.assert_allclose(moved, (1 + selected / N) * fedavg, atol=1e-7)
-
-
-MEANS = [
-    (SCAFFOLD(lr=LR), [("c", "c_k", True)]),
-    (FedDyn(lr=LR), [("mean_h", "h", False)]),
-    (FedDC(lr=LR), [("mean_h", "h", False), ("g", "g_k", True)]),
-]
-
-
-@pytest.mark.parametrize("selection", ["without_replacement", "independent"])
-@pytest.mark.parametrize("aggregation", ["samples", "plain"])
-def test_server_vectors_are_means_of_client_states(aggregation, selection):
-    given = {**WORK, "aggregation": aggregation, "selection": selection, "rounds": 6}
-    om = Study(aggregation=aggregation).om
-    for algorithm, pairs in MEANS:
-        run = simulation(algorithm, dealt(SIZES), settings(**given), seed=SEED)
-        for _ in rounds(run):
-            found = state(run)
-            for server, rows, weighted in pairs:
-                mean = (om[:, None] * found[rows] if weighted else found[rows]).mean(0)
-                np.testing.assert_allclose(found[server], mean, atol=1e-11, err_msg=server)
-                assert np.abs(mean).max() > 1e-3
-
-
-@pytest.mark.parametrize("execution", EXECUTIONS)
-def test_feddc_without_its_corrections_is_feddyn(execution):
-    given = {**WORK, "execution": execution}
-    feddyn, feddc, zeroed = (
-        simulation(cls(lr=LR, alpha=0.3), dealt(SIZES), settings(**given), seed=SEED)
-        for cls in (FedDyn, FedDC, FedDC)
-    )
-    for t, expected in enumerate(rounds(feddyn)):
-        feddc.advance()
-        zeroed.advance()
-        nothing = {"g": torch.zeros_like(zeroed.state["w"]), "g_k": zeroed.fed.client_rows()}
-        zeroed.state = {**zeroed.state, **nothing}
-        np.testing.assert_allclose(zeroed.state["w"].numpy(), expected, atol=1e-12)
-        assert (np.abs(feddc.state["w"].numpy() - expected).max() > 1e-3) == (t > 0)
-
-
 REFUSED = {
     "init": ("own", [FedSGD, SCAFFOLD, FedDyn, FedDC, FedNova]),
     "momentum": (0.5, [SCAFFOLD, FedDC]),
@@ -425,104 +242,6 @@ def test_refused_settings(name):
         refuse("it", cls, settings())
         with pytest.raises(UserError, match=name):
             refuse("it", cls, settings(**{name: value}))
-
-
-@dataclass(frozen=True)
-class Quadratic(Architecture):
-    """F_k(w) = mean_i a_i (w - b_i)^2 / 2 of samples (a_i, b_i): one weight."""
-
-    def parameters(self, shape, classes):
-        return [("out.weight", (1,))]
-
-    def forward(self, p, x):
-        return x.new_zeros(len(x), 2) + p["out.weight"]
-
-    def gradients(self, p, x, y, weight, loss) -> tuple[Tensor, list[Tensor]]:
-        a, b = x.unbind(-1)
-        apart = p["out.weight"] - b
-        slope = (weight * a * apart).sum(-1, keepdim=True)
-        return (weight * a * apart**2 / 2).sum(-1), [slope]
-
-
-CURVATURE, OPTIMUM, HELD = np.array([0.5, 2.0, 1.0]), np.array([2.0, -4.0, 1.0]), [1, 3, 2]
-
-
-def on_quadratics(algorithm, monkeypatch, number=100, **given):
-    """The server's weight after many rounds of five steps, and each client's weight in the aim."""
-    monkeypatch.setitem(MODELS, "quadratic", Quadratic)
-    data = dealt(HELD, shape=(2,), classes=2)
-    data.dataset.x[data.train] = np.repeat(np.stack([CURVATURE, OPTIMUM], 1), HELD, axis=0)
-    common = settings(rounds=number, local_steps=5, init="zeros", eval_every=number, **given)
-    w = state(finish(simulation(algorithm, data, common, model="quadratic")))["w"].item()
-    m = np.array(HELD) if common.aggregation == "samples" else np.ones(3)
-    return w, m / m.sum()
-
-
-def optimum(p, curvature=CURVATURE):
-    return (p * curvature * OPTIMUM).sum() / (p * curvature).sum()
-
-
-CORRECTED = [SCAFFOLD(lr=0.1), FedDyn(lr=0.1, alpha=1.0), FedDC(lr=0.1, alpha=1.0)]
-
-
-@pytest.mark.parametrize("execution", GENERAL)
-@pytest.mark.parametrize("aggregation", ["samples", "plain"])
-@pytest.mark.parametrize("algorithm", CORRECTED, ids=lambda a: type(a).__name__)
-def test_corrections_reach_the_optimum_of_unlike_quadratics(
-    algorithm, aggregation, execution, monkeypatch
-):
-    given = {"aggregation": aggregation, "execution": execution}
-    w, p = on_quadratics(algorithm, monkeypatch, **given)
-    assert w == pytest.approx(optimum(p), abs=1e-9)
-
-
-@pytest.mark.parametrize("aggregation", ["samples", "plain"])
-def test_fedavg_stays_off_the_optimum_of_unlike_quadratics(aggregation, monkeypatch):
-    """Five steps shrink client k's distance by (1 - lr a_k)^5: its weight is what is missing to 1."""
-    w, p = on_quadratics(FedAvg(lr=0.1), monkeypatch, aggregation=aggregation)
-    assert w == pytest.approx(optimum(p, 1 - (1 - 0.1 * CURVATURE) ** 5), abs=1e-12)
-    assert abs(w - optimum(p)) > 0.2
-
-
-ROWS = st.tuples(st.integers(1, 6), st.integers(1, 4)).flatmap(
-    lambda shape: arrays(np.int64, shape, elements=st.integers(-50, 50))
-)
-
-
-class Delivered:
-    """A federation that delivers what is sent; client k holds k + 1 samples."""
-
-    def upload(self, ids, message):
-        return message
-
-    def weights(self, ids):
-        m = ids.double() + 1
-        return m / m.sum()
-
-
-@given(ROWS)
-def test_ida_weights_sum_to_1_and_fall_with_distance(z):
-    """A coordinate that is 1 for all clients is theirs and does not change distances."""
-    k, d = z.shape
-    rows = torch.from_numpy(np.hstack([z, np.ones((k, 1))]).astype(float))
-    ids = torch.arange(k)
-    before = {"w": torch.zeros(rows.shape[1], dtype=torch.float64)}
-    after = IDA().aggregate(before, ids, torch.zeros_like(rows), rows, Delivered())["w"].numpy()
-    assert after[d] == pytest.approx(1)
-    p = np.arange(1, k + 1) / np.arange(1, k + 1).sum()
-    r = 1 / (np.linalg.norm(z - p @ z, axis=1) + 1e-12)
-    np.testing.assert_allclose(after[:d], r / r.sum() @ z, atol=1e-6)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_ida_on_identical_clients_is_fedavg(dtype):
-    data = dealt([8])
-    copies = FederatedData(
-        data.dataset, np.tile(data.train, 4), 8 * np.arange(5), data.val, data.test
-    )
-    found = end(IDA(lr=LR), copies, dtype=dtype)
-    expected = end(FedAvg(lr=LR), copies, dtype=dtype)
-    np.testing.assert_allclose(found, expected, atol=1e-12 if dtype == "float64" else 1e-6)
 
 
 SENT = {"scaffold": (2, 2, 0), "feddc": (2, 2, 0), "fednova": (1, 1, 1)}

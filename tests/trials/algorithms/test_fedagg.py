@@ -13,19 +13,16 @@ from tests.support.fedagg import (
     PER_EPOCH,
     L,
     N,
-    apart,
     directed,
     executed,
     fedagg,
-    first,
     multiset,
     rates_of,
     run_of,
     scaled,
-    spent,
     three,
 )
-from tests.support.oracle import LR, D, agrees, gradient, initial, shares
+from tests.support.oracle import LR, D, agrees, apart, first, gradient, initial, shares, spent
 from tests.support.simulations import dealt, finish, rounds, same, state
 from trials.algorithms import ALGORITHMS
 from trials.errors import UserError

@@ -8,18 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tests.support.fedagg import (
-    PARTS,
-    L,
-    N,
-    executed,
-    first,
-    multiset,
-    run_of,
-    spent,
-    three,
-)
-from tests.support.oracle import LR, D, agrees, gradient, initial, shares
+from tests.support.fedagg import PARTS, L, N, executed, multiset, run_of, three
+from tests.support.oracle import LR, D, agrees, first, gradient, initial, shares, spent
 from tests.support.simulations import finish, rounds
 
 

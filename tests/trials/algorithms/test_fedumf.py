@@ -1,6 +1,6 @@
-"""FedUmf and FedUmf + FedDC against Algorithm 1 in its eager form: all clients train always.
+"""FedUmf against Algorithm 1 in its eager form: all clients train always.
 
-What is under test replays a round for the few clients whose displacement is used. The oracles do
+What is under test replays a round for the few clients whose displacement is used. The oracle does
 not: every client trains in every round and remembers g.
 """
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.support.fedumf import CASES, COMMON, COUNT, EAGER, LR, ROUNDS, SIZES, common, work
 from tests.support.oracle import (
     EXECUTIONS,
     SEED,
@@ -19,7 +20,6 @@ from tests.support.oracle import (
     gradient,
     initial,
     local_sgd,
-    run_of,
     selected,
     shares,
 )
@@ -36,22 +36,10 @@ from tests.support.simulations import (
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
 from trials.randomness import uniform
-from trials.solver import minibatches
-
-LR = 0.3
-SIZES = [5, 9, 3, 7, 4]
-ROUNDS = 8
-COMMON = {"rounds": ROUNDS, "participation": 0.4}
-COUNT = 2
-EAGER = {"rounds": ROUNDS, "participation": 0.4, "batch_size": 4, "local_steps": None}
 
 
 def FedUmf(**given):  # noqa: N802
     return ALGORITHMS["fedumf"](**{"lr": LR, **given})
-
-
-def Combined(**given):  # noqa: N802
-    return ALGORITHMS["fedumf_feddc"](**{"lr": LR, **given})
 
 
 def test_the_selection_has_all_cases():
@@ -66,24 +54,6 @@ def test_the_selection_has_all_cases():
     assert again
     assert 2 in pauses
     assert max(pauses) > 2
-
-
-def work(data, t, given, level_steps=None):
-    """Every client's minibatches of round t."""
-    x, y, ids = data.dataset.x.astype(float), data.dataset.y, np.arange(data.clients)
-    m, batch = np.diff(data.offsets), given.get("batch_size", "full")
-    if level_steps is not None:
-        low, high = level_steps
-        steps = low + (uniform("steps", SEED, t, ids) * (high - low + 1)).astype(int)
-    elif given.get("local_steps", 4) is not None:
-        steps = np.full(len(ids), given.get("local_steps", 4))
-    else:
-        steps = given.get("local_epochs", 1) * -(-m // batch)
-    plan = minibatches(data, ids, steps, batch, (SEED, t))
-    return [
-        [(x[b], y[b]) for b in (plan.samples[k, j][plan.weight[k, j] > 0] for j in range(steps[k]))]
-        for k in ids
-    ]
 
 
 def repeated(t, n, count):
@@ -119,25 +89,6 @@ def fedumf(
         theta = shares(parts, ids, "plain" if plain else "samples") @ w[ids]
         before = set(ids)
         yield theta
-
-
-def common(algorithm, **given):
-    return run_of(algorithm, SIZES, **{**COMMON, **given})
-
-
-CASES = {
-    "full batches": {},
-    "a decaying rate": {"lr_decay": 0.6},
-    "momentum and decay": {"momentum": 0.5, "weight_decay": 0.05},
-    "minibatches": {"batch_size": 4, "local_steps": None, "local_epochs": 2},
-    "everything": {
-        "batch_size": 2,
-        "local_steps": None,
-        "lr_decay": 0.8,
-        "momentum": 0.5,
-        "weight_decay": 5e-4,
-    },
-}
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)
@@ -338,102 +289,3 @@ def test_steps_counted_are_those_of_all_devices():
     draws = [1 + (uniform("steps", SEED, t, np.arange(5)) * 7).astype(int) for t in range(1, 9)]
     expected = np.concatenate([[0], np.cumsum([d.sum() for d in draws])])
     assert [entry["client_steps"] for entry in run.history] == expected.tolist()
-
-
-def fedumf_feddc(data, a, fusion, displacement, count=COUNT, aggregation="samples", **given):
-    """FedDC's local problem, anchored at theta, in FedUmf's round."""
-    n, decay = data.clients, given.get("lr_decay", 1.0)
-    theta, t = initial(), 0
-    m = np.diff(data.offsets)
-    om = n * m / m.sum() if aggregation == "samples" else np.ones(n)
-    moved, h, own = (np.zeros((n, D)) for _ in range(3))
-    server = np.zeros(D)
-    before = set()
-    while True:
-        t += 1
-        ids = selected(t, n, count)
-        eta = LR * decay ** (t - 1)
-        ratio = 1.0 if t == 1 else decay
-        batches, w, starts = work(data, t, given), np.zeros((n, D)), np.zeros((n, D))
-        for i in range(n):
-            v = theta + (fusion * ratio * moved[i] if i in ids and i not in before else 0)
-
-            def extra(at, i=i, theta=theta, server=server):
-                return a / om[i] * (at - (theta - h[i])) - own[i] + server / om[i]
-
-            starts[i] = v
-            w[i] = local_sgd(v, batches[i], eta, extra)
-            moved[i] = w[i] - v
-        after = server.copy()
-        for i in ids:
-            delta = w[i] - (theta if displacement == "theta" else starts[i])
-            h[i] += delta
-            new = own[i] - server / om[i] - delta / (len(batches[i]) * eta)
-            after += om[i] * (new - own[i]) / n
-            own[i] = new
-        theta = w[ids].mean(0) + h.mean(0)
-        server, before = after, set(ids)
-        yield theta
-
-
-@pytest.mark.parametrize("execution", EXECUTIONS)
-@pytest.mark.parametrize("displacement", ["theta", "start"])
-@pytest.mark.parametrize("case", ["full batches", "a decaying rate", "minibatches"])
-def test_fedumf_feddc(case, displacement, execution):
-    given = CASES[case]
-    oracle = fedumf_feddc(dealt(SIZES), 0.1, 0.7, displacement, **given)
-    algorithm = Combined(alpha=0.1, fusion=0.7, displacement_from=displacement)
-    agrees(common(algorithm, execution=execution, **given), oracle)
-
-
-def test_fedumf_feddc_with_plain_aggregation():
-    oracle = fedumf_feddc(dealt(SIZES), 0.1, 1.0, "theta", aggregation="plain")
-    agrees(common(Combined(alpha=0.1), aggregation="plain"), oracle)
-
-
-@pytest.mark.parametrize("displacement", ["theta", "start"])
-def test_the_displacement_matters(displacement):
-    both = [
-        finish(simulation(algorithm, dealt(SIZES), settings(**COMMON), seed=SEED))
-        for algorithm in (Combined(), Combined(displacement_from=displacement))
-    ]
-    gap = np.abs(state(both[0])["w"] - state(both[1])["w"]).max()
-    assert (gap == 0) if displacement == "theta" else (gap > 1e-4)
-
-
-@pytest.mark.parametrize("displacement", ["theta", "start"])
-@pytest.mark.parametrize("level", ["iid", "iid+system(steps=1..6)"])
-def test_without_fusion_it_is_feddc(displacement, level):
-    common = settings(**EAGER)
-    without, feddc, fused = (
-        finish(simulation(algorithm, dealt(SIZES), common, level=level, seed=SEED))
-        for algorithm in (
-            Combined(alpha=0.05, fusion=0.0, displacement_from=displacement),
-            ALGORITHMS["feddc"](lr=LR, alpha=0.05),
-            Combined(alpha=0.05, fusion=1.0, displacement_from=displacement),
-        )
-    )
-    ours, theirs = state(without), state(feddc)
-    for name in theirs:
-        np.testing.assert_allclose(ours[name], theirs[name], rtol=0, atol=1e-12)
-    assert np.abs(state(fused)["w"] - theirs["w"]).max() > 1e-3
-
-
-def test_with_everyone_selected_it_is_feddc():
-    common = settings(**{**EAGER, "participation": 1.0})
-    fused, feddc = (
-        finish(simulation(algorithm, dealt(SIZES), common, seed=SEED))
-        for algorithm in (Combined(alpha=0.05), ALGORITHMS["feddc"](lr=LR, alpha=0.05))
-    )
-    assert np.abs(state(fused)["w"] - state(feddc)["w"]).max() < 1e-12
-
-
-def test_fedumf_feddc_sends_the_servers_tensors_to_all():
-    """Table 7: FedDC's two tensors each way; all n hear, the selected answer."""
-    run = finish(simulation(Combined(), dealt(SIZES), settings(**COMMON), seed=SEED))
-    n, d = len(SIZES), run.fed.d
-    for T, entry in enumerate(run.history):
-        assert entry["downloaded_bytes"] == 8 * 2 * n * d * T
-        assert entry["uploaded_bytes"] == 8 * 2 * COUNT * d * T
-        assert entry["client_steps"] == 4 * n * T
-        assert entry["clients_uploaded"] == COUNT * T

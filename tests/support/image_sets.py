@@ -1,0 +1,19 @@
+"""What the tests of published image sets share: loading below a root, without a network."""
+
+from pathlib import Path
+
+from trials import datasets
+
+
+def load(name: str, root: Path, seed: int = 0, clients: int | None = None) -> datasets.Dataset:
+    return datasets.parse(name).load(seed, clients, str(root))
+
+
+def offline(monkeypatch, *names: str) -> None:
+    from trials.vision import torchvision
+
+    def fail(*_args, **_given):
+        raise OSError("no network")
+
+    for name in names:
+        monkeypatch.setattr(torchvision.datasets, name, fail)
