@@ -14,8 +14,8 @@ from hypothesis import settings
 from mlflow.store.db import utils
 from sqlalchemy import Engine
 
-from suite.studies.cell import Cell
-from suite.studies.cells import load_data, make_cells
+from suite.studies.entries import load_data, make_entries
+from suite.studies.entry import Entry
 from suite.studies.study import read_study
 from trials import datasets
 from trials.datasets.base import Dataset
@@ -69,12 +69,12 @@ def study_file(tmp_path):
     return write
 
 
-def accept(path: str, overrides: dict[str, Any]) -> list[Cell]:
+def accept(path: str, overrides: dict[str, Any]) -> list[Entry]:
     """All checks that a sweep makes before it starts."""
     name, study = read_study(path, overrides)
-    cells = make_cells(study, f"study {name}")
-    load_data(cells, None, f"study {name}")
-    return cells
+    entries = make_entries(study, f"study {name}")
+    load_data(entries, None, f"study {name}")
+    return entries
 
 
 @pytest.fixture

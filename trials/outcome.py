@@ -17,7 +17,7 @@ class Status(StrEnum):
     """A member of a population, whose state is kept, waits for the others."""
     FINISHED = "finished"
     PRUNED = "pruned"
-    """Stopped early: its cell's scheduler saw that it was behind."""
+    """Stopped early: its entry's scheduler saw that it was behind."""
     DIVERGED = "diverged"
     FAILED = "failed"
     HALTED = "halted"

@@ -125,7 +125,7 @@ class Leaderboard:
 
     `metric` and `direction` are the rows', or a list of them where data sets are ranked by several.
     `differences` has every pair of each group, `overall` the comparison over cells by metric, `notes`
-    what could not be compared or ranked, `pareto` the fronts of cells that were searched with two
+    what could not be compared or ranked, `pareto` the fronts of entries that were searched with two
     objectives (`reports.leaderboard.pareto`), `searched` how each sweep found its configurations, in words.
     """
 

@@ -1,6 +1,6 @@
 """Pareto fronts: which configurations no other one beats in both score and cost.
 
-Points are compared within a cell. The front is made of search trials at full rounds, by validation
+Points are compared within an entry. The front is made of search trials at full rounds, by validation
 score; the runs with fresh seeds of its best-scoring point and of its knee say what they are worth on
 test data.
 """
@@ -20,7 +20,7 @@ from trials.place import Place
 
 @dataclass(frozen=True)
 class Point:
-    """One configuration of a cell; `repeated` the test scores of its runs with fresh seeds, `role`
+    """One configuration of an entry; `repeated` the test scores of its runs with fresh seeds, `role`
     why it was repeated (`best`, `knee`) or "".
     """
 
@@ -59,7 +59,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Front:
-    """The front of one cell, cheapest first. `cost` names what is traded against the score."""
+    """The front of one entry, cheapest first. `cost` names what is traded against the score."""
 
     algorithm: str
     dataset: str

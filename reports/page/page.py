@@ -116,7 +116,7 @@ def front_groups(board: Leaderboard) -> dict[str, list[Front]]:
 def _tuning(
     data: ReportData, look: Style, rows_of: Mapping[Contest, list[Row]], found: Figures
 ) -> None:
-    """Best so far, and for each cell its slices and parallel coordinates."""
+    """Best so far, and for each entry its slices and parallel coordinates."""
     by_cell: dict[Contest, dict[str, list[Trial]]] = defaultdict(lambda: defaultdict(list))
     sources = {(row.group, row.algorithm): (row.sweep, row.cell) for row in data.board.rows}
     places = list(sources)

@@ -1,4 +1,4 @@
-"""Figures of a cell's search: scores over each hyperparameter, and all hyperparameters at once."""
+"""Figures of an entry's search: scores over each hyperparameter, and all hyperparameters at once."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -81,7 +81,7 @@ def tuned_export(
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Write tuned configurations as files; of several for one cell, the one that validated best."""
+    """Write tuned configurations as files; of several for one entry, the one that validated best."""
     from suite.configurations.configuration import SIGN
     from suite.yaml_files import write_files
 
@@ -101,7 +101,7 @@ def tuned_import(
 ) -> None:
     """Check configurations and keep them beside the store, for `suite run --tuned`.
 
-    One bad file and nothing is imported. Of several for one cell the one with the best validation
+    One bad file and nothing is imported. Of several for one entry the one with the best validation
     score is kept.
     """
     from suite.configurations import configuration as tuned

@@ -20,7 +20,7 @@ def show_plan(
     from suite.execution.cluster import local_slots
     from suite.execution.estimate import Estimates
     from suite.search.sweep_search import SweepSearch
-    from suite.studies.cells import load_data, make_cells
+    from suite.studies.entries import load_data, make_entries
 
     study_name, study = request.read()
     paths = request.paths
@@ -32,30 +32,30 @@ def show_plan(
             f"Sweep {paths.name!r} exists in {paths.storage}: it needs --resume, or another --name."
         )
     paths.check(study.warm_start)
-    cells = make_cells(study, f"study {study_name}")
-    data = load_data(cells, paths.data_root, f"study {study_name}")
+    entries = make_entries(study, f"study {study_name}")
+    data = load_data(entries, paths.data_root, f"study {study_name}")
     estimates = Estimates(study, data, resources)
     found = []
-    for number, cell in enumerate(cells, 1):
+    for number, entry in enumerate(entries, 1):
         if calibrate:
-            say(f"measuring {number}/{len(cells)}: {cell.name}")
-        found.append(estimates.cell(cell, calibrate))
+            say(f"measuring {number}/{len(entries)}: {entry.name}")
+        found.append(estimates.entry(entry, calibrate))
     total = estimates.total(found, local_slots(resources))
-    search = SweepSearch(cells, study)
+    search = SweepSearch(entries, study)
     plan = {
         "study": study_name,
         "name": paths.name,
         "cells": [
             {
-                "cell": of.cell.id,
-                "name": of.cell.name,
-                "anchor": of.cell.space.anchor(),
-                "published": len(of.cell.known),
+                "cell": of.entry.id,
+                "name": of.entry.name,
+                "anchor": of.entry.space.anchor(),
+                "published": len(of.entry.known),
                 "modelled": of.candidates.modelled,
-                "outside": of.cell.outside(),
+                "outside": of.entry.outside(),
                 "estimate": estimate,
             }
-            for of, estimate in zip(search.cells.values(), found, strict=True)
+            for of, estimate in zip(search.entries.values(), found, strict=True)
         ],
         "trials_per_cell": study.trials,
         "sampler": study.sampler,
@@ -74,7 +74,7 @@ def _learning(study: "Study", search: "SweepSearch") -> dict[str, Any]:
     """When the search begins to learn."""
     from suite.studies.modelling import LEARNING, first_modelled
 
-    lag = next(iter(search.cells.values())).candidates.lag
+    lag = next(iter(search.entries.values())).candidates.lag
     learns = LEARNING.get(study.sampler)
     return {
         "startup": learns and learns.startup,
@@ -91,17 +91,17 @@ def _print(study: "Study", plan: dict[str, Any]) -> None:
     def line(text: str) -> None:
         out.print(text, highlight=False, markup=False)
 
-    for cell in plan["cells"]:
-        line(f"{cell['name']}: anchor {cell['anchor']}, {cell['published']} published")
+    for entry in plan["cells"]:
+        line(f"{entry['name']}: anchor {entry['anchor']}, {entry['published']} published")
     line(
-        f"{len(plan['cells'])} cells, each {study.trials} search trials and {study.seeds} final runs"
+        f"{len(plan['cells'])} entries, each {study.trials} search trials and {study.seeds} final runs"
         f"{_besides(study)}: {plan['trials']} trials of {study.settings.rounds} rounds, "
         f"{plan['client_steps']:,} client steps if none is stopped early."
     )
     line(
         f"Search: {plan['searched_by']}. Start-up: {plan['startup'] or 'none'} (trials told before "
-        f"results shape what is suggested). Lag: {plan['lag']} (trials of a cell in flight at once). "
-        f"Modelled: {max(cell['modelled'] for cell in plan['cells'])} of a cell's {study.trials} trials "
+        f"results shape what is suggested). Lag: {plan['lag']} (trials of an entry in flight at once). "
+        f"Modelled: {max(entry['modelled'] for entry in plan['cells'])} of an entry's {study.trials} trials "
         "at most."
     )
     for warning in plan["warnings"]:
@@ -115,7 +115,7 @@ def _print(study: "Study", plan: dict[str, Any]) -> None:
 
 
 def _besides(study: Any) -> str:
-    """What else a cell runs, or does not."""
+    """What else an entry runs, or does not."""
     confirm = study.confirm and f", {study.confirm.best * study.confirm.seeds} that confirm"
     knee = study.traded and f", {study.seeds} of the front's knee"
     grid = study.sampler == "grid" and ", fewer where the grid is smaller"
@@ -124,7 +124,7 @@ def _besides(study: Any) -> str:
 
 def _hours(total: dict[str, Any]) -> str:
     if total["cpu_hours"] is None:
-        return "Hours: add --calibrate, which runs a few rounds of each cell"
+        return "Hours: add --calibrate, which runs a few rounds of each entry"
     gpu = f", {total['gpu_hours']:.2g} GPU hours" if total["gpu_hours"] else ""
     return f"About {total['cpu_hours']:.2g} CPU hours{gpu}: {total['hours']:.2g} hours here"
 

@@ -54,12 +54,12 @@ def run(
     from trials.spec import outside
 
     path = config_file or config
-    cell = (algorithm, dataset, model, heterogeneity)
-    base = _base(path, cell, storage, tracking_uri) if path or tuned else {}
+    entry = (algorithm, dataset, model, heterogeneity)
+    base = _base(path, entry, storage, tracking_uri) if path or tuned else {}
     if algorithm and base and base["algorithm"] not in _spellings(algorithm):
         raise UserError(f"--algorithm {algorithm}: {path} configures {base['algorithm']}")
     sized = {k: v for k, v in (("rounds", rounds), ("clients", clients)) if v is not None}
-    asked = dict(zip(("algorithm", "dataset", "model", "heterogeneity"), cell, strict=True))
+    asked = dict(zip(("algorithm", "dataset", "model", "heterogeneity"), entry, strict=True))
     request = Request.over(base, asked, sized, assignments=tuple(assign or ()), seed=seed)
     spec = request.spec()
     if reason := outside(algorithms.resolve(spec.algorithm), spec.settings):
@@ -102,7 +102,7 @@ def replay(
 
 
 def _base(
-    path: Path | None, cell: tuple[str | None, ...], storage: Path, tracking_uri: str | None
+    path: Path | None, entry: tuple[str | None, ...], storage: Path, tracking_uri: str | None
 ) -> dict[str, Any]:
     """The configuration that a run starts from: a file's, or the best known one of the cell."""
     from suite.configurations import configuration
@@ -112,10 +112,10 @@ def _base(
     say(READING)
     from suite.configurations.library import known, select_tuned
 
-    matching = select_tuned(known(storage, tracking_uri), *cell)
+    matching = select_tuned(known(storage, tracking_uri), *entry)
     if not matching:
         raise UserError(
-            f"no tuned configuration matches {' '.join(filter(None, cell)) or 'anything'}: "
+            f"no tuned configuration matches {' '.join(filter(None, entry)) or 'anything'}: "
             "see `suite tuned list`, or make one with `suite sweep`"
         )
     return matching[0].model_dump()

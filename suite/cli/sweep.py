@@ -40,14 +40,14 @@ Algorithms = Annotated[
 ]
 Listed = Annotated[str | None, typer.Option(help="Comma-separated.")]
 Levels = Annotated[str | None, typer.Option(help="Comma-separated levels.")]
-Trials = Annotated[int | None, typer.Option(help="Search trials per cell.")]
+Trials = Annotated[int | None, typer.Option(help="Search trials per entry.")]
 Rounds = Annotated[int | None, typer.Option(help="Communication rounds per trial.")]
-Seeds = Annotated[int | None, typer.Option(help="Final runs per cell.")]
+Seeds = Annotated[int | None, typer.Option(help="Final runs per entry.")]
 Sampler = Annotated[str | None, typer.Option(help="tpe, gp, cmaes, random, grid or nsga2.")]
 Scheduler = Annotated[
     str | None,
     typer.Option(
-        help="none, early stopping per cell (asha, hyperband, median), or pbt: a population."
+        help="none, early stopping per entry (asha, hyperband, median), or pbt: a population."
     ),
 ]
 WarmStart = Annotated[
@@ -78,7 +78,7 @@ DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything, show the plan, start nothing.")
 ]
 Calibrate = Annotated[
-    bool, typer.Option("--calibrate", help="With --dry-run: measure a few rounds of each cell.")
+    bool, typer.Option("--calibrate", help="With --dry-run: measure a few rounds of each entry.")
 ]
 Smoke = Annotated[
     bool,
@@ -185,7 +185,7 @@ def _conclude(result: "Result", paths: "SweepPaths") -> None:
     if result.leaderboard is not None:
         out.print(table(result.leaderboard, out.width))
     out.print(
-        f"{summary.cells} cells: {counts} search trials, {summary.final_runs} final runs"
+        f"{summary.cells} entries: {counts} search trials, {summary.final_runs} final runs"
         f" in {summary.seconds:.0f} s. Tuned configurations: {paths.folder / 'tuned'}",
         highlight=False,
         soft_wrap=True,
@@ -205,7 +205,7 @@ def _next(result: "Result", paths: "SweepPaths") -> list[list[str]]:
     commands = [["leaderboard", "--name", paths.name], ["ui"]]
     if result.leaderboard is not None and result.leaderboard.rows:
         best = result.leaderboard.rows[0]
-        cell = ["--algorithm", best.algorithm, "--dataset", best.dataset, "--model", best.model]
-        cell += ["--heterogeneity", best.heterogeneity, "--seed", "1"]
-        commands.insert(1, ["run", "--tuned", *cell])
+        entry = ["--algorithm", best.algorithm, "--dataset", best.dataset, "--model", best.model]
+        entry += ["--heterogeneity", best.heterogeneity, "--seed", "1"]
+        commands.insert(1, ["run", "--tuned", *entry])
     return [["suite", *command, *where] for command in commands]

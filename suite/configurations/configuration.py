@@ -26,7 +26,7 @@ SIGN = "# suite run --config THIS_FILE"
 
 
 class Tuned(BaseModel):
-    """The best configuration of a cell, what it scored, and how it was found."""
+    """The best configuration of an entry, what it scored, and how it was found."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -144,7 +144,7 @@ def read_all(source: Path) -> list[Tuned]:
 
 
 def keep(found: list[Tuned], folder: Path) -> tuple[list[Path], list[str]]:
-    """Write configurations below a folder, of several for one cell and algorithm the best by
+    """Write configurations below a folder, of several for one entry the best by
     validation score (a later one where there are none); the files written, and what was passed over.
     """
     kept: dict[Path, None] = {}

@@ -1,4 +1,4 @@
-"""Warm starts: for each cell the nearest tuned configuration of its algorithm, to be tried early."""
+"""Warm starts: for each entry the nearest tuned configuration of its algorithm, to be tried early."""
 
 import os
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
 from suite.configurations.distance import nearest
 from suite.search.trial import Known
-from suite.studies.cell import Cell
+from suite.studies.entry import Entry
 from trials.errors import UserError
 
 NEAREST = "nearest"
@@ -23,21 +23,21 @@ def tuned_files(path: Path) -> list[Tuned]:
     return [tuned.read(found) for found in paths]
 
 
-def warm_start(cells: Sequence[Cell], found: Sequence[Tuned]) -> dict[str, list[Known]]:
-    """By cell, the configuration of the same algorithm whose cell is nearest (`suite.configurations.distance`), of
+def warm_start(entries: Sequence[Entry], found: Sequence[Tuned]) -> dict[str, list[Known]]:
+    """By entry, the configuration of the same algorithm whose cell is nearest (`suite.configurations.distance`), of
     equally near ones the first; none where there is none.
 
-    What the cell does not search or set is left out of a configuration; the anchor fills the rest.
+    What the entry does not search or set is left out of a configuration; the anchor fills the rest.
     """
     warm: dict[str, list[Known]] = {}
-    for cell in cells:
-        own = nearest(cell.place, [item for item in found if item.algorithm == cell.algorithm])
-        warm[cell.id] = [_known(cell, item, str(distance)) for distance, item in own[:1]]
+    for entry in entries:
+        own = nearest(entry.place, [item for item in found if item.algorithm == entry.algorithm])
+        warm[entry.id] = [_known(entry, item, str(distance)) for distance, item in own[:1]]
     return warm
 
 
-def _known(cell: Cell, item: Tuned, distance: str) -> Known:
+def _known(entry: Entry, item: Tuned, distance: str) -> Known:
     values = {**item.settings.model_dump(), **item.params}
-    given = {k: values[k] for k in cell.space.ranges if values.get(k) is not None}
+    given = {k: values[k] for k in entry.space.ranges if values.get(k) is not None}
     source = f"{item.place}, tuned by {item.provenance.get('sweep', 'a file')}: {distance}"
-    return Known("warm", cell.space.anchor(given), source)
+    return Known("warm", entry.space.anchor(given), source)

@@ -112,7 +112,7 @@ class Cluster:
         return max(1, self._slots)
 
     def refuse(self, memory: Mapping[str, int]) -> None:
-        """Raise `UserError` when a cell's trials, which take `memory[name]` bytes, fit on no node.
+        """Raise `UserError` when an entry's trials, which take `memory[name]` bytes, fit on no node.
 
         A cluster that can grow is taken at its word.
         """

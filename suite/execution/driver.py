@@ -1,4 +1,4 @@
-"""Ray Tune, driven: the searcher, scheduler, callback and stopper of one experiment for all cells."""
+"""Ray Tune, driven: the searcher, scheduler, callback and stopper of one experiment for all entries."""
 
 import math
 import os
@@ -28,7 +28,7 @@ from ray.tune.search.search_algorithm import SearchAlgorithm
 from suite.execution.plan import Hooks, Plan, TrialSource
 from suite.execution.stop_signal import Control, HaltedError
 from suite.search.population import folder as stop_folder
-from suite.search.schedulers import SCHEDULERS, CellSchedulers
+from suite.search.schedulers import SCHEDULERS, EntrySchedulers
 from suite.search.trial import Ask
 from trials import algorithms
 from trials.checkpoint import Checkpoint
@@ -87,19 +87,19 @@ class _Search(_Unpicklable, SearchAlgorithm):
 
 
 class _Scheduler(_Unpicklable, FIFOScheduler):
-    """Shows the schedulers of the cells what Tune's trials report: round and validation score."""
+    """Shows the schedulers of the entries what Tune's trials report: round and validation score."""
 
-    def __init__(self, cells: CellSchedulers) -> None:
+    def __init__(self, entries: EntrySchedulers) -> None:
         super().__init__()
-        self.cells = cells
+        self.entries = entries
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """Stop a search trial that is behind its own cell's."""
+        """Stop a search trial that is behind its own entry's."""
         if result.get("status") != Status.RUNNING:
             return str(TrialScheduler.CONTINUE)
         trial_id, stops = ask_id(trial), False
         for at, value in [*result.get("earlier", []), (result["round"], result["val_score"])]:
-            stops = math.isfinite(value) and self.cells.decide(trial_id, at, value)
+            stops = math.isfinite(value) and self.entries.decide(trial_id, at, value)
         return str(TrialScheduler.STOP if stops else TrialScheduler.CONTINUE)
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
@@ -188,7 +188,7 @@ class _Config:
     cluster: Cluster
 
     def __post_init__(self) -> None:
-        self.cells = {cell.id: cell for cell in self.plan.cells}
+        self.entries = {entry.id: entry for entry in self.plan.entries}
 
     @property
     def slots(self) -> int:
@@ -202,7 +202,7 @@ class _Config:
         memory = plan.memory.get(ask.cell, 0) if self.cluster.shared else 0
         return TrialConfig(
             plan.source.spec(ask),
-            stops=self.cells[ask.cell].stops if searches else (),
+            stops=self.entries[ask.cell].stops if searches else (),
             device="cuda" if resources.gpus_per_trial else "cpu",
             threads=max(1, int(resources.cpus_per_trial)),
             memory_budget=resources.memory_budget,
@@ -214,9 +214,9 @@ class _Config:
             paused=self._pause(ask.cell, ask.until, ask.trial_id) if ask.until else None,
         ).as_dict()
 
-    def _pause(self, cell: str, stop: int, trial_id: str) -> str:
+    def _pause(self, entry: str, stop: int, trial_id: str) -> str:
         """The checkpoint of a member of a population at a stop."""
-        return f"{self.plan.checkpoints}/{stop_folder(cell, stop)}/{trial_id}.pt"
+        return f"{self.plan.checkpoints}/{stop_folder(entry, stop)}/{trial_id}.pt"
 
 
 def drive(plan: Plan) -> None:
@@ -226,7 +226,7 @@ def drive(plan: Plan) -> None:
     """
     control = plan.hooks.control
     with connect(plan.resources) as cluster, _interruptible(control):
-        cluster.refuse({cell.name: plan.memory.get(cell.id, 0) for cell in plan.cells})
+        cluster.refuse({entry.name: plan.memory.get(entry.id, 0) for entry in plan.entries})
         tuner = _tuner(plan, _Config(plan, cluster))
         try:
             tuner.fit()
@@ -237,7 +237,7 @@ def drive(plan: Plan) -> None:
 def _tuner(plan: Plan, config: _Config) -> tune.Tuner:
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max(config.slots, 16))
     search = _Search(plan, config)
-    schedulers = CellSchedulers(plan.cells, plan.source.asks, plan.scheduler)
+    schedulers = EntrySchedulers(plan.entries, plan.source.asks, plan.scheduler)
     schedulers.replay(plan.ended)
     # Workers read the store's copy in place, one a node; the driver gives up its own.
     shared = {key: ray.put(plan.data.pop(key)) for key in list(plan.data)}

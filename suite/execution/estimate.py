@@ -6,7 +6,7 @@ from typing import Any
 
 from suite.execution.cluster import Resources
 from suite.search.sweep_search import SweepSearch
-from suite.studies.cell import Cell
+from suite.studies.entry import Entry
 from suite.studies.study import Study
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
@@ -23,37 +23,37 @@ WARM_UP, MEASURED = 1, 3
 
 
 class Estimates:
-    """Estimates for the cells of a sweep; data are dealt once for all cells that share them."""
+    """Estimates for the entries of a sweep; data are dealt once for all entries that share them."""
 
     def __init__(self, study: Study, data: Mapping[str, Dataset], resources: Resources) -> None:
         self.study, self.data, self.resources = study, data, resources
         self.device = "cuda" if resources.gpus_per_trial else "cpu"
         self._dealt: tuple[str, FederatedData] | None = None
 
-    def footprint(self, cell: Cell) -> Footprint:
-        """The footprint of a trial of the cell; the memory is `memory_per_trial` where that is given."""
-        spec = self._anchor(cell)
+    def footprint(self, entry: Entry) -> Footprint:
+        """The footprint of a trial of the entry; the memory is `memory_per_trial` where that is given."""
+        spec = self._anchor(entry)
         data = self._deal(spec)
         model, budget = fit_model(spec, data.dataset), self.resources.memory_budget
         found = footprint(spec, data, model, self.device, budget)
         given = self.resources.memory_per_trial
         return found if given is None else Footprint(found.state, given, found.steps)
 
-    def memory(self, cells: Iterable[Cell]) -> dict[str, int]:
-        """Bytes of a trial of each cell, by the cell's id."""
-        return {cell.id: self.footprint(cell).memory for cell in cells}
+    def memory(self, entries: Iterable[Entry]) -> dict[str, int]:
+        """Bytes of a trial of each entry, by the entry's id."""
+        return {entry.id: self.footprint(entry).memory for entry in entries}
 
-    def cell(self, cell: Cell, calibrate: bool) -> dict[str, Any]:
-        """What the whole cell takes: every trial at full rounds, so that early stopping can only spare some.
+    def entry(self, entry: Entry, calibrate: bool) -> dict[str, Any]:
+        """What the whole entry takes: every trial at full rounds, so that early stopping can only spare some.
 
         Seconds and hours are None unless `calibrate` runs a few rounds of the anchor here and now.
         """
-        found, s = self.footprint(cell), cell.settings
-        runs = SweepSearch([cell], self.study).planned
+        found, s = self.footprint(entry), entry.settings
+        runs = SweepSearch([entry], self.study).planned
         evaluations = -(-s.rounds // s.evaluation_gap) + 1
         steps, seconds = found.steps, None
         if calibrate:
-            steps, per_round, per_evaluation = self._calibrate(cell)
+            steps, per_round, per_evaluation = self._calibrate(entry)
             seconds = runs * (s.rounds * per_round + evaluations * per_evaluation)
         return {
             "trials": runs,
@@ -65,21 +65,21 @@ class Estimates:
             "record_bytes": runs * evaluations * METRICS * RECORD_BYTES,
         }
 
-    def total(self, cells: Iterable[Mapping[str, Any]], slots: int) -> dict[str, Any]:
-        """What all cells take together; `slots` trials run at once, and each keeps one checkpoint. A population
+    def total(self, entries: Iterable[Mapping[str, Any]], slots: int) -> dict[str, Any]:
+        """What all entries take together; `slots` trials run at once, and each keeps one checkpoint. A population
         keeps those of its members at two stops.
         """
-        cells = list(cells)
-        seconds = [cell["seconds"] for cell in cells]
+        entries = list(entries)
+        seconds = [entry["seconds"] for entry in entries]
         known = None if None in seconds else sum(seconds) / 3600
         r = self.resources
-        states = [cell["checkpoint_bytes_per_trial"] for cell in cells]
+        states = [entry["checkpoint_bytes_per_trial"] for entry in entries]
         kept = slots * max(states, default=0)
         if self.study.scheduler == "pbt":
             kept += 2 * self.study.trials * sum(states)
         return {
             **{
-                key: sum(cell[key] for cell in cells)
+                key: sum(entry[key] for entry in entries)
                 for key in ("trials", "rounds", "client_steps", "record_bytes")
             },
             "cpu_hours": None if known is None else known * r.cpus_per_trial,
@@ -88,13 +88,13 @@ class Estimates:
             "trials_at_once": slots,
             "checkpoint_bytes": kept,
             "memory_bytes_per_trial": max(
-                (cell["memory_bytes_per_trial"] for cell in cells), default=0
+                (entry["memory_bytes_per_trial"] for entry in entries), default=0
             ),
         }
 
-    def _calibrate(self, cell: Cell) -> tuple[float, float, float]:
+    def _calibrate(self, entry: Entry) -> tuple[float, float, float]:
         """Client steps a round, seconds a round, seconds an evaluation, of the anchor."""
-        spec = self._anchor(cell)
+        spec = self._anchor(entry)
         rounds = WARM_UP + MEASURED
         settings = spec.settings.model_copy(update={"rounds": rounds, "eval_every": 1})
         short = spec.model_copy(update={"settings": settings})
@@ -103,16 +103,16 @@ class Estimates:
         elapsed = training = 0.0
         while not simulation.finished:
             started = time.perf_counter()
-            entry = simulation.advance()
-            if entry["round"] > WARM_UP:
+            reached = simulation.advance()
+            if reached["round"] > WARM_UP:
                 elapsed += time.perf_counter() - started
-                training += entry["round_seconds"]
+                training += reached["round_seconds"]
         done = max(1, simulation.fed.round - WARM_UP)  # an anchor may diverge at once
         steps = simulation.fed.counters["client_steps"] / simulation.fed.round
         return steps, training / done, (elapsed - training) / done
 
-    def _anchor(self, cell: Cell) -> TrialSpec:
-        return cell.spec(cell.space.anchor(), self.study.seed, cell.settings.partition_seed)
+    def _anchor(self, entry: Entry) -> TrialSpec:
+        return entry.spec(entry.space.anchor(), self.study.seed, entry.settings.partition_seed)
 
     def _deal(self, spec: TrialSpec) -> FederatedData:
         if self._dealt is None or self._dealt[0] != spec.data_key:

@@ -8,7 +8,7 @@ from typing import Protocol
 from suite.execution.cluster import Resources
 from suite.execution.stop_signal import Control
 from suite.search.trial import Ask
-from suite.studies.cell import Cell
+from suite.studies.entry import Entry
 from trials.datasets.base import Dataset
 from trials.outcome import Outcome
 from trials.spec import TrialSpec
@@ -52,7 +52,7 @@ class Plan:
 
     `data` are the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Tune's own
     files, `checkpoints` the path or URI of the folder that all nodes reach. `scheduler` stops search
-    trials of `cells`, of which `ended` are over; `memory` estimates the bytes of a trial of each cell.
+    trials of `entries`, of which `ended` are over; `memory` estimates the bytes of a trial of each entry.
     """
 
     source: TrialSource
@@ -61,7 +61,7 @@ class Plan:
     hooks: Hooks
     folder: Path
     checkpoints: str
-    cells: Sequence[Cell] = ()
+    entries: Sequence[Entry] = ()
     scheduler: str = "none"
     ended: Mapping[str, Outcome] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)

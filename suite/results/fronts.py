@@ -14,21 +14,21 @@ from trials.outcome import Status
 def read_fronts(
     store: Store, searches: list[Record], finals: list[Record], query: Query
 ) -> tuple[Front, ...]:
-    """The Pareto fronts of the cells that were searched with two objectives: of the search trials
+    """The Pareto fronts of the entries that were searched with two objectives: of the search trials
     that ran to the end and keep the constraints.
     """
-    cells: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    entries: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for run in searches:
         done = run.tags.status == Status.FINISHED and run.tags.feasible is not False
         if run.tags.pareto and done:
-            cells[run.tags.sweep, run.tags.cell].append(run)
-    knees = query.find(store, RunKind.PARETO, **query.scope) if cells else []
+            entries[run.tags.sweep, run.tags.cell].append(run)
+    knees = query.find(store, RunKind.PARETO, **query.scope) if entries else []
     repeats = [*finals, *(run for run in knees if run.finished)]
-    return tuple(front_of(runs, repeats) for runs in cells.values())
+    return tuple(front_of(runs, repeats) for runs in entries.values())
 
 
 def front_of(runs: list[Record], repeats: list[Record]) -> Front:
-    """The front of one cell's search trials; `repeats` are runs of its points with fresh seeds, and others."""
+    """The front of one entry's search trials; `repeats` are runs of its points with fresh seeds, and others."""
     tags = runs[0].tags
     cost = str(tags.pareto)
     runs = sorted(runs, key=lambda run: run.tags.trial_id)

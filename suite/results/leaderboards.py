@@ -37,7 +37,7 @@ def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
         target = targets.pop()
     searches = query.find(store, RunKind.SEARCH, **query.scope)
     trials = Counter((run.tags.sweep, run.tags.cell) for run in searches)
-    cells = [run.tags.cell for run in query.find(store, RunKind.CELL, **query.scope)]
+    entries = [run.tags.cell for run in query.find(store, RunKind.CELL, **query.scope)]
     ways = {
         run.tags.sweep: searched(run) for run in query.find(store, RunKind.SWEEP, **query.scope)
     }
@@ -47,8 +47,8 @@ def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
         """The place of a final run: as the study lists its cells; of equal ones the older sweep
         first.
         """
-        cell, sweep = run.tags.cell, run.tags.sweep
-        place = cells.index(cell) if cell in cells else len(cells)
+        entry, sweep = run.tags.cell, run.tags.sweep
+        place = entries.index(entry) if entry in entries else len(entries)
         return place, sweeps.index(sweep) if sweep in sweeps else -1, run.tags.seed
 
     pages = {place: run.page for place, run in published(store, query).items()}

@@ -1,4 +1,4 @@
-"""The configurations that a cell tries, or the cells of a joint search together, and which is best."""
+"""The configurations that an entry tries, or the entries of a joint search together, and which is best."""
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,31 +8,31 @@ from reports.leaderboard import pareto
 from suite.search.joint import jointly
 from suite.search.samplers import Proposer, Told, grid
 from suite.search.trial import End, Known
-from suite.studies.cell import Cell
+from suite.studies.entry import Entry
 from suite.studies.modelling import first_modelled
 from suite.studies.study import Study
 from trials.metrics import Direction
 from trials.outcome import Kind, Status
 from trials.trial_id import TrialId
 
-Ends = Callable[[Cell, int], Sequence[End]]
-"""The results of a configuration in a cell: its search trial's, and its confirming runs'."""
+Ends = Callable[[Entry, int], Sequence[End]]
+"""The results of a configuration in an entry: its search trial's, and its confirming runs'."""
 
 
 class Candidates:
-    """Configurations by number, from the results of all cells that share them.
+    """Configurations by number, from the results of all entries that share them.
 
     `ends` are the results of all their trials by id. Number i waits for the results of 0..i-lag; a
     population's for none.
     """
 
     def __init__(
-        self, cells: Sequence[Cell], study: Study, lag: int, warm: Mapping[str, Iterable[Known]]
+        self, entries: Sequence[Entry], study: Study, lag: int, warm: Mapping[str, Iterable[Known]]
     ) -> None:
-        self.cells, self.study = list(cells), study
+        self.entries, self.study = list(entries), study
         self.lag = study.trials if study.scheduler == "pbt" else lag
         self.ends: dict[str, End] = {}
-        self.first = first = self.cells[0]
+        self.first = first = self.entries[0]
         self._joint = bool(first.apart)
         self.sign = first.task.sign
         group = zlib.crc32("|".join(first.group).encode()) if self._joint else int(first.id, 16)
@@ -41,8 +41,8 @@ class Candidates:
         if study.traded is not None:
             directions.append("minimize")
         known = [Known("anchor", first.space.anchor())]
-        known += [Known("published", c.space.anchor(p.params)) for c in cells for p in c.known]
-        known += [one for c in cells for one in warm.get(c.id, ())]
+        known += [Known("published", c.space.anchor(p.params)) for c in entries for p in c.known]
+        known += [one for c in entries for one in warm.get(c.id, ())]
         if self._joint:
             known = list(
                 {repr(sorted(one.params.items())): one for one in reversed(known)}.values()
@@ -86,7 +86,7 @@ class Candidates:
 
     @property
     def searching(self) -> bool:
-        """Whether search trials are still to be made or to end, in any of the cells."""
+        """Whether search trials are still to be made or to end, in any of the entries."""
         return len(self.proposer.made) < self.budget or not self._all_ended(
             len(self.proposer.made) - 1
         )
@@ -106,7 +106,7 @@ class Candidates:
 
     @property
     def chosen(self) -> int | None:
-        """The best configuration: of those that finished in every cell the one that keeps the
+        """The best configuration: of those that finished in every entry the one that keeps the
         constraints, or exceeds them least, and scores best; a diverged one only when all are. Of
         equal ones the cheapest, then the earliest.
         """
@@ -119,10 +119,12 @@ class Candidates:
 
     @property
     def confirmed(self) -> bool:
-        """Whether the finalists' confirming runs have all ended, in every cell."""
+        """Whether the finalists' confirming runs have all ended, in every entry."""
         wanted = 1 + (self.study.confirm.seeds if self.study.confirm else 0)
         return all(
-            len(self._confirmed(cell, i)) == wanted for cell in self.cells for i in self.finalists
+            len(self._confirmed(entry, i)) == wanted
+            for entry in self.entries
+            for i in self.finalists
         )
 
     def _choose(self) -> tuple[list[int], int | None, int | None]:
@@ -152,7 +154,7 @@ class Candidates:
         return None if found is None else sound[front[found]]
 
     def _ranked(self, indices: Iterable[int], ends: Ends) -> list[int]:
-        """The configurations that finished or diverged in all cells, best first."""
+        """The configurations that finished or diverged in all entries, best first."""
         usable = [i for i in indices if self._status(i, ends).ran_to_its_end]
         scores, traded = (
             dict(zip(usable, self._scores(usable, ends), strict=True)),
@@ -168,49 +170,49 @@ class Candidates:
 
     def _scores(self, indices: Sequence[int], ends: Ends) -> list[float]:
         """The numbers that configurations are ranked by, more is better: the mean score over seeds; in a joint
-        search how they compare over the cells.
+        search how they compare over the entries.
         """
         if not self._joint:
             return [self.sign * self._mean(self.first, ends(self.first, i)) for i in indices]
         columns = [
             [
                 None
-                if any(end.status == Status.DIVERGED for end in ends(cell, i))
-                else cell.task.sign * self._mean(cell, ends(cell, i))
+                if any(end.status == Status.DIVERGED for end in ends(entry, i))
+                else entry.task.sign * self._mean(entry, ends(entry, i))
                 for i in indices
             ]
-            for cell in self.cells
+            for entry in self.entries
         ]
         assert self.study.joint is not None
         return jointly(columns, self.study.joint.by)
 
-    def _mean(self, cell: Cell, ends: Sequence[End]) -> float:
-        return fmean(_value(cell, end) for end in ends)
+    def _mean(self, entry: Entry, ends: Sequence[End]) -> float:
+        return fmean(_value(entry, end) for end in ends)
 
     def _status(self, index: int, ends: Ends) -> Status:
-        """The worst status over cells and seeds; failed while results are missing."""
-        found = [ends(cell, index) for cell in self.cells]
+        """The worst status over entries and seeds; failed while results are missing."""
+        found = [ends(entry, index) for entry in self.entries]
         order = (Status.FAILED, Status.PRUNED, Status.DIVERGED, Status.FINISHED)
-        statuses = [end.status for of_cell in found for end in of_cell]
+        statuses = [end.status for of_entry in found for end in of_entry]
         return min(statuses, key=order.index) if all(found) else Status.FAILED
 
     def _excess(self, index: int, ends: Ends) -> float:
-        """By how much constraints are exceeded, as shares of what is allowed, over cells and seeds."""
+        """By how much constraints are exceeded, as shares of what is allowed, over entries and seeds."""
         found = [
             max(0.0, share)
-            for cell in self.cells
-            for end in ends(cell, index)
-            for share in self._exceeded(cell, end).values()
+            for entry in self.entries
+            for end in ends(entry, index)
+            for share in self._exceeded(entry, end).values()
         ]
         return max(found, default=0.0)
 
-    def _exceeded(self, cell: Cell, end: End) -> dict[str, float]:
+    def _exceeded(self, entry: Entry, end: End) -> dict[str, float]:
         """The excess of each constraint, cost / bound - 1: at most 0 where it is kept."""
-        return {name: self.cost(end, name) / bound - 1 for name, bound in cell.constraints.items()}
+        return {name: self.cost(end, name) / bound - 1 for name, bound in entry.constraints.items()}
 
-    def feasible(self, cell: Cell, end: End) -> bool:
+    def feasible(self, entry: Entry, end: End) -> bool:
         """Whether a run keeps the constraints."""
-        return all(share <= 0 for share in self._exceeded(cell, end).values())
+        return all(share <= 0 for share in self._exceeded(entry, end).values())
 
     def cost(self, end: End, name: str) -> float:
         """The cost of a run over all rounds; of one that ended before, in proportion."""
@@ -222,18 +224,18 @@ class Candidates:
             return next((r for r in hits if r > 0), rounds + 1)
         return end.spent.get(name, 0.0) * rounds / end.at if end.at else 0.0
 
-    def _searched(self, cell: Cell, index: int) -> list[End]:
-        end = self.ends.get(str(TrialId(cell.id, Kind.SEARCH, index)))
+    def _searched(self, entry: Entry, index: int) -> list[End]:
+        end = self.ends.get(str(TrialId(entry.id, Kind.SEARCH, index)))
         return [] if end is None else [end]
 
-    def _confirmed(self, cell: Cell, index: int) -> list[End]:
+    def _confirmed(self, entry: Entry, index: int) -> list[End]:
         seeds = self.study.confirm.seeds if self.study.confirm else 0
-        ids = [str(TrialId(cell.id, Kind.CONFIRM, index, i)) for i in range(seeds)]
-        return self._searched(cell, index) + [self.ends[i] for i in ids if i in self.ends]
+        ids = [str(TrialId(entry.id, Kind.CONFIRM, index, i)) for i in range(seeds)]
+        return self._searched(entry, index) + [self.ends[i] for i in ids if i in self.ends]
 
     def _all_ended(self, last: int) -> bool:
-        """Whether trials 0..last have ended in every cell."""
-        while self._ended <= last and all(self._searched(c, self._ended) for c in self.cells):
+        """Whether trials 0..last have ended in every entry."""
+        while self._ended <= last and all(self._searched(c, self._ended) for c in self.entries):
             self._ended += 1
         return self._ended > last
 
@@ -262,15 +264,15 @@ class Candidates:
                 self.proposer.tell(i, Told(Status.FAILED, (), {}, {}))
                 continue
             excess: dict[str, float] = {}
-            for cell in self.cells:
-                for name, share in self._exceeded(cell, self._searched(cell, i)[0]).items():
+            for entry in self.entries:
+                for name, share in self._exceeded(entry, self._searched(entry, i)[0]).items():
                     excess[name] = max(share, excess.get(name, share))
             status = self._status(i, self._searched)
             self.proposer.tell(i, Told(status, (scores[i],), {}, excess))
 
 
-def _value(cell: Cell, end: End) -> float:
+def _value(entry: Entry, end: End) -> float:
     """A trial's score; the task's worst of one that diverged."""
     if end.status == Status.DIVERGED or end.value is None:
-        return cell.task.worst
+        return entry.task.worst
     return end.value

@@ -1,4 +1,4 @@
-"""Population-based training (Jaderberg et al. 2017), synchronous: a cell's search trials are one
+"""Population-based training (Jaderberg et al. 2017), synchronous: an entry's search trials are one
 population, which stops several times on its way. At each stop its worst members go on as copies of its
 best, with other hyperparameters; what they had before and what they have then is their schedule.
 
@@ -18,7 +18,7 @@ from trials.algorithm import Range
 from trials.outcome import Status
 
 if TYPE_CHECKING:
-    from suite.studies.cell import Cell
+    from suite.studies.entry import Entry
 
 FACTORS = (0.8, 1.2)
 """What a copied hyperparameter is multiplied by, one or the other."""
@@ -26,27 +26,27 @@ RESAMPLED = 0.25
 """How probably it is drawn from its range instead; this, share and factors are Ray's defaults too."""
 
 
-def folder(cell: str, stop: int) -> str:
-    """The folder in which the members of a cell keep their checkpoints of a stop, below those of the sweep."""
-    return f"{cell}-r{stop:04d}"
+def folder(entry: str, stop: int) -> str:
+    """The folder in which the members of an entry keep their checkpoints of a stop, below those of the sweep."""
+    return f"{entry}-r{stop:04d}"
 
 
-def cell_of(name: str) -> str:
-    """The cell whose stop a folder of this name belongs to; "" for other names."""
+def entry_of(name: str) -> str:
+    """The entry whose stop a folder of this name belongs to; "" for other names."""
     found = re.fullmatch(r"(.+)-r\d{4,}", name)
     return found[1] if found else ""
 
 
 class Population:
-    """The members of one cell, as its asks say what each runs and up to which stop.
+    """The members of one entry, as its asks say what each runs and up to which stop.
 
     `standing` are the results of those that wait for the others: paused at the stop, or diverged on
     the way to this or an earlier one. A member that crashed for good is out.
     """
 
-    def __init__(self, cell: "Cell", seed: int, size: int) -> None:
-        self.cell, self.seed, self.size = cell, seed, size
-        self.stops = stops(cell.settings)
+    def __init__(self, entry: "Entry", seed: int, size: int) -> None:
+        self.entry, self.seed, self.size = entry, seed, size
+        self.stops = stops(entry.settings)
         self.standing: dict[str, End] = {}
 
     def next(self, asks: Sequence[Ask], ends: Mapping[str, End]) -> list[Ask]:
@@ -72,7 +72,7 @@ class Population:
         found = []
         for ask in members:
             if ask in lost:
-                words = self.seed, int(self.cell.id, 16), stop, ask.index
+                words = self.seed, int(self.entry.id, 16), stop, ask.index
                 draw = randomness.uniform("population", *words)[0]
                 parent = best[int(draw * len(best))]
                 params = perturbed(parent.params, self._real, stop, words)
@@ -97,16 +97,16 @@ class Population:
         last; when all have ended, of all.
         """
         begun = [ask.since for ask in asks if ask.trial_id not in ends]
-        last = max(begun, default=self.cell.settings.rounds)
-        return [folder(self.cell.id, stop) for stop in self.stops if stop < last]
+        last = max(begun, default=self.entry.settings.rounds)
+        return [folder(self.entry.id, stop) for stop in self.stops if stop < last]
 
     @property
     def _real(self) -> dict[str, Range]:
         """The hyperparameters that a copy changes, and their ranges: real numbers that are searched."""
-        own = algorithms.resolve(self.cell.algorithm).ranges()
+        own = algorithms.resolve(self.entry.algorithm).ranges()
         return {
             name: found
-            for name, found in self.cell.space.ranges.items()
+            for name, found in self.entry.space.ranges.items()
             if name in own and found.type == "float" and found.low != found.high
         }
 
@@ -120,7 +120,7 @@ class Population:
         score = end.intermediates.get(ask.until or 0) if end.status == Status.PAUSED else None
         if score is None:
             return float("inf")
-        return -self.cell.task.sign * score
+        return -self.entry.task.sign * score
 
 
 def perturbed(

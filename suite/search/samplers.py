@@ -1,8 +1,8 @@
 """Samplers: which there are, what each learns from, and how Optuna is told.
 
-A `Proposer` owns the Optuna study of a cell (or of the cells that share one configuration) and gives
+A `Proposer` owns the Optuna study of an entry (or of the entries that share one configuration) and gives
 configuration i: the anchor, published and warm ones first, then the sampler's. A sampler is made
-anew for each suggestion with a seed that is a hash of (study seed, cell, i), so that all it knows are
+anew for each suggestion with a seed that is a hash of (study seed, entry, i), so that all it knows are
 the trials it was told of, in order of their number. The samplers that keep notes on trials (CMA-ES
 its distribution, NSGA-II its generations) write them again when a journal is replayed: every
 suggestion is then asked for once more, with the journal's values given.
@@ -111,7 +111,7 @@ class Told:
 
 
 class Proposer:
-    """Configuration i of a cell, from the trials told so far.
+    """Configuration i of an entry, from the trials told so far.
 
     `directions` are the objectives'; `words` seed the sampler together with a configuration's number.
     """

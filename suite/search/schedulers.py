@@ -1,6 +1,6 @@
-"""Early stopping: the schedulers there are, each cell with its own, none ever mixing cells.
+"""Early stopping: the schedulers there are, each entry with its own, none ever mixing entries.
 
-A scheduler is shown (trial, round, validation score) at a cell's `stops` and says whether the trial
+A scheduler is shown (trial, round, validation score) at an entry's `stops` and says whether the trial
 ends there. Rungs and curves are rebuilt from the journal: `record` takes what was seen before.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
 from suite.search.trial import Ask
-from suite.studies.cell import Cell
+from suite.studies.entry import Entry
 from trials.outcome import Kind, Outcome
 
 REDUCTION = 3
@@ -23,10 +23,10 @@ MEDIAN_OF = 3
 
 
 class Scheduler(Protocol):
-    """Decides for the search trials of one cell."""
+    """Decides for the search trials of one entry."""
 
     def stops(self, index: int, trial_id: str, round_index: int, value: float) -> bool:
-        """Record that trial `index` of the cell scored `value`; whether it ends here."""
+        """Record that trial `index` of the entry scored `value`; whether it ends here."""
 
     def record(self, index: int, trial_id: str, round_index: int, value: float) -> None:
         """Record a score whose decision was taken before a restart."""
@@ -41,8 +41,8 @@ class Halving:
     over the trials' numbers: a trial's bracket depends on its number alone.
     """
 
-    def __init__(self, cell: Cell, brackets: int) -> None:
-        count = len(cell.stops)
+    def __init__(self, entry: Entry, brackets: int) -> None:
+        count = len(entry.stops)
         sizes = {
             first: -(-(count + 1) * REDUCTION ** (count - first) // (count - first + 1))
             for first in range(min(brackets, count + 1))
@@ -53,9 +53,9 @@ class Halving:
             first: ASHAScheduler(
                 time_attr="round",
                 metric="val_score",
-                mode={"maximize": "max", "minimize": "min"}[cell.task.direction],
-                max_t=cell.settings.rounds,
-                grace_period=cell.stops[first],
+                mode={"maximize": "max", "minimize": "min"}[entry.task.direction],
+                max_t=entry.settings.rounds,
+                grace_period=entry.stops[first],
                 reduction_factor=REDUCTION,
                 stop_last_trials=False,
             )
@@ -86,8 +86,8 @@ class Median:
     round, of the other trials that came as far; with fewer than `MEDIAN_OF` of them it goes on.
     """
 
-    def __init__(self, cell: Cell) -> None:
-        self.sign = cell.task.sign
+    def __init__(self, entry: Entry) -> None:
+        self.sign = entry.task.sign
         self.curves: dict[str, dict[int, float]] = defaultdict(dict)
 
     def stops(self, index: int, trial_id: str, round_index: int, value: float) -> bool:
@@ -115,31 +115,33 @@ class _Named:
     trial_id: str
 
 
-SCHEDULERS: dict[str, Callable[[Cell], Scheduler] | None] = {
+SCHEDULERS: dict[str, Callable[[Entry], Scheduler] | None] = {
     "none": None,
-    "asha": lambda cell: Halving(cell, brackets=1),
-    "hyperband": lambda cell: Halving(cell, brackets=len(cell.stops) + 1),
+    "asha": lambda entry: Halving(entry, brackets=1),
+    "hyperband": lambda entry: Halving(entry, brackets=len(entry.stops) + 1),
     "median": Median,
     "pbt": None,
 }
 """What stops trials; a population (`suite.search.population`) stops none."""
 
 
-class CellSchedulers:
-    """One scheduler per cell; final and confirming runs are left alone."""
+class EntrySchedulers:
+    """One scheduler per entry; final and confirming runs are left alone."""
 
-    def __init__(self, cells: Sequence[Cell], asks: Mapping[str, Ask], scheduler: str) -> None:
+    def __init__(self, entries: Sequence[Entry], asks: Mapping[str, Ask], scheduler: str) -> None:
         make = SCHEDULERS[scheduler]
         self.asks = asks
-        self.stops = {cell.id: set(cell.stops) for cell in cells}
-        self.cells = {} if make is None else {cell.id: make(cell) for cell in cells if cell.stops}
+        self.stops = {entry.id: set(entry.stops) for entry in entries}
+        self.entries = (
+            {} if make is None else {entry.id: make(entry) for entry in entries if entry.stops}
+        )
 
     def decide(self, trial_id: str, round_index: int, value: float) -> bool:
         """Whether a trial that scored a finite `value` ends after this round."""
         ask = self.asks[trial_id]
         if not self._decides(ask, round_index):
             return False
-        return self.cells[ask.cell].stops(ask.index, trial_id, round_index, value)
+        return self.entries[ask.cell].stops(ask.index, trial_id, round_index, value)
 
     def replay(self, ended: Mapping[str, Outcome]) -> None:
         """Rebuild from what trials reported before a restart."""
@@ -150,8 +152,8 @@ class CellSchedulers:
             ask = self.asks[trial_id]
             for round_index, value in outcome.intermediates.items():
                 if round_index != last and self._decides(ask, round_index):
-                    self.cells[ask.cell].record(ask.index, trial_id, round_index, value)
+                    self.entries[ask.cell].record(ask.index, trial_id, round_index, value)
 
     def _decides(self, ask: Ask, round_index: int) -> bool:
-        searches = ask.kind == Kind.SEARCH and ask.cell in self.cells
+        searches = ask.kind == Kind.SEARCH and ask.cell in self.entries
         return searches and round_index in self.stops[ask.cell]

@@ -19,7 +19,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Ask:
-    """A trial to run; `index` counts the cell's trials of its kind.
+    """A trial to run; `index` counts the entry's trials of its kind.
 
     `source` is the search trial whose configuration it repeats, or where a warm one is from. A member
     of a population goes on from where the trial `parent` was at round `since`, and stops at round

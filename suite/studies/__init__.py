@@ -1,1 +1,1 @@
-"""Studies: YAML in, cells out."""
+"""Studies: YAML in, entries out."""

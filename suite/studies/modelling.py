@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 LAG = 4
-"""Trials of one cell that may be in flight at once; other cells fill the machine meanwhile."""
+"""Trials of one entry that may be in flight at once; other entries fill the machine meanwhile."""
 
 
 STARTUP = 5

@@ -1,4 +1,4 @@
-"""What a cell's configurations are judged by, besides one validation score: costs that are bounded or
+"""What an entry's configurations are judged by, besides one validation score: costs that are bounded or
 traded against it, further seeds, and several cells at once.
 
 Everything here is computed from what an `End` holds: validation scores and counters, no test metric.
@@ -58,7 +58,7 @@ class Joint(BaseModel):
 
 
 class SearchSettings(BaseModel):
-    """How a study searches its cells and judges their configurations; docs/search.md has the details.
+    """How a study searches its entries and judges their configurations; docs/search.md has the details.
 
     `target` is a score: of tests for "rounds to target", of validation for `rounds_to_target`.
     """

@@ -98,7 +98,7 @@ def published(algorithm: str) -> list[Published]:
 
 @dataclass(frozen=True)
 class Space:
-    """What one cell searches: a range and an anchor value for each name.
+    """What one entry searches: a range and an anchor value for each name.
 
     Names are the algorithm's hyperparameters and the settings that the study moved into the search.
     """
@@ -203,7 +203,7 @@ class Space:
         return list(dict.fromkeys(round(v) for v in values)) if spec.type == "int" else values
 
     def describe(self) -> dict[str, Any]:
-        """Plain data that identifies the space (part of a cell's content)."""
+        """Plain data that identifies the space (part of an entry's content)."""
         return {
             name: {
                 k: v

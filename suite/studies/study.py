@@ -1,4 +1,4 @@
-"""Studies: YAML in, cells out; every fault found is shown at once."""
+"""Studies: YAML in, entries out; every fault found is shown at once."""
 
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
@@ -21,7 +21,7 @@ Names = Annotated[list[str], Field(min_length=1)]
 
 
 class Study(SearchSettings):
-    """What a study file says. Budgets (`trials`, `seeds`) are per cell.
+    """What a study file says. Budgets (`trials`, `seeds`) are per entry.
 
     `search` overrides ranges: `lr` for every algorithm, `batch_size` moves a shared setting into the
     search of all, `fedprox.mu` is one algorithm's. Search runs use run seed `seed`; final runs

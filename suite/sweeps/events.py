@@ -15,13 +15,13 @@ from trials.outcome import Outcome, Status
 
 Line = Mapping[str, Any]
 Warm = Mapping[str, list[Known]]
-"""The configurations that cells start from, by cell."""
+"""The configurations that entries start from, by entry."""
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A session of the sweep begins: its study (plain data), what its cells start from, how many of a
-    cell's trials may be in flight, how many trials there will be in how many cells. `id` tells the sweep
+    """A session of the sweep begins: its study (plain data), what its entries start from, how many of an
+    entry's trials may be in flight, how many trials there will be in how many entries. `id` tells the sweep
     from others of its name.
     """
 
@@ -38,13 +38,13 @@ class Begun:
     def fields(self) -> dict[str, Any]:
         """The event's fields as journaled: versions are fields of their own."""
         own = {key: value for key, value in vars(self).items() if key != "versions"}
-        warm = {cell: [asdict(known) for known in given] for cell, given in self.warm.items()}
+        warm = {entry: [asdict(known) for known in given] for entry, given in self.warm.items()}
         return {**own, "warm": warm, **self.versions}
 
     @classmethod
     def read(cls, line: Line) -> Self:
         """Read an event from a line's fields."""
-        warm = {cell: [Known(**k) for k in given] for cell, given in line.get("warm", {}).items()}
+        warm = {entry: [Known(**k) for k in given] for entry, given in line.get("warm", {}).items()}
         later = line.get("cells"), line.get("planned"), line.get("id")
         return cls(line["study_name"], line["study"], line["lag"], warm, *later)
 

@@ -1,4 +1,4 @@
-"""What of a sweep is in its tracking store: runs of the sweep, its cells, its trials, its leaderboard."""
+"""What of a sweep is in its tracking store: runs of the sweep, its entries, its trials, its leaderboard."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -15,7 +15,7 @@ from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End, Known
-from suite.studies.cell import Cell
+from suite.studies.entry import Entry
 from suite.studies.study import Study
 from suite.tracking.store import Store
 from suite.tracking.tags import RunKind, run_tags, spec_params, versions, written
@@ -29,7 +29,7 @@ class Ledger:
     """Writes the runs of one sweep, each once; what it says of a trial is enough to replay it.
 
     `recorded` maps trials to the runs that hold them, as far as it is known; `warm` are the
-    configurations that cells started from.
+    configurations that entries started from.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class Ledger:
     ) -> None:
         self.store, self.name, self.search, self.warm = store, name, search, warm
         self.study_name, self.study = study_name, study
-        self.cells = {cell_id: of.cell for cell_id, of in search.cells.items()}
+        self.entries = {entry_id: of.entry for entry_id, of in search.entries.items()}
         self.recorded = dict(recorded)
         # An earlier session may have left a half-written run of these in the store.
         self._maybe_recorded = set(search.asks)
 
     def open(self) -> None:
-        """Find or make the runs of the sweep and its cells, which are the parents of the trials'."""
+        """Find or make the runs of the sweep and its entries, which are the parents of the trials'."""
         store, name = self.store, self.name
         self.experiment = store.experiment(self.study_name)
         common = {**written(study=self.study_name, sweep=name), **versions()}
@@ -60,24 +60,24 @@ class Ledger:
             found[0] if found else store.create(self.experiment, name, {**common, **study})
         )
         store.log(self.sweep_run, tags=study)
-        cells = {
+        entries = {
             record.tags.cell: record.run_id for record in store.find(sweep=name, kind=RunKind.CELL)
         }
-        for cell in self.cells.values():
-            if cell.id not in cells:
-                tags = {**common, **identity(cell), **written(kind=RunKind.CELL)}
-                cells[cell.id] = store.create(self.experiment, cell.name, tags, self.sweep_run)
-        self.cell_runs = {cell_id: cells[cell_id] for cell_id in self.cells}
+        for entry in self.entries.values():
+            if entry.id not in entries:
+                tags = {**common, **identity(entry), **written(kind=RunKind.CELL)}
+                entries[entry.id] = store.create(self.experiment, entry.name, tags, self.sweep_run)
+        self.entry_runs = {entry_id: entries[entry_id] for entry_id in self.entries}
         self.close("RUNNING")
 
     def close(self, status: str) -> None:
-        """Set the status of the runs of the sweep and its cells."""
-        for run_id in [*self.cell_runs.values(), self.sweep_run]:
+        """Set the status of the runs of the sweep and its entries."""
+        for run_id in [*self.entry_runs.values(), self.sweep_run]:
             self.store.set_status(run_id, status)
 
     def delete(self) -> None:
-        """Remove the runs of the sweep and its cells."""
-        for run_id in [*self.cell_runs.values(), self.sweep_run]:
+        """Remove the runs of the sweep and its entries."""
+        for run_id in [*self.entry_runs.values(), self.sweep_run]:
             self.store.delete(run_id)
 
     def missing(self, trial_ids: Iterable[str]) -> list[str]:
@@ -88,17 +88,17 @@ class Ledger:
     def record(self, ask: Ask, outcome: Outcome) -> str:
         """Write one ended trial: once, whatever an earlier attempt left behind. Its run."""
         store, trial_id = self.store, ask.trial_id
-        cell, spec = self.cells[ask.cell], self.search.spec(ask)
+        entry, spec = self.entries[ask.cell], self.search.spec(ask)
         target = None if ask.counted else self.study.target
         reached: Mapping[str, float] = {}
-        if target is not None and not outcome.lost(f"test_{cell.task.metric}"):
-            reached = reach(outcome.history, cell.task.metric, target)
+        if target is not None and not outcome.lost(f"test_{entry.task.metric}"):
+            reached = reach(outcome.history, entry.task.metric, target)
         if trial_id in self._maybe_recorded:
             for record in store.find(sweep=self.name, trial_id=trial_id):
                 store.delete(record.run_id)
         self._maybe_recorded.add(trial_id)
         tags = {
-            **identity(cell, ask.params),
+            **identity(entry, ask.params),
             **run_tags(_recorded_as(ask), spec, outcome),
             **written(
                 confirm=True if ask.kind == Kind.CONFIRM else None,
@@ -107,21 +107,25 @@ class Ledger:
                 trial_id=trial_id,
                 source=ask.source,
                 origin=ask.origin,
-                metric=cell.task.metric,
+                metric=entry.task.metric,
                 target=self.study.target,
                 reached=None if target is None else bool(reached),
                 sampler=self.study.sampler,
                 scheduler=self.study.scheduler,
                 params=ask.params,
             ),
-            **self._circumstances(cell, outcome),
+            **self._circumstances(entry, outcome),
         }
         number = f"trial {ask.index}" if ask.kind == Kind.SEARCH else f"seed {ask.seed}"
-        name = f"{cell.name} · {number}"
-        run_id = store.create(self.experiment, name, tags, self.cell_runs[cell.id], outcome.seconds)
-        scores = _scores(ask, outcome, cell)
+        name = f"{entry.name} · {number}"
+        run_id = store.create(
+            self.experiment, name, tags, self.entry_runs[entry.id], outcome.seconds
+        )
+        scores = _scores(ask, outcome, entry)
         if scores and "rounds_to_target" in self.study.costs:
-            cost = self.search.cells[cell.id].candidates.cost(End.of(outcome), "rounds_to_target")
+            cost = self.search.entries[entry.id].candidates.cost(
+                End.of(outcome), "rounds_to_target"
+            )
             scores[0]["rounds_to_target"] = cost
         if scores:
             scores[0] |= reached
@@ -130,26 +134,26 @@ class Ledger:
         self.recorded[trial_id] = run_id
         return run_id
 
-    def _circumstances(self, cell: Cell, outcome: Outcome) -> dict[str, str]:
+    def _circumstances(self, entry: Entry, outcome: Outcome) -> dict[str, str]:
         """Tags of what is not so in every sweep."""
-        candidates, study = self.search.cells[cell.id].candidates, self.study
-        warm = [known.source for known in self.warm.get(cell.id, [])]
+        candidates, study = self.search.entries[entry.id].candidates, self.study
+        warm = [known.source for known in self.warm.get(entry.id, [])]
         return written(
             warm_start="; ".join(filter(None, warm)) or None,
             pareto=study.traded,
-            joint=", ".join(cell.apart) or None,
-            feasible=candidates.feasible(cell, End.of(outcome)) if cell.constraints else None,
+            joint=", ".join(entry.apart) or None,
+            feasible=candidates.feasible(entry, End.of(outcome)) if entry.constraints else None,
         )
 
     def harvest(self, finals: Mapping[str, Outcome], folder: Path) -> Leaderboard | None:
-        """Leaderboard runs of all cells and tuned files below a folder, from the final runs of what is
-        best now; those of former bests are set aside. None when no cell has a final run.
+        """Leaderboard runs of all entries and tuned files below a folder, from the final runs of what is
+        best now; those of former bests are set aside. None when no entry has a final run.
 
         The former rows are removed last, so that there are some whenever this is cut off.
         """
         store, name, board = self.store, self.name, None
         found = store.find(sweep=name)
-        # What comes back first: at no moment is a cell without final runs.
+        # What comes back first: at no moment is an entry without final runs.
         for record in sorted(found, key=lambda run: run.tags.kind != RunKind.SUPERSEDED):
             trial_id, kind = record.tags.get("trial_id", ""), record.tags.kind
             if self.recorded.get(trial_id, record.run_id) != record.run_id:
@@ -163,14 +167,14 @@ class Ledger:
         if any(outcome.status != Status.FAILED for outcome in finals.values()):
             board = read_leaderboard(store, Query(name, target=self.study.target))
             for place, row in enumerate(board.rows):
-                self._publish(row, self.cells[row.cell], place, folder)
+                self._publish(row, self.entries[row.cell], place, folder)
         for record in found:
             if record.tags.kind == RunKind.LEADERBOARD:
                 store.delete(record.run_id)
         self.close("FINISHED")
         return board
 
-    def _publish(self, row: Row, cell: Cell, place: int, folder: Path) -> None:
+    def _publish(self, row: Row, entry: Entry, place: int, folder: Path) -> None:
         """One leaderboard row as a run of its own and as a tuned file; sorted by the tag `row`, such
         runs are the leaderboard.
         """
@@ -183,7 +187,7 @@ class Ledger:
         else:
             path.write_text(tuned.text())
         tags = {
-            **identity(cell, row.params),
+            **identity(entry, row.params),
             **written(
                 kind=RunKind.LEADERBOARD,
                 study=self.study_name,
@@ -192,13 +196,13 @@ class Ledger:
                 status=Status.FINISHED,
                 row=f"{name} {place:04d}",
                 score=mean_text(row),
-                importance=self._importance(cell),
+                importance=self._importance(entry),
             ),
             **versions(),
         }
         rank = "unranked" if row.rank is None else f"rank {row.rank}"
-        title = f"{cell.name} · {rank}"
-        run_id = store.create(self.experiment, title, tags, self.cell_runs[cell.id])
+        title = f"{entry.name} · {rank}"
+        run_id = store.create(self.experiment, title, tags, self.entry_runs[entry.id])
         about = f"{title}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
         store.describe(run_id, f"{about}\n\n```yaml\n{tuned.text()}```\n")
         numbers = {
@@ -207,30 +211,30 @@ class Ledger:
         store.log(run_id, row.params, [{**numbers, "round": 0}])
         store.set_status(run_id, "FINISHED")
 
-    def _importance(self, cell: Cell) -> dict[str, float]:
+    def _importance(self, entry: Entry) -> dict[str, float]:
         """What each hyperparameter mattered in the search, for reports."""
-        search = self.search.cells[cell.id]
+        search = self.search.entries[entry.id]
         ends = [(ask, search.ends.get(ask.trial_id)) for ask in search.asks]
         points = [
             ({name: schedule.last(value) for name, value in ask.params.items()}, end.value)
             for ask, end in ends
             if end is not None and end.status == Status.FINISHED and end.value is not None
         ]
-        return importance(points, cell.task.sign > 0)
+        return importance(points, entry.task.sign > 0)
 
 
-def identity(cell: Cell, params: Mapping[str, Any] | None = None) -> dict[str, str]:
+def identity(entry: Entry, params: Mapping[str, Any] | None = None) -> dict[str, str]:
     """The tags that say which question a run belongs to, and how a configuration (by default the
     anchor) is ranked there.
     """
     return written(
-        cell=cell.id,
-        cell_name=cell.name,
-        algorithm=cell.algorithm,
-        paper=cell.paper,
-        reference=cell.reference(params),
-        outside=cell.outside(params) or None,
-        **cell.place.names(),
+        cell=entry.id,
+        cell_name=entry.name,
+        algorithm=entry.algorithm,
+        paper=entry.paper,
+        reference=entry.reference(params),
+        outside=entry.outside(params) or None,
+        **entry.place.names(),
     )
 
 
@@ -238,7 +242,7 @@ def _recorded_as(ask: Ask) -> RunKind:
     return RunKind.SEARCH if ask.counted else RunKind(ask.kind)
 
 
-def _scores(ask: Ask, outcome: Outcome, cell: Cell) -> list[dict[str, float]]:
+def _scores(ask: Ask, outcome: Outcome, entry: Entry) -> list[dict[str, float]]:
     """The scores that are compared, as one more history entry: means of the last three evaluations.
 
     A final run that is lost counts as the untrained model.
@@ -249,6 +253,6 @@ def _scores(ask: Ask, outcome: Outcome, cell: Cell) -> list[dict[str, float]]:
     if outcome.value is not None:
         last["val_score"] = outcome.value
     if not ask.counted:
-        metric = f"test_{cell.task.metric}"
+        metric = f"test_{entry.task.metric}"
         last["test_score"] = score(outcome.history, metric, outcome.lost(metric))
     return [last]

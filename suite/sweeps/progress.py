@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from suite.search.trial import Ask
-from suite.studies.cell import Cell
+from suite.studies.entry import Entry
 from trials.metrics import best_of
 from trials.outcome import ENDINGS, Kind, Status
 
@@ -19,13 +19,13 @@ LINE_SECONDS = 5.0
 
 
 class Progress:
-    """Counts per cell; `asked`, `reported` and `ended` are called by the driver as things happen."""
+    """Counts per entry; `asked`, `reported` and `ended` are called by the driver as things happen."""
 
-    def __init__(self, cells: list[Cell], expected: int, name: str) -> None:
-        self.cells, self.name = {cell.id: cell for cell in cells}, name
+    def __init__(self, entries: list[Entry], expected: int, name: str) -> None:
+        self.entries, self.name = {entry.id: entry for entry in entries}, name
         self.expected = expected
         self.running: dict[str, Ask] = {}
-        self.counts: dict[str, Counter[str]] = {cell.id: Counter() for cell in cells}
+        self.counts: dict[str, Counter[str]] = {entry.id: Counter() for entry in entries}
         self.best: dict[str, float] = {}
         self.waiting = ""
         self._started, self._new = time.monotonic(), 0
@@ -62,7 +62,7 @@ class Progress:
         self.counts[ask.cell][status] += 1
         self._new += not before
         if ask.kind == Kind.SEARCH and status == Status.FINISHED and value is not None:
-            better = best_of(self.cells[ask.cell].task.direction)
+            better = best_of(self.entries[ask.cell].task.direction)
             self.best[ask.cell] = better(value, self.best.get(ask.cell, value))
 
     def stands(self, ask: Ask) -> None:
@@ -90,28 +90,28 @@ class Progress:
 
     def _table(self) -> Group:
         table = Table(expand=True)
-        table.add_column("cell", no_wrap=True, ratio=1)
+        table.add_column("entry", no_wrap=True, ratio=1)
         for name in ("done", "running", "pruned", "diverged", "failed", "best val"):
             table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
         running = Counter(ask.cell for ask in list(self.running.values()))
-        shown = list(self.cells.values())
+        shown = list(self.entries.values())
         room = max(5, self._console.height - 8)
         if len(shown) > room:
-            shown = sorted(shown, key=lambda cell: -running[cell.id])[:room]
-        for cell in shown:
-            count, best = self.counts[cell.id], self.best.get(cell.id)
+            shown = sorted(shown, key=lambda entry: -running[entry.id])[:room]
+        for entry in shown:
+            count, best = self.counts[entry.id], self.best.get(entry.id)
             table.add_row(
-                cell.name,
+                entry.name,
                 str(sum(count.values())),
-                str(running[cell.id] or ""),
+                str(running[entry.id] or ""),
                 *(str(count[state] or "") for state in ENDINGS[1:]),
                 "" if best is None else f"{best:.4f}",
             )
         done = sum(self._total().values())
-        hidden = len(self.cells) - len(shown)
+        hidden = len(self.entries) - len(shown)
         below = Table.grid(expand=True)
         if hidden:
-            below.add_row(f"... and {hidden} more cells")
+            below.add_row(f"... and {hidden} more entries")
         below.add_row(ProgressBar(total=self.expected, completed=done))
         below.add_row(Text(self._line(), overflow="fold"))
         return Group(table, below)

@@ -29,13 +29,13 @@ def status(storage: Path, name: str) -> dict[str, Any]:
     path = folder / "journal.jsonl"
     state = replay(peek(path))
     assert state.begun is not None  # or it would be no sweep
-    cells, planned = _sizes(state.begun, name)
+    entries, planned = _sizes(state.begun, name)
     statuses = Counter(outcome.status for outcome in state.ended.values())
     return {
         "name": name,
         "study": state.begun.study_name,
         "running": is_locked(path),
-        "cells": cells,
+        "cells": entries,
         "expected": planned,
         "asked": len({ask.trial_id for ask in state.asks}),
         "ended": len(state.ended),
@@ -49,16 +49,16 @@ def status(storage: Path, name: str) -> dict[str, Any]:
 
 
 def _sizes(begun: Begun, name: str) -> tuple[int, int]:
-    """Cells and planned trials; earlier versions did not journal them."""
+    """Entries and planned trials; earlier versions did not journal them."""
     if begun.cells is not None and begun.planned is not None:
         return begun.cells, begun.planned
     from suite.search.sweep_search import SweepSearch
-    from suite.studies.cells import make_cells
+    from suite.studies.entries import make_entries
     from suite.studies.study import Study
 
     study = Study.model_validate(begun.study)
-    cells = make_cells(study, f"sweep {name}")
-    return len(cells), SweepSearch(cells, study, begun.lag, begun.warm).planned
+    entries = make_entries(study, f"sweep {name}")
+    return len(entries), SweepSearch(entries, study, begun.lag, begun.warm).planned
 
 
 def ask(storage: Path, name: str, word: str) -> bool:

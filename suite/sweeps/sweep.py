@@ -19,10 +19,10 @@ from suite.configurations.warm_start import NEAREST, tuned_files, warm_start
 from suite.console import say
 from suite.execution.stop_signal import Control, HaltedError
 from suite.results.query import Query
-from suite.search.cell_search import CellSearch
+from suite.search.entry_search import EntrySearch
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End, Known
-from suite.studies.cells import load_data, make_cells
+from suite.studies.entries import load_data, make_entries
 from suite.studies.modelling import LAG
 from suite.studies.study import Study
 from suite.sweeps.events import (
@@ -93,7 +93,7 @@ class Result:
 
     @property
     def tuned(self) -> TunedList:
-        """The best configuration of each algorithm in each cell, best validated first."""
+        """The best configuration of each algorithm in each entry, best validated first."""
         return select_tuned(tuned_in(self.store, Query(self.summary.name)))
 
     def to_pandas(self) -> "pd.DataFrame":
@@ -107,7 +107,7 @@ class Sweep:
     `begin` is called when the form of a new sweep is sound, and may start what takes time beside the
     rest (`suite.execution.cluster.ahead`).
 
-    Raises `UserError` when the sweep exists and `resume` is not given, when cells or data are not to
+    Raises `UserError` when the sweep exists and `resume` is not given, when entries or data are not to
     be had, or when the storage or the tracking store cannot be used.
     """
 
@@ -126,13 +126,13 @@ class Sweep:
                 "or choose another --name"
             )
         paths.check(study.warm_start)
-        self.cells = make_cells(study, f"study {study_name}")
+        self.entries = make_entries(study, f"study {study_name}")
         if not paths.begun:
             begin()
         say(
-            f"{len(self.cells)} cells; loading {', '.join(sorted({c.place.dataset for c in self.cells}))}"
+            f"{len(self.entries)} entries; loading {', '.join(sorted({c.place.dataset for c in self.entries}))}"
         )
-        self.data = load_data(self.cells, paths.data_root, f"study {study_name}")
+        self.data = load_data(self.entries, paths.data_root, f"study {study_name}")
         say("opening the store")
         self.store = Store(paths.tracking_uri, paths.storage)
         if not paths.begun and self.store.find(sweep=paths.name, kind=RunKind.SWEEP):
@@ -149,7 +149,7 @@ class Sweep:
         self.control = Control(paths.folder)
         self.control.clear()
         lag = self.state.begun.lag if self.state.begun else LAG
-        self.search = SweepSearch(self.cells, study, lag, self.warm)
+        self.search = SweepSearch(self.entries, study, lag, self.warm)
         ends, standing = (
             {trial_id: End.of(outcome) for trial_id, outcome in found.items()}
             for found in (self.state.ended, self.state.standing)
@@ -164,15 +164,15 @@ class Sweep:
             self.warm,
             self.state.recorded,
         )
-        sizes = len(self.cells), self.search.planned
+        sizes = len(self.entries), self.search.planned
         content = study.model_dump(mode="json")
         self._note(Begun(study_name, content, lag, self.warm, *sizes, self.id, versions()))
 
     def _warm(self, state: SweepState) -> dict[str, list[Known]]:
-        """What the cells start from: as journaled, and looked up for cells that are new."""
+        """What the entries start from: as journaled, and looked up for entries that are new."""
         where = self.study.warm_start
         warm = dict(state.begun.warm) if state.begun else {}
-        new = [cell for cell in self.cells if cell.id not in warm]
+        new = [entry for entry in self.entries if entry.id not in warm]
         if where is None or not new:
             return warm
         if where == NEAREST:
@@ -193,7 +193,7 @@ class Sweep:
         started = time.monotonic()
         # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-        self.progress = Progress(self.cells, self.search.planned, self.paths.name)
+        self.progress = Progress(self.entries, self.search.planned, self.paths.name)
         current = self._current_finals()
         for trial_id, outcome in self.state.ended.items():
             ask = self.search.asks[trial_id]
@@ -209,7 +209,7 @@ class Sweep:
             complete = False
             last: Callable[[], None] = partial(self.ledger.close, "KILLED")
             try:
-                for search in self.search.cells.values():
+                for search in self.search.entries.values():
                     self._move_on(search)
                 if not self.search.exhausted:
                     self.paths.mark_checkpoints(self.id)
@@ -265,10 +265,10 @@ class Sweep:
                 Hooks(asked=self._asked, ended=self._ended, control=self.control),
                 self.paths.folder / "tune",
                 self.paths.checkpoint_folder,
-                self.cells,
+                self.entries,
                 self.study.scheduler,
                 self.state.ended,
-                Estimates(self.study, self.data, resources).memory(self.cells),
+                Estimates(self.study, self.data, resources).memory(self.entries),
             )
         )
 
@@ -285,7 +285,7 @@ class Sweep:
         else:
             self._over(ask, outcome)
         if ask.kind == Kind.SEARCH:
-            self._move_on(self.search.cells[ask.cell])
+            self._move_on(self.search.entries[ask.cell])
 
     def _over(self, ask: Ask, outcome: Outcome) -> None:
         self._note(Ended(ask.trial_id, outcome))
@@ -301,7 +301,7 @@ class Sweep:
         self.search.stand(ask.trial_id, End.of(outcome))
         self.progress.stands(ask)
 
-    def _move_on(self, search: CellSearch) -> None:
+    def _move_on(self, search: EntrySearch) -> None:
         """A population whose members all stand at a stop goes on."""
         population, asks, ends = search.population, search.asks, search.ends
         if population is None:
@@ -338,7 +338,7 @@ class Sweep:
         return True
 
     def _current_finals(self) -> set[str]:
-        return {a.trial_id for c in self.search.cells.values() for a in c.current_finals}
+        return {a.trial_id for c in self.search.entries.values() for a in c.current_finals}
 
     def _record(self, trial_id: str) -> None:
         run_id = self.ledger.record(self.search.asks[trial_id], self.state.ended[trial_id])
@@ -372,7 +372,7 @@ class Sweep:
         return Summary(
             study=self.study_name,
             name=self.paths.name,
-            cells=len(self.cells),
+            cells=len(self.entries),
             trials_finished=search[Status.FINISHED],
             trials_pruned=search[Status.PRUNED],
             trials_diverged=search[Status.DIVERGED],

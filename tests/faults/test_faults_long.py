@@ -61,7 +61,7 @@ def pruned(runs: list[Record]) -> float:
 
 
 def test_twenty_kills_of_the_driver_under_asha(tmp_path: Path) -> None:
-    """40 trials in two cells; the budget of each is exact, and the rungs are rebuilt."""
+    """40 trials in two entries; the budget of each is exact, and the rungs are rebuilt."""
     shares = {}
     for name, kills in (("calm", 0), ("hurt", 20)):
         folder = tmp_path / name

@@ -37,8 +37,8 @@ def run(algorithm: str, seed: int, score: float, **given: Any) -> FinalRun:
     totals = {"client_steps": 1000.0, "sample_gradients": 9000.0, "uploaded_bytes": 2e6}
     fields["spent"] = {**dict.fromkeys(COUNTED, 0.0), **totals, **fields["spent"]}
     place = Place(*(fields.pop(part) for part in Place._fields))
-    cell = "|".join([algorithm, *place])
-    return FinalRun(algorithm=algorithm, seed=seed, score=score, cell=cell, place=place, **fields)
+    entry = "|".join([algorithm, *place])
+    return FinalRun(algorithm=algorithm, seed=seed, score=score, entry=entry, place=place, **fields)
 
 
 def runs(algorithm: str, scores: list[float], **given: Any) -> list[FinalRun]:

@@ -8,14 +8,14 @@ from ray.tune.schedulers import TrialScheduler
 from suite.execution import driver
 from suite.execution.cluster import Cluster
 from suite.execution.plan import Plan
-from suite.search.schedulers import CellSchedulers
+from suite.search.schedulers import EntrySchedulers
 from trials.trainable import FederatedTrial
 
 
 def drive(plan: Plan) -> None:
     """As `suite.execution.driver.drive`."""
     config = driver._Config(plan, Cluster(plan.resources))
-    schedulers = CellSchedulers(plan.cells, plan.source.asks, plan.scheduler)
+    schedulers = EntrySchedulers(plan.entries, plan.source.asks, plan.scheduler)
     schedulers.replay(plan.ended)
     decides = driver._Scheduler(schedulers)
     live: Any = SimpleNamespace(live=set())

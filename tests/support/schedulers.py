@@ -1,4 +1,4 @@
-"""A cell's early stopping, fed by hand with what trials would report."""
+"""An entry's early stopping, fed by hand with what trials would report."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,10 +7,10 @@ from types import SimpleNamespace
 from suite.execution import driver
 from suite.execution.plan import Hooks
 from suite.execution.stop_signal import Control
-from suite.search.schedulers import CellSchedulers
+from suite.search.schedulers import EntrySchedulers
 from suite.search.trial import Ask
-from suite.studies.cell import Cell
-from tests.support.searches import cells_of
+from suite.studies.entry import Entry
+from tests.support.searches import entries_of
 from trials.outcome import Kind, Outcome
 
 STOP, CONTINUE, NAN = "STOP", "CONTINUE", float("nan")
@@ -20,22 +20,22 @@ RUN_AS = {"execution": "batched", "chunk": 4}
 """How a trial says it was computed."""
 
 
-def ask(cell: Cell, index: int, kind: str = "search") -> Ask:
-    trial_id = f"{cell.id}-{kind[0]}{index:04d}"
-    return Ask(trial_id, cell.id, Kind(kind), index, "sampled", {"lr": 0.1}, 0, 0)
+def ask(entry: Entry, index: int, kind: str = "search") -> Ask:
+    trial_id = f"{entry.id}-{kind[0]}{index:04d}"
+    return Ask(trial_id, entry.id, Kind(kind), index, "sampled", {"lr": 0.1}, 0, 0)
 
 
 @dataclass
 class Bench:
     """A scheduler and the driver's callback, fed with what trials would report."""
 
-    cells: list[Cell]
+    entries: list[Entry]
     scheduler: str = "asha"
     asks: dict[str, Ask] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.schedulers = CellSchedulers(self.cells, self.asks, self.scheduler)
+        self.schedulers = EntrySchedulers(self.entries, self.asks, self.scheduler)
         self.decide = driver._Scheduler(self.schedulers)
         self.control = Control(Path("unused"))
         hooks = Hooks(lambda a, new: None, self._ended, self.control)
@@ -46,8 +46,8 @@ class Bench:
     def _ended(self, ask_: Ask, outcome: Outcome) -> None:
         self.outcomes[ask_.trial_id] = outcome
 
-    def add(self, cell: Cell, index: int, kind: str = "search") -> SimpleNamespace:
-        made = ask(cell, index, kind)
+    def add(self, entry: Entry, index: int, kind: str = "search") -> SimpleNamespace:
+        made = ask(entry, index, kind)
         self.asks[made.trial_id] = made
         return SimpleNamespace(trial_id=made.trial_id, config={"checkpoint": "/nowhere/x.pt"})
 
@@ -66,36 +66,36 @@ class Bench:
             self.callback.on_trial_complete(0, [], trial)
         return decision
 
-    def run(self, trial, cell: Cell, value: float) -> int:
+    def run(self, trial, entry: Entry, value: float) -> int:
         """A trial that always scores `value`; the round at which it ended."""
-        for stop in cell.stops:
+        for stop in entry.stops:
             if self.report(trial, stop, value) == STOP:
                 return stop
-        self.report(trial, cell.settings.rounds, value, "finished")
-        return cell.settings.rounds
+        self.report(trial, entry.settings.rounds, value, "finished")
+        return entry.settings.rounds
 
     def rungs(self) -> dict[str, list]:
-        """What each cell's ASHA remembers: (round, score of each trial)."""
+        """What each entry's ASHA remembers: (round, score of each trial)."""
         return rungs(self.schedulers)
 
 
-def rungs(schedulers: CellSchedulers) -> dict[str, list]:
+def rungs(schedulers: EntrySchedulers) -> dict[str, list]:
     return {
-        cell: [
+        entry: [
             (milestone, dict(scores))
             for asha in halving.brackets.values()
             for bracket in asha._brackets
             for milestone, scores in bracket._rungs
         ]
-        for cell, halving in schedulers.cells.items()
+        for entry, halving in schedulers.entries.items()
     }
 
 
-def replayed(bench: Bench) -> CellSchedulers:
-    fresh = CellSchedulers(bench.cells, bench.asks, bench.scheduler)
+def replayed(bench: Bench) -> EntrySchedulers:
+    fresh = EntrySchedulers(bench.entries, bench.asks, bench.scheduler)
     fresh.replay(bench.outcomes)
     return fresh
 
 
 def a_bench(scheduler: str, **given) -> Bench:
-    return Bench(cells_of(heterogeneity=LEVELS, settings=SETTINGS, **given), scheduler)
+    return Bench(entries_of(heterogeneity=LEVELS, settings=SETTINGS, **given), scheduler)

@@ -1,4 +1,4 @@
-"""Studies and cells made by hand, and a player that runs a sweep's search without Ray."""
+"""Studies and entries made by hand, and a player that runs a sweep's search without Ray."""
 
 import dataclasses
 import json
@@ -9,11 +9,11 @@ from typing import Any
 
 import optuna
 
-from suite.search.cell_search import CellSearch
+from suite.search.entry_search import EntrySearch
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End
-from suite.studies.cell import Cell
-from suite.studies.cells import make_cells
+from suite.studies.entries import make_entries
+from suite.studies.entry import Entry
 from suite.studies.study import Study
 from trials.outcome import ENDINGS, Status
 
@@ -31,9 +31,9 @@ def a_study(**given: Any) -> Study:
     return Study.model_validate({**BASE, **given})
 
 
-def cells_of(**given: Any) -> list[Cell]:
-    """The cells of `a_study`; no data are loaded."""
-    return make_cells(a_study(**given), "test")
+def entries_of(**given: Any) -> list[Entry]:
+    """The entries of `a_study`; no data are loaded."""
+    return make_entries(a_study(**given), "test")
 
 
 def finished(value: float) -> End:
@@ -97,9 +97,9 @@ class Player:
         return [e[1] for e in self.log if e[0] == "ask" and kind in (None, e[1].kind)]
 
 
-def by_cell(asks: list[Ask]) -> dict[str, list[Ask]]:
-    """The asks of each cell, in order."""
-    return {cell: [a for a in asks if a.cell == cell] for cell in sorted({a.cell for a in asks})}
+def by_entry(asks: list[Ask]) -> dict[str, list[Ask]]:
+    """The asks of each entry, in order."""
+    return {entry: [a for a in asks if a.cell == entry] for entry in sorted({a.cell for a in asks})}
 
 
 def replay(sweep: SweepSearch, log: list[tuple[Any, ...]]) -> SweepSearch:
@@ -118,21 +118,21 @@ def replay(sweep: SweepSearch, log: list[tuple[Any, ...]]) -> SweepSearch:
 
 def sweep_of(lag: int = 4, **given: Any) -> SweepSearch:
     """The search of `a_study`."""
-    return SweepSearch(cells_of(**given), a_study(**given), lag)
+    return SweepSearch(entries_of(**given), a_study(**given), lag)
 
 
-def told(search: CellSearch) -> list[optuna.trial.FrozenTrial]:
-    """What Optuna knows of a cell's trials."""
+def told(search: EntrySearch) -> list[optuna.trial.FrozenTrial]:
+    """What Optuna knows of an entry's trials."""
     return search.candidates.proposer._optuna.get_trials(deepcopy=False)
 
 
 def play_one(
-    ends: dict[int, End], trials: int, cell: Cell | None = None, seeds: int = 2, **given: Any
-) -> tuple[Player, CellSearch]:
-    """One cell whose search trial i ends with `ends[i]`, else finished(0.1); finals finish."""
+    ends: dict[int, End], trials: int, entry: Entry | None = None, seeds: int = 2, **given: Any
+) -> tuple[Player, EntrySearch]:
+    """One entry whose search trial i ends with `ends[i]`, else finished(0.1); finals finish."""
     study = a_study(trials=trials, seeds=seeds, **given)
-    sweep = SweepSearch([cell or cells_of(**given)[0]], study)
+    sweep = SweepSearch([entry or entries_of(**given)[0]], study)
     default = finished(0.1)
     player = Player(sweep, lambda a: ends.get(a.index, default) if a.kind == "search" else default)
     player.play()
-    return player, next(iter(sweep.cells.values()))
+    return player, next(iter(sweep.entries.values()))

@@ -8,7 +8,7 @@ from tests.support.oracle import (
     SIZES,
     spelled,
 )
-from tests.support.searches import cells_of
+from tests.support.searches import entries_of
 from tests.support.simulations import dealt, finish, settings, simulation, state
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
@@ -75,11 +75,11 @@ def test_a_trial_with_a_refused_setting_never_begins(name, key, monkeypatch):
 def test_a_study_with_a_refused_setting_is_refused_as_a_whole(name, key):
     given, level, words = asked(key)
     with pytest.raises(UserError) as caught:
-        cells_of(algorithms=["fedavg", name], settings=given, heterogeneity=[level])
+        entries_of(algorithms=["fedavg", name], settings=given, heterogeneity=[level])
     for part in (name, words, ALGORITHMS[name].refuses[key]):
         assert part in str(caught.value)
-    assert cells_of(algorithms=["fedavg", name])
-    assert cells_of(algorithms=["fedavg"], settings=given, heterogeneity=[level])
+    assert entries_of(algorithms=["fedavg", name])
+    assert entries_of(algorithms=["fedavg"], settings=given, heterogeneity=[level])
 
 
 @pytest.mark.parametrize(("name", "key"), [(n, k) for n, k in REFUSED if k != "system"])
@@ -91,9 +91,9 @@ def test_a_search_over_a_refused_setting_is_refused(name, key):
     choices = [value, usual] if usual is not None else [value, value + 1]
     spec = {"default": choices[0] if usual is None else usual, "choices": choices}
     with pytest.raises(UserError) as caught:
-        cells_of(algorithms=["fedavg", name], search={setting: spec})
+        entries_of(algorithms=["fedavg", name], search={setting: spec})
     assert ALGORITHMS[name].refuses[key] in str(caught.value)
-    assert cells_of(algorithms=["fedavg"], search={setting: spec})
+    assert entries_of(algorithms=["fedavg"], search={setting: spec})
 
 
 def test_an_algorithm_refuses_what_it_is_made_of_refuses():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from suite.studies.cells import make_cells
+from suite.studies.entries import make_entries
 from suite.studies.study import Study
 from tests.support.commands import suite_here
 from trials import losses
@@ -79,8 +79,8 @@ def test_less_is_better_from_search_to_leaderboard(tmp_path: Path):
         "settings": {"rounds": 10, "clients": 5, "participation": 1.0},
         "search": {"lr": {"default": 0.0001, "low": 0.0001, "high": 0.05, "log": True}},
     }
-    (cell, _) = make_cells(Study(**study), "sine")
-    assert (cell.task.metric, cell.task.direction) == ("mse", "minimize")
+    (entry, _) = make_entries(Study(**study), "sine")
+    assert (entry.task.metric, entry.task.direction) == ("mse", "minimize")
     (tmp_path / "line.yaml").write_text(json.dumps(study))
     suite_here("sweep", "line.yaml", "--max-concurrent", 1, cwd=tmp_path)
     board = json.loads(suite_here("leaderboard", "--json", cwd=tmp_path).stdout)

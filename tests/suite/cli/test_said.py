@@ -24,14 +24,14 @@ def test_the_plan_shows_start_up_lag_and_what_can_be_modelled(tmp_path: Path):
     plan = document(suite_here("sweep", path, "--dry-run", "--json", cwd=tmp_path))
     assert (plan["sampler"], plan["startup"], plan["lag"]) == ("tpe", 5, 4)
     assert (plan["modelled_from"], plan["searched_by"]) == (9, BLIND)
-    assert [cell["modelled"] for cell in plan["cells"]] == [0, 0]
-    assert f"{BLIND}: 0 modelled suggestions in 2 of 2 cells" in plan["warnings"]
+    assert [entry["modelled"] for entry in plan["cells"]] == [0, 0]
+    assert f"{BLIND}: 0 modelled suggestions in 2 of 2 entries" in plan["warnings"]
     options = ("--dry-run", "--trials", 11, "--json")
     plan = document(suite_here("sweep", path, *options, cwd=tmp_path))
-    assert [cell["modelled"] for cell in plan["cells"]] == [3, 3]
+    assert [entry["modelled"] for entry in plan["cells"]] == [3, 3]
     assert not [warning for warning in plan["warnings"] if "tpe" in warning]
     text = " ".join(suite_here("sweep", path, "--dry-run", cwd=tmp_path).stdout.split())
-    for words in (BLIND, "Start-up: 5", "Lag: 4", "Modelled: 0 of a cell's 4 trials", "Warning:"):
+    for words in (BLIND, "Start-up: 5", "Lag: 4", "Modelled: 0 of an entry's 4 trials", "Warning:"):
         assert words in text
 
 
@@ -45,7 +45,7 @@ def swept(tmp_path_factory) -> tuple[Path, str]:
 
 def test_a_sweep_its_board_and_its_report_call_it_random_search(swept):
     folder, said = swept
-    assert f"{BLIND}: 0 modelled suggestions in 2 of 2 cells" in said
+    assert f"{BLIND}: 0 modelled suggestions in 2 of 2 entries" in said
     board = document(suite_here("leaderboard", "--json", cwd=folder))
     assert board["searched"] == {"small": BLIND}
     for form in ("md", "html"):

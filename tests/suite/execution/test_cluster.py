@@ -14,11 +14,11 @@ from suite.execution.cluster import Cluster, Resources, fits
 from suite.execution.estimate import Estimates
 from suite.execution.stop_signal import Control
 from suite.search.trial import Ask
-from suite.studies.cells import load_data
+from suite.studies.entries import load_data
 from suite.sweeps.events import Asked
 from suite.sweeps.journal import Journal
 from tests.support.commands import STUDY, document, records, study_file, suite_here
-from tests.support.searches import a_study, cells_of
+from tests.support.searches import a_study, entries_of
 from trials.algorithms import ALGORITHMS
 from trials.client_rows import ClientRows
 from trials.errors import UserError
@@ -174,11 +174,11 @@ def test_the_estimate_is_near_what_a_process_takes() -> None:
 
 
 def test_memory_per_trial_replaces_the_estimate() -> None:
-    (cell,) = cells_of()
-    data = load_data([cell], None, "test")
+    (entry,) = entries_of()
+    data = load_data([entry], None, "test")
     given = Estimates(a_study(), data, Resources(memory_per_trial=123))
-    assert given.memory([cell]) == {cell.id: 123}
-    assert Estimates(a_study(), data, Resources()).memory([cell])[cell.id] > 10**8
+    assert given.memory([entry]) == {entry.id: 123}
+    assert Estimates(a_study(), data, Resources()).memory([entry])[entry.id] > 10**8
 
 
 def test_the_plan_says_what_a_sweep_takes(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Cells tuned jointly: one configuration for all of them, its value, kills and extension."""
+"""Entries tuned jointly: one configuration for all of them, its value, kills and extension."""
 
 import math
 import random
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from suite.search.joint import jointly
 from suite.search.trial import Ask, End
-from tests.support.searches import Player, by_cell, cells_of, finished, replay, sweep_of
+from tests.support.searches import Player, by_entry, entries_of, finished, replay, sweep_of
 
 JOINT = {
     "heterogeneity": ["iid", "labels(2)"],
@@ -26,17 +26,17 @@ def by_level(ask: Ask) -> End:
     return finished((1 - (rate - 0.7) ** 2) if first else 0.01 * (1 - (rate - 0.3) ** 2))
 
 
-FIRST = cells_of(**JOINT)[0].id
+FIRST = entries_of(**JOINT)[0].id
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp", "random", "grid"])
 def test_joint_cells_share_every_configuration_and_the_best_one(sampler):
     given = {**JOINT, "sampler": sampler, "grid_points": 9}
     player = Player(sweep_of(**given), by_level).play(random.Random(2), 5)
-    one, other = by_cell(player.asks("search")).values()
+    one, other = by_entry(player.asks("search")).values()
     assert [a.params for a in one] == [a.params for a in other]
     assert len(one) == min(12, 10 if sampler == "grid" else 12)
-    finals = by_cell(player.asks("final"))
+    finals = by_entry(player.asks("final"))
     assert len(finals) == 2
     assert len({a.params["lr"] for asks in finals.values() for a in asks}) == 1
     ends = [[by_level(a).value for a in asks] for asks in (one, other)]
@@ -46,13 +46,13 @@ def test_joint_cells_share_every_configuration_and_the_best_one(sampler):
 
 def test_neither_timing_nor_kills_change_a_joint_search():
     given = JOINT
-    expected = by_cell(Player(sweep_of(**given), by_level).play().asks())
+    expected = by_entry(Player(sweep_of(**given), by_level).play().asks())
     for at in (4, 20, 37, 50, 55):
         log = Player(sweep_of(**given), by_level).play(random.Random(at), 4, limit=at).log
         player = Player(replay(sweep_of(**given), log), by_level)
-        assert all(len(c.current_finals) in (0, 2) for c in player.sweep.cells.values())
+        assert all(len(c.current_finals) in (0, 2) for c in player.sweep.entries.values())
         player.log = list(log)
-        assert by_cell(player.play(random.Random(at), 3).asks()) == expected
+        assert by_entry(player.play(random.Random(at), 3).asks()) == expected
 
 
 def test_a_joint_sweep_takes_in_another_level():
@@ -60,9 +60,9 @@ def test_a_joint_sweep_takes_in_another_level():
     short = Player(sweep_of(**JOINT), by_level).play()
     grown = {**JOINT, "heterogeneity": ["iid", "labels(2)", "labels(3)"]}
     more = Player(replay(sweep_of(**grown), short.log), by_level).play()
-    asks = by_cell(more.asks("search"))
+    asks = by_entry(more.asks("search"))
     assert len(asks) == 1
-    first = by_cell(short.asks("search"))[FIRST]
+    first = by_entry(short.asks("search"))[FIRST]
     assert [a.params for a in next(iter(asks.values()))] == [a.params for a in first]
 
 
@@ -81,7 +81,7 @@ def test_joint_values_by_hand():
     st.floats(-5, 5),
 )
 def test_a_level_s_units_do_not_matter(scores, scale, shift):
-    changed = [[scale * s + shift for s in cell] for cell in scores]
+    changed = [[scale * s + shift for s in entry] for entry in scores]
     # Rounding may merge what differed; ties are then shared, which is no matter of units.
     if all(len(set(a)) == len(set(b)) for a, b in zip(scores, changed, strict=True)):
         assert jointly(changed, "rank") == jointly(scores, "rank")

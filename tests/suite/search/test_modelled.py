@@ -8,7 +8,7 @@ from suite.search.samplers import SAMPLERS
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import End, Known
 from suite.studies.modelling import LAG, LEARNING, first_modelled, searched_by
-from tests.support.searches import Player, a_study, cells_of, finished
+from tests.support.searches import Player, a_study, entries_of, finished
 from trials.outcome import Status
 from trials.settings import Settings
 
@@ -42,16 +42,16 @@ def modelled(monkeypatch):
 def played(
     lag: int = LAG, known: int = 0, ending=lambda ask: finished(0.5), **given
 ) -> SweepSearch:
-    cells = cells_of(**given)
-    warm = {cells[0].id: [Known("warm", {"lr": 0.01 * i}) for i in range(1, known + 1)]}
-    sweep = SweepSearch(cells, a_study(**given), lag, warm)
+    entries = entries_of(**given)
+    warm = {entries[0].id: [Known("warm", {"lr": 0.01 * i}) for i in range(1, known + 1)]}
+    sweep = SweepSearch(entries, a_study(**given), lag, warm)
     Player(sweep, ending).play()
     return sweep
 
 
 def allowed(sweep: SweepSearch) -> int:
-    (cell,) = sweep.cells.values()
-    return cell.candidates.modelled
+    (entry,) = sweep.entries.values()
+    return entry.candidates.modelled
 
 
 @pytest.mark.parametrize("lag", [1, 4])
@@ -72,7 +72,7 @@ def test_a_budget_below_it_has_none(modelled, sampler):
     assert allowed(sweep) == 0
     assert sweep.warnings == [
         f"random search ({sampler} models from trial {first} on; budget {first - 1}): "
-        "0 modelled suggestions in 1 of 1 cells"
+        "0 modelled suggestions in 1 of 1 entries"
     ]
     assert played(sampler=sampler, trials=first).warnings == []
 
@@ -92,8 +92,8 @@ def test_known_configurations_are_told_and_are_no_suggestions(modelled, known, t
 
 def test_published_configurations_are_told_too(modelled):
     sweep = played(algorithms=["fedprox"], datasets=["mnist"], trials=10)
-    (cell,) = sweep.cells.values()
-    assert cell.cell.known
+    (entry,) = sweep.entries.values()
+    assert entry.entry.known
     assert modelled == [9, 10]
 
 
@@ -117,9 +117,9 @@ def test_stopped_and_diverged_trials_do_not(modelled):
 
 def test_a_population_s_members_are_asked_for_before_any_result(modelled):
     given = {"scheduler": "pbt", "trials": 20}
-    sweep = SweepSearch(cells_of(**given), a_study(**given))
-    (cell,) = sweep.cells.values()
-    assert all(cell.candidates.at(i) for i in range(20))
+    sweep = SweepSearch(entries_of(**given), a_study(**given))
+    (entry,) = sweep.entries.values()
+    assert all(entry.candidates.at(i) for i in range(20))
     assert modelled == []
     assert allowed(sweep) == 0
     assert sweep.warnings == [], "it is no fault: they change on their way"

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from suite.search import population
-from suite.search.cell_search import CellSearch
+from suite.search.entry_search import EntrySearch
 from suite.search.population import Population, perturbed
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End, Known
 from suite.studies.populations import stops
-from tests.support.searches import a_study, cells_of
+from tests.support.searches import a_study, entries_of
 from trials.algorithm import Range
 from trials.outcome import Status
 from trials.schedule import pieces
@@ -49,11 +49,11 @@ def test_stops_are_a_fifth_apart_and_evaluated(
 
 def members(count: int = 8, **given: Any) -> tuple[Population, list[Ask]]:
     """A population of FOLB on its way to round 8, each member with a rate of its own."""
-    (cell,) = cells_of(algorithms=["folb"], **{**PBT, **given})
+    (entry,) = entries_of(algorithms=["folb"], **{**PBT, **given})
     asks = [
         Ask(
-            trial_id=f"{cell.id}-s{i:04d}",
-            cell=cell.id,
+            trial_id=f"{entry.id}-s{i:04d}",
+            cell=entry.id,
             kind="search",
             index=i,
             origin="sampled",
@@ -64,7 +64,7 @@ def members(count: int = 8, **given: Any) -> tuple[Population, list[Ask]]:
         )
         for i in range(count)
     ]
-    return Population(cell, 0, count), asks
+    return Population(entry, 0, count), asks
 
 
 def scored(found: Population, asks: list[Ask], scores: Mapping[int, float | str | None]) -> None:
@@ -101,7 +101,7 @@ def test_the_worst_quarter_goes_on_as_the_best_by_hand(monkeypatch: pytest.Monke
     scored(found, asks, dict(enumerate([0.1, 0.5, 0.8, 0.4, 0.3, 0.9, 0.2])))
     assert found.next(asks, {}) == [], "the last one is on its way"
     scored(found, asks, {7: 0.15})
-    low, high = found.cell.space.ranges["mu"].low, found.cell.space.ranges["mu"].high
+    low, high = found.entry.space.ranges["mu"].low, found.entry.space.ranges["mu"].high
     assert low is not None
     assert high is not None
     evolved = {
@@ -115,7 +115,7 @@ def test_the_worst_quarter_goes_on_as_the_best_by_hand(monkeypatch: pytest.Monke
         copied = {"origin": "evolved", "params": evolved, "source": f"{third} at round 8"}
         changed = {"parent": third, **copied} if index in (0, 7) else {"parent": ask.trial_id}
         assert went_on[index] == replace(ask, since=8, until=12, **changed)
-    assert {word[1:] for word in words} == {(0, int(found.cell.id, 16), 8, i) for i in (0, 7)}
+    assert {word[1:] for word in words} == {(0, int(found.entry.id, 16), 8, i) for i in (0, 7)}
 
 
 def test_values_stay_within_the_range_and_choices_and_whole_numbers_as_they_are() -> None:
@@ -138,8 +138,8 @@ def test_values_stay_within_the_range_and_choices_and_whole_numbers_as_they_are(
 
 def test_fixed_and_shared_settings_are_not_changed() -> None:
     search = {"mu": {"low": 0.1, "high": 0.1}, "momentum": {"low": 0.0, "high": 0.9}}
-    (cell,) = cells_of(algorithms=["folb"], search=search, **PBT)
-    assert set(Population(cell, 0, 8)._real) == {"lr", "psi"}
+    (entry,) = entries_of(algorithms=["folb"], search=search, **PBT)
+    assert set(Population(entry, 0, 8)._real) == {"lr", "psi"}
 
 
 def parents(found: Population, asks: list[Ask], ends: Mapping[str, End]) -> dict[int, int]:
@@ -198,7 +198,7 @@ def test_when_all_diverged_it_is_over() -> None:
 
 def test_checkpoints_of_a_stop_go_when_the_next_is_passed() -> None:
     found, asks = members(4)
-    name = found.cell.id
+    name = found.entry.id
     assert found.leftover(asks, {}) == []
     gone_on = [replace(ask, since=8) for ask in asks]
     assert found.leftover(gone_on, {}) == [f"{name}-r0004"]
@@ -224,7 +224,7 @@ class Driver:
 
     def __init__(self, log: list[str], **given: Any) -> None:
         study = a_study(**{**PBT, "algorithms": ["fedprox", "folb"], **given})
-        self.sweep = SweepSearch(cells_of(**study.model_dump(exclude_unset=True)), study)
+        self.sweep = SweepSearch(entries_of(**study.model_dump(exclude_unset=True)), study)
         self.log, self.running = log, list[Ask]()
         asks: list[Ask] = []
         ends: dict[str, End] = {}
@@ -243,13 +243,13 @@ class Driver:
                 )
         standing = {trial_id: end for trial_id, end in standing.items() if trial_id not in ends}
         self.sweep.replay(asks, ends, standing)
-        for search in self.sweep.cells.values():
+        for search in self.sweep.entries.values():
             self.move_on(search)
 
     def write(self, *event: Any) -> None:
         self.log.append(json.dumps(event))
 
-    def move_on(self, search: CellSearch) -> None:
+    def move_on(self, search: EntrySearch) -> None:
         found = search.population
         assert found is not None
         if going := found.next(search.asks, search.ends):
@@ -282,7 +282,7 @@ class Driver:
                 else:
                     self.end(ask, end)
                 if ask.kind == "search":
-                    self.move_on(self.sweep.cells[ask.cell])
+                    self.move_on(self.sweep.entries[ask.cell])
         return self
 
     @property
@@ -296,7 +296,9 @@ def test_a_population_is_the_same_whatever_the_timing_and_however_often_it_is_ki
 ) -> None:
     whole = Driver([], **more).play(random.Random(0), 1)
     assert sum(ask.origin == "evolved" for ask in whole.asks.values()) > 4
-    statuses = {end.status for search in whole.sweep.cells.values() for end in search.ends.values()}
+    statuses = {
+        end.status for search in whole.sweep.entries.values() for end in search.ends.values()
+    }
     assert statuses == {"finished", "diverged", "failed"}
     for seed in range(6):
         draw = random.Random(seed)
@@ -318,7 +320,7 @@ def test_the_sampler_is_told_nothing() -> None:
             first.setdefault(ask["trial_id"], ask["params"])
     study = a_study(**{**PBT, "algorithms": ["fedprox", "folb"]})
     alone = SweepSearch(
-        driver.sweep.cells and cells_of(algorithms=["fedprox", "folb"], **PBT), study
+        driver.sweep.entries and entries_of(algorithms=["fedprox", "folb"], **PBT), study
     )
     for _ in range(2 * study.trials):
         found = alone.next()
@@ -332,9 +334,9 @@ def test_the_sampler_is_told_nothing() -> None:
 def test_a_schedule_can_be_started_from(sampler: str, scheduler: str) -> None:
     """As a warm start: it is tried, and the sampler is not told of it."""
     study = a_study(**{**PBT, "scheduler": scheduler, "sampler": sampler})
-    (cell,) = cells_of(**study.model_dump(exclude_unset=True))
+    (entry,) = entries_of(**study.model_dump(exclude_unset=True))
     warm = Known("warm", {"lr": "0.3@1,0.1@5"}, "a file")
-    sweep = SweepSearch([cell], study, warm={cell.id: [warm]})
+    sweep = SweepSearch([entry], study, warm={entry.id: [warm]})
     tried = []
     while (found := sweep.next()) is not None and found[0].kind == "search" and not found[0].since:
         ask, _ = found
@@ -343,12 +345,12 @@ def test_a_schedule_can_be_started_from(sampler: str, scheduler: str) -> None:
             sweep.end(ask.trial_id, End(Status.FINISHED, 0.5, {20: 0.5}))
     assert tried[:2] == [0.1, "0.3@1,0.1@5"]
     assert len(tried) == (7 if sampler == "grid" else 8)
-    assert 1 not in sweep.cells[cell.id].candidates.proposer._numbers
+    assert 1 not in sweep.entries[entry.id].candidates.proposer._numbers
 
 
 def test_what_runs_again_runs_the_schedule() -> None:
     driver = Driver([]).play(random.Random(0), 4)
-    for search in driver.sweep.cells.values():
+    for search in driver.sweep.entries.values():
         assert search.best is not None
         assert [f.params for f in search.current_finals] == [search.best.params] * 5
         assert {f.until for f in search.current_finals} == {None}

@@ -14,7 +14,7 @@ from suite.search.candidates import Candidates
 from suite.search.samplers import SAMPLERS, grid
 from suite.search.trial import Ask, End
 from suite.studies.modelling import POPULATION
-from tests.support.searches import Ending, Player, by_cell, cells_of, finished, replay, sweep_of
+from tests.support.searches import Ending, Player, by_entry, entries_of, finished, replay, sweep_of
 from trials.outcome import Status
 
 LEARNING = ["gp", "cmaes", "nsga2"]
@@ -30,12 +30,12 @@ def priced(ask: Ask) -> End:
     )
 
 
-def cell_of(player: Player) -> Candidates:
-    return next(iter(player.sweep.cells.values())).candidates
+def entry_of(player: Player) -> Candidates:
+    return next(iter(player.sweep.entries.values())).candidates
 
 
 def told(player: Player) -> list[optuna.trial.FrozenTrial]:
-    return cell_of(player).proposer._optuna.get_trials(deepcopy=False)
+    return entry_of(player).proposer._optuna.get_trials(deepcopy=False)
 
 
 def small(sampler: str) -> dict:
@@ -46,7 +46,7 @@ def small(sampler: str) -> dict:
 
 @pytest.mark.parametrize("sampler", LEARNING)
 def test_neither_timing_nor_kills_change_what_is_asked(sampler):
-    expected = by_cell(Player(sweep_of(**small(sampler))).play().asks())
+    expected = by_entry(Player(sweep_of(**small(sampler))).play().asks())
 
     @settings(
         max_examples=1 if sampler == "gp" else 8,
@@ -60,7 +60,7 @@ def test_neither_timing_nor_kills_change_what_is_asked(sampler):
         player = Player(replay(sweep_of(**small(sampler)), log))
         player.log = log
         player.play(draw, concurrent)
-        assert by_cell(player.asks()) == expected
+        assert by_entry(player.asks()) == expected
 
     check()
 
@@ -162,10 +162,10 @@ def test_a_budget_smaller_than_the_grid_sees_all_of_it_thinly_and_grows_into_the
 
 
 def test_grid_points_are_evenly_spaced_on_their_scale_and_whole_where_they_must_be():
-    (cell,) = cells_of(
+    (entry,) = entries_of(
         search={"local_epochs": {"low": 1, "high": 4}, "momentum": {"low": 0.0, "high": 0.9}}
     )
-    space = cell.space
+    space = entry.space
     assert space.points("local_epochs", 9) == [1, 2, 3, 4]
     assert space.points("momentum", 4) == pytest.approx([0.0, 0.3, 0.6, 0.9])
     assert space.points("lr", 3) == pytest.approx([0.001, 10**-1.5, 1.0])

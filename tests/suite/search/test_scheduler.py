@@ -1,4 +1,4 @@
-"""Early stopping: one ASHA per cell, fed by hand; Ray is imported but never started."""
+"""Early stopping: one ASHA per entry, fed by hand; Ray is imported but never started."""
 
 import random
 from pathlib import Path
@@ -24,19 +24,19 @@ from tests.support.schedulers import (
     replayed,
     rungs,
 )
-from tests.support.searches import a_study, cells_of
+from tests.support.searches import a_study, entries_of
 
 
 @pytest.fixture
 def bench() -> Bench:
-    """An easy cell and a hard one, stops at rounds 5, 15 and 45 of 50."""
-    made = Bench(cells_of(heterogeneity=LEVELS, settings=SETTINGS))
-    assert [c.stops for c in made.cells] == [(5, 15, 45)] * 2
+    """An easy entry and a hard one, stops at rounds 5, 15 and 45 of 50."""
+    made = Bench(entries_of(heterogeneity=LEVELS, settings=SETTINGS))
+    assert [c.stops for c in made.entries] == [(5, 15, 45)] * 2
     return made
 
 
 def test_a_clearly_worse_trial_is_stopped_at_a_stop_round(bench):
-    easy = bench.cells[0]
+    easy = bench.entries[0]
     assert [bench.run(bench.add(easy, i), easy, 0.9 + i / 1000) for i in range(3)] == [50] * 3
     worse = bench.add(easy, 3)
     assert bench.run(worse, easy, 0.1) == 5
@@ -46,7 +46,7 @@ def test_a_clearly_worse_trial_is_stopped_at_a_stop_round(bench):
 
 
 def test_a_trial_that_falls_behind_later_is_stopped_later(bench):
-    easy = bench.cells[0]
+    easy = bench.entries[0]
     for i in range(4):
         bench.run(bench.add(easy, i), easy, 0.9)
     late = bench.add(easy, 4)
@@ -56,7 +56,7 @@ def test_a_trial_that_falls_behind_later_is_stopped_later(bench):
 
 
 def test_a_hard_cell_is_not_measured_by_an_easy_one(bench):
-    easy, hard = bench.cells
+    easy, hard = bench.entries
     for i in range(6):
         bench.run(bench.add(easy, i), easy, 0.9)
     ended = [bench.run(bench.add(hard, i), hard, 0.1 + i / 1000) for i in range(6)]
@@ -69,17 +69,17 @@ def test_less_is_better_where_the_task_says_so():
 
     from trials.metrics import Task
 
-    (cell,) = cells_of(settings=SETTINGS)
-    cell = dataclasses.replace(cell, task=Task("mse", "minimize", 1e6))
-    bench = Bench([cell])
+    (entry,) = entries_of(settings=SETTINGS)
+    entry = dataclasses.replace(entry, task=Task("mse", "minimize", 1e6))
+    bench = Bench([entry])
     for i in range(3):
-        bench.run(bench.add(cell, i), cell, 0.5)
-    assert bench.run(bench.add(cell, 3), cell, 9.0) == 5
-    assert bench.run(bench.add(cell, 4), cell, 0.1) == 50
+        bench.run(bench.add(entry, i), entry, 0.5)
+    assert bench.run(bench.add(entry, 3), entry, 9.0) == 5
+    assert bench.run(bench.add(entry, 4), entry, 0.1) == 50
 
 
 def test_final_runs_are_never_stopped_and_leave_no_trace(bench):
-    easy = bench.cells[0]
+    easy = bench.entries[0]
     for i in range(6):
         bench.run(bench.add(easy, i), easy, 0.9)
     before = bench.rungs()
@@ -89,7 +89,7 @@ def test_final_runs_are_never_stopped_and_leave_no_trace(bench):
 
 @pytest.mark.parametrize("status", ["finished", "diverged", "failed"])
 def test_a_trial_that_is_over_is_not_stopped(bench, status):
-    easy = bench.cells[0]
+    easy = bench.entries[0]
     for i in range(6):
         bench.run(bench.add(easy, i), easy, 0.9)
     trial = bench.add(easy, 6)
@@ -98,18 +98,18 @@ def test_a_trial_that_is_over_is_not_stopped(bench, status):
 
 
 def test_no_scheduler_stops_nothing():
-    bench = Bench(cells_of(settings=SETTINGS), scheduler="none")
-    (cell,) = bench.cells
-    assert bench.schedulers.cells == {}
-    ended = [bench.run(bench.add(cell, i), cell, 0.9 * (i < 5)) for i in range(8)]
+    bench = Bench(entries_of(settings=SETTINGS), scheduler="none")
+    (entry,) = bench.entries
+    assert bench.schedulers.entries == {}
+    ended = [bench.run(bench.add(entry, i), entry, 0.9 * (i < 5)) for i in range(8)]
     assert ended == [50] * 8
 
 
 def test_a_cell_without_stops_stops_nothing():
-    bench = Bench(cells_of(settings={"rounds": 1}))
-    (cell,) = bench.cells
-    assert bench.schedulers.cells == {}
-    trial = bench.add(cell, 0)
+    bench = Bench(entries_of(settings={"rounds": 1}))
+    (entry,) = bench.entries
+    assert bench.schedulers.entries == {}
+    trial = bench.add(entry, 0)
     assert bench.report(trial, 1, 0.0) == CONTINUE
 
 
@@ -122,9 +122,9 @@ def test_asha_sees_the_round_and_the_validation_score_only(bench, monkeypatch):
         return original(self, controller, trial, result)
 
     monkeypatch.setattr(ASHAScheduler, "on_trial_result", spy)
-    for cell in bench.cells:
+    for entry in bench.entries:
         for i in range(4):
-            bench.run(bench.add(cell, i), cell, i / 10)
+            bench.run(bench.add(entry, i), entry, i / 10)
     assert len(seen) >= 8
     for trial, result in seen:
         assert set(result) == {"round", "val_score"}
@@ -133,7 +133,7 @@ def test_asha_sees_the_round_and_the_validation_score_only(bench, monkeypatch):
 
 
 def test_a_score_that_is_no_number_is_no_reason_to_stop_and_raises_nothing(bench):
-    easy = bench.cells[0]
+    easy = bench.entries[0]
     first = bench.add(easy, 0)
     assert [bench.report(first, stop, NAN) for stop in easy.stops] == [CONTINUE] * 3
     for i in range(1, 4):
@@ -146,32 +146,32 @@ def test_a_score_that_is_no_number_is_no_reason_to_stop_and_raises_nothing(bench
 
 
 def reports(bench: Bench, draw: random.Random, trials: int, dying: str = "") -> None:
-    """Trials of both cells report in turns; some are stopped, some end as `dying` on the way.
+    """Trials of both entries report in turns; some are stopped, some end as `dying` on the way.
 
     A diverged trial's last score may be a number or not; a failed one reports none.
     """
     live = []
-    for cell in bench.cells:
+    for entry in bench.entries:
         for i in range(trials):
             steps = [5, 10, 15, 30, 45, 50]
             dies = draw.choice(steps) if dying and draw.random() < 0.4 else None
-            live.append((bench.add(cell, i), steps, dies))
+            live.append((bench.add(entry, i), steps, dies))
     while live:
-        entry = draw.choice(live)
-        trial, steps, dies = entry
+        said = draw.choice(live)
+        trial, steps, dies = said
         at = steps.pop(0)
         status = dying if at == dies else "finished" if at == 50 else "running"
         value = draw.choice([draw.random(), NAN]) if status == "diverged" else draw.random()
         decision = bench.report(trial, at, value, status)
         if decision == STOP or status != "running":
-            live.remove(entry)
+            live.remove(said)
 
 
 def deciding(found: dict[str, list], rounds: int) -> dict[str, list]:
     """The rungs below the last round: those at which a trial can be stopped."""
     return {
-        cell: [(at, scores) for at, scores in rungs_ if at < rounds]
-        for cell, rungs_ in found.items()
+        entry: [(at, scores) for at, scores in rungs_ if at < rounds]
+        for entry, rungs_ in found.items()
     }
 
 
@@ -194,7 +194,7 @@ def test_replay_rebuilds_the_rungs_when_trials_die(bench, dying, seed):
 
 
 def test_replay_leaves_final_runs_out(bench):
-    easy = bench.cells[0]
+    easy = bench.entries[0]
     for i in range(3):
         bench.run(bench.add(easy, i), easy, 0.5)
     bench.run(bench.add(easy, 0, "final"), easy, 0.9)
@@ -205,7 +205,7 @@ def test_replay_leaves_final_runs_out(bench):
 
 
 def test_a_resumed_scheduler_decides_as_the_live_one(bench):
-    easy = bench.cells[0]
+    easy = bench.entries[0]
     for i in range(5):
         bench.run(bench.add(easy, i), easy, 0.5 + i / 100)
     resumed = driver._Scheduler(replayed(bench))
@@ -221,8 +221,8 @@ def test_a_resumed_scheduler_decides_as_the_live_one(bench):
 
 def test_only_search_trials_under_a_scheduler_report_at_stops():
     """Others need not stop on the way: reports cost more than rounds."""
-    (cell,) = cells_of(settings=SETTINGS)
-    sweep = SweepSearch([cell], a_study(settings=SETTINGS))
+    (entry,) = entries_of(settings=SETTINGS)
+    sweep = SweepSearch([entry], a_study(settings=SETTINGS))
     for scheduler, kind, stops in (
         ("asha", "search", [5, 15, 45]),
         ("asha", "final", []),
@@ -236,20 +236,20 @@ def test_only_search_trials_under_a_scheduler_report_at_stops():
             Hooks(lambda a, new: None, lambda a, o: None, Control(Path("nowhere"))),
             Path("tune"),
             "/places",
-            [cell],
+            [entry],
             scheduler,
-            memory={cell.id: 5},
+            memory={entry.id: 5},
         )
-        made = driver._Config(plan, cluster).of(ask(cell, 0, kind))
+        made = driver._Config(plan, cluster).of(ask(entry, 0, kind))
         assert made["stops"] == stops
         assert made["trial"]["params"] == {"lr": 0.1}
         assert (made["device"], made["threads"]) == ("cpu", 1)
         assert made["need"] == {"CPU": 1.0}, "memory is set aside on a shared cluster only"
-        assert made["checkpoint"] == f"/places/{cell.id}-{kind[0]}0000.pt"
+        assert made["checkpoint"] == f"/places/{entry.id}-{kind[0]}0000.pt"
 
 
 def test_the_callback_keeps_the_whole_history_and_takes_it_from_tune(bench):
-    easy = bench.cells[0]
+    easy = bench.entries[0]
     trial = bench.add(easy, 0)
     result = {"round": 5, "val_score": 0.5, "status": "running", "fingerprint": "abc", **RUN_AS}
     history = [{"round": 0.0, "test_accuracy": 0.1}, {"round": 5.0, "test_accuracy": 0.5}]
@@ -266,13 +266,13 @@ def test_the_callback_keeps_the_whole_history_and_takes_it_from_tune(bench):
     bench.callback.on_trial_result(1, [], trial, last)
     bench.callback.on_trial_complete(2, [], trial)
     outcome = bench.outcomes[trial.trial_id]
-    assert [entry["round"] for entry in outcome.history] == [0.0, 5.0, 50]
+    assert [said["round"] for said in outcome.history] == [0.0, 5.0, 50]
     assert outcome.intermediates == {5: 0.5, 50: 0.7}
     assert (outcome.status, outcome.value, outcome.fingerprint) == ("finished", 0.7, "abc")
 
 
 def test_a_failed_trial_keeps_its_error(bench):
-    trial = bench.add(bench.cells[0], 0)
+    trial = bench.add(bench.entries[0], 0)
     result = {"status": "failed", "error": "ZeroDivisionError", "done": True, "history": []}
     bench.callback.on_trial_result(0, [], trial, result)
     bench.callback.on_trial_complete(0, [], trial)
@@ -281,7 +281,7 @@ def test_a_failed_trial_keeps_its_error(bench):
 
 
 def test_a_trial_whose_process_died_has_failed(bench, tmp_path):
-    trial = bench.add(bench.cells[0], 0)
+    trial = bench.add(bench.entries[0], 0)
     bench.report(trial, 5, 0.5)
     (tmp_path / "error.txt").write_text("oom")
     trial.local_path = str(tmp_path)
@@ -293,15 +293,15 @@ def test_a_trial_whose_process_died_has_failed(bench, tmp_path):
 
 def test_a_trial_that_goes_on_from_its_checkpoint_is_one_trial_to_the_rungs(bench):
     """What it reported before is decided on again only where the rungs do not know it."""
-    easy = bench.cells[0]
+    easy = bench.entries[0]
     for i in range(3):
         bench.run(bench.add(easy, i), easy, 0.5)
     trial = bench.add(easy, 3)
     bench.report(trial, 5, 0.6)
     again = SimpleNamespace(trial_id=trial.trial_id + "~2", local_path=None)
     bench.callback.on_trial_error(0, [], trial=SimpleNamespace(**vars(again)))
-    entry = {"round": 15, "val_score": 0.7, "status": "running", "fingerprint": "abc", **RUN_AS}
-    result = {**entry, "history": [{"round": 0}, {"round": 15}], "earlier": [(5, 0.6), (10, 0.1)]}
+    said = {"round": 15, "val_score": 0.7, "status": "running", "fingerprint": "abc", **RUN_AS}
+    result = {**said, "history": [{"round": 0}, {"round": 15}], "earlier": [(5, 0.6), (10, 0.1)]}
     assert bench.decide.on_trial_result(None, again, result) == CONTINUE
     bench.callback.on_trial_result(0, [], again, result)
     known = dict(bench.rungs()[easy.id])
@@ -312,7 +312,7 @@ def test_a_trial_that_goes_on_from_its_checkpoint_is_one_trial_to_the_rungs(benc
 
 
 def test_a_fault_of_the_storage_ends_the_sweep_and_not_the_trial(bench):
-    trial = bench.add(bench.cells[0], 0)
+    trial = bench.add(bench.entries[0], 0)
     bench.report(trial, 5, 0.5)
     result = {"status": "halted", "error": "disk full", "done": True, "history": []}
     assert bench.decide.on_trial_result(None, trial, result) == CONTINUE
@@ -324,7 +324,7 @@ def test_a_fault_of_the_storage_ends_the_sweep_and_not_the_trial(bench):
 
 def test_an_interrupted_trial_has_not_ended(bench):
     """It is handed out again when the sweep is resumed; it was not pruned."""
-    trial = bench.add(bench.cells[0], 0)
+    trial = bench.add(bench.entries[0], 0)
     bench.report(trial, 5, 0.5)
     bench.control.end("cancelled")
     bench.callback.on_trial_complete(0, [], trial)
@@ -333,7 +333,7 @@ def test_an_interrupted_trial_has_not_ended(bench):
 
 @pytest.mark.parametrize("kind", ["final", "confirm", "pareto"])
 def test_runs_that_repeat_a_trial_are_never_stopped(bench, kind):
-    easy = bench.cells[0]
+    easy = bench.entries[0]
     for i in range(6):
         bench.run(bench.add(easy, i), easy, 0.9)
     before = bench.rungs()

@@ -9,22 +9,22 @@ import pytest
 from suite.search.schedulers import Halving
 from suite.search.schedulers import _Named as Named
 from tests.support.schedulers import SETTINGS, Bench, a_bench, replayed
-from tests.support.searches import cells_of
+from tests.support.searches import entries_of
 
 
 @pytest.mark.parametrize("scheduler", ["asha", "hyperband", "median"])
 def test_no_scheduler_measures_a_hard_cell_by_an_easy_one(scheduler):
-    """What the hard cell decides is what it decides without the easy one beside it."""
+    """What the hard entry decides is what it decides without the easy one beside it."""
     draw = random.Random(3)
     values = [0.1 + draw.random() / 10 for _ in range(20)]
     alone, beside = a_bench(scheduler), a_bench(scheduler)
-    hard = alone.cells[1]
+    hard = alone.entries[1]
     ended = [alone.run(alone.add(hard, i), hard, v) for i, v in enumerate(values)]
-    easy = beside.cells[0]
+    easy = beside.entries[0]
     for i in range(20):
         beside.run(beside.add(easy, i), easy, 0.9)
         assert beside.run(beside.add(hard, i), hard, values[i]) == ended[i]
-    assert min(ended) < 50, "some are stopped, for being worse than their own cell's"
+    assert min(ended) < 50, "some are stopped, for being worse than their own entry's"
     assert max(ended) == 50
 
 
@@ -32,16 +32,16 @@ def test_no_scheduler_measures_a_hard_cell_by_an_easy_one(scheduler):
 def test_a_resumed_scheduler_of_any_kind_decides_as_the_live_one(scheduler):
     live = a_bench(scheduler)
     draw = random.Random(4)
-    for cell in live.cells:
+    for entry in live.entries:
         for i in range(15):
-            live.run(live.add(cell, i), cell, draw.random())
+            live.run(live.add(entry, i), entry, draw.random())
     resumed = replayed(live)
     decisions = set()
-    for cell in live.cells:
+    for entry in live.entries:
         for i in range(15, 40):
             value = draw.random()
-            trial = live.add(cell, i).trial_id
-            for at in cell.stops:
+            trial = live.add(entry, i).trial_id
+            for at in entry.stops:
                 decision = live.schedulers.decide(trial, at, value)
                 assert resumed.decide(trial, at, value) == decision
                 decisions.add(decision)
@@ -54,30 +54,30 @@ def test_median_is_ray_s_rule():
     """The same decisions as Ray's, which is fed the same reports in the same order."""
     from ray.tune.schedulers import MedianStoppingRule, TrialScheduler
 
-    (cell,) = cells_of(settings=SETTINGS)
-    bench = Bench([cell], "median")
+    (entry,) = entries_of(settings=SETTINGS)
+    bench = Bench([entry], "median")
     oracle = MedianStoppingRule("round", "val_score", "max", grace_period=5, min_samples_required=3)
     controller = SimpleNamespace(get_live_trials=list)
     draw = random.Random(5)
-    live = [(bench.add(cell, i).trial_id, list(cell.stops)) for i in range(40)]
+    live = [(bench.add(entry, i).trial_id, list(entry.stops)) for i in range(40)]
     stopped = 0
     while live:
-        entry = draw.choice(live[:4])
-        trial, stops = entry
+        said = draw.choice(live[:4])
+        trial, stops = said
         at, value = stops.pop(0), draw.random()
         result = {"round": at, "val_score": value}
         expected = oracle.on_trial_result(controller, Named(trial), result) == TrialScheduler.STOP
         assert bench.schedulers.decide(trial, at, value) == expected
         stopped += expected
         if expected or not stops:
-            live.remove(entry)
+            live.remove(said)
     assert 5 < stopped < 35
 
 
 def test_hyperband_deals_its_brackets_in_its_proportions():
     """Stops 5, 15, 45: brackets of 3, 2, 1 and 0 stops; n_s = ceil(4 / (s + 1) * 3^s)."""
-    (cell,) = cells_of(settings=SETTINGS)
-    halving = Halving(cell, brackets=4)
+    (entry,) = entries_of(settings=SETTINGS)
+    halving = Halving(entry, brackets=4)
     assert Counter(halving.deal) == {0: 27, 1: 12, 2: 6, 3: 4}
     assert set(halving.deal[:8]) == {0, 1, 2, 3}, "every kind comes early"
     rungs_ = {
@@ -87,10 +87,10 @@ def test_hyperband_deals_its_brackets_in_its_proportions():
 
 
 def test_hyperband_s_last_bracket_stops_nothing():
-    (cell,) = cells_of(settings=SETTINGS)
-    bench = Bench([cell], "hyperband")
-    halving = bench.schedulers.cells[cell.id]
+    (entry,) = entries_of(settings=SETTINGS)
+    bench = Bench([entry], "hyperband")
+    halving = bench.schedulers.entries[entry.id]
     for i in range(60):
-        ended = bench.run(bench.add(cell, i), cell, 0.9 - i / 100)
+        ended = bench.run(bench.add(entry, i), entry, 0.9 - i / 100)
         first = halving.deal[i % len(halving.deal)]
-        assert ended >= (*cell.stops, 50)[first]
+        assert ended >= (*entry.stops, 50)[first]

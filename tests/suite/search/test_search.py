@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from suite.search.trial import Ask, End
 from tests.support.searches import (
     Player,
-    by_cell,
+    by_entry,
     finished,
     play_one,
     replay,
@@ -60,17 +60,17 @@ def test_budget_is_exact(trials, seeds):
 def test_finals_come_after_the_search_with_fresh_seeds_that_all_cells_share():
     sweep = sweep_of(algorithms=["fedavg", "folb"], trials=6, seeds=3, seed=7)
     player = Player(sweep, lambda ask: finished(0.5)).play(random.Random(2), 4)
-    for cell in sweep.cells:
+    for entry in sweep.entries:
         kinds = [
             (event[0], sweep.asks[event[1] if event[0] == "end" else event[1].trial_id].kind)
             for event in player.log
-            if sweep.asks[event[1] if event[0] == "end" else event[1].trial_id].cell == cell
+            if sweep.asks[event[1] if event[0] == "end" else event[1].trial_id].cell == entry
         ]
         assert kinds.index(("ask", "final")) > max(
             i for i, kind in enumerate(kinds) if kind == ("end", "search")
         )
     searched = {a.seed for a in player.asks("search")}
-    finals = by_cell(player.asks("final"))
+    finals = by_entry(player.asks("final"))
     assert len(finals) == 2
     for asks in finals.values():
         assert [a.seed for a in asks] == [8, 9, 10]
@@ -108,7 +108,7 @@ def test_no_more_than_lag_trials_of_a_cell_are_in_flight():
     handed = []
     while (found := sweep.next()) is not None:
         handed.append(found[0])
-    assert Counter(a.cell for a in handed) == dict.fromkeys(sweep.cells, 3)
+    assert Counter(a.cell for a in handed) == dict.fromkeys(sweep.entries, 3)
     first = handed[0]
     later = next(a for a in handed if a.cell == first.cell and a.index == 1)
     sweep.end(later.trial_id, finished(0.5))
@@ -120,9 +120,9 @@ def test_no_more_than_lag_trials_of_a_cell_are_in_flight():
 
 def test_cells_take_turns():
     sweep = sweep_of(algorithms=["fedavg", "folb", "safl"], trials=3)
-    cells = [sweep.next()[0].cell for _ in range(9)]
-    assert cells[:3] == cells[3:6] == cells[6:]
-    assert len(set(cells[:3])) == 3
+    entries = [sweep.next()[0].cell for _ in range(9)]
+    assert entries[:3] == entries[3:6] == entries[6:]
+    assert len(set(entries[:3])) == 3
 
 
 def reference(sampler: str) -> tuple[dict, dict]:
@@ -133,7 +133,7 @@ def reference(sampler: str) -> tuple[dict, dict]:
         "sampler": sampler,
         "search": {"batch_size": {"choices": [10, 32, "full"]}, "fedprox.mu": {"high": 10}},
     }
-    return given, by_cell(Player(sweep_of(**given)).play().asks())
+    return given, by_entry(Player(sweep_of(**given)).play().asks())
 
 
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
@@ -144,7 +144,7 @@ def test_timing_cannot_change_what_is_asked(sampler):
     @given(st.randoms(use_true_random=False), st.integers(1, 10))
     def check(draw, concurrent):
         player = Player(sweep_of(**given_)).play(draw, concurrent)
-        assert by_cell(player.asks()) == expected
+        assert by_entry(player.asks()) == expected
 
     check()
 
@@ -172,7 +172,7 @@ def test_kills_cannot_change_what_is_asked(sampler):
             assert len(player.log) > len(log)
             log = player.log
         assert player.again == unfinished
-        assert by_cell(player.asks()) == expected
+        assert by_entry(player.asks()) == expected
         ends = [event[1] for event in player.log if event[0] == "end"]
         assert sorted(ends) == sorted(a.trial_id for a in player.asks()), "each ends once"
 
@@ -216,16 +216,16 @@ def test_more_trials_change_the_finals_only_when_the_best_changes(better):
     short = Player(sweep_of(trials=5, seeds=3), ending).play()
     grown = replay(sweep_of(trials=9, seeds=3), short.log)
     more = Player(grown, ending).play()
-    cell = next(iter(grown.cells.values()))
+    entry = next(iter(grown.entries.values()))
     assert len(more.asks("search")) == 4
     if better:
-        assert [a.source for a in more.asks("final")] == [cell.asks[7].trial_id] * 3
+        assert [a.source for a in more.asks("final")] == [entry.asks[7].trial_id] * 3
         old = {a.trial_id for a in short.asks("final")}
         assert old.isdisjoint(a.trial_id for a in more.asks("final"))
         assert [a.seed for a in more.asks("final")] == [a.seed for a in short.asks("final")]
     else:
         assert more.asks("final") == []
-        assert cell.current_finals == short.asks("final")
+        assert entry.current_finals == short.asks("final")
 
 
 def test_more_seeds_add_finals_to_those_there_are():
@@ -297,7 +297,7 @@ def test_a_searched_setting_reaches_the_settings_of_every_algorithm():
         "momentum": {"low": 0.0, "high": 0.9},
     }
     player = Player(sweep_of(algorithms=algorithms, trials=12, search=search)).play()
-    for asks in by_cell(player.asks("search")).values():
+    for asks in by_entry(player.asks("search")).values():
         specs = [player.sweep.spec(a) for a in asks]
         assert {s.settings.batch_size for s in specs} == {10, 32}
         assert {s.settings.local_epochs for s in specs} <= {1, 2, 3, 4}
@@ -320,13 +320,13 @@ def test_a_suggestion_depends_on_study_seed_cell_and_number_alone(monkeypatch):
     monkeypatch.setattr(randomness, "bits", spy)
     sweep = sweep_of(algorithms=["fedavg", "safl"], trials=4, seed=9)
     Player(sweep).play()
-    expected = [("sampler", (9, int(cell, 16), i)) for cell in sweep.cells for i in (1, 2, 3)]
+    expected = [("sampler", (9, int(entry, 16), i)) for entry in sweep.entries for i in (1, 2, 3)]
     assert sorted(words) == sorted(expected)
 
 
 def test_cells_of_a_study_do_not_depend_on_each_other():
-    """A cell asks the same when other cells are added to the study."""
-    alone = by_cell(Player(sweep_of(algorithms=["folb"], trials=10)).play().asks())
-    both = by_cell(Player(sweep_of(algorithms=["safl", "folb"], trials=10)).play().asks())
-    ((cell, asks),) = alone.items()
-    assert both[cell] == asks
+    """An entry asks the same when other entries are added to the study."""
+    alone = by_entry(Player(sweep_of(algorithms=["folb"], trials=10)).play().asks())
+    both = by_entry(Player(sweep_of(algorithms=["safl", "folb"], trials=10)).play().asks())
+    ((entry, asks),) = alone.items()
+    assert both[entry] == asks

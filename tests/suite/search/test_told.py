@@ -11,7 +11,7 @@ from optuna.trial import TrialState
 from suite.search.trial import Ask, End
 from tests.support.searches import (
     Player,
-    cells_of,
+    entries_of,
     finished,
     play_one,
     replay,
@@ -43,7 +43,7 @@ def test_optuna_is_told_each_kind_of_end_as_it_is():
         TrialState.FAIL,
         TrialState.COMPLETE,
     ]
-    assert [first[i].value for i in (0, 2, 4)] == [0.7, search.cell.task.worst, 0.4]
+    assert [first[i].value for i in (0, 2, 4)] == [0.7, search.entry.task.worst, 0.4]
     assert first[1].intermediate_values == {1: 0.2, 3: 0.3}
     assert first[3].value is None
     assert [t.params for t in first] == [a.params for a in player.asks("search")[:5]]
@@ -52,8 +52,8 @@ def test_optuna_is_told_each_kind_of_end_as_it_is():
 def test_a_replayed_search_has_told_optuna_the_same():
     study = {"algorithms": ["folb"], "trials": 20}
     player = Player(sweep_of(**study)).play()
-    (live,) = player.sweep.cells.values()
-    (rebuilt,) = replay(sweep_of(**study), player.log).cells.values()
+    (live,) = player.sweep.entries.values()
+    (rebuilt,) = replay(sweep_of(**study), player.log).entries.values()
     seen = {end.status for end in live.ends.values()}
     assert seen == {"finished", "pruned", "diverged", "failed"}
     assert len(told(live)) == len(told(rebuilt)) == 20
@@ -83,9 +83,9 @@ def test_results_are_told_in_index_order_and_only_up_to_the_lag(monkeypatch):
 
 
 def test_a_diverged_trial_is_the_worst_where_less_is_better():
-    cell = dataclasses.replace(cells_of()[0], task=Task("mse", "minimize", 1e6))
+    entry = dataclasses.replace(entries_of()[0], task=Task("mse", "minimize", 1e6))
     ends = {0: End(Status.DIVERGED, 0.001, {5: 0.001}), 1: finished(0.5), 2: finished(0.2)}
-    player, search = play_one(ends, trials=3 + LAST, cell=cell)
+    player, search = play_one(ends, trials=3 + LAST, entry=entry)
     assert search.candidates.proposer._optuna.direction == optuna.study.StudyDirection.MINIMIZE
     assert [t.value for t in told(search)[:3]] == [1e6, 0.5, 0.2]
     assert search.best.index == 3, "0.1 of the default end is the least"
@@ -106,15 +106,15 @@ def test_a_published_configuration_outside_the_range_runs_but_is_not_told():
     search = {"lr": {"default": 0.1, "low": 0.02, "high": 1.0}}
     given = {"algorithms": ["fedprox"], "datasets": ["mnist"], "trials": 4 + LAST}
     player = Player(sweep_of(**given, search=search), lambda ask: finished(0.5)).play()
-    (cell,) = player.sweep.cells.values()
+    (entry,) = player.sweep.entries.values()
     asks = player.asks("search")
     assert [(a.origin, a.params["lr"]) for a in asks[:3]] == [
         ("anchor", 0.1),
         ("published", 0.03),
         ("published", 0.01),
     ]
-    assert [t.params for t in told(cell)] == [a.params for a in asks if a.index != 2]
-    assert all(t.params["lr"] >= 0.02 for t in told(cell))
+    assert [t.params for t in told(entry)] == [a.params for a in asks if a.index != 2]
+    assert all(t.params["lr"] >= 0.02 for t in told(entry))
     assert player.sweep.spec(asks[2]).params == {"lr": 0.01, "mu": 0.01}
 
 
@@ -203,8 +203,8 @@ def test_no_test_metric_is_ever_told_to_optuna(monkeypatch, sampler):
     for ask in player.asks("search"):
         legitimate |= set(surprising(ask).intermediates.values())
     assert set(numbers) <= legitimate
-    for cell in player.sweep.cells.values():
-        for trial in told(cell):
+    for entry in player.sweep.entries.values():
+        for trial in told(entry):
             stored = [*(trial.values or []), *trial.intermediate_values.values()]
             assert set(stored) <= legitimate
             assert not trial.user_attrs

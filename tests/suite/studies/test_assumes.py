@@ -8,9 +8,9 @@ import pytest
 
 from suite.configurations.configuration import Tuned
 from suite.configurations.recommend import recommend
-from suite.studies.cells import make_cells
+from suite.studies.entries import make_entries
 from suite.studies.study import read_study
-from tests.support.searches import cells_of
+from tests.support.searches import entries_of
 from tests.support.simulations import ROOT
 from trials.algorithms import ALGORITHMS
 from trials.settings import Settings
@@ -50,40 +50,40 @@ def test_a_default_is_outside_where_it_is_another_value(name, key):
 def test_any_class_can_declare_them(tmp_path):
     (tmp_path / "own.py").write_text(PLUGIN)
     name = f"{tmp_path / 'own.py'}:Whole"
-    (inside,) = cells_of(algorithms=[name], settings={"batch_size": "full"})
+    (inside,) = entries_of(algorithms=[name], settings={"batch_size": "full"})
     assert (inside.outside(), inside.reference()) == ("", False)
-    (both,) = cells_of(algorithms=[name], settings={"batch_size": 5, "momentum": 0.5})
+    (both,) = entries_of(algorithms=[name], settings={"batch_size": 5, "momentum": 0.5})
     assert both.reference()
     assert both.outside() == (
         "batch_size is 5, its paper's full: its step is a full gradient; "
         "momentum is 0.5, its paper's 0.0: its rate is a plain step's"
     )
-    (cell,) = cells_of(algorithms=["fedavg"], settings={"batch_size": 5, "momentum": 0.5})
-    assert (cell.outside(), cell.reference()) == ("", False)
+    (entry,) = entries_of(algorithms=["fedavg"], settings={"batch_size": 5, "momentum": 0.5})
+    assert (entry.outside(), entry.reference()) == ("", False)
 
 
 def test_where_the_setting_is_searched_the_configuration_decides():
     search = {"participation": {"default": 1.0, "low": 0.1, "high": 1.0}}
-    (cell,) = cells_of(algorithms=["defed"], search=search)
-    chosen = cell.space.anchor()
-    assert not cell.reference()
-    assert cell.reference({**chosen, "participation": 0.2})
-    assert not cell.reference({**chosen, "participation": 1.0})
+    (entry,) = entries_of(algorithms=["defed"], search=search)
+    chosen = entry.space.anchor()
+    assert not entry.reference()
+    assert entry.reference({**chosen, "participation": 0.2})
+    assert not entry.reference({**chosen, "participation": 1.0})
 
 
 def test_a_reference_by_nature_stays_one_without_a_reason():
-    (cell,) = cells_of(algorithms=["local_only"], settings={"participation": 1.0})
-    assert (cell.outside(), cell.reference()) == ("", True)
+    (entry,) = entries_of(algorithms=["local_only"], settings={"participation": 1.0})
+    assert (entry.outside(), entry.reference()) == ("", True)
 
 
 @pytest.mark.parametrize("name", ["leaderboard_images", "leaderboard_synthetic"])
 def test_the_mark_is_no_part_of_what_a_cell_asks(name):
-    """The cells of the published leaderboard, from before there was such a mark, keep their ids."""
+    """The entries of the published leaderboard, from before there was such a mark, keep their ids."""
     with open(ROOT / "docs" / "results" / "leaderboard.csv", encoding="utf-8") as file:
         published = {row["cell"] for row in csv.DictReader(file) if row["study"] == name}
-    cells = make_cells(read_study(name, {})[1], name)
-    assert {cell.id for cell in cells} == published
-    assert {cell.algorithm for cell in cells if cell.outside()} == {"defed"}
+    entries = make_entries(read_study(name, {})[1], name)
+    assert {entry.id for entry in entries} == published
+    assert {entry.algorithm for entry in entries if entry.outside()} == {"defed"}
 
 
 def test_what_is_outside_is_recommended_only_when_asked_for():

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from suite.studies.cells import load_data, make_cells
+from suite.studies.entries import load_data, make_entries
 from suite.studies.space import SpaceFile
 from suite.studies.study import read_study, small, study_names
 from tests.support.searches import BASE, a_study
@@ -23,15 +23,15 @@ SHIPPED = sorted(p.name for p in files("search_spaces").iterdir() if p.name.ends
 def test_quickstart_and_smoke():
     name, quickstart = read_study("quickstart", {})
     assert name == "quickstart"
-    cells = make_cells(quickstart, "study quickstart")
-    assert {"SAFL", "FedAgg", "FOLB", "DeFed", "FedUmf"} <= {cell.paper for cell in cells}
+    entries = make_entries(quickstart, "study quickstart")
+    assert {"SAFL", "FedAgg", "FOLB", "DeFed", "FedUmf"} <= {entry.paper for entry in entries}
     assert quickstart.scheduler == "none"
-    assert len(cells) == 14
+    assert len(entries) == 14
     _, smoke = read_study("smoke", {})
     assert smoke.scheduler == "asha"
-    cells = make_cells(smoke, "study smoke")
-    assert len(cells) == 4
-    assert len(load_data(cells, None, "study smoke")) == 1
+    entries = make_entries(smoke, "study smoke")
+    assert len(entries) == 4
+    assert len(load_data(entries, None, "study smoke")) == 1
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_every_shipped_study_makes_cells():
     for name, description in names.items():
         _, study = read_study(name, {})
         assert description == study.description != ""
-        assert make_cells(study, name)
+        assert make_entries(study, name)
 
 
 def test_there_is_a_shipped_search_space():
@@ -295,4 +295,4 @@ def test_whatever_stands_there_it_is_a_study_or_a_user_error(study_file, place, 
     path = study_file(content)
     with contextlib.suppress(UserError):
         name, study = read_study(path, {})
-        assert make_cells(study, name)
+        assert make_entries(study, name)

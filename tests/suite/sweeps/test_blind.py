@@ -16,7 +16,7 @@ from suite.configurations.configuration import Tuned, read
 from suite.execution.cluster import Resources
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
-from suite.studies.cells import load_data
+from suite.studies.entries import load_data
 from suite.sweeps import sweep
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.sweep import Result, Sweep

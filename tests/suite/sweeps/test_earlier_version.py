@@ -12,7 +12,7 @@ from suite.sweeps.paths import SweepPaths
 from suite.sweeps.request import SweepRequest
 
 JOURNAL = Path(__file__).with_name("journal_of_0_1.jsonl")
-TRIALS, SEEDS, CELLS = 10, 2, ["89b04a47", "c1351840", "e3b47b43", "fa5c7408"]
+TRIALS, SEEDS, ENTRIES = 10, 2, ["89b04a47", "c1351840", "e3b47b43", "fa5c7408"]
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
@@ -34,14 +34,14 @@ def test_its_journal_is_gone_on_with(tmp_path: Path) -> None:
     assert sorted(ended) == sorted(ask["trial_id"] for ask in asked)
     assert len(set(ended)) == len(ended)
     assert Counter((ask["cell"], ask["kind"]) for ask in asked) == {
-        (cell, kind): number
-        for cell in CELLS
+        (entry, kind): number
+        for entry in ENTRIES
         for kind, number in (("search", TRIALS), ("final", SEEDS))
     }
     assert {line["trial_id"] for line in lines(old.journal, "recorded")} == set(ended)
     assert result.ending == ""
     assert result.leaderboard is not None
-    assert sorted(row.cell for row in result.leaderboard.rows) == CELLS
+    assert sorted(row.cell for row in result.leaderboard.rows) == ENTRIES
     assert {(row.trials, row.seeds) for row in result.leaderboard.rows} == {(TRIALS, SEEDS)}
     size = {"trials": TRIALS, "algorithms": ["fedavg", "folb"]}
     SweepRequest("smoke", new, size).open().run(Resources(max_concurrent=1))

@@ -315,7 +315,7 @@ class CutError(BaseException):
 
 
 @pytest.fixture
-def two_cells(tmp_path: Path) -> SweepPaths:
+def two_entries(tmp_path: Path) -> SweepPaths:
     """A finished sweep whose rows in the store are told from later ones by their date."""
     place = swept(tmp_path, heterogeneity=["iid", "labels(2)"])
     store = Store(None, place.storage)
@@ -330,24 +330,24 @@ def two_cells(tmp_path: Path) -> SweepPaths:
     [((Ledger, "_publish"), (2, 0)), ((Store, "delete"), (0, 2)), ((Store, "set_status"), (1, 1))],
 )
 def test_a_harvest_cut_off_leaves_a_row_for_every_cell(
-    two_cells: SweepPaths, where: Any, dates: tuple[int, int]
+    two_entries: SweepPaths, where: Any, dates: tuple[int, int]
 ) -> None:
     def tuned() -> list[bool]:
-        done = suite_here("tuned", "list", "--json", cwd=two_cells.storage.parent)
+        done = suite_here("tuned", "list", "--json", cwd=two_entries.storage.parent)
         return sorted(t["provenance"]["date"].startswith("former") for t in document(done))
 
     def cut(*given: Any) -> None:
         raise CutError
 
-    sweep = Sweep("s", little(heterogeneity=["iid", "labels(2)"]), two_cells, resume=True)
+    sweep = Sweep("s", little(heterogeneity=["iid", "labels(2)"]), two_entries, resume=True)
     sweep.ledger.open()
     with patch.object(*where, cut), pytest.raises(CutError):
         sweep._harvest()
     sweep.journal.close()
     former, new = dates
     assert tuned() == [False] * new + [True] * former
-    board = suite_here("leaderboard", "--json", cwd=two_cells.storage.parent)
+    board = suite_here("leaderboard", "--json", cwd=two_entries.storage.parent)
     assert len(document(board)["rows"]) == 2
-    play(Sweep("s", little(heterogeneity=["iid", "labels(2)"]), two_cells, resume=True))
+    play(Sweep("s", little(heterogeneity=["iid", "labels(2)"]), two_entries, resume=True))
     assert tuned() == [False] * 2
-    assert len(Store(None, two_cells.storage).find(kind="leaderboard")) == 2
+    assert len(Store(None, two_entries.storage).find(kind="leaderboard")) == 2

@@ -108,8 +108,8 @@ def test_schedules_are_shown_everywhere(done: Path) -> None:
     assert document(said("leaderboard", "--json"))["rows"][0]["params"]["lr"] == rates
     assert document(said("tuned", "list", "--json"))[0]["params"]["lr"] == rates
     assert f"lr: {rates}" in said("tuned", "show").stdout
-    cell = ["--dataset", "digits", "--heterogeneity", "labels(2)"]
-    recommended = document(said("tuned", "recommend", *cell, "--json"))
+    entry = ["--dataset", "digits", "--heterogeneity", "labels(2)"]
+    recommended = document(said("tuned", "recommend", *entry, "--json"))
     assert recommended["configuration"]["params"]["lr"] == rates
     page = Path(document(said("report", "--json"))["page"])
     assert "Of a schedule its last value" in (done / page).read_text()

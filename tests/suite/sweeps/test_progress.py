@@ -6,22 +6,22 @@ import pytest
 from rich.console import Console
 
 from suite.search.trial import Ask
-from suite.studies.cells import make_cells
+from suite.studies.entries import make_entries
 from suite.studies.study import read_study
 from suite.sweeps.progress import Progress
 
-CELLS, PER_CELL = 14, 17
-TRIALS = CELLS * PER_CELL
+ENTRIES, PER_ENTRY = 14, 17
+TRIALS = ENTRIES * PER_ENTRY
 
 
 def progress() -> Progress:
     name, study = read_study("quickstart", {})
-    return Progress(make_cells(study, name)[:CELLS], PER_CELL * CELLS, name)
+    return Progress(make_entries(study, name)[:ENTRIES], PER_ENTRY * ENTRIES, name)
 
 
-def ask(shown: Progress, cell: int, index: int) -> Ask:
-    (*ids,) = shown.cells
-    return Ask(f"{cell}-{index}", ids[cell], "search", index, "sampled", {}, 0, 0)
+def ask(shown: Progress, entry: int, index: int) -> Ask:
+    (*ids,) = shown.entries
+    return Ask(f"{entry}-{index}", ids[entry], "search", index, "sampled", {}, 0, 0)
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])
@@ -49,7 +49,7 @@ def test_many_cells_are_cut_to_the_screen() -> None:
     shown._console = Console(width=100, height=13, file=io.StringIO())
     console = Console(width=100, height=13, file=io.StringIO())
     console.print(shown._table())
-    assert f"... and {CELLS - 5} more cells" in console.file.getvalue()
+    assert f"... and {ENTRIES - 5} more entries" in console.file.getvalue()
 
 
 def test_trials_of_an_earlier_session_do_not_count_as_speed() -> None:

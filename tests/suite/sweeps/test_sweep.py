@@ -29,7 +29,7 @@ from tests.support.commands import (
 from tests.support.contract import FIELDS
 from trials.metrics import DERIVED, REACHED
 
-CELLS, TRIALS, SEEDS = 4, 6, 2
+ENTRIES, TRIALS, SEEDS = 4, 6, 2
 SUMMARY = {
     "study",
     "name",
@@ -78,17 +78,17 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_summary_agrees_with_the_store(done: Path) -> None:
     summary = json.loads((done / "summary.json").read_text())
     assert set(summary) >= SUMMARY
-    assert (summary["study"], summary["name"], summary["cells"]) == ("small", "small", CELLS)
+    assert (summary["study"], summary["name"], summary["cells"]) == ("small", "small", ENTRIES)
     searched = [summary[f"trials_{s}"] for s in ("finished", "pruned", "diverged", "failed")]
-    assert sum(searched) == CELLS * TRIALS
+    assert sum(searched) == ENTRIES * TRIALS
     assert counts(done) == {
         ("sweep", "FINISHED"): 1,
-        ("cell", "FINISHED"): CELLS,
-        ("search", "FINISHED"): CELLS * TRIALS,
-        ("final", "FINISHED"): CELLS * SEEDS,
-        ("leaderboard", "FINISHED"): CELLS,
+        ("cell", "FINISHED"): ENTRIES,
+        ("search", "FINISHED"): ENTRIES * TRIALS,
+        ("final", "FINISHED"): ENTRIES * SEEDS,
+        ("leaderboard", "FINISHED"): ENTRIES,
     }
-    assert summary["final_runs"] == CELLS * SEEDS
+    assert summary["final_runs"] == ENTRIES * SEEDS
 
 
 def test_records_carry_the_contract(done: Path) -> None:
@@ -101,7 +101,7 @@ def test_records_carry_the_contract(done: Path) -> None:
     trial_ids = [r.tags["trial_id"] for r in records(done) if "trial_id" in r.tags]
     assert len(trial_ids) == len(set(trial_ids))
     first = [r for r in records(done, kind="search") if r.tags["trial_id"].endswith("s0000")]
-    assert len(first) == CELLS
+    assert len(first) == ENTRIES
     assert {r.tags["origin"] for r in first} == {"anchor"}
 
 
@@ -112,7 +112,7 @@ def test_the_store_alone_is_the_leaderboard(done: Path, tmp_path: Path) -> None:
     after = document(suite_here("leaderboard", "--name", "small", "--json", cwd=tmp_path))
     assert after == before
     assert all(set(row) >= FIELDS for row in after["rows"])
-    assert len(after["rows"]) == CELLS
+    assert len(after["rows"]) == ENTRIES
     assert {"study", "metric", "direction", "protocol"} <= set(after)
     # ... and the tuned configurations come from it too.
     suite_here("tuned", "export", "files", cwd=tmp_path)
@@ -194,10 +194,10 @@ def test_a_finished_sweep_is_extended(done: Path, tmp_path: Path) -> None:
     extended = suite_here("sweep", folder / "small.yaml", *more, *SINGLY, cwd=folder)
     assert f"trials is {TRIALS + 2}, not {TRIALS} as in" in extended.stderr
     summary = document(extended)
-    assert summary["trials_finished"] + summary["trials_diverged"] == CELLS * (TRIALS + 2)
-    assert len(records(folder, kind="search")) == CELLS * (TRIALS + 2)
-    assert len(records(folder, kind="final")) == CELLS * (SEEDS + 1) == summary["final_runs"]
-    assert len(records(folder, kind="leaderboard")) == CELLS
+    assert summary["trials_finished"] + summary["trials_diverged"] == ENTRIES * (TRIALS + 2)
+    assert len(records(folder, kind="search")) == ENTRIES * (TRIALS + 2)
+    assert len(records(folder, kind="final")) == ENTRIES * (SEEDS + 1) == summary["final_runs"]
+    assert len(records(folder, kind="leaderboard")) == ENTRIES
     old, new = histories(done), histories(folder)
     assert all(new[i] == old[i] for i in old if i in new and old[i][0] == "search")
     board = document(suite_here("leaderboard", "--json", cwd=folder))
@@ -224,7 +224,7 @@ def test_early_stopping_stops_search_trials_only(tmp_path: Path) -> None:
     args = ("--trials", 10, "--json", *SINGLY)
     summary = document(suite_here("sweep", path, *args, cwd=tmp_path))
     assert summary["trials_pruned"] > 0
-    assert summary["trials_pruned"] + summary["trials_finished"] == CELLS * 10
+    assert summary["trials_pruned"] + summary["trials_finished"] == ENTRIES * 10
     assert {r.tags["status"] for r in records(tmp_path, kind="final")} == {"finished"}
     pruned = [r for r in records(tmp_path, kind="search") if r.tags["status"] == "pruned"]
     assert len(pruned) == summary["trials_pruned"]

@@ -17,7 +17,7 @@ from suite.search.trial import End, Known
 from suite.sweeps.ledger import Ledger
 from suite.tracking.store import Store
 from suite.tracking.tags import RunKind, Tags, versions, written
-from tests.support.searches import a_study, cells_of
+from tests.support.searches import a_study, entries_of
 from trials.errors import UserError
 from trials.outcome import Outcome, Status
 from trials.settings import Settings
@@ -97,7 +97,7 @@ def store(tmp_path_factory) -> Store:
 @pytest.fixture(scope="module")
 def swept(store, tmp_path_factory) -> SimpleNamespace:
     """A sweep of one trial and one final run, recorded to its leaderboard."""
-    study, cells = a_study(**STUDY), cells_of(**STUDY)
+    study, cells = a_study(**STUDY), entries_of(**STUDY)
     warm = {cell.id: [Known("warm", cell.space.anchor(), "elsewhere")] for cell in cells}
     search = SweepSearch(cells, study, 1, {})
     ledger = Ledger(store, "tagged", "tagged", study, search, warm, {})

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from suite.studies.cells import load_data
+from suite.studies.entries import load_data
 from tests.support.defed import GRAPHS, LR, ONE, SIZES, TEN, DeFed, among, circle, hub, iterations
 from tests.support.oracle import (
     EXECUTIONS,
@@ -18,7 +18,7 @@ from tests.support.oracle import (
     run_of,
     selected,
 )
-from tests.support.searches import cells_of
+from tests.support.searches import entries_of
 from tests.support.simulations import dealt, finish, settings, simulation, state
 from trials import topology
 from trials.algorithms import ALGORITHMS
@@ -269,10 +269,10 @@ def test_a_matrix_for_other_clients_is_refused_before_anything_starts(n, tmp_pat
     with pytest.raises(UserError, match=words):
         simulation(DeFed(topology=text), dealt([4] * n), settings())
     search = {"defed.topology": {"default": text}}
-    cells = cells_of(algorithms=["defed"], settings={"clients": n}, search=search)
+    cells = entries_of(algorithms=["defed"], settings={"clients": n}, search=search)
     with pytest.raises(UserError, match=words):
         load_data(cells, None, "test")
-    cells = cells_of(algorithms=["defed"], settings={"clients": 6}, search=search)
+    cells = entries_of(algorithms=["defed"], settings={"clients": 6}, search=search)
     assert load_data(cells, None, "test")
 
 

@@ -1,11 +1,11 @@
-"""The search of one cell: asks, results, and when what is due."""
+"""The search of one entry: asks, results, and when what is due."""
 
 from collections.abc import Iterable
 
 from suite.search.candidates import Candidates
 from suite.search.population import Population
 from suite.search.trial import Ask, End, Known
-from suite.studies.cell import Cell
+from suite.studies.entry import Entry
 from trials.outcome import Kind
 from trials.trial_id import REPEATS, TrialId
 
@@ -13,20 +13,20 @@ CONFIRM_SEEDS = 1_000_000
 """Confirming runs use run seeds from study seed + this on: neither the search's nor final runs'."""
 
 
-class CellSearch:
-    """The search of one cell: asks, results, and when what is due.
+class EntrySearch:
+    """The search of one entry: asks, results, and when what is due.
 
-    `candidates` are its configurations, shared by the cells of a joint search.
+    `candidates` are its configurations, shared by the entries of a joint search.
     """
 
-    def __init__(self, cell: Cell, candidates: Candidates) -> None:
-        self.cell, self.candidates, self.study = cell, candidates, candidates.study
+    def __init__(self, entry: Entry, candidates: Candidates) -> None:
+        self.entry, self.candidates, self.study = entry, candidates, candidates.study
         self.ends = candidates.ends
         self.asks: list[Ask] = []
         self.repeats: dict[str, Ask] = {}
         self.population: Population | None = None
         if self.study.scheduler == "pbt":
-            self.population = Population(cell, self.study.seed, candidates.budget)
+            self.population = Population(entry, self.study.seed, candidates.budget)
 
     @property
     def searching(self) -> bool:
@@ -134,14 +134,14 @@ class CellSearch:
             return None
         self.asks.append(
             Ask(
-                trial_id=str(TrialId(self.cell.id, Kind.SEARCH, i)),
-                cell=self.cell.id,
+                trial_id=str(TrialId(self.entry.id, Kind.SEARCH, i)),
+                cell=self.entry.id,
                 kind=Kind.SEARCH,
                 index=i,
                 origin=made.origin,
                 params=made.params,
                 seed=self.study.seed,
-                partition_seed=self.cell.settings.partition_seed,
+                partition_seed=self.entry.settings.partition_seed,
                 source=made.source,
                 until=self.population.stops[0] if self.population else None,
             )
@@ -151,16 +151,16 @@ class CellSearch:
     def _repeat(self, kind: Kind, index: int, number: int, seed: int) -> Ask:
         """The run that repeats search trial `index` with a seed that far from the search's."""
         made = self.candidates.proposer.made[index]
-        first = self.cell.settings.partition_seed
+        first = self.entry.settings.partition_seed
         varies = self.study.vary_partition and kind != Kind.CONFIRM
         return Ask(
-            trial_id=str(TrialId(self.cell.id, kind, index, number)),
-            cell=self.cell.id,
+            trial_id=str(TrialId(self.entry.id, kind, index, number)),
+            cell=self.entry.id,
             kind=kind,
             index=number,
             origin=made.origin,
             params=made.params,
             seed=self.study.seed + seed,
             partition_seed=first + seed if varies else first,
-            source=str(TrialId(self.cell.id, Kind.SEARCH, index)),
+            source=str(TrialId(self.entry.id, Kind.SEARCH, index)),
         )

@@ -1,4 +1,4 @@
-"""Cells of a study: which come out, what they search, and what is refused once data and models are known."""
+"""Entries of a study: which come out, what they search, and what is refused once data and models are known."""
 
 import contextlib
 from importlib.resources import files
@@ -9,9 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.studies.cells import load_data, make_cells
+from suite.studies.entries import load_data, make_entries
 from suite.studies.study import read_study
-from tests.support.searches import BASE, cells_of
+from tests.support.searches import BASE, entries_of
 from trials import algorithms
 from trials.errors import UserError
 
@@ -25,19 +25,19 @@ def test_cells_are_the_product_with_algorithms_innermost():
         "models": ["logreg", "mlp"],
         "heterogeneity": ["iid", "labels( 2 )"],
     }
-    cells = cells_of(**given_)
-    assert [(*c.place, c.algorithm) for c in cells] == [
+    entries = entries_of(**given_)
+    assert [(*c.place, c.algorithm) for c in entries] == [
         (d, m, h, a)
         for d in ("digits", "mnist")
         for m in ("logreg", "mlp")
         for h in ("iid", "labels(2)")
         for a in ("folb", "fedavg")
     ]
-    assert len({c.id for c in cells}) == len({c.name for c in cells}) == 16
+    assert len({c.id for c in entries}) == len({c.name for c in entries}) == 16
 
 
 def test_a_cell_listed_twice_is_one():
-    assert len(cells_of(algorithms=["fedavg", "fedavg"], heterogeneity=["iid", " iid "])) == 1
+    assert len(entries_of(algorithms=["fedavg", "fedavg"], heterogeneity=["iid", " iid "])) == 1
 
 
 SAME = {
@@ -80,34 +80,34 @@ OTHER = {
 
 @pytest.mark.parametrize("name", SAME)
 def test_the_content_hash_leaves_out_budgets_seeds_and_execution(name):
-    assert cells_of(**SAME[name])[0].id == cells_of()[0].id
+    assert entries_of(**SAME[name])[0].id == entries_of()[0].id
 
 
 def test_the_content_hash_tells_all_else_apart():
-    ids = {name: cells_of(**changed)[0].id for name, changed in OTHER.items()}
-    ids["base"] = cells_of()[0].id
+    ids = {name: entries_of(**changed)[0].id for name, changed in OTHER.items()}
+    ids["base"] = entries_of()[0].id
     assert len(set(ids.values())) == len(OTHER) + 1, ids
     assert all(len(i) == 8 and int(i, 16) >= 0 for i in ids.values())
 
 
 def test_the_content_hash_does_not_depend_on_the_order_of_keys():
-    cell = cells_of(algorithms=["folb"], search={"lr": {"default": 0.1, "low": 0.01}})[0]
-    again = cells_of(algorithms=["folb"], search={"lr": {"low": 0.01, "default": 0.1}})[0]
-    assert cell.id == again.id
+    entry = entries_of(algorithms=["folb"], search={"lr": {"default": 0.1, "low": 0.01}})[0]
+    again = entries_of(algorithms=["folb"], search={"lr": {"low": 0.01, "default": 0.1}})[0]
+    assert entry.id == again.id
 
 
 def test_spellings_of_a_name_are_one_cell():
-    a = cells_of(heterogeneity=["dirichlet(0.30)"], models=["mlp(200, 200)"])[0]
-    b = cells_of(heterogeneity=[" dirichlet( 0.3 )"], models=["mlp"])[0]
+    a = entries_of(heterogeneity=["dirichlet(0.30)"], models=["mlp(200, 200)"])[0]
+    b = entries_of(heterogeneity=[" dirichlet( 0.3 )"], models=["mlp"])[0]
     assert a.id == b.id
     assert a.place.heterogeneity == "dirichlet(0.3)"
     assert a.place.model == "mlp"
 
 
 def test_names_are_readable():
-    cell = cells_of(algorithms=["folb"], heterogeneity=["dirichlet(0.3)"])[0]
-    assert cell.name == "folb · digits · logreg · dirichlet(0.3)"
-    assert cell.paper == algorithms.resolve("folb").paper
+    entry = entries_of(algorithms=["folb"], heterogeneity=["dirichlet(0.3)"])[0]
+    assert entry.name == "folb · digits · logreg · dirichlet(0.3)"
+    assert entry.paper == algorithms.resolve("folb").paper
 
 
 def test_lenet5_on_digits_is_refused_with_the_reason(faults):
@@ -138,7 +138,7 @@ def test_an_algorithm_refuses_what_it_cannot_honour(faults):
     assert "1 fault," in message
     assert "folb cannot run with init=own" in message
     assert algorithms.resolve("folb").refuses["init=own"] in message
-    assert cells_of(algorithms=["fedavg", "safl"], settings={"init": "own"})
+    assert entries_of(algorithms=["fedavg", "safl"], settings={"init": "own"})
 
 
 def test_an_algorithm_refuses_what_it_cannot_honour_in_the_search_too(faults):
@@ -189,8 +189,8 @@ def test_what_makes_trials_comparable_cannot_be_searched(faults, key, spec):
 
 def test_a_real_setting_that_may_be_unset_is_searched_as_a_real_number():
     search = {"clip_norm": {"default": 1.0, "low": 0.1, "high": 10, "log": True}}
-    (cell,) = cells_of(search=search)
-    found = cell.space.ranges["clip_norm"]
+    (entry,) = entries_of(search=search)
+    found = entry.space.ranges["clip_norm"]
     assert (found.type, found.low, found.high, found.log) == ("float", 0.1, 10, True)
 
 
@@ -205,8 +205,8 @@ def test_values_without_a_meaning_are_refused(name, values):
 
 def test_a_searched_setting_that_is_unset_takes_whole_numbers_where_only_those_are_legal():
     search = {"local_steps": {"default": 5, "low": 1, "high": 9}}
-    (cell,) = cells_of(search=search)
-    assert cell.space.ranges["local_steps"].type == "int"
+    (entry,) = entries_of(search=search)
+    assert entry.space.ranges["local_steps"].type == "int"
 
 
 @pytest.mark.parametrize(
@@ -220,34 +220,34 @@ def test_a_searched_setting_that_is_unset_takes_whole_numbers_where_only_those_a
 def test_an_anchor_that_is_no_number_of_its_range_is_refused_or_run(given_):
     """The unset setting, and `full`: either a fault of the study, or a value that is not told."""
     with contextlib.suppress(UserError):
-        (cell,) = cells_of(**given_)
-        anchor = cell.space.anchor()
-        assert cell.space.distributions(anchor) is None
-        cell.spec(anchor, 0, 0).configured()
+        (entry,) = entries_of(**given_)
+        anchor = entry.space.anchor()
+        assert entry.space.distributions(anchor) is None
+        entry.spec(anchor, 0, 0).configured()
 
 
 def test_scientific_notation_means_a_number(study_file):
     """YAML 1.1 reads 1e-3, without a dot, as text; a person means the number."""
     text = yaml.safe_dump(BASE) + "search: {lr: {default: 2e-3, low: 1e-3, high: 1e-1}}\n"
     _, study = read_study(study_file(text), {})
-    (cell,) = make_cells(study, "mine")
-    assert cell.space.anchor() == {"lr": 0.002}
-    assert (cell.space.ranges["lr"].low, cell.space.ranges["lr"].high) == (0.001, 0.1)
+    (entry,) = make_entries(study, "mine")
+    assert entry.space.anchor() == {"lr": 0.002}
+    assert (entry.space.ranges["lr"].low, entry.space.ranges["lr"].high) == (0.001, 0.1)
 
 
 @pytest.mark.parametrize("algorithm", ["folb", "fedprox", "fedavg"])
 def test_published_configurations_match_their_data_and_model_only(algorithm):
     given_ = {"algorithms": [algorithm]}
-    (mnist,) = cells_of(**given_, datasets=["mnist"])
+    (mnist,) = entries_of(**given_, datasets=["mnist"])
     assert mnist.known
     assert all("mnist" in p.datasets and "logreg" in p.models for p in mnist.known)
-    assert cells_of(**given_)[0].known == ()
-    assert cells_of(**given_, datasets=["mnist"], models=["mlp(7,7)"])[0].known == ()
+    assert entries_of(**given_)[0].known == ()
+    assert entries_of(**given_, datasets=["mnist"], models=["mlp(7,7)"])[0].known == ()
 
 
 def test_published_configurations_of_a_bare_name_match_its_arguments_too():
-    (both,) = cells_of(algorithms=["folb"], datasets=["synthetic(1,1)"])
-    (bare,) = cells_of(algorithms=["folb"], datasets=["synthetic(0.5,0.5)"])
+    (both,) = entries_of(algorithms=["folb"], datasets=["synthetic(1,1)"])
+    (bare,) = entries_of(algorithms=["folb"], datasets=["synthetic(0.5,0.5)"])
     assert bare.known
     assert len(both.known) == len(bare.known) + 1
     assert {"variant": "heterogeneity"}.items() <= both.known[-1].params.items()
@@ -255,7 +255,7 @@ def test_published_configurations_of_a_bare_name_match_its_arguments_too():
 
 def test_a_range_for_one_algorithm_leaves_the_others_alone():
     search = {"fedprox.mu": {"low": 0.5, "high": 5.0}, "lr": {"high": 0.3}}
-    fedprox, folb = cells_of(algorithms=["fedprox", "folb"], search=search)
+    fedprox, folb = entries_of(algorithms=["fedprox", "folb"], search=search)
     assert (fedprox.space.ranges["mu"].low, fedprox.space.ranges["mu"].high) == (0.5, 5.0)
     assert (folb.space.ranges["mu"].low, folb.space.ranges["mu"].high) == (1e-4, 1.0)
     assert fedprox.space.ranges["lr"] == folb.space.ranges["lr"]
@@ -264,17 +264,17 @@ def test_a_range_for_one_algorithm_leaves_the_others_alone():
 @given(st.integers(1, 400), st.integers(1, 400) | st.none())
 def test_stops_are_evaluations_below_the_last_round(rounds, every):
     chosen = {"rounds": rounds, "eval_every": min(every, rounds) if every else None}
-    (cell,) = cells_of(settings=chosen)
-    gap = cell.settings.evaluation_gap
-    assert all(0 < r < rounds and r % gap == 0 for r in cell.stops)
-    assert [r // gap for r in cell.stops] == [3**k for k in range(len(cell.stops))]
-    assert bool(cell.stops) == (gap < rounds)
+    (entry,) = entries_of(settings=chosen)
+    gap = entry.settings.evaluation_gap
+    assert all(0 < r < rounds and r % gap == 0 for r in entry.stops)
+    assert [r // gap for r in entry.stops] == [3**k for k in range(len(entry.stops))]
+    assert bool(entry.stops) == (gap < rounds)
 
 
 def test_data_are_loaded_once_for_all_cells_that_share_them():
-    cells = cells_of(algorithms=["fedavg", "folb"], heterogeneity=["iid", "labels(2)"])
-    data = load_data(cells, None, "test")
-    assert list(data) == [cells[0].spec({}, 0, 0).dataset_key]
+    entries = entries_of(algorithms=["fedavg", "folb"], heterogeneity=["iid", "labels(2)"])
+    data = load_data(entries, None, "test")
+    assert list(data) == [entries[0].spec({}, 0, 0).dataset_key]
     assert data["digits|0|None"].shape == (1, 8, 8)
 
 
@@ -289,11 +289,11 @@ def test_a_third_party_algorithm_is_named_by_its_file(tmp_path):
         "    theta: float = real(0.5, low=0.0, high=1.0)\n"
     )
     name = f"{path}:Mine"
-    (cell,) = cells_of(algorithms=[name], search={f"{name}.theta": {"low": 0.25}})
-    assert cell.label == "Mine"
-    assert cell.known == ()
-    assert cell.space.ranges["theta"].low == 0.25
-    assert cell.spec({"lr": 0.1, "theta": 0.3}, 0, 0).configured().theta == 0.3
+    (entry,) = entries_of(algorithms=[name], search={f"{name}.theta": {"low": 0.25}})
+    assert entry.label == "Mine"
+    assert entry.known == ()
+    assert entry.space.ranges["theta"].low == 0.25
+    assert entry.spec({"lr": 0.1, "theta": 0.3}, 0, 0).configured().theta == 0.3
 
 
 @pytest.mark.parametrize(
@@ -329,16 +329,16 @@ NU = {"low": 0.1, "high": 1.0}
 
 def test_nu_is_searched_only_under_a_bound_on_uploads(faults):
     given_ = {"algorithms": ["safl_extended"]}
-    free = cells_of(**given_)[0].space.ranges["nu"]
+    free = entries_of(**given_)[0].space.ranges["nu"]
     assert (free.low, free.high) == (0.25, 0.25)
     for bound in (
         {"constraints": {"uploaded_bytes": {"max": 1e6}}},
         {"pareto": "uploaded_bytes"},
         {"sampler": "nsga2"},
     ):
-        nu = cells_of(**given_, **bound)[0].space.ranges["nu"]
+        nu = entries_of(**given_, **bound)[0].space.ranges["nu"]
         assert (nu.low, nu.high) == (0.01, 10.0)
-        nu = cells_of(**given_, **bound, search={"safl_extended.nu": NU})[0].space.ranges["nu"]
+        nu = entries_of(**given_, **bound, search={"safl_extended.nu": NU})[0].space.ranges["nu"]
         assert (nu.low, nu.high) == (0.1, 1.0)
     for spec in (NU, {"choices": [0.1, 1.0]}):
         message = faults({**BASE, **given_, "search": {"safl_extended.nu": spec}})
@@ -346,4 +346,4 @@ def test_nu_is_searched_only_under_a_bound_on_uploads(faults):
     bytes_down = {"constraints": {"downloaded_bytes": {"max": 1e6}}}
     assert "only under" in faults({**BASE, **given_, **bytes_down, "search": {"nu": NU}})
     fixed = {"safl_extended.nu": {"default": 0.5}}
-    assert cells_of(**given_, search=fixed)[0].space.ranges["nu"].low == 0.5
+    assert entries_of(**given_, search=fixed)[0].space.ranges["nu"].low == 0.5

@@ -1,11 +1,11 @@
-"""The cells of a study, each dealt and fitted once to see that it can be run."""
+"""The entries of a study, each dealt and fitted once to see that it can be run."""
 
 import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from suite.studies.cell import Cell
+from suite.studies.entry import Entry
 from suite.studies.space import Space, published
 from suite.studies.study import Study
 from suite.studies.validation import Faults
@@ -16,7 +16,7 @@ from trials.spec import TrialSpec, refuse
 from trials.trial import deal_data, fit_model, load_dataset
 
 
-def make_cells(study: Study, source: str) -> list[Cell]:
+def make_entries(study: Study, source: str) -> list[Entry]:
     """Every combination, algorithms innermost. Raises `UserError` with every fault: ranges that are
     none, settings that an algorithm refuses.
     """
@@ -28,7 +28,7 @@ def make_cells(study: Study, source: str) -> list[Cell]:
     for fault in study.contradictions():
         faults.add(*fault)
     bounds: dict[str, float] = {name: bound.max for name, bound in study.constraints.items()}
-    cells = []
+    entries = []
     for dataset, model, level, algorithm in itertools.product(
         study.datasets, study.models, study.heterogeneity, study.algorithms
     ):
@@ -47,8 +47,8 @@ def make_cells(study: Study, source: str) -> list[Cell]:
         place = Place.canonical(dataset, model, level)
         known = tuple(p for p in published(name) if p.matches(place.dataset, place.model))
         task = datasets.parse(dataset).task
-        cells.append(
-            Cell(
+        entries.append(
+            Entry(
                 name,
                 place,
                 study.settings,
@@ -60,11 +60,11 @@ def make_cells(study: Study, source: str) -> list[Cell]:
             )
         )
     faults.check()
-    return list({cell.id: cell for cell in cells}.values())
+    return list({entry.id: entry for entry in entries}.values())
 
 
-def load_data(cells: list[Cell], root: str | None, source: str) -> dict[str, Dataset]:
-    """The data sets of all cells by `TrialSpec.dataset_key`, each dealt and fitted once to see that
+def load_data(entries: list[Entry], root: str | None, source: str) -> dict[str, Dataset]:
+    """The data sets of all entries by `TrialSpec.dataset_key`, each dealt and fitted once to see that
     it can be, and every algorithm asked whether it can run there. Raises `UserError` with every
     fault.
     """
@@ -76,21 +76,21 @@ def load_data(cells: list[Cell], root: str | None, source: str) -> dict[str, Dat
             found[name, key, value] = faults.attempt(name, value, make)
         return found[name, key, value]
 
-    for cell in cells:
-        spec = cell.spec(cell.space.anchor(), 0, cell.settings.partition_seed)
+    for entry in entries:
+        spec = entry.spec(entry.space.anchor(), 0, entry.settings.partition_seed)
         key = spec.dataset_key
-        data = once("datasets", key, cell.place.dataset, partial(load_dataset, spec, root))
+        data = once("datasets", key, entry.place.dataset, partial(load_dataset, spec, root))
         if data is None:
             continue
-        model = once("models", key, cell.place.model, partial(fit_model, spec, data))
-        level = cell.place.heterogeneity
+        model = once("models", key, entry.place.model, partial(fit_model, spec, data))
+        level = entry.place.heterogeneity
         clients = once("heterogeneity", key, level, partial(_clients, spec, data))
         if model is None or clients is None:
             continue
-        for params in cell.space.corners():
-            one = cell.spec(params, 0, cell.settings.partition_seed)
+        for params in entry.space.corners():
+            one = entry.spec(params, 0, entry.settings.partition_seed)
             check = partial(one.configured().check, clients, model, one.settings)
-            faults.attempt("algorithms", cell.label, check)
+            faults.attempt("algorithms", entry.label, check)
     faults.check()
     return {key: data for (name, key, _), data in found.items() if name == "datasets"}
 

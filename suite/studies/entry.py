@@ -1,4 +1,4 @@
-"""A cell of a study with one algorithm: what is asked, and what a trial of it runs."""
+"""An entry: one algorithm in one cell of a study; what is asked, and what a trial of it runs."""
 
 import hashlib
 import itertools
@@ -17,7 +17,7 @@ from trials.spec import TrialSpec, outside
 
 
 @dataclass(frozen=True)
-class Cell:
+class Entry:
     """One question: how good can this algorithm get on this data set, model and level?"""
 
     algorithm: str
@@ -28,7 +28,7 @@ class Cell:
     task: Task
     constraints: Mapping[str, float] = field(default_factory=dict)
     apart: tuple[str, ...] = ()
-    """The names that tell the cells of one joint search apart (`Joint.over`)."""
+    """The names that tell the entries of one joint search apart (`Joint.over`)."""
 
     @property
     def paper(self) -> str:
@@ -60,7 +60,7 @@ class Cell:
 
     @property
     def group(self) -> tuple[str, ...]:
-        """What the cells that share one configuration have in common; the id of one searched alone."""
+        """What the entries that share one configuration have in common; the id of one searched alone."""
         if not self.apart:
             return (self.id,)
         names = zip(("datasets", "models", "heterogeneity"), self.place, strict=True)
