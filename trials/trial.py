@@ -16,6 +16,8 @@ from trials.solver import execution
 from trials.spec import TrialSpec
 from trials.tensors import torch
 
+DEVICES = ("cpu", "cuda")
+"""The kinds of device that a trial runs on."""
 BYTES_A_WEIGHT = 16
 """What a trial takes of memory at least: the model, its start, a gradient and a direction."""
 
@@ -58,8 +60,8 @@ def _device(name: str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"device {name!r} cannot be used: {reason}") from None
-    if found.type not in ("cpu", "cuda"):
-        raise UserError(f"device {name!r} cannot be used: must be cpu or cuda")
+    if found.type not in DEVICES:
+        raise UserError(f"device {name!r} cannot be used: must be {' or '.join(DEVICES)}")
     return found
 
 
