@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trials.tensors import Tensor, torch
+from trials.transfer import sent
 
 
 class ClientRows:
@@ -33,9 +34,9 @@ class ClientRows:
         new = slot < 0
         if self.values is None or bool(new.all()):
             return self.default(ids)
-        rows = self.values[slot.clamp(min=0).to(self.values.device)]
+        rows = self.values[sent(slot.clamp(min=0), self.values.device)]
         if bool(new.any()):
-            rows[new.to(rows.device)] = self.default(ids[new])
+            rows[sent(new.nonzero()[:, 0], rows.device)] = self.default(ids[new])
         return rows
 
     def write(self, ids: Tensor, rows: Tensor) -> None:
@@ -50,7 +51,7 @@ class ClientRows:
                 grown[: self._used] = self._table[: self._used]
             self._table = grown
         self._used = needed
-        self._table[self.slot[ids].to(rows.device)] = rows
+        self._table[sent(self.slot[ids], rows.device)] = rows
 
     def mean(self, weights: Tensor) -> Tensor:
         """sum_k weights_k rows_k (d,) over all clients, `weights` (n,)."""

@@ -132,14 +132,14 @@ class Simulation:
 
     def load(self, saved: dict[str, Any]) -> None:
         """Continue from what `save` gave; the rest of the run equals an uninterrupted one."""
-        device = self.fed.device
         for name, table in saved["rows"].items():
             rows = self.state[name]
             assert isinstance(rows, ClientRows)
             rows.slot, values = table["slot"].clone(), table["values"]
-            rows.values = None if values is None else values.to(device, copy=True)
-        kept = {k: v.to(device) for k, v in saved["tensors"].items()}
-        self.state = {**self.state, **kept}
+            rows.values = None if values is None else values.to(self.fed.device, copy=True)
+        for name, tensor in saved["tensors"].items():
+            at = self.state[name].device if name in self.state else self.fed.device
+            self.state = {**self.state, name: tensor.to(at)}
         self.fed.round, self.diverged = saved["round"], saved["diverged"]
         self.algorithm = self._phases[max(r for r in self._phases if r <= max(1, self.fed.round))]
         self.fed.counters = dict(saved["counters"])

@@ -23,6 +23,7 @@ from trials.models.base import Model
 from trials.settings import Settings
 from trials.simulation import Simulation
 
+CPU = torch.device("cpu")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -76,7 +77,7 @@ def simulation(
     level: str = "iid",
     seed: int = 0,
     federation: type[Federation] = Federation,
-    device: torch.device = torch.device("cpu"),
+    device: torch.device = CPU,
 ) -> Simulation:
     """A simulation at round 0; of `level` only the system part matters, data are dealt already."""
     loss = losses.resolve(common.loss, data.dataset.task.metric)
