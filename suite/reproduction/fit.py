@@ -47,7 +47,8 @@ def fit(
     rows, why_not = _rows(paper, places, effort, data_root)
     store, tune = Store(tracking_uri, storage), storage / EXPERIMENT / "tune"
     batch = Batch(store, RunKind.READING, EXPERIMENT, tune)
-    stages = _Stages(batch, list(rows.values()), data_root, resources, effort.max_minutes)
+    minutes = math.inf if effort.max_minutes is None else effort.max_minutes
+    stages = _Stages(batch, list(rows.values()), data_root, resources, minutes)
     stages.screen()
     stages.all_seeds()
     stages.own_methods()
@@ -91,7 +92,7 @@ class _Stages:
     rows: Sequence[FitRow]
     data_root: str | None
     resources: Any
-    minutes: float | None
+    minutes: float
     failed: int = 0
     interrupted: bool = False
     _started: float = field(default_factory=time.monotonic)
@@ -136,9 +137,9 @@ class _Stages:
     def _run(self, stage: str, plans: Sequence[Planned]) -> dict[str, Record]:
         """Make a stage's runs, unless an earlier stage was interrupted; all that are recorded."""
         jobs: dict[str, Job] = {job.id: job for plan in plans for job in plan.jobs.values()}
-        if jobs and not self.interrupted:
+        until = self._started + SHARES[stage] * 60 * self.minutes
+        if jobs and not self.interrupted and time.monotonic() < until:
             say(f"{stage}: {len(jobs)} runs")
-            until = self._started + SHARES[stage] * 60 * (self.minutes or math.inf)
             failed, self.interrupted = self.batch.run(
                 list(jobs.values()), self.data_root, self.resources, until
             )

@@ -79,7 +79,8 @@ class FitRow:
 
     def screen(self, index: int) -> Planned:
         """The baselines' runs with one seed, as long as a number could be met."""
-        rounds = max(c.rounds for m, c in self.made.methods.items() if m not in self.made.own)
+        methods = read(self.made, self.readings[index]).methods
+        rounds = max(c.rounds for m, c in methods.items() if m not in self.made.own)
         needed = rounds_needed(self.numbers, rounds)
         return self.plan(index, False, replace(self.effort, seeds=1, rounds=needed))
 

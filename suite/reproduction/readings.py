@@ -101,12 +101,14 @@ def check_open(made: Experiment) -> None:
     """Raise `UserError` with every fault of a row's open settings."""
     faults = Faults(made.path)
     for name, of in made.open.items():
-        concerned = _concerned(made, of)
-        for method in concerned - made.methods.keys():
+        concerned = sorted(_concerned(made, of))
+        for method in (m for m in concerned if m not in made.methods):
             faults.add(f"open.{name}.of", method, str(unknown("method", method, made.methods)))
         for value, _ in of.values:
             for key in parts(name, value):
-                _check_key(faults, made, f"open.{name}", key, concerned & made.methods.keys())
+                _check_key(
+                    faults, made, f"open.{name}", key, [m for m in concerned if m in made.methods]
+                )
             if faults.found:
                 continue
             changed = faults.attempt(f"open.{name}", value, partial(under, made, name, value)) or {}
