@@ -32,6 +32,14 @@ Place = Annotated[
     str | None, typer.Argument(help="PAPER, PAPER/TABLE or PAPER/TABLE/ROW, as in --list.")
 ]
 List = Annotated[bool, typer.Option("--list", help="All tables, with what they would cost here.")]
+Summary = Annotated[
+    Path | None,
+    typer.Option(
+        "--summary",
+        metavar="FOLDER",
+        help="How much of the papers was run and what came out, by the documents in a folder.",
+    ),
+]
 Seeds = Annotated[int | None, typer.Option(min=1, help="Runs of each method; default 5.")]
 Rounds = Annotated[
     int | None, typer.Option(min=1, help="At most so many rounds; what needs more is not run.")
@@ -62,6 +70,7 @@ Output = Annotated[Path | None, typer.Option(help="Folder for NAME.md and NAME.j
 def reproduce(
     path: Place = None,
     list_: List = False,
+    summary: Summary = None,
     seeds: Seeds = None,
     rounds: Rounds = None,
     quick: Quick = False,
@@ -84,6 +93,9 @@ def reproduce(
     """
     from suite.reproduction.plan import QUICK_SEEDS, SEEDS, Effort
 
+    if summary is not None:
+        _summary(summary, storage, data_root, output, as_json)
+        return
     if list_ or path is None:
         _list(storage, data_root, seeds or SEEDS, as_json)
         return
@@ -148,6 +160,28 @@ SIGNS = {
     ".json": '"command": "suite reproduce ',
 }
 """How the page and the document are known again."""
+
+
+def _summary(
+    folder: Path, storage: Path, data_root: str | None, output: Path | None, as_json: bool
+) -> None:
+    from reports.claims.summary_page import summary_page
+    from suite.reproduction.summary import document, summary
+
+    found = document(summary(folder, storage, data_root))
+    if output is not None:
+        write_files({output / "summary.md": summary_page(found).encode()}, SUMMARY_SIGN)
+        say(f"wrote {output / 'summary.md'}")
+    if as_json:
+        emit(found)
+    else:
+        from rich.markdown import Markdown
+
+        Console().print(Markdown(summary_page(found)))
+
+
+SUMMARY_SIGN = "# Published and measured, over all papers"
+"""How a summary is known again."""
 
 
 def _list(storage: Path, data_root: str | None, seeds: int, as_json: bool) -> None:

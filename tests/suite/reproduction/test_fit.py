@@ -10,6 +10,7 @@ from reports.claims.readings_page import readings_page
 from suite.reproduction import experiments, paper
 from suite.runs.batch import Batch
 from tests.support.commands import SINGLY, document, records, suite_here
+from trials.place import Place
 from trials.settings import Settings
 from trials.spec import canonical
 from trials.trial import run
@@ -59,27 +60,14 @@ KNOWN = {"rate": 0.05, "momentum": 0.9}
 def told(seeds: int = 2) -> dict[str, float]:
     """What a paper that ran the known reading would print: means over the seeds."""
     found = {}
+    place = Place("digits", "logreg", "shards(2)")
+    common = {"rounds": 6, "clients": 10, "batch_size": 10, "eval_every": 1, "val_fraction": 0.0}
     for method, params in (("fedavg", {}), ("fedprox", {"mu": 0.1})):
-        histories = [
-            run(
-                canonical(
-                    method,
-                    {"lr": KNOWN["rate"], **params},
-                    experiments.Place("digits", "logreg", "shards(2)"),
-                    Settings(
-                        rounds=6,
-                        clients=10,
-                        batch_size=10,
-                        eval_every=1,
-                        val_fraction=0.0,
-                        momentum=KNOWN["momentum"],
-                        partition_seed=seed,
-                    ),  # fmt: skip
-                    seed,
-                )
-            )[0].history
-            for seed in range(seeds)
-        ]
+        histories = []
+        for seed in range(seeds):
+            settings = Settings(**common, momentum=KNOWN["momentum"], partition_seed=seed)
+            spec = canonical(method, {"lr": KNOWN["rate"], **params}, place, settings, seed)
+            histories.append(run(spec)[0].history)
         found[method] = sum(100 * h[-1]["test_accuracy"] for h in histories) / seeds
         first = [next(e["round"] for e in h if e["test_accuracy"] >= 0.6) for h in histories]
         found["reached"] = sum(first) / seeds if method == "fedavg" else found["reached"]
