@@ -11,7 +11,15 @@ from statistics import fmean
 from typing import Any
 
 from reports.claims.metrics import Metric, Runs, measured, metric
-from reports.claims.verdicts import NOT_RUN, REPRODUCED, Printed, judge, printed, summary
+from reports.claims.verdicts import (
+    NOT_RUN,
+    REPRODUCED,
+    Printed,
+    in_order,
+    judge,
+    printed,
+    summary,
+)
 from trials.errors import UserError
 
 Numbers = Mapping[str, Mapping[str, Any]]
@@ -34,7 +42,8 @@ RULES = (
     "baselines' rows, up to the round after which no printed number could be met any more; the best quarter, "
     "and the default reading, with all seeds.",
     "A reading **explains** the baselines when every printed number of every baseline is reproduced under it "
-    "by the rules for single numbers. Numbers of the paper's own method take no part in that.",
+    "by the rules for single numbers, and baselines whose printed numbers differ by more than a tolerance differ "
+    "in that direction. Numbers of the paper's own method take no part in that.",
     "How far a number is off is counted in its tolerances, at most 10; a target that is never reached, or is "
     "reached where the paper says never, counts as 10.",
     "The paper's own method is then run under every reading that explains the baselines. A claim **holds** "
@@ -97,7 +106,8 @@ def off(claim: Printed, wanted: Metric, values: Mapping[int, float], rounds: int
 @dataclass(frozen=True)
 class Explained:
     """A baseline's number under a reading: measured mean (None: never, or diverged) over `seeds`, how far
-    it is off, and whether that reproduces it. `spread`: the standard deviation over seeds.
+    it is off, and whether that reproduces it. `in_order`: whether it stands as printed to the baselines
+    that are printed farther away than a tolerance. `spread`: the standard deviation over seeds.
     """
 
     method: str
@@ -107,7 +117,13 @@ class Explained:
     seeds: int
     off: float
     reproduced: bool
+    in_order: bool
     spread: float | None
+
+    @property
+    def explained(self) -> bool:
+        """Whether nothing of the number is left to be explained."""
+        return self.reproduced and self.in_order
 
 
 def explain(numbers: Numbers, runs: Runs, rounds: int) -> list[Explained]:
@@ -115,8 +131,10 @@ def explain(numbers: Numbers, runs: Runs, rounds: int) -> list[Explained]:
     found = []
     for name, column in numbers.items():
         wanted = metric(name)
-        for method, number in column.items():
-            claim, values = printed(number), measured(wanted, method, runs)
+        claims = {method: printed(number) for method, number in column.items()}
+        means = {m: _mean(measured(wanted, m, runs), wanted, rounds) for m in claims}
+        for method, claim in claims.items():
+            values = measured(wanted, method, runs)
             shown = summary(values, wanted, rounds)
             sound = shown is not None and shown.reached == 1 and math.isfinite(shown.mean)
             verdict = judge(claim, wanted, values, rounds, None).verdict
@@ -129,10 +147,29 @@ def explain(numbers: Numbers, runs: Runs, rounds: int) -> list[Explained]:
                     len(values),
                     off(claim, wanted, values, rounds),
                     verdict == REPRODUCED,
+                    in_order(method, _apart(method, claims, wanted), means) is not False,
                     _spread([v for v in values.values() if math.isfinite(v)]),
                 )
             )
     return found
+
+
+def _mean(values: Mapping[int, float], wanted: Metric, rounds: int) -> float:
+    """Infinite where a seed is, or nothing was measured."""
+    found = summary(values, wanted, rounds)
+    return found.mean if found is not None and found.reached == 1 else math.inf
+
+
+def _apart(method: str, claims: Mapping[str, Printed], wanted: Metric) -> dict[str, Printed]:
+    """The method's number and those that are farther from it than a tolerance of the larger."""
+
+    def far(other: Printed) -> bool:
+        mine = claims[method].value
+        if mine is None or other.value is None:
+            return True
+        return abs(other.value - mine) > wanted.tolerance(max(abs(other.value), abs(mine)))
+
+    return {name: claim for name, claim in claims.items() if name == method or far(claim)}
 
 
 def _spread(values: Sequence[float]) -> float | None:

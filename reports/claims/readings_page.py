@@ -79,7 +79,9 @@ def _judged(row: Mapping[str, Any]) -> list[list[str]]:
 def _decides(row: Mapping[str, Any]) -> str:
     if not row["decides"]:
         return "All readings are equally far off."
-    return f"What decides how well the baselines are explained: {_shares(row['decides'])}."
+    combined = 1 - sum(row["decides"].values())
+    rest = f", combinations of them {combined:.0%}" if combined >= 0.01 else ""
+    return f"What decides how far the baselines are off: {_shares(row['decides'])}{rest}."
 
 
 def _shares(shares: Mapping[str, float]) -> str:
@@ -110,7 +112,9 @@ def _measured(one: Mapping[str, Any]) -> str:
     if one["measured"] is None:
         return "never"
     spread = f" (sd {one['spread']:.2g})" if one["spread"] is not None else ""
-    return f"{one['measured']:.4g}{spread}{'' if one['reproduced'] else ', off'}"
+    wrong = "" if one["reproduced"] else ", off"
+    wrong += "" if one["in_order"] else ", other order"
+    return f"{one['measured']:.4g}{spread}{wrong}"
 
 
 def _number(value: float | None, reached: float | None) -> str:

@@ -91,6 +91,23 @@ def test_a_reading_explains_when_every_number_is_reproduced():
     assert (never.measured, never.reproduced, never.off) == (None, False, FAR)
 
 
+def test_baselines_that_are_printed_apart_have_to_differ_that_way():
+    """89.9 and 88.2 are more than a point apart, 88.2 and 88.3 are not; both are near what is measured."""
+    runs = {"a": {0: run_of(0.889)}, "b": {0: run_of(0.891)}, "c": {0: run_of(0.8909)}}
+    numbers = {"test_accuracy": {"a": 89.9, "b": 88.2, "c": 88.3}}
+    found = explain(numbers, runs, 4)
+    assert [one.reproduced for one in found] == [True, True, True]
+    assert [one.in_order for one in found] == [False, False, False]
+    found = explain({"test_accuracy": {"a": 88.2, "b": 89.9, "c": 88.3}}, runs, 4)
+    assert [(one.in_order, one.explained) for one in found] == [
+        (True, True),
+        (True, True),
+        (True, True),
+    ]
+    never = explain({"rounds_to(80)": {"a": None, "b": 1}}, {**runs, "a": {0: run_of(0.5)}}, 4)
+    assert [one.explained for one in never] == [True, True]
+
+
 def test_what_decides_is_a_share_of_the_variance():
     """y = 3 a + b on a 2 x 2 grid: variances 2.25 and 0.25 of 2.5."""
     grid = [({"a": a, "b": b, "c": 0}, 3.0 * a + b) for a in (0, 1) for b in (0, 1)]
