@@ -38,6 +38,8 @@ class RunKind(StrEnum):
     """A final run of what is no longer the best of its cell."""
     RUN = "run"
     REPRODUCE = "reproduce"
+    READING = "reading"
+    """A run under another reading of what a paper leaves open."""
     TRANSFER = "transfer"
 
 
