@@ -50,6 +50,9 @@ class Record:
     tags: Tags
     params: dict[str, str]
     metrics: dict[str, float]
+    began: float = 0.0
+    """When it started, in seconds since 1970; `ended` likewise, None while it runs."""
+    ended: float | None = None
 
     @property
     def finished(self) -> bool:
@@ -274,7 +277,12 @@ def _record(run: Run) -> Record:
     tags["run_status"] = run.info.status
     tags["experiment_id"] = run.info.experiment_id
     return Record(
-        run.info.run_id, Tags(tags, run.info.run_id), dict(run.data.params), dict(run.data.metrics)
+        run.info.run_id,
+        Tags(tags, run.info.run_id),
+        dict(run.data.params),
+        dict(run.data.metrics),
+        run.info.start_time / 1000,
+        None if run.info.end_time is None else run.info.end_time / 1000,
     )
 
 
