@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Callable
+from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
@@ -10,7 +11,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from reports.leaderboard import pareto
+from reports.leaderboard import audit_wording, pareto
 from reports.leaderboard.leaderboard import OUTSIDE, Leaderboard, Row
 from reports.leaderboard.statistics import Across
 from reports.leaderboard.wording import (
@@ -63,6 +64,7 @@ def table(board: Leaderboard, width: int) -> Group:
         title = _title(rows[0]) + _budget(board, rows[0])
         parts += [Text(title, style="bold"), shown, Text(verdict(rows)), Text()]
     parts += pareto.tables(board.pareto)
+    parts += _audit(board)
     for metric, compared in _several(board).items():
         shown = Table()
         for name in ("algorithm", "average rank", "differs from (Wilcoxon-Holm)"):
@@ -74,6 +76,24 @@ def table(board: Leaderboard, width: int) -> Group:
     parts += [Text(f"Note: {note}") for note in board.notes] + [Text()] * bool(board.notes)
     parts.append(Text(legend(board), style="dim"))
     return Group(*parts)
+
+
+def _audit(board: Leaderboard) -> list[Any]:
+    """How fair the searches were, row by row, and what mends what was found."""
+    if not any(row.audit for row in board.rows):
+        return []
+    head, *lines = audit_wording.facts(board.rows)
+    shown = Table()
+    for name in head:
+        left = name in ("algorithm", "cell", "at an edge")
+        shown.add_column(name, justify="left" if left else "right", overflow="fold")
+    for line in lines:
+        shown.add_row(*map(Text, line))
+    parts: list[Any] = [Text("Audit of the searches", style="bold"), shown]
+    for command, texts in audit_wording.found(board.rows):
+        parts += [Text(text) for text in texts]
+        parts.append(Text(f"  {command}", style="cyan"))
+    return [*parts, Text(audit_wording.ABOUT, style="dim"), Text()]
 
 
 def _columns(board: Leaderboard, metric: str) -> Columns:
@@ -123,12 +143,20 @@ def _budget(board: Leaderboard, row: Row) -> str:
 
 
 def _csv(board: Leaderboard) -> str:
-    rows = [{**row, "params": params_text(row["params"])} for row in board.as_dict()["rows"]]
+    rows = [
+        {**asdict(row), "params": params_text(row.params), "audit": _findings(row)}
+        for row in board.rows
+    ]
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0]) if rows else ["algorithm"], lineterminator="\n")
     writer.writeheader()
     writer.writerows({key: _no_formula(value) for key, value in row.items()} for row in rows)
     return out.getvalue()
+
+
+def _findings(row: Row) -> str:
+    found = row.audit.findings if row.audit else ()
+    return "; ".join(f"{finding.kind}: {finding.text}" for finding in found)
 
 
 def _no_formula(value: Any) -> Any:
@@ -150,6 +178,14 @@ def _markdown(board: Leaderboard) -> str:
         parts.append(f"**{_plain(_title(rows[0]))}{_budget(board, rows[0])}**\n")
         parts += ["| " + " | ".join(line) + " |" for line in lines]
         parts.append(f"\n{_plain(verdict(rows))}\n")
+    if any(row.audit for row in board.rows):
+        head, *rest = audit_wording.facts(board.rows)
+        parts.append("**Audit of the searches**\n")
+        lines = [head, ["---"] * len(head), *([_plain(cell) for cell in line] for line in rest)]
+        parts += ["| " + " | ".join(line) + " |" for line in lines]
+        for command, texts in audit_wording.found(board.rows):
+            parts += ["", *(f"- {_plain(text)}" for text in texts), f"\n      {command}"]
+        parts.append(f"\n{audit_wording.ABOUT}\n")
     for metric, compared in _several(board).items():
         parts.append(f"**{overall_title(metric, compared)}**\n")
         lines = [["algorithm", "average rank", "differs from (Wilcoxon-Holm)"], ["---"] * 3]

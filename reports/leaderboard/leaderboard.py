@@ -15,6 +15,7 @@ from statistics import fmean, median_low
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.frames import frame
+from reports.leaderboard.audit import Audit
 from reports.leaderboard.comparable import FinalRun, Group, Trials, matched
 from reports.leaderboard.statistics import (
     Across,
@@ -59,7 +60,8 @@ class Row:
     than all (None when it is one of them). `worst_clients` is the score of the worst 10 % of
     clients, `client_spread` the standard deviation over clients.
 
-    `sweeps` are those that the group was made of, `runs` the final runs' ids.
+    `sweeps` are those that the group was made of, `runs` the final runs' ids. `audit` says how fair its
+    search was, None where no search trial is recorded.
     """
 
     algorithm: str
@@ -102,6 +104,7 @@ class Row:
     page: str
     warm: bool = False
     outside: str = ""
+    audit: Audit | None = None
 
     @property
     def place(self) -> Place:
@@ -310,7 +313,9 @@ def _mean(values: Any) -> float | None:
     return None if not found or None in found else fmean(found)
 
 
-SORTABLE = [item.name for item in fields(Row) if item.name not in ("params", "runs", "page")]
+SORTABLE = [
+    item.name for item in fields(Row) if item.name not in ("params", "runs", "page", "audit")
+]
 """What rows can be ordered by."""
 
 

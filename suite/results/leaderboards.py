@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 from reports.leaderboard.leaderboard import Leaderboard, leaderboard
+from suite.results.audits import audited
 from suite.results.final_runs import final_run
 from suite.results.fronts import read_fronts
 from suite.results.query import AT_THE_END, EVERYTHING, METRIC, Query, published, say_why_none
@@ -37,10 +38,10 @@ def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
         target = targets.pop()
     searches = query.find(store, RunKind.SEARCH, **query.scope)
     trials = Counter((run.tags.sweep, run.tags.cell) for run in searches)
-    entries = [run.tags.cell for run in query.find(store, RunKind.CELL, **query.scope)]
-    ways = {
-        run.tags.sweep: searched(run) for run in query.find(store, RunKind.SWEEP, **query.scope)
-    }
+    cells = query.find(store, RunKind.CELL, **query.scope)
+    entries = [run.tags.cell for run in cells]
+    found = query.find(store, RunKind.SWEEP, **query.scope)
+    ways = {run.tags.sweep: searched(run) for run in found}
     sweeps = list(ways)
 
     def order(run: Record) -> tuple[int, int, int]:
@@ -60,6 +61,7 @@ def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
         for run in sorted(finals, key=order)
     ]
     board = leaderboard(runs, trials, target, query.at)
+    board = audited(store, board, found, cells, searches, finals)
     kept = {(row.sweep, row.cell) for row in board.rows}
     searches = [run for run in searches if (run.tags.sweep, run.tags.cell) in kept]
     fronts = read_fronts(store, searches, finals, query)

@@ -64,9 +64,12 @@ class Ledger:
             record.tags.cell: record.run_id for record in store.find(sweep=name, kind=RunKind.CELL)
         }
         for entry in self.entries.values():
+            own = written(kind=RunKind.CELL, space=entry.space.searched)
             if entry.id not in entries:
-                tags = {**common, **identity(entry), **written(kind=RunKind.CELL)}
+                tags = {**common, **identity(entry), **own}
                 entries[entry.id] = store.create(self.experiment, entry.name, tags, self.sweep_run)
+            else:  # a version before may have begun it, which recorded less
+                store.log(entries[entry.id], tags=own)
         self.entry_runs = {entry_id: entries[entry_id] for entry_id in self.entries}
         self.close("RUNNING")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from suite.console import say
-from suite.studies.study import Study, check_study, read_study, small
+from suite.studies.study import LISTS, Study, check_study, read_study, small
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.resume import resumed_study
 from suite.sweeps.sweep import Result, Sweep
@@ -14,11 +14,6 @@ from trials.errors import UserError
 
 if TYPE_CHECKING:
     from suite.execution.cluster import Resources
-
-LISTS = ("algorithms", "datasets", "models", "heterogeneity")
-"""What a study has lists of, and a command takes between commas."""
-VALUES = ("trials", "settings.rounds", "seeds", "sampler", "scheduler", "warm_start")
-"""What else of a study the command line replaces, in the order of its options."""
 
 
 @dataclass(frozen=True)

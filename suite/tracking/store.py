@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+from suite.tracking import RUNS
 from suite.tracking.tags import PREFIX, RunKind, Tags
 from suite.yaml_files import writable
 from trials.errors import UserError
@@ -77,6 +78,12 @@ class Store:
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
         self.uri = tracking_uri or sqlite_uri(storage)
+        self.options: list[str] = []
+        """The options by which commands are told of it, where it is not the usual one."""
+        if storage != RUNS:
+            self.options += ["--storage", str(storage)]
+        if tracking_uri:
+            self.options += ["--tracking-uri", tracking_uri]
         _refuse_database(self.uri)
         if tracking_uri is None:
             with writable(storage):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, overload
 
 from trials import algorithms
+from trials.algorithm import Range
 from trials.errors import UserError
 from trials.outcome import Outcome, Status
 from trials.place import Place
@@ -97,6 +98,15 @@ def _mapping(text: str) -> dict[str, Any]:
     return found
 
 
+def _space(text: str) -> dict[str, Range]:
+    return {name: Range(**fields) for name, fields in _mapping(text).items()}
+
+
+def _space_written(ranges: Mapping[str, Range]) -> str:
+    kept = ("type", "low", "high", "log", "choices", "limits")
+    return dumps({name: {k: getattr(spec, k) for k in kept} for name, spec in ranges.items()})
+
+
 def _flag(text: str) -> bool:
     if text not in ("true", "false"):
         raise ValueError(text)
@@ -139,6 +149,9 @@ class Tags(Mapping[str, str]):
     """Whether it is shown without a rank."""
     outside = Maybe(str)
     """How its settings are not those that its paper assumes."""
+
+    space = Maybe[dict[str, Range]](_space, _space_written)
+    """The ranges of more than one value that an entry searches."""
 
     metric = Tag(str)
     """What its task is ranked by, without `test_`."""
