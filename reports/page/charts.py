@@ -42,7 +42,7 @@ CONFIG: Spec = {
     "view": {"stroke": None},
     "axis": {
         "labelColor": INK, "titleColor": INK, "titleFontWeight": "normal", "labelFontSize": 11,
-        "titleFontSize": 11, "gridColor": FAINT, "gridOpacity": 0.5, "domainColor": FAINT,
+        "titleFontSize": 11, "gridColor": FAINT, "gridWidth": 0.5, "domainColor": FAINT,
         "tickColor": FAINT,
     },
     "axisY": {"domain": False, "ticks": False},
@@ -133,7 +133,7 @@ def lines(
     band = {"y": {**up, "field": "low"}, "y2": {"field": "high"}}
     y = {**up, "field": "y"}
     layers: list[Spec] = [
-        {"mark": {"type": "area", "opacity": 0.14, "clip": True}, "encoding": band},
+        {"mark": {"type": "area", "opacity": 1, "fillOpacity": 0.14, "clip": True}, "encoding": band},
         {"mark": {"type": "line", "clip": True, "interpolate": interpolate}, "encoding": {"y": y}},
         {
             "params": [near],

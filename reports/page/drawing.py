@@ -39,7 +39,7 @@ def drawn(text: str, form: str) -> bytes:
     if form == "svg":
         return text.encode()
     if form == "png":
-        return _signed(vl_convert.svg_to_png(text, scale=2))
+        return _signed(vl_convert.svg_to_png(text, scale=1.5))
     return vl_convert.svg_to_pdf(text) + f"% {SIGN}\n".encode()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from reports.leaderboard import audit_wording
 from reports.leaderboard.leaderboard import Leaderboard
 from reports.leaderboard.wording import legend, overall, overall_title, short, standings
 from reports.page import drawing
@@ -52,6 +53,7 @@ def page(data: ReportData, look: Look, charts: Gallery) -> str:
         setting=setting(data.sweeps),
         legend=legend(board),
         tables=tables(data, look),
+        audit=audit(board),
         overall=[
             {
                 "title": overall_title(metric, found),
@@ -68,6 +70,15 @@ def page(data: ReportData, look: Look, charts: Gallery) -> str:
         charts={key: shown.get(key, []) for key in SECTIONS},
         script=drawing.script() if shown else "",
     )
+
+
+def audit(board: Leaderboard) -> dict[str, Any] | None:
+    """How fair the searches were: a table, and what mends what was found; None where none is known."""
+    if not any(row.audit for row in board.rows):
+        return None
+    head, *lines = audit_wording.facts(board.rows)
+    found = audit_wording.found(board.rows)
+    return {"head": head, "lines": lines, "found": found, "about": audit_wording.ABOUT}
 
 
 SECTIONS = ("rounds", "bytes", "cd", "heat", "fronts", "budget", "search")

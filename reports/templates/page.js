@@ -51,6 +51,7 @@ function fitted(figure, spec) {
   if (typeof spec.width === "number" && !figure.classList.contains("natural")) {
     spec.autosize = { type: "fit", contains: "padding" };
     spec.width = Math.min(figure.clientWidth, 620);
+    spec.height += 56; // what axis and title take of it
   }
   const plots = spec.vconcat?.[0];
   if (plots?.hconcat) {
