@@ -8,10 +8,10 @@ there are leaders to look at, `scope`: a key of the parameter `spans`, the range
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ LEADERS = 0.5
 """The share of the algorithms, best first, that are the leaders."""
 
 Spec = dict[str, Any]
+T = TypeVar("T", bound=Hashable)
 Look = Mapping[str, tuple[str, Sequence[int]]]
 """Colour and dash of each algorithm."""
 Span = tuple[float, float]
@@ -79,11 +80,11 @@ def top(spec: Spec) -> Spec:
     return {"$schema": schema, "config": CONFIG, **spec}
 
 
-def scale(look: Look, names: Collection[str], what: str) -> Spec:
+def scale(look: Look, what: str) -> Spec:
     """The encoding of algorithms as colours, or as dashes of lines; labels stand where lines end."""
     part = {"color": 0, "strokeDash": 1}[what]
-    chosen = [look[name][part] for name in names]
-    scale = {"domain": [short(name) for name in names], "range": chosen}
+    chosen = [style[part] for style in look.values()]
+    scale = {"domain": [short(name) for name in look], "range": chosen}
     return {"field": "algorithm", "type": "nominal", "scale": scale, "legend": None}
 
 
@@ -104,6 +105,8 @@ class Line:
     y: Sequence[float]
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
+    trial: str = ""
+    """What tells several lines of an algorithm apart."""
 
 
 def lines(
@@ -116,7 +119,6 @@ def lines(
     """Lines with their bands and names at their ends; `titles` are those of the axes, across first, and
     `spans` what of the vertical axis can be shown, the usual one first.
     """
-    names = [line.algorithm for line in found]
     across = {"field": "x", "type": "quantitative", "title": titles[0]}
     across |= {"scale": {"nice": False, "zero": False}, "axis": {"grid": False, "tickCount": 6}}
     bounds = {"domainMin": {"expr": "spans[scope][0]"}, "domainMax": {"expr": "spans[scope][1]"}}
@@ -150,12 +152,13 @@ def lines(
     ]
     if all(line.low is None for line in found):
         del layers[0]
-    colours = {key: scale(look, names, key) for key in ("color", "strokeDash")}
+    colours = {key: scale(look, key) for key in ("color", "strokeDash")}
+    detail = {"field": "trial", "type": "nominal"}
     for layer in layers:
-        layer["encoding"] |= {"x": across, "color": colours["color"]}
+        layer["encoding"] |= {"x": across, "color": colours["color"], "detail": detail}
         if layer["mark"]["type"] == "line":
             layer["encoding"]["strokeDash"] = colours["strokeDash"]
-    longest = max((len(short(name)) for name in names), default=0)
+    longest = max((len(short(name)) for name in look), default=0)
     return top(
         {
             "width": WIDTH,
@@ -163,7 +166,7 @@ def lines(
             "padding": {"left": 5, "top": 5, "bottom": 5, "right": 12 + 7 * longest},
             "title": titles[1],
             "params": [
-                shown(names),
+                shown(look),
                 {"name": "scope", "value": next(iter(spans))},
                 {"name": "spans", "value": {key: list(span) for key, span in spans.items()}},
             ],
@@ -184,7 +187,8 @@ def _points(found: Sequence[Line]) -> list[Spec]:
             low, high = (y if of is None else of[i] for of in (line.low, line.high))
             said = f"{y:.4f}" + (f" ± {(high - low) / 2:.4f}" if high > low else "")
             numbers = {key: number(v) for key, v in (("x", x), ("y", y), ("low", low), ("high", high))}
-            points.append({"algorithm": short(line.algorithm), **numbers, "said": said})
+            whose = {"algorithm": short(line.algorithm), "trial": line.trial}
+            points.append({**whose, **numbers, "said": said})
     return points
 
 
@@ -199,11 +203,11 @@ def _ends(found: Sequence[Line], spans: Mapping[str, Span]) -> list[Spec]:
     for line in found:
         known = [(x, y) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y)]
         if known:
-            last[line.algorithm] = known[-1]
+            last[line.algorithm, line.trial] = known[-1]
     places = {key: apart({n: y for n, (_, y) in last.items()}, span) for key, span in spans.items()}
     return [
         {
-            "algorithm": short(name),
+            "algorithm": short(name[0]),
             "x": number(x),
             "at": {key: number(at[name]) for key, at in places.items() if name in at},
         }
@@ -211,19 +215,19 @@ def _ends(found: Sequence[Line], spans: Mapping[str, Span]) -> list[Spec]:
     ]
 
 
-def apart(values: Mapping[str, float], span: Span) -> dict[str, float]:
+def apart(values: Mapping[T, float], span: Span) -> dict[T, float]:
     """Heights of the labels of these values within a span, moved up as far as a line of text needs, or
     down where there is no room above; what lies outside the span has none.
     """
     low, high = span
     gap = (high - low) * LINE / HEIGHT
-    inside = sorted((v, name) for name, v in values.items() if low <= v <= high)
+    inside = sorted((name for name, v in values.items() if low <= v <= high), key=values.__getitem__)
     at: list[float] = []
-    for value, _ in inside:
-        at.append(max(value, at[-1] + gap) if at else value)
+    for name in inside:
+        at.append(max(values[name], at[-1] + gap) if at else values[name])
     for i in reversed(range(len(at))):
         at[i] = min(at[i], high if i == len(at) - 1 else at[i + 1] - gap)
-    return {name: place for (_, name), place in zip(inside, at, strict=True)}
+    return dict(zip(inside, at, strict=True))
 
 
 def spans(found: Sequence[Line], better: int, ties: Collection[str] = ()) -> dict[str, Span]:
@@ -299,7 +303,6 @@ def budget(found: Mapping[str, Sequence[float]], look: Look, title: str, better:
 
 def fronts(found: Sequence[Front], look: Look) -> Spec:
     """What each algorithm scores on validation data at most at a cost; its best and knee are ringed."""
-    names = [front.algorithm for front in found]
     unit = 1e6 if found[0].cost.endswith("_bytes") else 1
     cost = found[0].cost.replace("_", " ")
     points = [
@@ -320,16 +323,16 @@ def fronts(found: Sequence[Front], look: Look) -> Spec:
         {"field": "y", "type": "quantitative", "title": "validation score", "format": ".4f"},
         {"field": "role", "title": "repeated as"},
     ]
-    place = {"x": across, "y": score, "color": scale(look, names, "color")}
+    place = {"x": across, "y": score, "color": scale(look, "color")}
     legend = {"orient": "bottom", "title": None, "labelColor": INK, "symbolType": "stroke"}
-    dashes = {**scale(look, names, "strokeDash"), "legend": legend}
+    dashes = {**scale(look, "strokeDash"), "legend": legend}
     named = {**place, "color": {**place["color"], "legend": legend}}
     return top(
         {
             "width": WIDTH,
             "height": HEIGHT,
             "title": f"validation {found[0].metric}",
-            "params": [shown(names)],
+            "params": [shown(look)],
             "datasets": {"points": points},
             "data": {"name": "points"},
             "transform": [SHOWN],
@@ -354,7 +357,6 @@ def fronts(found: Sequence[Front], look: Look) -> Spec:
 
 def dots(rows: Sequence[Row], look: Look) -> Spec:
     """Scores and their intervals, best first."""
-    names = [row.algorithm for row in rows]
     values = [
         {
             "algorithm": short(row.algorithm),
@@ -367,7 +369,7 @@ def dots(rows: Sequence[Row], look: Look) -> Spec:
     across = {"type": "quantitative", "title": title_of(rows[0].metric)}
     across |= {"scale": {"zero": False}, "axis": {"tickCount": 5}}
     place = {"y": {"field": "algorithm", "type": "nominal", "sort": None, "title": None}}
-    place["color"] = scale(look, names, "color")
+    place["color"] = scale(look, "color")
     ends = {"x": {**across, "field": "low"}, "x2": {"field": "high"}}
     return top(
         {

@@ -29,7 +29,7 @@ def status(storage: Path, name: str) -> dict[str, Any]:
     path = folder / "journal.jsonl"
     state = replay(peek(path))
     assert state.begun is not None  # or it would be no sweep
-    entries, planned = _sizes(state.begun, name)
+    entries, planned = sizes(state.begun, name)
     statuses = Counter(outcome.status for outcome in state.ended.values())
     return {
         "name": name,
@@ -48,7 +48,7 @@ def status(storage: Path, name: str) -> dict[str, Any]:
     }
 
 
-def _sizes(begun: Begun, name: str) -> tuple[int, int]:
+def sizes(begun: Begun, name: str) -> tuple[int, int]:
     """Entries and planned trials; earlier versions did not journal them."""
     if begun.cells is not None and begun.planned is not None:
         return begun.cells, begun.planned

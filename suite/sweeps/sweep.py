@@ -41,6 +41,7 @@ from suite.sweeps.journal import Journal
 from suite.sweeps.ledger import Ledger
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.progress import Progress
+from suite.sweeps.running import Running
 from suite.tracking.recorder import Recorder
 from suite.tracking.store import Store, is_server
 from suite.tracking.tags import RunKind, versions
@@ -194,6 +195,8 @@ class Sweep:
         # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         self.progress = Progress(self.entries, self.search.planned, self.paths.name)
+        metrics = {entry.id: entry.task.metric for entry in self.entries}
+        self.running = Running(self.paths.folder, metrics)
         current = self._current_finals()
         for trial_id, outcome in self.state.ended.items():
             ask = self.search.asks[trial_id]
@@ -224,6 +227,7 @@ class Sweep:
                 recorder.put(self._harvest if complete else last)
                 halted = self.control.ending == "halted"
                 written = recorder.close(FAULT_SECONDS if halted else RECORD_SECONDS)
+                self.running.close()
                 self.journal.close()
         if self.control.fault and not (complete and written):
             raise HaltedError(self.control.fault)
@@ -262,7 +266,7 @@ class Sweep:
                 self.search,
                 self.data,
                 resources,
-                Hooks(asked=self._asked, ended=self._ended, control=self.control),
+                Hooks(self._asked, self._ended, self.control, self.running.reported, self._joined),
                 self.paths.folder / "tune",
                 self.paths.checkpoint_folder,
                 self.entries,
@@ -272,12 +276,16 @@ class Sweep:
             )
         )
 
+    def _joined(self, dashboard: str) -> None:
+        self.running.dashboard = dashboard
+
     def _asked(self, ask: Ask, new: bool) -> None:
         if new:
             self._note(Asked(ask))
         self.progress.asked(ask)
 
     def _ended(self, ask: Ask, outcome: Outcome) -> None:
+        self.running.over(ask)
         if outcome.status == Status.FAILED and self._starts_again(ask, outcome):
             return
         if ask.stands(outcome.status):
