@@ -95,10 +95,11 @@ def home_page(found: Sequence[LiveSweep], boards: ReportData | None, links: Sequ
 def _content(sweep: LiveSweep) -> dict[str, Any]:
     look = charts.styles(entry.algorithm for cell in sweep.cells for entry in cell.entries)
     board = ReportData(sweep.board, server=sweep.server) if sweep.board else None
+    ranked = {str(row.place) for row in sweep.board.rows} if sweep.board else set()
     return {
         "title": f"{sweep.name} · live",
         "sweep": _summary(sweep),
-        "cells": [_cell(cell, sweep) for cell in sweep.cells],
+        "cells": [_cell(cell, sweep) for cell in sweep.cells if cell.place not in ranked],
         "charts": [_charts(cell, look) for cell in sweep.cells],
         "chips": chips(look),
         "tables": tables(board, look) if board else [],

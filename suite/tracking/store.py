@@ -88,7 +88,7 @@ class Store:
         if tracking_uri is None:
             with writable(storage):
                 storage.mkdir(parents=True, exist_ok=True)
-        self._artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
+        self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         with _patience(1, 5), contextlib.nullcontext() if tracking_uri else _alone(storage):
             try:
                 self.client = MlflowClient(self.uri)
@@ -104,7 +104,7 @@ class Store:
             if found.lifecycle_stage == "deleted":  # on MLflow's pages; its name stays taken
                 self.client.restore_experiment(found.experiment_id)
             return str(found.experiment_id)
-        made = str(self.client.create_experiment(study, self._artifacts))
+        made = str(self.client.create_experiment(study, self.artifacts))
         self._share_view(made)
         return made
 

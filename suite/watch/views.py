@@ -4,6 +4,8 @@ import json
 import threading
 import time
 from collections import defaultdict
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -24,20 +26,23 @@ STORE_SECONDS = 5.0
 class Views:
     """The sweeps below a storage root as pages show them; one thread at a time reads.
 
-    `server` is where MLflow's pages are, "" where they are the same server's.
+    `server` is where MLflow's pages are.
     """
 
     def __init__(self, storage: Path, tracking_uri: str | None, server: str) -> None:
         self.storage, self.tracking_uri, self.server = storage, tracking_uri, server
         self._lock = threading.Lock()
         self._followed: dict[str, Followed] = {}
-        self._boards: dict[str | None, tuple[object, Leaderboard | None]] = {}
+        self._boards: dict[str | None, tuple[object, Leaderboard]] = {}
+        self._reader = ThreadPoolExecutor(1)
+        self._reading: Future[None] | None = None
         self._next = 0.0
 
     def version(self, name: str) -> str:
         """What changes whenever anything of a sweep's page does."""
         with self._lock:
-            return json.dumps(self._follow(name).version)
+            known, _ = self._boards.get(name, (None, None))
+            return json.dumps([self._follow(name).version, known])
 
     def sweep(self, name: str) -> LiveSweep:
         """A sweep as it is now. Raises `UserError` where there is none."""
@@ -55,8 +60,11 @@ class Views:
             for followed in found:
                 followed.refresh()
             whole = tuple((f.name, *(p for p, done in _whole(f).items() if done)) for f in found)
-            board = self._board(None, whole)
+            self._board(None, whole)
             views = [self._view(followed, None) for followed in found]
+        if self._reading:
+            self._reading.result()
+        _, board = self._boards.get(None, (None, None))
         return views, None if board is None else ReportData(board, server=self.server)
 
     def _follow(self, name: str) -> Followed:
@@ -67,27 +75,28 @@ class Views:
         return self._followed[name]
 
     def _board(self, name: str | None, whole: object) -> Leaderboard | None:
-        """The leaderboard of a sweep, or of all: read anew when more of its cells are whole."""
+        """The leaderboard of a sweep, or of all, as it was read last. Where more cells are whole by now
+        it is read anew, in a thread of its own: MLflow takes seconds.
+        """
         known, board = self._boards.get(name, (None, None))
-        if known == whole or time.monotonic() < self._next:
-            return board
+        idle = self._reading is None or self._reading.done()
+        if known != whole and idle and time.monotonic() >= self._next:
+            self._reading = self._reader.submit(self._read, name, whole)
+        return board
+
+    def _read(self, name: str | None, whole: object) -> None:
         from suite.results.leaderboards import read_leaderboard
         from suite.results.query import Query
         from suite.tracking.store import open_existing
 
-        try:
+        with suppress(UserError):  # the records come after the journal
             store = open_existing(self.tracking_uri, self.storage)
-            board = read_leaderboard(store, Query(name))
-        except UserError:  # the records come after the journal
-            board = None
+            self._boards[name] = whole, read_leaderboard(store, Query(name))
         self._next = time.monotonic() + STORE_SECONDS
-        if board is not None:
-            self._boards[name] = whole, board
-        return board
 
     def _view(self, followed: Followed, board: Leaderboard | None) -> LiveSweep:
         begun, left = followed.state.begun, followed.seconds_left
-        links = {"MLflow": f"{self.server}/mlflow" if not self.server else self.server}
+        links = {"MLflow": f"{self.server}/"}
         if followed.dashboard:
             links["Ray"] = followed.dashboard
         return LiveSweep(
