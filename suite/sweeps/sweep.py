@@ -166,7 +166,8 @@ class Sweep:
         )
         sizes = len(self.entries), self.search.planned
         content = study.model_dump(mode="json")
-        self._note(Begun(study_name, content, lag, self.warm, *sizes, self.id, versions()))
+        about = {entry.id: entry.about() for entry in self.entries}
+        self._note(Begun(study_name, content, lag, self.warm, *sizes, self.id, about, versions()))
 
     def _warm(self, state: SweepState) -> dict[str, list[Known]]:
         """What the entries start from: as journaled, and looked up for entries that are new."""
@@ -193,7 +194,10 @@ class Sweep:
         started = time.monotonic()
         # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-        self.progress = Progress(self.entries, self.search.planned, self.paths.name)
+        planned: Counter[str] = Counter()
+        for search in self.search.entries.values():
+            planned[search.entry.id] += search.planned
+        self.progress = Progress(self.entries, planned, self.paths.name)
         current = self._current_finals()
         for trial_id, outcome in self.state.ended.items():
             ask = self.search.asks[trial_id]
@@ -262,7 +266,7 @@ class Sweep:
                 self.search,
                 self.data,
                 resources,
-                Hooks(asked=self._asked, ended=self._ended, control=self.control),
+                Hooks(self._asked, self._ended, self.control, self._reported),
                 self.paths.folder / "tune",
                 self.paths.checkpoint_folder,
                 self.entries,
@@ -276,6 +280,9 @@ class Sweep:
         if new:
             self._note(Asked(ask))
         self.progress.asked(ask)
+
+    def _reported(self, ask: Ask, outcome: Outcome) -> None:
+        self.progress.reported(ask, outcome.last_round)
 
     def _ended(self, ask: Ask, outcome: Outcome) -> None:
         if outcome.status == Status.FAILED and self._starts_again(ask, outcome):
