@@ -10,6 +10,7 @@ from math import ceil
 from statistics import stdev
 from typing import Any, NamedTuple
 
+from reports.leaderboard.statistics import DIGITS
 from trials import schedule
 from trials.algorithm import Range
 from trials.outcome import Status
@@ -113,7 +114,9 @@ def audit(
         late_gain=_late_gain(found, len(tried)),
         margin=min(gaps, default=None),
         noise=noise,
-        as_good=None if noise is None or best is None else sum(gap <= noise for gap in gaps),
+        as_good=None
+        if noise is None or best is None
+        else sum(round(gap - noise, DIGITS) <= 0 for gap in gaps),
     )
 
 

@@ -11,7 +11,8 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from reports.leaderboard import audit_wording, pareto
+from reports.leaderboard import audit_wording, interim, pareto
+from reports.leaderboard.interim import Standing
 from reports.leaderboard.leaderboard import OUTSIDE, Leaderboard, Row
 from reports.leaderboard.statistics import Across
 from reports.leaderboard.wording import (
@@ -24,6 +25,7 @@ from reports.leaderboard.wording import (
     overall_title,
     params_text,
     rank_text,
+    short,
     standings,
     title_of,
     to_target_text,
@@ -63,6 +65,7 @@ def table(board: Leaderboard, width: int) -> Group:
             shown.add_row(*(Text(cell(row)) for _, cell in columns), style=style)
         title = _title(rows[0]) + _budget(board, rows[0])
         parts += [Text(title, style="bold"), shown, Text(verdict(rows)), Text()]
+    parts += _interim(board)
     parts += pareto.tables(board.pareto)
     parts += _audit(board)
     for metric, compared in _several(board).items():
@@ -74,8 +77,38 @@ def table(board: Leaderboard, width: int) -> Group:
         parts += [Text(overall_title(metric, compared), style="bold"), shown]
         parts += [Text(" ".join(overall(compared))), Text()]
     parts += [Text(f"Note: {note}") for note in board.notes] + [Text()] * bool(board.notes)
-    parts.append(Text(legend(board), style="dim"))
+    if board.rows or not board.interim:
+        parts.append(Text(legend(board), style="dim"))
     return Group(*parts)
+
+
+STANDING = ("#", "algorithm", "best val", "trials", "final runs", "best so far")
+
+
+def _standing(one: Standing) -> list[str]:
+    """The line of an algorithm in a cell that is not over."""
+    return [
+        "-" if one.rank is None else str(one.rank),
+        short(one.algorithm),
+        number(one.best),
+        f"{one.trials}/{one.planned}",
+        f"{one.finals}/{one.seeds}",
+        params_text(one.params),
+    ]
+
+
+def _interim(board: Leaderboard) -> list[Any]:
+    """A table for each cell that is not over."""
+    parts: list[Any] = []
+    for (sweep, place), members in groupby(board.interim, key=lambda one: one.group):
+        shown = Table()
+        for name in STANDING:
+            left = name in ("algorithm", "best so far")
+            shown.add_column(name, justify="left" if left else "right", overflow="fold")
+        for one in members:
+            shown.add_row(*map(Text, _standing(one)))
+        parts += [Text(f"{place} ({sweep}): {interim.MARK}", style="bold"), shown, Text()]
+    return [*parts, Text(interim.ABOUT), Text()] if parts else []
 
 
 def _audit(board: Leaderboard) -> list[Any]:
@@ -178,6 +211,12 @@ def _markdown(board: Leaderboard) -> str:
         parts.append(f"**{_plain(_title(rows[0]))}{_budget(board, rows[0])}**\n")
         parts += ["| " + " | ".join(line) + " |" for line in lines]
         parts.append(f"\n{_plain(verdict(rows))}\n")
+    for (sweep, place), standing in groupby(board.interim, key=lambda one: one.group):
+        parts.append(f"**{_plain(f'{place} ({sweep})')}: {interim.MARK}**\n")
+        lines = [list(STANDING), ["---"] * len(STANDING)]
+        lines += [[_plain(cell) for cell in _standing(one)] for one in standing]
+        parts += ["| " + " | ".join(line) + " |" for line in lines]
+        parts.append(f"\n{interim.ABOUT}\n")
     if any(row.audit for row in board.rows):
         head, *rest = audit_wording.facts(board.rows)
         parts.append("**Audit of the searches**\n")
@@ -193,7 +232,9 @@ def _markdown(board: Leaderboard) -> str:
         parts += ["| " + " | ".join(line) + " |" for line in lines]
         parts.append(f"\n{_plain(' '.join(overall(compared)))}\n")
     parts += [f"Note: {_plain(note)}\n" for note in board.notes]
-    return "\n".join([*parts, _plain(legend(board)), ""])
+    return "\n".join(
+        [*parts, *([] if board.interim and not board.rows else [_plain(legend(board))]), ""]
+    )
 
 
 def _plain(text: str) -> str:

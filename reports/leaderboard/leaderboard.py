@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reports.frames import frame
 from reports.leaderboard.audit import Audit
 from reports.leaderboard.comparable import FinalRun, Group, Trials, matched
+from reports.leaderboard.interim import Standing
 from reports.leaderboard.statistics import (
     Across,
     Difference,
@@ -129,7 +130,8 @@ class Leaderboard:
     `metric` and `direction` are the rows', or a list of them where data sets are ranked by several.
     `differences` has every pair of each group, `overall` the comparison over cells by metric, `notes`
     what could not be compared or ranked, `pareto` the fronts of entries that were searched with two
-    objectives (`reports.leaderboard.pareto`), `searched` how each sweep found its configurations, in words.
+    objectives (`reports.leaderboard.pareto`), `searched` how each sweep found its configurations, in words,
+    `interim` how cells stand whose final runs are not all there: they have no rows yet.
     """
 
     study: str
@@ -144,6 +146,7 @@ class Leaderboard:
     notes: tuple[str, ...] = ()
     pareto: tuple[Any, ...] = ()
     searched: Mapping[str, str] = field(default_factory=dict)
+    interim: tuple[Standing, ...] = ()
 
     def to_pandas(self) -> "pd.DataFrame":
         """A row an algorithm in a cell, with hyperparameters as columns `params.lr`, ..."""

@@ -38,6 +38,8 @@ def _format(text: str) -> Format:
     return Format(text)
 
 
+INTERIM = (Format.table, Format.md, Format.svg)
+"""What also shows cells whose final runs are not all there."""
 FORMATS = tuple(map(str, Format))
 FORMAT = typer.Option("--format", parser=_format, metavar=f"<{'|'.join(FORMATS)}>")
 
@@ -103,12 +105,14 @@ def leaderboard(
     say(READING)
     from reports.leaderboard.formats import render, table
     from suite.results.leaderboards import read_leaderboard
-    from suite.results.query import Query
+    from suite.results.query import NONE_YET, Query
     from suite.tracking.store import open_existing
 
     query = Query(name, tuple(study or ()), _tags(where), metric.value, target, at.value)
     store = open_existing(tracking_uri, storage)
     board = read_leaderboard(store, query)
+    if not board.rows and form not in INTERIM and not as_json:
+        raise UserError(f"{NONE_YET}, or see how it stands without --format {form}")
     if sort:
         board = _sorted(board, sort)
     if as_json:

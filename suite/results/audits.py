@@ -7,7 +7,8 @@ from dataclasses import replace
 from reports.leaderboard.audit import Audit, Tried, audit, findings
 from reports.leaderboard.leaderboard import Leaderboard, Row
 from suite.results.mends import mend
-from suite.tracking.store import Record, Store
+from suite.results.query import Held
+from suite.tracking.store import Record
 from trials.metrics import TASKS
 from trials.trial_id import TrialId
 
@@ -15,17 +16,12 @@ Key = tuple[str, str]
 """Sweep and entry."""
 
 
-def audited(
-    store: Store,
-    board: Leaderboard,
-    sweeps: Sequence[Record],
-    entries: Sequence[Record],
-    searches: Sequence[Record],
-    finals: Sequence[Record],
-) -> Leaderboard:
-    """The leaderboard with an audit of each row whose search is in the store."""
-    tried, ran = _by_entry(searches), _by_entry(finals)
-    ranges = {(run.tags.sweep, run.tags.cell): run.tags.space for run in entries}
+def audited(board: Leaderboard, held: Held, options: list[str]) -> Leaderboard:
+    """The leaderboard with an audit of each row whose search is in the store, which commands are told of by
+    these `options`.
+    """
+    tried, ran = _by_entry(held.searches), _by_entry(held.finals)
+    ranges = {(run.tags.sweep, run.tags.cell): run.tags.space for run in held.entries}
     facts: dict[Key, Audit] = {}
     for row in board.rows:
         key = row.sweep, row.cell
@@ -35,13 +31,13 @@ def audited(
         sign = TASKS[ran[key][0].tags.metric].sign if ran[key] else 1
         facts[key] = audit(trials, winner, row.params, ranges.get(key), seeds, sign)
     mends = {}
-    for sweep in sweeps:
+    for sweep in held.sweeps:
         name = sweep.tags.sweep
         rows = [row for row in board.rows if row.sweep == name]
         told = [(row.algorithm, facts[name, row.cell]) for row in rows]
         spaces = {row.algorithm: ranges.get((name, row.cell)) or {} for row in rows}
         if told:
-            mends[name] = mend(sweep, told, spaces, store.options)
+            mends[name] = mend(sweep, told, spaces, options)
 
     def with_audit(row: Row) -> Row:
         known, by = facts[row.sweep, row.cell], mends.get(row.sweep)

@@ -10,11 +10,12 @@ from reports.leaderboard.leaderboard import Contest, Leaderboard
 from reports.page.data import Curve, Failure, ReportData, Sweep, Trial
 from reports.page.drawing import SIGN
 from suite.results.leaderboards import read_leaderboard, searched
-from suite.results.query import Query, published
+from suite.results.query import NONE_YET, Query, published
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import RunKind
 from suite.yaml_files import dump, write_files
 from trials import schedule
+from trials.errors import UserError
 from trials.metrics import COSTS, cost_until
 from trials.outcome import Status
 from trials.trial_id import TrialId
@@ -52,6 +53,8 @@ def write(store: Store, query: Query, folder: Path, server: str) -> Written:
 def read(store: Store, query: Query, server: str) -> ReportData:
     """The data of a report: everything it shows."""
     board = read_leaderboard(store, query)
+    if not board.rows:
+        raise UserError(NONE_YET)
     group_of = {(row.sweep, row.cell): row.group for row in board.rows}
     finals = {run.run_id: run for run in query.find(store, RunKind.FINAL, **query.tags)}
     searches = [r for r in query.find(store, RunKind.SEARCH, **query.scope) if _cell(r) in group_of]

@@ -168,7 +168,7 @@ class Ledger:
             elif trial_id not in finals and kind in (RunKind.FINAL, RunKind.PARETO):
                 store.log(record.run_id, tags=written(kind=RunKind.SUPERSEDED))
         if any(outcome.status != Status.FAILED for outcome in finals.values()):
-            board = read_leaderboard(store, Query(name, target=self.study.target))
+            board = read_leaderboard(store, Query(name, target=self.study.target, interim=False))
             for place, row in enumerate(board.rows):
                 self._publish(row, self.entries[row.cell], place, folder)
         for record in found:

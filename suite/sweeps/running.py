@@ -24,14 +24,16 @@ Curves = Mapping[str, list[tuple[int, float]]]
 
 
 class Running:
-    """Writes what the running trials of a sweep have reported; `metrics` are those of the entries, and
-    `dashboard` is where Ray's own page is, if it has one.
-    """
+    """Writes what the running trials of a sweep have reported; `metrics` are those of the entries."""
 
     def __init__(self, folder: Path, metrics: Mapping[str, str]) -> None:
-        self.path, self.metrics, self.dashboard = folder / FILE, metrics, ""
+        self.path, self.metrics, self._dashboard = folder / FILE, metrics, ""
         self._outcomes: dict[str, tuple[str, Outcome]] = {}
         self._next = 0.0
+
+    def joined(self, dashboard: str) -> None:
+        """A cluster runs the trials; Ray's own page is at this address, "" where it has none."""
+        self._dashboard = dashboard
 
     def reported(self, ask: Ask, outcome: Outcome) -> None:
         """A trial has said more."""
@@ -53,7 +55,7 @@ class Running:
             trial_id: _thinned([(e["round"], e[key]) for e in outcome.history if key in e])
             for trial_id, (key, outcome) in self._outcomes.items()
         }
-        text = json.dumps({"dashboard": self.dashboard, "trials": curves})
+        text = json.dumps({"dashboard": self._dashboard, "trials": curves})
         part = self.path.with_suffix(".part")
         with suppress(OSError):  # no sweep ends because nobody can watch it
             part.write_text(text)

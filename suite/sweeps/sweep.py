@@ -167,7 +167,8 @@ class Sweep:
         )
         sizes = len(self.entries), self.search.planned
         content = study.model_dump(mode="json")
-        self._note(Begun(study_name, content, lag, self.warm, *sizes, self.id, versions()))
+        about = {entry.id: entry.about() for entry in self.entries}
+        self._note(Begun(study_name, content, lag, self.warm, *sizes, self.id, about, versions()))
 
     def _warm(self, state: SweepState) -> dict[str, list[Known]]:
         """What the entries start from: as journaled, and looked up for entries that are new."""
@@ -194,9 +195,11 @@ class Sweep:
         started = time.monotonic()
         # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-        self.progress = Progress(self.entries, self.search.planned, self.paths.name)
-        metrics = {entry.id: entry.task.metric for entry in self.entries}
-        self.running = Running(self.paths.folder, metrics)
+        planned: Counter[str] = Counter()
+        for search in self.search.entries.values():
+            planned[search.entry.id] += search.planned
+        self.progress = Progress(self.entries, planned, self.paths.name)
+        self.running = Running(self.paths.folder, {e.id: e.task.metric for e in self.entries})
         current = self._current_finals()
         for trial_id, outcome in self.state.ended.items():
             ask = self.search.asks[trial_id]
@@ -266,7 +269,7 @@ class Sweep:
                 self.search,
                 self.data,
                 resources,
-                Hooks(self._asked, self._ended, self.control, self.running.reported, self._joined),
+                Hooks(self._asked, self._ended, self.control, self._reported, self.running.joined),
                 self.paths.folder / "tune",
                 self.paths.checkpoint_folder,
                 self.entries,
@@ -276,13 +279,14 @@ class Sweep:
             )
         )
 
-    def _joined(self, dashboard: str) -> None:
-        self.running.dashboard = dashboard
-
     def _asked(self, ask: Ask, new: bool) -> None:
         if new:
             self._note(Asked(ask))
         self.progress.asked(ask)
+
+    def _reported(self, ask: Ask, outcome: Outcome) -> None:
+        self.progress.reported(ask, outcome.last_round)
+        self.running.reported(ask, outcome)
 
     def _ended(self, ask: Ask, outcome: Outcome) -> None:
         self.running.over(ask)

@@ -60,6 +60,11 @@ class Record:
         """Whether the run came to its end, be it by divergence."""
         return self.tags.run_status == "FINISHED"
 
+    @property
+    def over(self) -> bool:
+        """Whether the run is over, however it ended; one that is half-written is not."""
+        return self.tags.run_status != "RUNNING"
+
     def lost(self, metric: str) -> bool:
         """Whether a metric has no mean over the last evaluations, or the run diverged."""
         return lost(metric, self.tags.status, self.tags.not_finite or ())

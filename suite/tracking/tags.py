@@ -9,6 +9,7 @@ import importlib.metadata
 import json
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -99,12 +100,27 @@ def _mapping(text: str) -> dict[str, Any]:
 
 
 def _space(text: str) -> dict[str, Range]:
-    return {name: Range(**fields) for name, fields in _mapping(text).items()}
+    found = {}
+    for name, given in _mapping(text).items():
+        lists = {key: tuple(value) for key, value in given.items() if isinstance(value, list)}
+        found[name] = Range(**{**given, **lists})
+    return found
 
 
 def _space_written(ranges: Mapping[str, Range]) -> str:
-    kept = ("type", "low", "high", "log", "choices", "limits")
-    return dumps({name: {k: getattr(spec, k) for k in kept} for name, spec in ranges.items()})
+    given = {
+        name: {key: v for key, usual in SPAN.items() if (v := getattr(spec, key)) != usual}
+        for name, spec in ranges.items()
+    }
+    return dumps({name: {"type": ranges[name].type, **own} for name, own in given.items()})
+
+
+SPAN = {
+    f.name: f.default
+    for f in fields(Range)
+    if f.name in ("low", "high", "log", "choices", "limits")
+}
+"""What of a range says where it was searched, and what is not written since it is so by default."""
 
 
 def _flag(text: str) -> bool:

@@ -2,7 +2,6 @@
 
 import json
 import math
-import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,11 +15,8 @@ from suite.sweeps.events import Begun, Died, Ended, SweepState, read
 from suite.sweeps.journal import is_locked
 from suite.sweeps.running import FILE, Curves
 from suite.sweeps.running import read as read_running
-from suite.sweeps.status import sizes
+from suite.sweeps.status import pace, sizes
 from trials.outcome import Kind, Outcome, Status
-
-RECENT = 30
-"""How many ended trials the pace is taken from."""
 
 
 @dataclass
@@ -31,13 +27,10 @@ class Followed:
     state: SweepState = field(default_factory=SweepState)
     entries: dict[str, Entry] = field(default_factory=dict)
     planned: int = 0
-    ends: list[float] = field(default_factory=list)
-    """When trials of this session ended."""
     deaths: list[Died] = field(default_factory=list)
     running: Curves = field(default_factory=dict)
     dashboard: str = ""
     _offset: int = 0
-    _began: float = 0.0
 
     @property
     def name(self) -> str:
@@ -82,8 +75,7 @@ class Followed:
         match event:
             case Begun():
                 self._begin(event)
-            case Ended(_, outcome, at):
-                self.ends.append(at)
+            case Ended(_, outcome):
                 if outcome.history:  # its last evaluation is all that is shown
                     del outcome.history[:-1]
             case Died():
@@ -93,7 +85,6 @@ class Followed:
         study = Study.model_validate(begun.study)
         self.entries = {e.id: e for e in make_entries(study, f"sweep {self.name}")}
         self.planned = sizes(begun, self.name)[1]
-        self.ends = []
 
     @property
     def over(self) -> bool:
@@ -103,20 +94,16 @@ class Followed:
 
     @property
     def per_minute(self) -> float | None:
-        """Trials that end in a minute, by the last of them; None before the second one. Start-up is no
-        trial: the clock runs from the first end on.
-        """
-        recent = self.ends[-RECENT:]
-        spent = recent[-1] - recent[0] if len(recent) > 1 else 0.0
-        return 60 * (len(recent) - 1) / spent if spent > 0 else None
+        """Its pace while it runs, None while nobody knows."""
+        rate = pace(self.state) if self.locked else None
+        return None if rate is None else 60 * rate
 
     @property
     def seconds_left(self) -> float | None:
-        """How long it will take at this pace, None while that cannot be said."""
-        if self.over or not self.locked or self.per_minute is None:
+        """How long it takes at this pace, None while that is not known."""
+        if self.over or not self.per_minute:
             return None
-        since = max(0.0, time.time() - self.ends[-1])
-        return max(0.0, 60 * (self.planned - len(self.state.ended)) / self.per_minute - since)
+        return 60 * (self.planned - len(self.state.ended)) / self.per_minute
 
     def counts(self) -> dict[str, Counter[str]]:
         """Trials by entry: `search` and `final`, how the search trials ended, and those that run."""

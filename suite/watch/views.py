@@ -12,8 +12,8 @@ from urllib.parse import quote
 from reports.leaderboard.leaderboard import Leaderboard
 from reports.page.data import ReportData
 from reports.page.live import LiveCell, LiveEntry, LiveSweep
-from suite.results.report import duration
 from suite.studies.entry import Entry
+from suite.sweeps.pace import spell
 from suite.sweeps.status import sweeps
 from suite.watch.follow import Followed
 from trials.errors import UserError
@@ -107,8 +107,8 @@ class Views:
             asked_to=followed.asked_to,
             planned=followed.planned,
             ended=len(followed.state.ended),
-            per_minute=followed.per_minute if followed.locked else None,
-            left="" if left is None else duration(left),
+            per_minute=followed.per_minute,
+            left="" if left is None else spell(left),
             trials=begun.study["trials"] if begun else 0,
             seeds=begun.study["seeds"] if begun else 0,
             cells=_cells(followed),

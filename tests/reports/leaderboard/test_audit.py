@@ -21,8 +21,10 @@ def kinds(facts):
 # 0.01..10 has three decades: 5 % of them is a factor of 10^0.15 = 1.4125.
 @pytest.mark.parametrize(
     ("lr", "end"),
-    [(7.0, None), (7.079, None), (7.08, "high"), (10.0, "high"), (30.0, "high")]
-    + [(0.0142, None), (0.0141, "low"), (0.001, "low"), (0.3, None)],
+    [
+        *((7.0, None), (7.079, None), (7.08, "high"), (10.0, "high"), (30.0, "high")),
+        *((0.0142, None), (0.0141, "low"), (0.001, "low"), (0.3, None)),
+    ],
 )
 def test_a_winner_within_5_percent_of_an_end_is_at_an_edge(lr, end):
     facts = audit(searched(0.9, 0.5), 0, {"lr": lr}, {"lr": LR}, [], 1)
