@@ -17,9 +17,9 @@ from reports.leaderboard.wording import (
     total_bytes,
     verdict,
 )
-from reports.page.charts import LEADERS, Look
 from reports.page.data import ReportData
 from reports.page.gallery import groups, place
+from reports.page.style import LEADERS, Look
 from trials.metrics import direction, sign
 
 STRIP = 140

@@ -8,11 +8,12 @@ import tempfile
 import zlib
 from collections.abc import Iterable
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 import vl_convert
 
-from reports.page.charts import FAINT, INK, PAPER, Chart, Spec
+from reports.page.style import FAINT, INK, PAPER, Chart, Spec
 
 SIGN = "made by suite-fl"
 """In every page and figure that is written as a file, so that it is known again."""
@@ -64,11 +65,13 @@ def script() -> str:
     cache, by the library's version.
     """
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    kept = Path(home) / "suite-fl" / f"vega-{vl_convert.__version__}.js"
+    kept = Path(home) / "suite-fl" / f"vega-{metadata.version('vl-convert-python')}.js"
     try:
         return kept.read_text(encoding="utf-8")
     except OSError:
-        made = vl_convert.javascript_bundle(SCRIPT, vl_version=VEGA_LITE).replace("</script", "<\\/script")
+        made = vl_convert.javascript_bundle(SCRIPT, vl_version=VEGA_LITE).replace(
+            "</script", "<\\/script"
+        )
         _keep(kept, made)
         return made
 
@@ -77,7 +80,9 @@ def _keep(path: Path, text: str) -> None:
     """Write a file at once or not at all; without a place to keep it, it is made again next time."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, delete=False, encoding="utf-8"
+        ) as file:
             file.write(text)
         Path(file.name).replace(path)
     except OSError:

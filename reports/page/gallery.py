@@ -7,11 +7,11 @@ from itertools import groupby
 from reports.leaderboard.leaderboard import Contest, Leaderboard, Row
 from reports.leaderboard.pareto import Front
 from reports.leaderboard.wording import overall_title, short, title_of
-from reports.page import charts, tuning
-from reports.page.charts import Chart, Look, slug
+from reports.page import charts, line_charts, tuning
 from reports.page.data import ReportData, Trial
 from reports.page.ranks_chart import critical_difference
 from reports.page.search_charts import search
+from reports.page.style import Chart, Look, slug, styles
 from trials.metrics import direction, sign
 from trials.outcome import Status
 
@@ -21,7 +21,7 @@ Gallery = dict[str, list[Chart]]
 
 def look_of(data: ReportData) -> Look:
     """Colour and dash of each algorithm of a report."""
-    return charts.styles(
+    return styles(
         [*(row.algorithm for row in data.board.rows), *(t.algorithm for t in data.trials)]
     )
 
@@ -37,7 +37,7 @@ def gallery(data: ReportData, look: Look) -> Gallery:
         mine = [c for c in data.curves if c.group == group]
         for against in ("rounds", "bytes") if mine else ():
             alt = f"{where}: {title_of(rows[0].metric)} against {against}, bands are intervals"
-            spec = charts.curves(mine, look, rows, against)
+            spec = line_charts.curves(mine, look, rows, against)
             found[against].append(Chart(f"{against}-{name}", where, alt, spec))
     for metric, compared in data.board.overall.items():
         if compared.critical_difference is not None and len(compared.cells) > 1:
@@ -106,7 +106,7 @@ def _tuning(
         better = sign(direction(rows_of[group][0].metric))
         best = {name: tuning.best_so_far(trials, better > 0) for name, trials in cells.items()}
         signed[group] = {n: [better * v for v in values] for n, values in best.items()}
-        spec = charts.budget(best, look, "best validation score", better)
+        spec = line_charts.budget(best, look, "best validation score", better)
         alt = f"{place(group)}: best validation score so far against search trials"
         found["budget"].append(Chart(f"budget-{_slug(group)}", place(group), alt, spec))
         for name, trials in cells.items():
@@ -114,7 +114,7 @@ def _tuning(
             found["search"] += _search(group, name, trials, share, better > 0)
     ranks = tuning.ranks_by_budget(signed)
     if len(signed) > 1 and ranks:
-        spec = charts.budget(ranks, look, "average rank on validation", -1)
+        spec = line_charts.budget(ranks, look, "average rank on validation", -1)
         title = f"Average rank over {len(signed)} cells"
         alt = f"{title} of the best configuration so far, against search trials"
         found["budget"].insert(0, Chart("budget-ranks", title, alt, spec))
@@ -129,9 +129,7 @@ def _search(
 ) -> list[Chart]:
     """The chart of an entry's search, where it has tried anything."""
     points = [
-        (t.params, t.value)
-        for t in trials
-        if t.status == Status.FINISHED and t.value is not None
+        (t.params, t.value) for t in trials if t.status == Status.FINISHED and t.value is not None
     ]
     if not points or len({str(sorted(t.params.items())) for t in trials}) < 3:
         return []
@@ -140,4 +138,6 @@ def _search(
     title = f"{short(name)} · {place(group)}"
     alt = f"{title}: importance " + ", ".join(f"{k} {v:.2f}" for k, v in share.items())
     alt += "; search trials over their hyperparameters"
-    return [Chart(f"search-{_slug(group)}-{slug(short(name))}", title, alt, search(trials, share, up))]
+    return [
+        Chart(f"search-{_slug(group)}-{slug(short(name))}", title, alt, search(trials, share, up))
+    ]

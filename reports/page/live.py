@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from reports.leaderboard.interim import ABOUT, MARK
 from reports.leaderboard.leaderboard import Leaderboard
-from reports.page import charts
+from reports.page import line_charts
 from reports.page.board_table import tables
-from reports.page.charts import Chart, Line, slug
 from reports.page.data import ReportData
+from reports.page.line_charts import Line
 from reports.page.page import audit, chips, inlined, render
+from reports.page.style import Chart, Look, slug, styles
 
-MARK = "interim, validation only"
 COUNTS = ("running", "pruned", "diverged", "failed")
 
 
@@ -81,7 +82,7 @@ def live_parts(sweep: LiveSweep) -> str:
 def home_page(found: Sequence[LiveSweep], boards: ReportData | None, links: Sequence[Any]) -> str:
     """The first page: the leaderboards, and the sweeps that there are, those that run first."""
     order = sorted(found, key=lambda sweep: not sweep.running)
-    look = charts.styles(row.algorithm for row in boards.board.rows) if boards else {}
+    look = styles(row.algorithm for row in boards.board.rows) if boards else {}
     return render(
         "home.html",
         title="suite",
@@ -93,7 +94,7 @@ def home_page(found: Sequence[LiveSweep], boards: ReportData | None, links: Sequ
 
 
 def _content(sweep: LiveSweep) -> dict[str, Any]:
-    look = charts.styles(entry.algorithm for cell in sweep.cells for entry in cell.entries)
+    look = styles(entry.algorithm for cell in sweep.cells for entry in cell.entries)
     board = ReportData(sweep.board, server=sweep.server) if sweep.board else None
     ranked = {str(row.place) for row in sweep.board.rows} if sweep.board else set()
     return {
@@ -107,6 +108,7 @@ def _content(sweep: LiveSweep) -> dict[str, Any]:
         "failures": sweep.failures,
         "links": sweep.links,
         "mark": MARK,
+        "about": ABOUT,
         "script": "",
     }
 
@@ -123,7 +125,9 @@ def _summary(sweep: LiveSweep) -> dict[str, Any]:
 
 def _cell(cell: LiveCell, sweep: LiveSweep) -> dict[str, Any]:
     rows = [_row(entry, cell.better) for entry in cell.entries]
-    rows.sort(key=lambda row: (row["reference"], row["best"] is None, -cell.better * (row["best"] or 0)))
+    rows.sort(
+        key=lambda row: (row["reference"], row["best"] is None, -cell.better * (row["best"] or 0))
+    )
     bests = [row["best"] for row in rows if not row["reference"] and row["best"] is not None]
     for row in rows:
         ranked = row["best"] in bests and not row["reference"]
@@ -146,7 +150,7 @@ def _row(entry: LiveEntry, better: int) -> dict[str, Any]:
     return {**vars(entry), "best": best, "text": "" if best is None else f"{best:.4f}"}
 
 
-def _charts(cell: LiveCell, look: charts.Look) -> dict[str, Any]:
+def _charts(cell: LiveCell, look: Look) -> dict[str, Any]:
     """What the running trials report, and the best so far against trials."""
     growing = [
         Line(entry.algorithm, [x for x, _ in points], [y for _, y in points], trial=trial)
@@ -160,12 +164,12 @@ def _charts(cell: LiveCell, look: charts.Look) -> dict[str, Any]:
     key = slug(cell.place)
     found = []
     if growing:
-        spans = charts.spans(growing, cell.better)
-        spec = charts.lines(growing, look, ("rounds", metric), spans)
+        spans = line_charts.spans(growing, cell.better)
+        spec = line_charts.lines(growing, look, ("rounds", metric), spans)
         alt = f"{cell.place}: {metric} of the running trials against rounds"
         found.append(Chart(f"running-{key}", "Running trials", alt, spec))
     if tuned:
-        spec = charts.budget(tuned, look, f"best {metric} so far", cell.better)
+        spec = line_charts.budget(tuned, look, f"best {metric} so far", cell.better)
         alt = f"{cell.place}: best {metric} so far against search trials"
         found.append(Chart(f"best-{key}", "Best so far", alt, spec))
     return {"place": cell.place, "key": key, "charts": inlined(found)}

@@ -14,11 +14,11 @@ from reports.leaderboard.leaderboard import Leaderboard
 from reports.leaderboard.wording import legend, overall, overall_title, short, standings
 from reports.page import drawing
 from reports.page.board_table import tables
-from reports.page.charts import Chart, Look, slug
 from reports.page.data import ReportData
 from reports.page.drawing import SIGN
 from reports.page.gallery import Gallery, front_groups, gallery, look_of
 from reports.page.headline import headline, setting
+from reports.page.style import Chart, Look, slug
 from trials.outcome import Status
 
 

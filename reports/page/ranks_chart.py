@@ -5,7 +5,7 @@ from typing import Any
 
 from reports.leaderboard.statistics import Across
 from reports.leaderboard.wording import short
-from reports.page.charts import HUES, INK, Spec, top
+from reports.page.style import HUES, INK, Spec, top
 
 ROW, UNIT = 18, 62
 """Pixels of a row of text, and of one rank."""
@@ -70,7 +70,7 @@ def _spec(
     left, right, bottom = extent
     top_row = -3.3
     x = {"field": "x", "type": "quantitative", "axis": None, "scale": {"domain": [left, right]}}
-    y = {"field": "y", "type": "quantitative", "axis": None}
+    y: Spec = {"field": "y", "type": "quantitative", "axis": None}
     y["scale"] = {"domain": [bottom, top_row], "nice": False}
     raw: Spec = {"type": "nominal", "scale": None}
     lines = {

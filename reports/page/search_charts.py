@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reports.page.charts import FAINT, HUES, INK, PAPER, Spec, number, top
 from reports.page.data import Trial
+from reports.page.style import FAINT, HUES, INK, PAPER, Spec, number, top
 from trials.outcome import Status
 
 LOG = 20
@@ -71,7 +71,11 @@ def _importance(importance: Mapping[str, float]) -> Spec:
 def _slice(place: int, name: str, scored: Sequence[Trial], first: bool) -> Spec:
     """The scores against one hyperparameter; `place` is its field's."""
     values = [t.params[name] for t in scored if name in t.params]
-    across: dict[str, Any] = {"field": f"p{place}", "title": None, "axis": {"tickCount": 3, "grid": False}}
+    across: dict[str, Any] = {
+        "field": f"p{place}",
+        "title": None,
+        "axis": {"tickCount": 3, "grid": False},
+    }
     if _numeric(values):
         kind = "log" if _log(values) else "linear"
         across |= {"type": "quantitative", "scale": {"type": kind, "zero": False, "nice": False}}
@@ -86,7 +90,7 @@ def _slice(place: int, name: str, scored: Sequence[Trial], first: bool) -> Spec:
         {"field": "score", "format": ".4f", "title": "validation score"},
     ]
     mark = {"condition": {"test": "datum.best", "value": BEST}, "value": HUES[0]}
-    size = {"condition": [{**POINTED, "value": 160}, {"test": "datum.best", "value": 90}]}
+    size: Spec = {"condition": [{**POINTED, "value": 160}, {"test": "datum.best", "value": 90}]}
     size["value"] = 35
     return {
         "name": across["field"],
@@ -106,7 +110,7 @@ def _parallel(names: Sequence[str], scored: Sequence[Trial], best: Trial) -> Spe
     columns = [[t.params[name] for t in scored] for name in names]
     columns.append([float(t.value or 0) for t in scored])
     places = [_places(column, log=i < len(names)) for i, column in enumerate(columns)]
-    points = [
+    points: list[Spec] = [
         {
             "trial": t.index, "column": head, "at": number(at[i]), "best": t is best,
             "score": number(float(t.value or 0)), "value": _text(column[i]),
@@ -119,13 +123,29 @@ def _parallel(names: Sequence[str], scored: Sequence[Trial], best: Trial) -> Spe
         for head, column, at in zip(heads, columns, places, strict=True)
         for i in {at.index(min(at)), at.index(max(at))}
     ]
-    x = {"field": "column", "type": "nominal", "sort": heads, "title": None, "scale": {"padding": 0.2}}
+    return _threads(heads, points, ends)
+
+
+def _threads(heads: Sequence[str], points: Sequence[Spec], ends: Sequence[Spec]) -> Spec:
+    """Lines from axis to axis, with what stands at the ends of each axis."""
+    x: Spec = {
+        "field": "column",
+        "type": "nominal",
+        "sort": heads,
+        "title": None,
+        "scale": {"padding": 0.2},
+    }
     x["axis"] = {"labelAngle": 0, "domain": False, "ticks": False, "grid": True, "gridColor": FAINT}
-    y = {"field": "at", "type": "quantitative", "axis": None, "scale": {"domain": [0, 1]}}
-    shade = {"field": "score", "type": "quantitative", "legend": None, "scale": {"scheme": "cividis"}}
+    y: Spec = {"field": "at", "type": "quantitative", "axis": None, "scale": {"domain": [0, 1]}}
+    shade = {
+        "field": "score",
+        "type": "quantitative",
+        "legend": None,
+        "scale": {"scheme": "cividis"},
+    }
     told = [{"field": key} for key in ("trial", "column", "value")]
     told.append({"field": "score", "format": ".4f", "title": "validation score"})
-    thick = {"condition": [{**POINTED, "value": 4}, {"test": "datum.best", "value": 2.4}]}
+    thick: Spec = {"condition": [{**POINTED, "value": 4}, {"test": "datum.best", "value": 2.4}]}
     thick["value"] = 1
     colour = {"condition": {"test": "datum.best", "value": BEST}, **shade}
     return {

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from reports.page import drawing
-from reports.page.charts import HUES, Spec, top
 from reports.page.drawing import FORMS, SIGN
+from reports.page.style import HUES, Spec, top
 from suite.yaml_files import refuse_foreign, write_files
 from trials.errors import UserError
 

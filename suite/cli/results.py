@@ -189,7 +189,12 @@ def ui(
     log = storage / "ui.log"
     pages.quiet(log)
     say("starting MLflow's pages")
-    serve(store, storage, there, lambda site: say(f"Leaderboard: {site}/ (Ctrl-C ends it; log: {log})"))
+    serve(
+        store,
+        storage,
+        there,
+        lambda site: say(f"Leaderboard: {site}/ (Ctrl-C ends it; log: {log})"),
+    )
 
 
 RESERVED = {

@@ -2,7 +2,9 @@
 
 import shlex
 import sys
+from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +24,7 @@ from suite.cli.options import (
     finite,
 )
 from suite.cli.plan import show_plan
+from suite.cli.watch import watched
 from suite.console import emit, say
 from trials.errors import UserError
 from trials.outcome import ENDINGS, Status
@@ -97,6 +100,10 @@ Smoke = Annotated[
     ),
 ]
 
+Watch = Annotated[
+    bool, typer.Option("--watch", help="Show it in the browser while it runs (suite watch).")
+]
+
 
 @app.command(
     epilog="Example: suite sweep quickstart --algorithms fedavg,folb --trials 8 --name small"
@@ -130,6 +137,7 @@ def sweep(
     dry_run: DryRun = False,
     calibrate: Calibrate = False,
     smoke: Smoke = False,
+    watch: Watch = False,
     as_json: Json = False,
 ) -> None:
     """Tune every algorithm of a study fairly, run the best again with fresh seeds, rank them."""
@@ -158,7 +166,7 @@ def sweep(
     if dry_run:
         show_plan(request, resources, calibrate, as_json)
     else:
-        _run(request, resources, as_json)
+        _run(request, resources, watch, as_json)
 
 
 def _changes(lists: dict[str, str | None], values: dict[str, Any]) -> dict[str, Any]:
@@ -186,8 +194,10 @@ def _ranges(given: list[str]) -> dict[str, Any]:
     return found
 
 
-def _run(request: "SweepRequest", resources: "Resources", as_json: bool) -> None:
-    result = request.run(resources)
+def _run(request: "SweepRequest", resources: "Resources", watching: bool, as_json: bool) -> None:
+    with ExitStack() as stack:
+        opened = partial(stack.enter_context, watched(request.paths)) if watching else lambda: None
+        result = request.run(resources, opened)
     if as_json:
         emit(asdict(result.summary))
     if result.ending:

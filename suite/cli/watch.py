@@ -1,15 +1,21 @@
 """`suite watch`: sweeps in the browser while they run."""
 
 import os
+import subprocess
 import sys
 import webbrowser
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from suite.cli.options import RUNS, Storage, Tracking
 from suite.console import say
 from trials.errors import unknown
+
+if TYPE_CHECKING:
+    from suite.sweeps.paths import SweepPaths
 
 app = typer.Typer()
 PORT = 5050
@@ -52,6 +58,22 @@ def watch(
 
     pages.quiet(storage / "watch.log")
     pages.watch(Views(storage, tracking_uri, server), there, started)
+
+
+@contextmanager
+def watched(paths: "SweepPaths") -> Iterator[None]:
+    """A sweep's page, served by a process of its own, which takes no time from the sweep's."""
+    code = "from suite.cli.app import main; main()"
+    command = [sys.executable, "-c", code, "watch", paths.name, "--open"]
+    command += ["--storage", str(paths.storage)]
+    if paths.tracking_uri:
+        command += ["--tracking-uri", paths.tracking_uri]
+    process = subprocess.Popen(command, process_group=0)  # a Ctrl-C is the sweep's
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def show(address: str) -> None:

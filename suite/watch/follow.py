@@ -129,7 +129,7 @@ class Followed:
     def failures(self) -> Sequence[tuple[str, str, str]]:
         """(trial, how it ended, why) of those that crashed, diverged or died and started again."""
         asks = {ask.trial_id: ask for ask in self.state.asks}
-        found = []
+        found: list[tuple[str, str, str]] = []
         for trial_id, outcome in self.state.ended.items():
             if outcome.status in (Status.FAILED, Status.DIVERGED):
                 why = _last(outcome.error) or "not finite: " + " ".join(outcome.not_finite)

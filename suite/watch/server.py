@@ -188,4 +188,3 @@ def site(there: socket.socket) -> str:
     host, port, *_ = there.getsockname()
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"http://{shown}:{port}"
-

@@ -29,15 +29,13 @@ def mlflow_pages(store: Store) -> ASGIApp:
     os.environ[constants.BACKEND_STORE_URI_ENV_VAR] = store.uri
     os.environ[constants.ARTIFACT_ROOT_ENV_VAR] = "mlflow-artifacts:/"
     os.environ[constants.SERVE_ARTIFACTS_ENV_VAR] = "true"
-    os.environ[constants.ARTIFACTS_DESTINATION_ENV_VAR] = store.artifacts
+    os.environ[constants.ARTIFACTS_DESTINATION_ENV_VAR] = store.artifacts or ""
     from mlflow.server.fastapi_app import app as found
 
     return found
 
 
-def ui(
-    store: Store, storage: Path, there: socket.socket, started: Callable[[str], None]
-) -> None:
+def ui(store: Store, storage: Path, there: socket.socket, started: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; `started` gets the address."""
     mlflow, own = mlflow_pages(store), site(there)
     pages = Pages(Views(storage, None, MLFLOW), lambda: links(store))
