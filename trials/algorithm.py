@@ -51,7 +51,8 @@ class Range:
     `searched` stays at its default unless a study gives it a range, or bounds the cost it is searched
     `under`: without that cost in view the best score would lie at the range's end. `other` turns a value that is no
     choice into its canonical form, or raises `UserError`; without it there are no others. Values at or
-    below `above` have no meaning, whoever asks for them.
+    below `above` have no meaning, whoever asks for them. `limits` are the ends beyond which values have no
+    meaning in the method (None: there is none): no search needs to go there.
     """
 
     type: str
@@ -64,6 +65,7 @@ class Range:
     searched: bool = True
     under: str | None = None
     other: Callable[[Any], Any] | None = None
+    limits: tuple[float | None, float | None] = (None, None)
 
     def __post_init__(self) -> None:
         if self.choices is not None:
@@ -80,6 +82,20 @@ class Range:
             raise UserError(f"low > {self.above:g} must hold, but got low={self.low:g}")
         if self.log and self.low <= 0:
             raise UserError(f"low > 0 must hold on a log scale, but got low={self.low:g}")
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one value."""
+        return len(self.choices) > 1 if self.choices is not None else self.low != self.high
+
+    def share(self, value: float) -> float:
+        """Where a number lies in the interval, on its scale: 0 at low, 1 at high."""
+        assert self.low is not None
+        assert self.high is not None
+        if self.log and value <= 0:
+            return -math.inf
+        scale = math.log if self.log else float
+        return (scale(value) - scale(self.low)) / (scale(self.high) - scale(self.low))
 
     def check(self, name: str, value: Any) -> Any:
         """The value as its type; raises `UserError` when it is of another type or no choice.

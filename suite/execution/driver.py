@@ -127,7 +127,9 @@ class _Callback(_Unpicklable, tune.Callback):
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
         """Keep the history and drop it from the result, which Tune would keep too."""
-        self.outcomes.setdefault(ask_id(trial), Outcome()).add(Report.take(result))
+        outcome = self.outcomes.setdefault(ask_id(trial), Outcome())
+        outcome.add(Report.take(result))
+        self.hooks.reported(self.source.asks[ask_id(trial)], outcome)
 
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
@@ -228,6 +230,7 @@ def drive(plan: Plan) -> None:
     """
     control = plan.hooks.control
     with connect(plan.resources) as cluster, _interruptible(control):
+        plan.hooks.joined(cluster.dashboard)
         cluster.refuse({entry.name: plan.memory.get(entry.id, 0) for entry in plan.entries})
         if plan.resources.gpus_per_trial:
             refuse(cards(), plan.gpu_memory, plan.resources)

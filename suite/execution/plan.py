@@ -38,12 +38,15 @@ class TrialSource(Protocol):
 @dataclass
 class Hooks:
     """What the driver calls when a trial is handed out (is it new?) and when it has ended. Both may
-    raise `HaltedError`, which ends the run, as `control` does.
+    raise `HaltedError`, which ends the run, as `control` does. `reported` is called whenever a trial has
+    said more, `joined` with the address of Ray's dashboard ("": it has none).
     """
 
     asked: Callable[[Ask, bool], None]
     ended: Callable[[Ask, Outcome], None]
     control: Control
+    reported: Callable[[Ask, Outcome], None] = lambda ask, outcome: None
+    joined: Callable[[str], None] = lambda dashboard: None
 
 
 @dataclass(frozen=True)

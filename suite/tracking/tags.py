@@ -9,12 +9,14 @@ import importlib.metadata
 import json
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, overload
 
 from trials import algorithms
+from trials.algorithm import Range
 from trials.errors import UserError
 from trials.outcome import Outcome, Status
 from trials.place import Place
@@ -99,6 +101,30 @@ def _mapping(text: str) -> dict[str, Any]:
     return found
 
 
+def _space(text: str) -> dict[str, Range]:
+    found = {}
+    for name, given in _mapping(text).items():
+        lists = {key: tuple(value) for key, value in given.items() if isinstance(value, list)}
+        found[name] = Range(**{**given, **lists})
+    return found
+
+
+def _space_written(ranges: Mapping[str, Range]) -> str:
+    given = {
+        name: {key: v for key, usual in SPAN.items() if (v := getattr(spec, key)) != usual}
+        for name, spec in ranges.items()
+    }
+    return dumps({name: {"type": ranges[name].type, **own} for name, own in given.items()})
+
+
+SPAN = {
+    f.name: f.default
+    for f in fields(Range)
+    if f.name in ("low", "high", "log", "choices", "limits")
+}
+"""What of a range says where it was searched, and what is not written since it is so by default."""
+
+
 def _flag(text: str) -> bool:
     if text not in ("true", "false"):
         raise ValueError(text)
@@ -141,6 +167,9 @@ class Tags(Mapping[str, str]):
     """Whether it is shown without a rank."""
     outside = Maybe(str)
     """How its settings are not those that its paper assumes."""
+
+    space = Maybe[dict[str, Range]](_space, _space_written)
+    """The ranges of more than one value that an entry searches."""
 
     metric = Tag(str)
     """What its task is ranked by, without `test_`."""

@@ -29,7 +29,7 @@ class ASTW(FedAvg):
 
     paper = "Chen et al. 2020"
 
-    A: float = real(math.e / 2, low=1.0, high=math.e)
+    A: float = real(math.e / 2, low=1.0, high=math.e, limits=(1, None))
     loop: int = whole(15, low=1, high=30, searched=False, above=0)
     deep_share: float = real(1 / 3, low=0.0, high=1.0, searched=False)
 

@@ -21,7 +21,7 @@ class FedAvgM(FedAvg):
 
     paper = "Hsu et al. 2019"
 
-    beta: float = real(0.9, low=0.0, high=0.99)
+    beta: float = real(0.9, low=0.0, high=0.99, limits=(0, 1))
     server_lr: float = real(1.0, low=0.1, high=3.0, log=True)
 
     def init(self, fed: Federation) -> State:
