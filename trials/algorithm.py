@@ -163,6 +163,13 @@ class Algorithm:
         """What is evaluated, by name: models (d,) or `Devices`; the first one is ranked."""
         raise NotImplementedError
 
+    def personal(self, state: State, fed: "Federation") -> Tensor | None:
+        """The clients' own models (n, d), in the order of their ids, where the method keeps such: by
+        default those that are scored.
+        """
+        found = [m.models for m in self.scored(state, fed).values() if isinstance(m, Devices)]
+        return next((models for models in found if len(models) == fed.n), None)
+
     def measured(self, state: State, fed: "Federation") -> dict[str, float]:
         """Other numbers recorded at each evaluation, by name."""
         return {}

@@ -190,6 +190,8 @@ def _conclude(result: "Result", paths: "SweepPaths") -> None:
         highlight=False,
         soft_wrap=True,
     )
+    if paths.models.exists():
+        out.print(f"Models: {paths.models}", highlight=False, soft_wrap=True)
     out.print("Next:")
     for command in _next(result, paths):
         out.print(f"  {shlex.join(command)}", highlight=False, soft_wrap=True, markup=False)

@@ -13,16 +13,17 @@ METRIC = {
     "best": "best_{}",
     "worst_clients": "{}_worst10",
     "client_spread": "{}_spread",
+    "fine_tuned": "{}_fine_tuned",
     "loss": "loss",
     "top5": "top5_accuracy",
 }
 """What `--metric` may ask for, as it is recorded for a task's metric, without `test_`: the mean of the
 last three evaluations; the best over rounds; the worst 10 % of clients; the standard deviation over
-clients; loss and top-5 accuracy, again means of the last three.
+clients; the mean over clients that fine-tuned the final model; loss and top-5 accuracy, again means of the last three.
 """
 
 
-AT_THE_END = ("worst_clients", "client_spread")
+AT_THE_END = ("worst_clients", "client_spread", "fine_tuned")
 """Recorded of the untrained and the final model only."""
 
 

@@ -74,3 +74,8 @@ class ASTW(FedAvg):
             q = fed.weights(known) * self.A ** (stamp[i, known] - fed.round)
             w[part] = q / q.sum() @ uploads[known][:, part]
         return {**state, "w": w, "stamp": stamp}
+
+    def personal(self, state: State, fed: Federation) -> Tensor:
+        """The clients' own weights z."""
+        own: Tensor = state["z"][fed.everyone]
+        return own

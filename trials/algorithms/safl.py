@@ -53,6 +53,11 @@ class SAFL(FedAvg):
         state["z"].write(ids, local)
         return super().aggregate(state, ids, start, local, fed)
 
+    def personal(self, state: State, fed: Federation) -> Tensor:
+        """The clients' own weights z."""
+        own: Tensor = state["z"][fed.everyone]
+        return own
+
     def scored(self, state: State, fed: Federation) -> Scored:
         """z_bar, and the weighted mean of all devices' weights."""
         devices = state["z"].mean(fed.weights(fed.everyone))
