@@ -67,15 +67,15 @@ def fine_tuned(fed: Federation, model: Tensor | Devices, lr: float) -> dict[str,
     epochs, tests = fed.settings.fine_tune, fed.data.client_tests
     if epochs is None or tests is None or not fed.model.architecture.one_by_one:
         return {}
-    own = None if isinstance(model, torch.Tensor) else model.models
-    if own is not None and len(own) != fed.n:
+    everyone = model.models if isinstance(model, Devices) else model.expand(fed.n, -1)
+    if len(everyone) != fed.n:
         return {}  # of some devices, and nobody says which
     metric = fed.data.dataset.task.metric
     each = np.zeros(len(tests.clients))
     for first in range(0, len(each), BLOCK):
         rows = slice(first, first + BLOCK)
         ids, shares = torch.from_numpy(tests.clients[rows]), tests.shares[rows]
-        start = model.expand(len(ids), -1) if own is None else own[ids.to(own.device)]
+        start = everyone[ids.to(everyone.device)]
         w = fed.fine_tune(ids, start, lr, epochs)
         for group, samples in enumerate(tests.groups):
             who = np.flatnonzero(shares[:, group])

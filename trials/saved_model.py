@@ -8,8 +8,6 @@ back without this package.
 from __future__ import annotations
 
 import math
-import pickle
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -65,8 +63,9 @@ class SavedModel:
         scored = simulation.algorithm.scored(simulation.state, fed)
         ranked = next(iter(scored.values()))
         server = next((m for m in scored.values() if isinstance(m, torch.Tensor)), None)
-        devices = isinstance(ranked, Devices)
-        own = ranked.models if devices else simulation.algorithm.personal(simulation.state, fed)
+        weights, own = None, simulation.algorithm.personal(simulation.state, fed)
+        if isinstance(ranked, Devices):
+            weights, own = tuple(ranked.weights.tolist()), ranked.models
         dataset = fed.data.dataset
         card = Card(
             spec=spec,
@@ -74,7 +73,7 @@ class SavedModel:
             classes=dataset.classes,
             metric=dataset.task.metric,
             fingerprint=fed.data.fingerprint,
-            weights=tuple(ranked.weights.tolist()) if devices else None,
+            weights=weights,
             scores=_finite(evaluation.ranked(fed, ranked)),
         )
         return cls(card, *(None if w is None else w.detach().cpu().clone() for w in (server, own)))
@@ -172,16 +171,19 @@ def _flat(model: Model, path: Path, many: bool) -> Tensor:
     try:
         # Tensors and plain values only: nothing that a file says is run.
         found = torch.load(plain(path, "saved model"), weights_only=True, map_location="cpu")
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"saved model {path} cannot be read: {reason}") from None
+    except UserError:
+        raise
+    except Exception:  # whatever torch's reader runs into
+        raise UserError(
+            f"saved model {path} cannot be read: it is damaged, or holds more than tensors"
+        ) from None
     fits = isinstance(found, dict) and found.keys() == {slot.name for slot in model.layout}
     for slot in model.layout if fits else ():
         w = found[slot.name]
         fits &= isinstance(w, torch.Tensor) and w.is_floating_point()
-        fits = fits and (*w.shape[:-len(slot.shape)], *slot.shape) == w.shape
+        fits = fits and (*w.shape[: -len(slot.shape)], *slot.shape) == w.shape
         fits = fits and w.dim() == len(slot.shape) + many
-    if not fits or many and len({len(w) for w in found.values()}) > 1:
+    if not fits or (many and len({len(w) for w in found.values()}) > 1):
         raise UserError(f"saved model {path} does not hold the weights of the model in {CARD}")
     return torch.cat([found[slot.name].flatten(int(many)) for slot in model.layout], -1)
 

@@ -9,7 +9,7 @@ from trials import evaluation
 from trials.algorithm import Algorithm, Devices
 from trials.client_rows import ClientRows
 from trials.federation import Federation
-from trials.tensors import Tensor, torch
+from trials.tensors import Tensor
 
 
 class Simulation:

@@ -132,7 +132,11 @@ def score(
         shown = ", ".join(f"{key} {value:.4f}" for key, value in now.items())
         out = Console()
         out.print(f"{spec.algorithm} on {spec.place}, seed {spec.seed}: {shown}", **PLAIN)
-        same = f"{', '.join(differing)} differ from the run's" if differing else "as in its run, to the last bit"
+        same = (
+            f"{', '.join(differing)} differ from the run's"
+            if differing
+            else "as in its run, to the last bit"
+        )
         out.print(same, **PLAIN)
     raise typer.Exit(1 if differing else 0)
 

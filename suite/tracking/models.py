@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 NAME = "model"
 
 
-def log_model(
-    store: Store, run_id: str, folder: Path, step: int, params: Mapping[str, Any]
-) -> str:
+def log_model(store: Store, run_id: str, folder: Path, step: int, params: Mapping[str, Any]) -> str:
     """Keep the model saved in a folder with a run, as its output at a round, unless the run has one;
     MLflow's id of it.
     """
