@@ -54,18 +54,21 @@ def run(
     from suite.runs import single
     from suite.runs.request import Request
     from suite.runs.saving import check_folder
+    from suite.sweeps.third_party import spelled
     from trials import algorithms
     from trials.spec import outside
 
     if save is not None:
         check_folder(save)
     path = config_file or config
+    algorithm = algorithm and spelled(algorithm, storage)
     entry = (algorithm, dataset, model, heterogeneity)
     base = _base(path, entry, storage, tracking_uri) if path or tuned else {}
-    if algorithm and base and base["algorithm"] not in _spellings(algorithm):
+    if algorithm and base and not _same(base["algorithm"], algorithm):
         raise UserError(f"--algorithm {algorithm}: {path} configures {base['algorithm']}")
     sized = {k: v for k, v in (("rounds", rounds), ("clients", clients)) if v is not None}
     asked = dict(zip(("algorithm", "dataset", "model", "heterogeneity"), entry, strict=True))
+    asked["algorithm"] = base.get("algorithm", algorithm)
     request = Request.over(base, asked, sized, assignments=tuple(assign or ()), seed=seed)
     spec = request.spec()
     if reason := outside(algorithms.resolve(spec.algorithm), spec.settings):
@@ -164,10 +167,11 @@ def _base(
     return matching[0].model_dump()
 
 
-def _spellings(algorithm: str) -> tuple[str, str]:
+def _same(name: str, asked: str) -> bool:
+    """Whether a configuration is of the algorithm that is asked for."""
     from trials import algorithms
 
-    return algorithm, algorithms.canonical(algorithm)
+    return asked == name or algorithms.is_named(name, algorithms.canonical(asked))
 
 
 def _shown(recording: "Recording | None") -> "OnEvaluation":

@@ -133,7 +133,7 @@ def sweep(
     )
     lists = dict(zip(LISTS, (algorithms, datasets, models, heterogeneity), strict=True))
     values = (trials, rounds, seeds, sampler, scheduler, warm_start)
-    changes = _changes(lists, dict(zip(VALUES, values, strict=True)))
+    changes = _changes(lists, dict(zip(VALUES, values, strict=True)), storage)
     request = SweepRequest(study, paths, changes, resume, smoke)
     resources = Resources(
         cpus_per_trial,
@@ -150,11 +150,16 @@ def sweep(
         _run(request, resources, as_json)
 
 
-def _changes(lists: dict[str, str | None], values: dict[str, Any]) -> dict[str, Any]:
+def _changes(
+    lists: dict[str, str | None], values: dict[str, Any], storage: Path
+) -> dict[str, Any]:
     """What the command line changes of the study."""
+    from suite.sweeps.third_party import spelled
     from trials.names import split_top
 
     listed = {key: split_top(text, ",") for key, text in lists.items() if text is not None}
+    if "algorithms" in listed:
+        listed["algorithms"] = [spelled(name, storage) for name in listed["algorithms"]]
     return {**listed, **{key: value for key, value in values.items() if value is not None}}
 
 

@@ -98,7 +98,7 @@ def recommend(
     name = algorithms.canonical(algorithm) if algorithm else None
     dataset, level = SPELLING["dataset"](dataset), SPELLING["heterogeneity"](level)
     model = SPELLING["model"](model) if model else None
-    able = [item for item in found if item.algorithm == name or (name is None and _ranked(item))]
+    able = [item for item in found if _asked_for(item, name)]
     if model is None:
         ranked = [
             pair
@@ -134,6 +134,10 @@ def _budget(item: Tuned) -> dict[str, Any]:
     asked = trials - (confirming if isinstance(confirming, int) else 0)
     scheduler = str(budget.get("scheduler", "none"))
     return {**budget, "sampler": searched_by(sampler, scheduler, asked, LAG)}
+
+
+def _asked_for(item: Tuned, name: str | None) -> bool:
+    return _ranked(item) if name is None else algorithms.is_named(item.algorithm, name)
 
 
 def _ranked(item: Tuned) -> bool:

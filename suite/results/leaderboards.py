@@ -28,7 +28,7 @@ def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
             f"metric {query.metric} is recorded of the final model only, so it cannot be compared "
             f"at equal {query.at}"
         )
-    finals = [r for r in query.find(store, RunKind.FINAL, **query.tags) if r.finished]
+    finals = [r for r in query.finals(store) if r.finished]
     if not finals:
         say_why_none(store, query)
     targets = {run.tags.target for run in finals} - {None}

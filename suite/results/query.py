@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import RunKind
+from trials.algorithms import is_named
 from trials.errors import UserError, unknown
 
 METRIC = {
@@ -52,6 +53,18 @@ class Query:
         """The runs of a kind that are asked for, oldest first."""
         found = store.find(kind=kind, **where)
         return [run for run in found if not self.studies or run.tags.get("study") in self.studies]
+
+
+    def finals(self, store: Store) -> list[Record]:
+        """The final runs that are asked for, oldest first; of a third party's algorithm also by its short
+        name.
+        """
+        tags = dict(self.tags)
+        asked = tags.pop("algorithm", None)
+        found = self.find(store, RunKind.FINAL, **tags)
+        if asked is None:
+            return found
+        return [run for run in found if is_named(run.tags.get("algorithm", ""), asked)]
 
 
 EVERYTHING = Query()
