@@ -8,6 +8,7 @@ import io
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from trials import algorithms
@@ -40,7 +41,7 @@ TOLERANCE = 1e-9
 COUNTERS = ("downloaded_bytes", "uploaded_bytes", "peer_bytes")
 
 
-class Fault(Exception):
+class WrongError(Exception):
     """What is wrong with an algorithm, in words."""
 
 
@@ -54,13 +55,11 @@ class Finding:
     detail: str
 
 
-def check(
-    name: str, params: Mapping[str, Any], reduces_to: str | None = None
-) -> Iterator[Finding]:
+def check(name: str, params: Mapping[str, Any], reduces_to: str | None = None) -> Iterator[Finding]:
     """All checks of an algorithm with these hyperparameters. Where one fails for an exception, only the
     frames of the algorithm's own file are told. Raises `UserError` for names and values that are none.
     """
-    canonical(name, params, Place("digits", "logreg", LEVEL), Settings(), 0)
+    canonical(name, dict(params), Place("digits", "logreg", LEVEL), Settings(), 0)
     data: dict[str, FederatedData] = {}
     for model in MODELS:
         one = Checked(name, params, model, data)
@@ -73,7 +72,7 @@ def check(
             "bytes": one.sent,
         }
         if reduces_to is not None:
-            checks[f"is {reduces_to}"] = lambda one=one: one.equals(reduces_to)
+            checks[f"is {reduces_to}"] = partial(one.equals, reduces_to)
         for what, action in checks.items():
             ok, detail = _attempt(action)
             yield Finding(model, what, ok, detail)
@@ -84,7 +83,7 @@ def check(
 def _attempt(action: Callable[[], str]) -> tuple[bool, str]:
     try:
         return True, action()
-    except (Fault, UserError) as fault:
+    except (WrongError, UserError) as fault:
         return False, str(fault)
     except Exception as error:
         return False, failure(error) or f"{type(error).__name__}: {error}"
@@ -111,7 +110,7 @@ class Checked:
         """Two rounds of an algorithm under settings that this one takes."""
         given = {key: value for key, value in SETTINGS.items() if key not in self.cls.refuses}
         place = Place("digits", self.model, LEVEL)
-        return canonical(name, params, place, Settings(**{**given, **more}), 1)
+        return canonical(name, dict(params), place, Settings(**{**given, **more}), 1)
 
     def begun(self, name: str | None = None, **more: Any) -> Simulation:
         """A simulation of it at round 0; of another algorithm, with the hyperparameters both have."""
@@ -126,7 +125,7 @@ class Checked:
     def runs(self) -> str:
         """To the end, with numbers that are finite."""
         if self.done.diverged:
-            raise Fault("diverged: a loss is not finite; try another --set lr=...")
+            raise WrongError("diverged: a loss is not finite; try another --set lr=...")
         metric = f"test_{self.done.fed.data.dataset.task.metric}"
         values = [entry[metric] for entry in self.done.history]
         return f"{values[0]:.3f} to {values[-1]:.3f}"
@@ -136,17 +135,21 @@ class Checked:
         fed, before, after = self.done.fed, self.begun().state, self.done.state
         if before.keys() != after.keys():
             names = ", ".join(sorted(before.keys() ^ after.keys()))
-            raise Fault(f"round() and init() give states with different names: {names}")
+            raise WrongError(f"round() and init() give states with different names: {names}")
         for name, value in after.items():
             if not isinstance(value, ClientRows | torch.Tensor):
-                raise Fault(f"state {name!r} is a {type(value).__name__}, not a tensor or ClientRows")
+                raise WrongError(
+                    f"state {name!r} is a {type(value).__name__}, not a tensor or ClientRows"
+                )
             if isinstance(value, torch.Tensor) and value.shape != before[name].shape:
                 was, now = tuple(before[name].shape), tuple(value.shape)
-                raise Fault(f"state {name!r} has shape {now} after a round, {was} before it")
+                raise WrongError(f"state {name!r} has shape {now} after a round, {was} before it")
         for name, model in self.done.algorithm.scored(after, fed).items():
             w = model.models if isinstance(model, Devices) else model
             if w.shape[-1:] != (fed.d,) or w.dim() != 1 + isinstance(model, Devices):
-                raise Fault(f"scored() gives {name!r} the shape {tuple(w.shape)}, not ({fed.d},)")
+                raise WrongError(
+                    f"scored() gives {name!r} the shape {tuple(w.shape)}, not ({fed.d},)"
+                )
         return f"d = {fed.d:,}"
 
     def executions(self) -> str:
@@ -162,18 +165,18 @@ class Checked:
         for way, run in found.items():
             apart = _apart(_ranked(_finish(run)), _ranked(base))
             if not apart <= TOLERANCE:
-                raise Fault(
+                raise WrongError(
                     f"{way} and sequential give weights that are {apart:.1e} apart, relative to the "
                     "largest: does a hook mix clients' rows, or change a tensor in place?"
                 )
             if run.fed.counters != base.fed.counters:
-                raise Fault(f"{way} and sequential count differently")
+                raise WrongError(f"{way} and sequential count differently")
         return ", ".join([*found, "sequential"])
 
     def repeats(self) -> str:
         """The same seed, the same bits."""
         if not _same(_finish(self.begun()), self.done):
-            raise Fault(
+            raise WrongError(
                 "a second run differs: draw random numbers by fed.uniform, a function of the seed, the "
                 "round and the client, and keep nothing on the class"
             )
@@ -188,7 +191,7 @@ class Checked:
         buffer.seek(0)
         second.load(torch.load(buffer, weights_only=True))
         if not _same(_finish(second), self.done):
-            raise Fault(
+            raise WrongError(
                 "a run that goes on from a checkpoint differs: all that survives a round must be in the "
                 "state"
             )
@@ -199,7 +202,7 @@ class Checked:
         fed, change = self.done.fed, _apart(_ranked(self.done), _ranked(self.begun()))
         counted = sum(fed.counters[name] for name in COUNTERS)
         if not counted and change > 0 and not self.cls.reference:
-            raise Fault(
+            raise WrongError(
                 "the model changed and nothing was sent: what reaches the server goes through "
                 "fed.upload, what leaves it through fed.broadcast"
             )
@@ -215,12 +218,12 @@ class Checked:
             different = sorted(k for k in keys if mine[k] != its[k] and k not in COUNTERS)
             if different:
                 apart = _apart(_ranked(self.done), _ranked(theirs))
-                raise Fault(
+                raise WrongError(
                     f"differs from {other} at round {mine['round']:g} in {different[0]} "
                     f"({mine[different[0]]!r}, {its[different[0]]!r}); weights end {apart:.1e} apart"
                 )
         if not torch.equal(_ranked(self.done), _ranked(theirs)):
-            raise Fault(f"scores are those of {other}, but weights are not")
+            raise WrongError(f"scores are those of {other}, but weights are not")
         return "to the bit"
 
 

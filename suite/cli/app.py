@@ -10,6 +10,7 @@ import sys
 import typer
 
 from suite.cli import (
+    advise,
     authoring,
     bench,
     configurations,
@@ -40,7 +41,18 @@ app = typer.Typer(
     help="Federated-learning algorithms, tuned fairly, compared across papers, reused.",
     epilog="Start here: [bold]suite sweep quickstart[/bold]",
 )
-for group in (sweep, run, results, reproduce, transfer, listing, authoring, control, doctor):
+for group in (
+    sweep,
+    run,
+    results,
+    reproduce,
+    transfer,
+    advise,
+    listing,
+    authoring,
+    control,
+    doctor,
+):
     app.add_typer(group.app)
 app.add_typer(configurations.app, name="tuned")
 app.add_typer(data.app, name="data")

@@ -71,7 +71,9 @@ def check(
     for name in names or [file]:
         cls = algorithms.resolve(name)
         if unknown := params.keys() - cls.ranges():
-            raise UserError(f"--set {unknown.pop()}: {algorithms.label(name)} has {', '.join(cls.ranges())}")
+            raise UserError(
+                f"--set {unknown.pop()}: {algorithms.label(name)} has {', '.join(cls.ranges())}"
+            )
         mine = list(checked(name, params, reduces_to))
         found += mine
         if not as_json:

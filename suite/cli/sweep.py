@@ -150,9 +150,7 @@ def sweep(
         _run(request, resources, as_json)
 
 
-def _changes(
-    lists: dict[str, str | None], values: dict[str, Any], storage: Path
-) -> dict[str, Any]:
+def _changes(lists: dict[str, str | None], values: dict[str, Any], storage: Path) -> dict[str, Any]:
     """What the command line changes of the study."""
     from suite.sweeps.third_party import spelled
     from trials.names import split_top

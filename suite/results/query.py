@@ -54,7 +54,6 @@ class Query:
         found = store.find(kind=kind, **where)
         return [run for run in found if not self.studies or run.tags.get("study") in self.studies]
 
-
     def finals(self, store: Store) -> list[Record]:
         """The final runs that are asked for, oldest first; of a third party's algorithm also by its short
         name.

@@ -25,6 +25,7 @@ COMPARED = {
     "dtype",
     "execution",
     "chunk",
+    "fine_tune",
     "eval_every",
     "data_seed",
     "partition_seed",
