@@ -60,6 +60,8 @@ def check(name: str, params: Mapping[str, Any], reduces_to: str | None = None) -
     frames of the algorithm's own file are told. Raises `UserError` for names and values that are none.
     """
     canonical(name, dict(params), Place("digits", "logreg", LEVEL), Settings(), 0)
+    if reduces_to is not None:
+        algorithms.resolve(reduces_to)
     data: dict[str, FederatedData] = {}
     for model in MODELS:
         one = Checked(name, params, model, data)
@@ -106,18 +108,20 @@ class Checked:
             self._done = _finish(self.begun())
         return self._done
 
-    def spec(self, name: str, params: Mapping[str, Any], **more: Any) -> TrialSpec:
+    def spec(
+        self, name: str, params: Mapping[str, Any], seed: int, given: Mapping[str, Any]
+    ) -> TrialSpec:
         """Two rounds of an algorithm under settings that this one takes."""
-        given = {key: value for key, value in SETTINGS.items() if key not in self.cls.refuses}
+        taken = {key: value for key, value in SETTINGS.items() if key not in self.cls.refuses}
         place = Place("digits", self.model, LEVEL)
-        return canonical(name, dict(params), place, Settings(**{**given, **more}), 1)
+        return canonical(name, dict(params), place, Settings(**{**taken, **given}), seed)
 
-    def begun(self, name: str | None = None, **more: Any) -> Simulation:
+    def begun(self, name: str | None = None, seed: int = 1, **given: Any) -> Simulation:
         """A simulation of it at round 0; of another algorithm, with the hyperparameters both have."""
         params = self.params
         if name is not None:
             params = {k: v for k, v in params.items() if k in algorithms.resolve(name).ranges()}
-        spec = self.spec(name or self.name, params, **more)
+        spec = self.spec(name or self.name, params, seed, given)
         if spec.data_key not in self.data:
             self.data[spec.data_key] = deal_data(spec, load_dataset(spec, None))
         return simulate(spec, self.data[spec.data_key])
@@ -186,6 +190,7 @@ class Checked:
         """A run that goes on from a checkpoint ends as one that was not interrupted."""
         first, second = self.begun(), self.begun()
         first.advance()
+        _finish(self.begun(seed=2))  # which overwrites what is kept elsewhere
         buffer = io.BytesIO()
         torch.save(first.save(), buffer)
         buffer.seek(0)
