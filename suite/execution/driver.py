@@ -215,6 +215,7 @@ class _Config:
             begins=self._pause(ask.cell, ask.since, ask.parent) if ask.parent else None,
             pause=ask.until,
             paused=self._pause(ask.cell, ask.until, ask.trial_id) if ask.until else None,
+            model=plan.model(ask),
         ).as_dict()
 
     def _pause(self, entry: str, stop: int, trial_id: str) -> str:

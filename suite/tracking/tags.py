@@ -120,7 +120,7 @@ def _space_written(ranges: Mapping[str, Range]) -> str:
 SPAN = {
     f.name: f.default
     for f in fields(Range)
-    if f.name in ("low", "high", "log", "choices", "limits")
+    if f.name in ("low", "high", "log", "choices", "above", "at_least", "at_most")
 }
 """What of a range says where it was searched, and what is not written since it is so by default."""
 
