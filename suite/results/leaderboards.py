@@ -69,5 +69,4 @@ def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
 
 def searched(sweep: Record) -> str:
     """The words for how a sweep found its configurations."""
-    study = sweep.tags.study_json
-    return searched_by(study["sampler"], study["scheduler"], study["trials"], LAG)
+    return searched_by(*sweep.tags.search, LAG)

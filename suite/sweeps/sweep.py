@@ -42,7 +42,7 @@ from suite.sweeps.ledger import Ledger
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.progress import Progress
 from suite.tracking.recorder import Recorder
-from suite.tracking.store import Store, is_server
+from suite.tracking.store import Store, UnreadableError, is_server
 from suite.tracking.tags import RunKind, versions
 from suite.yaml_files import writable
 from trials.errors import UserError
@@ -240,7 +240,7 @@ class Sweep:
     def _open_ledger(self) -> None:
         try:
             self.ledger.open()
-        except MlflowException as error:
+        except (MlflowException, UnreadableError) as error:
             self.journal.close()
             reason = str(error).splitlines()[0][:300]
             raise HaltedError(

@@ -8,7 +8,7 @@ import contextlib
 import importlib.metadata
 import json
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -16,9 +16,11 @@ from typing import Any, Generic, Self, TypeVar, overload
 
 from trials import algorithms
 from trials.errors import UserError
+from trials.metrics import COUNTED, TASKS
 from trials.outcome import Outcome, Status
 from trials.place import Place
 from trials.spec import TrialSpec
+from trials.trial_id import TrialId
 
 PREFIX = "suite."
 T = TypeVar("T")
@@ -41,6 +43,14 @@ class RunKind(StrEnum):
     TRANSFER = "transfer"
 
 
+class TagError(UserError):
+    """A tag of a run is missing, or cannot be read: damaged, or of a later version."""
+
+    def __init__(self, run_id: str, tag: str, fault: str) -> None:
+        super().__init__(f"run {run_id}: tag {PREFIX}{tag} {fault}")
+        self.tag = tag
+
+
 class _Tag(Generic[T]):
     def __init__(self, read: Callable[[str], T], write: Callable[[T], str] = str) -> None:
         self._read, self.write = read, write
@@ -49,20 +59,18 @@ class _Tag(Generic[T]):
         self.name = name
 
     def value(self, tags: "Tags") -> T:
-        """The tag as its type; raises `UserError` where it is missing or its text cannot be read."""
+        """The tag as its type; raises `TagError` where it is missing or its text cannot be read."""
         if self.name not in tags:
-            raise UserError(f"run {tags.run_id}: tag {PREFIX}{self.name} is missing")
+            raise TagError(tags.run_id, self.name, "is missing")
         text = tags[self.name]
         try:
             return self._read(text)
-        except ValueError:
-            raise UserError(
-                f"run {tags.run_id}: tag {PREFIX}{self.name} cannot be read: {text[:80]!r}"
-            ) from None
+        except (ValueError, RecursionError):
+            raise TagError(tags.run_id, self.name, f"cannot be read: {text[:80]!r}") from None
 
 
 class Tag(_Tag[T]):
-    """A tag that every run of its kinds has; reading it raises `UserError` where it is missing."""
+    """A tag that every run of its kinds has; reading it raises `TagError` where it is missing."""
 
     @overload
     def __get__(self, tags: None, owner: type) -> Self: ...
@@ -95,6 +103,21 @@ def _mapping(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(text)
     return found
+
+
+def _importance(text: str) -> dict[str, float]:
+    return {name: float(value) for name, value in _mapping(text).items()}
+
+
+def _one_of(known: Collection[str]) -> Callable[[str], str]:
+    """A reader of texts of which only some mean something."""
+
+    def read(text: str) -> str:
+        if text not in known:
+            raise ValueError(text)
+        return text
+
+    return read
 
 
 def _flag(text: str) -> bool:
@@ -140,7 +163,7 @@ class Tags(Mapping[str, str]):
     outside = Maybe(str)
     """How its settings are not those that its paper assumes."""
 
-    metric = Tag(str)
+    metric = Tag(_one_of(TASKS))
     """What its task is ranked by, without `test_`."""
     seed = Tag(int)
     status = Tag(Status)
@@ -164,7 +187,7 @@ class Tags(Mapping[str, str]):
     target = Maybe(float)
     reached = Maybe(_flag, _flagged)
     warm_start = Maybe(str)
-    pareto = Maybe(str)
+    pareto = Maybe(_one_of((*COUNTED, "rounds_to_target")))
     """The cost that is traded for the score."""
     joint = Maybe(str)
     feasible = Maybe(_flag, _flagged)
@@ -173,7 +196,7 @@ class Tags(Mapping[str, str]):
     """The tuned file of a leaderboard row."""
     score = Tag(str)
     row = Tag(str)
-    importance = Maybe[dict[str, float]](json.loads, dumps)
+    importance = Maybe(_importance, dumps)
 
     claim = Tag(str)
     """The row of a paper's table that a run is for, with its `method`."""
@@ -190,6 +213,33 @@ class Tags(Mapping[str, str]):
         """The cell's address."""
         return Place.of(self)
 
+    @property
+    def number(self) -> TrialId:
+        """What its id says of a sweep's trial."""
+        try:
+            return TrialId.parse(self.trial_id)
+        except ValueError:
+            raise TagError(self.run_id, "trial_id", "cannot be read") from None
+
+    @property
+    def search(self) -> tuple[str, str, int]:
+        """Sampler, scheduler and budget of a sweep."""
+        study = self.study_json
+        found = study.get("sampler"), study.get("scheduler"), study.get("trials")
+        if tuple(map(type, found)) != (str, str, int):
+            raise TagError(self.run_id, "study_json", "cannot be read")
+        return found
+
+    @property
+    def fault(self) -> str:
+        """The first tag that readers of this kind of run need and cannot read; "" where all can be."""
+        try:
+            for name in ("kind", *NEEDS.get(self.kind, ())):
+                getattr(self, name)
+        except TagError as error:
+            return PREFIX + error.tag
+        return ""
+
     def __getitem__(self, name: str) -> str:
         return self._texts[name]
 
@@ -198,6 +248,34 @@ class Tags(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._texts)
+
+
+_TRIAL = (
+    "sweep",
+    "cell",
+    "cell_name",
+    "algorithm",
+    "number",
+    "status",
+    "metric",
+    "params",
+    "origin",
+)
+_FINAL = (
+    *("sweep", "study", "cell", "cell_name", "algorithm", "paper", "place", "metric", "seed"),
+    *("status", "spec", "params", "partition_fingerprint", "reference", "target", "reached"),
+)
+NEEDS: Mapping[RunKind, tuple[str, ...]] = {
+    RunKind.SWEEP: ("sweep", "study", "search"),
+    RunKind.CELL: ("sweep", "cell"),
+    RunKind.SEARCH: (*_TRIAL, "confirm", "pareto", "feasible"),
+    RunKind.FINAL: _FINAL,
+    RunKind.PARETO: (*_FINAL, "source"),
+    RunKind.LEADERBOARD: ("tuned", "importance"),
+    RunKind.REPRODUCE: ("trial_id", "status", "metric", "claim", "method"),
+    RunKind.TRANSFER: ("trial_id", "status", "metric", "source_cell", "target_cell"),
+}
+"""What readers of a kind of run ask for: one without it, or with a text that means nothing, is not read."""
 
 
 def written(**values: Any) -> dict[str, str]:
