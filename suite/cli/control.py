@@ -8,6 +8,7 @@ from rich.console import Console
 
 from suite.cli.options import RUNS, Json, Storage
 from suite.console import emit, say
+from trials.errors import UserError
 
 if TYPE_CHECKING:
     pass
@@ -26,8 +27,15 @@ def status(
     from suite.sweeps.status import status as read
     from suite.sweeps.status import sweeps
 
-    names = sweeps(storage) if name is None else [name]
-    found = [read(storage, each) for each in names]
+    if name is not None:
+        found = [read(storage, name)]
+    else:
+        found = []
+        for each in sweeps(storage):
+            try:
+                found.append(read(storage, each))
+            except UserError as error:
+                say(f"sweep {each}: {error}")
     if as_json:
         emit(found if name is None else found[0])
         return

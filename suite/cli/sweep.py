@@ -23,6 +23,7 @@ from suite.cli.options import (
 )
 from suite.cli.plan import show_plan
 from suite.console import emit, say
+from trials.errors import UserError
 from trials.outcome import ENDINGS, Status
 
 if TYPE_CHECKING:
@@ -74,6 +75,12 @@ CheckpointSeconds = Annotated[
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue (or extend) a sweep of this name.")
 ]
+Repair = Annotated[
+    bool,
+    typer.Option(
+        "--repair", help="With --resume: set damaged lines of its journal aside, and go on."
+    ),
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything, show the plan, start nothing.")
 ]
@@ -117,6 +124,7 @@ def sweep(
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
     resume: Resume = False,
+    repair: Repair = False,
     dry_run: DryRun = False,
     calibrate: Calibrate = False,
     smoke: Smoke = False,
@@ -134,7 +142,9 @@ def sweep(
     lists = dict(zip(LISTS, (algorithms, datasets, models, heterogeneity), strict=True))
     values = (trials, rounds, seeds, sampler, scheduler, warm_start)
     changes = _changes(lists, dict(zip(VALUES, values, strict=True)))
-    request = SweepRequest(study, paths, changes, resume, smoke)
+    if repair and (dry_run or not resume):
+        raise UserError("--repair: goes with --resume, and without --dry-run")
+    request = SweepRequest(study, paths, changes, resume, smoke, repair)
     resources = Resources(
         cpus_per_trial,
         gpus_per_trial,

@@ -7,28 +7,33 @@ from typing import Any
 
 from suite.execution.stop_signal import WORDS, Control
 from suite.sweeps.events import Begun, replay
-from suite.sweeps.journal import begun, is_locked, peek
-from suite.sweeps.paths import check_name
+from suite.sweeps.journal import begun, broken, in_the_way, is_locked, peek
+from suite.sweeps.paths import MARKER, check_name
 from trials.errors import UserError, unknown
 from trials.outcome import ENDINGS
 
 
 def sweeps(storage: Path) -> list[str]:
-    """Names of the sweeps under a storage root."""
+    """Names of the sweeps under a storage root, those with a damaged journal included."""
     found = storage.glob("*/journal.jsonl")
-    return sorted(path.parent.name for path in found if begun(path))
+    return sorted(path.parent.name for path in found if begun(path) or _damaged(path))
+
+
+def _damaged(journal: Path) -> bool:
+    return journal.with_name(MARKER).exists() and in_the_way(journal)
 
 
 def status(storage: Path, name: str) -> dict[str, Any]:
     """Counts of a sweep. `running` says whether a process has its journal locked, as far as this
     machine can see; `idle_seconds` is the time since anything happened.
 
-    Raises `UserError` when there is no such sweep.
+    Raises `UserError` when there is no such sweep, or its journal is damaged.
     """
     folder = _folder(storage, name)
     path = folder / "journal.jsonl"
-    state = replay(peek(path))
-    assert state.begun is not None  # or it would be no sweep
+    state = replay(peek(path), str(path))
+    if state.begun is None:
+        raise broken(str(path), 1, "the sweep has not begun")
     entries, planned = _sizes(state.begun, name)
     statuses = Counter(outcome.status for outcome in state.ended.values())
     return {

@@ -144,7 +144,8 @@ class Sweep:
         with writable(paths.folder):
             paths.mark()
             self.journal = Journal(paths.journal)
-        self.state = replay(self.journal.lines)
+        self.state = replay(self.journal.lines, str(paths.journal))
+        self._check_entries()
         self.id = self.state.id or uuid.uuid4().hex
         self.control = Control(paths.folder)
         self.control.clear()
@@ -167,6 +168,16 @@ class Sweep:
         sizes = len(self.entries), self.search.planned
         content = study.model_dump(mode="json")
         self._note(Begun(study_name, content, lag, self.warm, *sizes, self.id, versions()))
+
+    def _check_entries(self) -> None:
+        """Raise `UserError` where the journal has trials of entries that its study does not make."""
+        strange = {ask.cell for ask in self.state.asks} - {entry.id for entry in self.entries}
+        if strange:
+            self.journal.close()
+            raise UserError(
+                f"journal {self.paths.journal} has trials of {', '.join(sorted(strange))}, which its study "
+                "does not ask for: it is damaged, or another sweep's"
+            )
 
     def _warm(self, state: SweepState) -> dict[str, list[Known]]:
         """What the entries start from: as journaled, and looked up for entries that are new."""
