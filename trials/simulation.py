@@ -11,6 +11,7 @@ import numpy.typing as npt
 from trials.algorithm import Algorithm, Devices
 from trials.client_rows import ClientRows
 from trials.federation import Federation
+from trials.plugins import contained
 from trials.tensors import Tensor, torch
 
 
@@ -23,6 +24,7 @@ class Simulation:
     round 1.
     """
 
+    @contained()
     def __init__(self, algorithm: Algorithm, fed: Federation) -> None:
         self._phases = algorithm.phases()
         for phase in self._phases.values():
@@ -39,6 +41,7 @@ class Simulation:
         """Whether all rounds are done, or the run has diverged."""
         return self.diverged or self.fed.round >= self.fed.settings.rounds
 
+    @contained()
     def advance(self) -> dict[str, float]:
         """Run the rounds up to the next evaluation; that evaluation, also appended to `history`.
 

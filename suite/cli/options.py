@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from suite.trust import grant
+
 
 def finite(value: float | None) -> float | None:
     """An option's number; raises `BadParameter` for one that nothing can be measured by."""
@@ -53,6 +55,20 @@ DataRoot = Annotated[
 Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Run seed.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
+
+def _trusted(value: bool) -> bool:
+    if value:
+        grant()
+    return value
+
+
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust", callback=_trusted, help="Let code run that files name and that never ran here."
+    ),
+]
+"""Of commands that run what a file or a store may name."""
 SweepName = Annotated[str | None, typer.Option("--name", help="A sweep's name.")]
 Where = Annotated[
     list[str] | None,

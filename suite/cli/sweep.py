@@ -19,6 +19,7 @@ from suite.cli.options import (
     MemoryBudget,
     Storage,
     Tracking,
+    Trust,
     finite,
 )
 from suite.cli.plan import show_plan
@@ -123,6 +124,7 @@ def sweep(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
+    trust: Trust = False,
     resume: Resume = False,
     repair: Repair = False,
     dry_run: DryRun = False,

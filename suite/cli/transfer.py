@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from suite.cli.options import RUNS, DataRoot, Json, MaxConcurrent, Only, Storage, Tracking
+from suite.cli.options import RUNS, DataRoot, Json, MaxConcurrent, Only, Storage, Tracking, Trust
 from suite.console import READING, emit, say
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def transfer(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """What reusing a configuration tuned on another cell costs, as a matrix for each algorithm.

@@ -62,6 +62,7 @@ def tuned_of(store: Store, row: Row) -> Tuned:
             "sweep": row.sweep,
             "origin": first.origin,
             **{key: first[key] for key in ("warm_start", "joint") if key in first},
+            **({"code": first.code} if first.code else {}),
             "search_trial": first.source,
             "suite_version": first.version,
             "partition_fingerprint": first.partition_fingerprint,

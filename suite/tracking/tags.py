@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, overload
 
-from trials import algorithms
+from trials import algorithms, plugins
 from trials.errors import UserError
 from trials.metrics import COUNTED, TASKS
 from trials.outcome import Outcome, Status
@@ -169,6 +169,8 @@ class Tags(Mapping[str, str]):
     status = Tag(Status)
     spec = Tag(TrialSpec.model_validate_json, lambda spec: dumps(spec.model_dump(mode="json")))
     """The whole trial: enough to run it again."""
+    code = Maybe(_mapping, dumps)
+    """The SHA-256 of others' code that it ran, by name."""
     partition_fingerprint = Tag(str)
     execution = Maybe(str)
     chunk = Maybe(int)
@@ -263,7 +265,16 @@ _TRIAL = (
 )
 _FINAL = (
     *("sweep", "study", "cell", "cell_name", "algorithm", "paper", "place", "metric", "seed"),
-    *("status", "spec", "params", "partition_fingerprint", "reference", "target", "reached"),
+    *(
+        "status",
+        "spec",
+        "params",
+        "partition_fingerprint",
+        "reference",
+        "target",
+        "reached",
+        "code",
+    ),
 )
 NEEDS: Mapping[RunKind, tuple[str, ...]] = {
     RunKind.SWEEP: ("sweep", "study", "search"),
@@ -303,6 +314,7 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: Outcome) -> dict[str, str]
         execution=outcome.execution or None,
         chunk=outcome.chunk,
         spec=spec,
+        code=plugins.hashes(spec.algorithm, spec.dataset) or None,
         not_finite=outcome.not_finite or None,
         error=outcome.error[-5000:] or None,
     )
