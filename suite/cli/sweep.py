@@ -21,6 +21,7 @@ from suite.cli.options import (
     MemoryBudget,
     Storage,
     Tracking,
+    Trust,
     finite,
 )
 from suite.cli.plan import show_plan
@@ -86,6 +87,12 @@ CheckpointSeconds = Annotated[
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue (or extend) a sweep of this name.")
 ]
+Repair = Annotated[
+    bool,
+    typer.Option(
+        "--repair", help="With --resume: set damaged lines of its journal aside, and go on."
+    ),
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything, show the plan, start nothing.")
 ]
@@ -133,7 +140,9 @@ def sweep(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
+    trust: Trust = False,
     resume: Resume = False,
+    repair: Repair = False,
     dry_run: DryRun = False,
     calibrate: Calibrate = False,
     smoke: Smoke = False,
@@ -154,7 +163,9 @@ def sweep(
     values = (trials, rounds, seeds, sampler, scheduler, warm_start)
     given = dict(zip(VALUES, values, strict=True))
     changes = _changes(lists, given, storage) | _ranges(ranges or [])
-    request = SweepRequest(study, paths, changes, resume, smoke)
+    if repair and (dry_run or not resume):
+        raise UserError("--repair: goes with --resume, and without --dry-run")
+    request = SweepRequest(study, paths, changes, resume, smoke, repair)
     resources = Resources(
         cpus_per_trial,
         gpus_per_trial,

@@ -11,6 +11,7 @@ from suite.results.query import EVERYTHING, Query, published
 from suite.tracking.store import Store, open_existing
 from suite.tracking.tags import RunKind
 from trials import algorithms
+from trials.errors import UserError
 from trials.place import SPELLING
 
 if TYPE_CHECKING:
@@ -29,13 +30,13 @@ def tuned_of(store: Store, row: Row) -> Tuned:
     """The tuned configuration behind a leaderboard row."""
     finals = [
         run
-        for run in store.find(kind=RunKind.FINAL, sweep=row.sweep, cell=row.cell)
+        for run in store.sound(kind=RunKind.FINAL, sweep=row.sweep, cell=row.cell)
         if run.finished
     ]
     finals.sort(key=lambda run: run.tags.seed)
     first = finals[0].tags
     spec = first.spec
-    searches = store.find(kind=RunKind.SEARCH, sweep=row.sweep, cell=row.cell)
+    searches = store.sound(kind=RunKind.SEARCH, sweep=row.sweep, cell=row.cell)
     confirming = sum(bool(run.tags.confirm) for run in searches)
     source = next(run for run in searches if run.tags.trial_id == first.source)
     return Tuned(
@@ -61,6 +62,7 @@ def tuned_of(store: Store, row: Row) -> Tuned:
             "sweep": row.sweep,
             "origin": first.origin,
             **{key: first[key] for key in ("warm_start", "joint") if key in first},
+            **({"code": first.code} if first.code else {}),
             "search_trial": first.source,
             "suite_version": first.version,
             "partition_fingerprint": first.partition_fingerprint,
@@ -72,8 +74,14 @@ def tuned_of(store: Store, row: Row) -> Tuned:
 
 def tuned_in(store: Store, query: Query = EVERYTHING) -> list[Tuned]:
     """The tuned configurations of a store's leaderboard rows."""
-    rows = published(store, query).values()
-    return [tuned.parse(run.tags.tuned, f"run {run.run_id}") for run in rows]
+    found, broken = [], []
+    for run in published(store, query).values():
+        try:
+            found.append(tuned.parse(run.tags.tuned, f"run {run.run_id}"))
+        except UserError:
+            broken.append((run, "tag suite.tuned"))
+    store.pass_over(broken)
+    return found
 
 
 def list_tuned(store: Store | None, storage: Path) -> list[Tuned]:

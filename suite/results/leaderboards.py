@@ -104,5 +104,4 @@ def _ranked(store: Store, query: Query, held: Held) -> Leaderboard:
 
 def searched(sweep: Record) -> str:
     """The words for how a sweep found its configurations."""
-    study = sweep.tags.study_json
-    return searched_by(study["sampler"], study["scheduler"], study["trials"], LAG)
+    return searched_by(*sweep.tags.search, LAG)

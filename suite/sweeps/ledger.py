@@ -61,7 +61,7 @@ class Ledger:
         )
         store.log(self.sweep_run, tags=study)
         entries = {
-            record.tags.cell: record.run_id for record in store.find(sweep=name, kind=RunKind.CELL)
+            record.tags.cell: record.run_id for record in store.sound(sweep=name, kind=RunKind.CELL)
         }
         for entry in self.entries.values():
             own = written(kind=RunKind.CELL, space=entry.space.searched)
@@ -85,7 +85,7 @@ class Ledger:
 
     def missing(self, trial_ids: Iterable[str]) -> list[str]:
         """Which of these trials have no run in the store; all, when the store was lost."""
-        there = {record.run_id for record in self.store.find(sweep=self.name)}
+        there = {record.run_id for record in self.store.sound(sweep=self.name)}
         return [trial_id for trial_id in trial_ids if self.recorded.get(trial_id) not in there]
 
     def record(self, ask: Ask, outcome: Outcome) -> str:
@@ -155,7 +155,7 @@ class Ledger:
         The former rows are removed last, so that there are some whenever this is cut off.
         """
         store, name, board = self.store, self.name, None
-        found = store.find(sweep=name)
+        found, former = store.sound(sweep=name), store.find(sweep=name, kind=RunKind.LEADERBOARD)
         # What comes back first: at no moment is an entry without final runs.
         for record in sorted(found, key=lambda run: run.tags.kind != RunKind.SUPERSEDED):
             trial_id, kind = record.tags.get("trial_id", ""), record.tags.kind
@@ -171,9 +171,8 @@ class Ledger:
             board = read_leaderboard(store, Query(name, target=self.study.target, interim=False))
             for place, row in enumerate(board.rows):
                 self._publish(row, self.entries[row.cell], place, folder)
-        for record in found:
-            if record.tags.kind == RunKind.LEADERBOARD:
-                store.delete(record.run_id)
+        for record in former:
+            store.delete(record.run_id)
         self.close("FINISHED")
         return board
 

@@ -77,7 +77,7 @@ class SweepPaths:
 
     def state(self) -> SweepState:
         """What its journal says of the sweep, which another process may be writing."""
-        return replay(peek(self.journal)) if self.begun else SweepState()
+        return replay(peek(self.journal), str(self.journal)) if self.begun else SweepState()
 
     @property
     def checkpoint_folder(self) -> str:
@@ -93,6 +93,11 @@ class SweepPaths:
         a sweep that has not begun, the files to start from cannot.
         """
         with writable(self.folder):
+            if in_the_way(self.journal) and (self.folder / MARKER).exists():
+                raise UserError(
+                    f"journal {self.journal} does not begin as a sweep's, so no sweep made it like that: if it is damaged, "
+                    "--resume --repair sets such lines aside; if it is another file, move it away"
+                )
             if not self.begun and self._foreign():
                 raise UserError(
                     f"{self.folder} holds files and no sweep made it: choose another --name or --storage"
