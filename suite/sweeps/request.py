@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from suite.console import say
-from suite.studies.study import Study, check_study, read_study, small
+from suite.studies.study import Study, check_study, complete, read_study, small
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.resume import resumed_study
 from suite.sweeps.sweep import Result, Sweep
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LISTS = ("algorithms", "datasets", "models", "heterogeneity")
 """What a study has lists of, and a command takes between commas."""
-VALUES = ("trials", "settings.rounds", "seeds", "sampler", "scheduler", "warm_start")
+VALUES = ("trials", "settings.rounds", "seeds", "sampler", "scheduler", "warm_start", "tunings", "deals", "splits")
 """What else of a study the command line replaces, in the order of its options."""
 
 
@@ -85,5 +85,5 @@ class SweepRequest:
 
 
 def _flat(study: Study) -> dict[str, Any]:
-    found = study.model_dump(mode="json")
+    found = complete(study)
     return {**found, **found.pop("settings")}
