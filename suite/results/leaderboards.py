@@ -36,35 +36,53 @@ def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
     if target is None and len(targets) == 1:
         target = targets.pop()
     searches = query.find(store, RunKind.SEARCH, **query.scope)
-    trials = Counter((run.tags.sweep, run.tags.cell) for run in searches)
-    entries = [run.tags.cell for run in query.find(store, RunKind.CELL, **query.scope)]
-    ways = {
-        run.tags.sweep: searched(run) for run in query.find(store, RunKind.SWEEP, **query.scope)
+    trials = _budgets(searches)
+    selected = {
+        (run.tags.sweep, run.tags.trial_id): run.metrics.get("val_score") for run in searches
     }
+    entries = [run.tags.cell for run in query.find(store, RunKind.CELL, **query.scope)]
+    begun = {run.tags.sweep: run for run in query.find(store, RunKind.SWEEP, **query.scope)}
+    ways = {sweep: searched(run) for sweep, run in begun.items()}
     sweeps = list(ways)
+    margins = {run.tags.study_json.get("margin") for run in begun.values()}
 
-    def order(run: Record) -> tuple[int, int, int]:
+    def order(run: Record) -> tuple[int, ...]:
         """The place of a final run: as the study lists its cells; of equal ones the older sweep
         first.
         """
         entry, sweep = run.tags.cell, run.tags.sweep
         place = entries.index(entry) if entry in entries else len(entries)
-        return place, sweeps.index(sweep) if sweep in sweeps else -1, run.tags.seed
+        of = run.tags.split or 0, run.tags.deal or 0, run.tags.tuning or 0
+        return place, sweeps.index(sweep) if sweep in sweeps else -1, *of, run.tags.seed
 
     pages = {place: run.page for place, run in published(store, query).items()}
     runs = [
         replace(
             final_run(store, run, query.metric, target, query.at),
             page=pages.get((run.tags.sweep, run.tags.cell), ""),
+            selected=selected.get((run.tags.sweep, run.tags.source)),
         )
         for run in sorted(finals, key=order)
     ]
-    board = leaderboard(runs, trials, target, query.at)
+    margin = margins.pop() if len(margins) == 1 and query.metric in ("score", "best") else None
+    board = leaderboard(runs, trials, target, query.at, margin)
     kept = {(row.sweep, row.cell) for row in board.rows}
     searches = [run for run in searches if (run.tags.sweep, run.tags.cell) in kept]
     fronts = read_fronts(store, searches, finals, query)
     named = {row.sweep for row in board.rows}
     return replace(board, pareto=fronts, searched={k: v for k, v in ways.items() if k in named})
+
+
+def _budgets(searches: list[Record]) -> dict[tuple[str, str], int]:
+    """The search trials of each (sweep, cell) in one of its replicates; the most, where they differ."""
+    counts = Counter(
+        (run.tags.sweep, run.tags.cell, run.tags.split, run.tags.deal, run.tags.tuning)
+        for run in searches
+    )
+    found: dict[tuple[str, str], int] = {}
+    for (sweep, cell, *_), count in counts.items():
+        found[sweep, cell] = max(count, found.get((sweep, cell), 0))
+    return found
 
 
 def searched(sweep: Record) -> str:

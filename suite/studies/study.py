@@ -16,10 +16,14 @@ from suite.yaml_files import parse_mapping, read_text
 from trials import heterogeneity
 from trials.errors import unknown
 from trials.heterogeneity.partitions import Natural
-from trials.settings import Positive, Settings, Whole
+from trials.settings import Number, Positive, Settings, Whole
 
 Factor = Annotated[Positive, Field(le=MOST, exclude_if=lambda levels: levels == 1)]
 """How many levels a factor has; one that has a single level is no part of what is recorded."""
+Margin = Annotated[
+    Annotated[float, Number, Field(gt=0, allow_inf_nan=False)] | None,
+    Field(exclude_if=lambda margin: margin is None),
+]
 Names = Annotated[list[str], Field(min_length=1)]
 
 
@@ -30,7 +34,8 @@ class Study(SearchSettings):
     search of all, `fedprox.mu` is one algorithm's. Search runs use run seed `seed`; final runs
     `seed + 1, seed + 2, ...`. An entry is searched anew, with a winner and final runs of its own, in each
     of `tunings` x `deals` x `splits` replicates (`suite.studies.replicates`). A trial that dies is started again from its checkpoint; when it has died
-    once and `retries` times more without getting any further, it has failed. `target` is a test score for "rounds to target".
+    once and `retries` times more without getting any further, it has failed. `target` is a test score for "rounds to target",
+    `margin` the largest difference of scores that does not matter.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -48,6 +53,7 @@ class Study(SearchSettings):
     deals: Factor = 1
     splits: Factor = 1
     design: Annotated[Design, Field(exclude_if=lambda design: design == "nested")] = "nested"
+    margin: Margin = None
     retries: Whole = 2
     settings: Settings = Settings()
     search: dict[str, RangeSpec] = {}

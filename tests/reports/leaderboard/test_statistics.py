@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from reports.leaderboard.replication import difference, differences, not_the_best
 from reports.leaderboard.statistics import (
     CANNOT,
     DIFFERS,
@@ -17,8 +18,6 @@ from reports.leaderboard.statistics import (
     SAME,
     across,
     corrected,
-    difference,
-    differences,
     holm,
     interval,
     wilcoxon,
