@@ -118,8 +118,8 @@ def _crossed(scores: Scores) -> Mean:
     cells: dict[tuple[int, tuple[int, int]], list[float]] = defaultdict(list)
     for draw, score in scores.items():
         cells[draw.tuning, (draw.split, draw.deal)].append(score)
-    rows, columns = ({key[i] for key in cells} for i in (0, 1))
-    rows = {row for row in rows if all((row, column) in cells for column in columns)}
+    columns = {column for _, column in cells}
+    rows = {row for row, _ in cells if all((row, column) in cells for column in columns)}
     table = {(r, c): fmean(cells[r, c]) for r in rows for c in columns}
     mean = fmean(table.values())
     of_row = {r: fmean(table[r, c] for c in columns) for r in rows}
@@ -143,7 +143,7 @@ def spreads(scores: Scores) -> dict[str, float]:
     it, and n the levels inside (their harmonic mean): var_seed = v_seed, var_f = max(0, v_f - v_inner / n).
     """
     found: dict[str, float] = {}
-    means: dict[tuple[int, ...], float] = dict(scores)
+    means: dict[tuple[int, ...], float] = {tuple(draw): v for draw, v in scores.items()}
     inner = 0.0
     for place in reversed(range(len(Draw._fields))):
         groups: dict[tuple[int, ...], list[float]] = defaultdict(list)

@@ -75,20 +75,17 @@ def verdict(rows: list[Row]) -> str:
     clear = [label(row) for row in rows if row.within_noise is False]
     equal = [label(row) for row in rows if row.equivalent]
     noise = [label(row) for row in rows if row.within_noise and not row.equivalent]
-    what = "" if methods(rows) else "As configured here, "
-    parts = []
-    if clear:
-        parts.append(f"{what}shown not to be the best: {', '.join(clear)}.")
-    if equal:
-        parts.append(f"{what}shown to be as good as {best} within the margin: {', '.join(equal)}.")
-    if noise:
-        parts.append(f"{what}not shown to differ from {best}: {', '.join(noise)}.")
-    if not parts:
-        parts.append("Too few algorithms or seeds to tell differences from noise.")
-    parts = [f"{part[:1].upper()}{part[1:]}" for part in parts]
+    found = {
+        "shown not to be the best": clear,
+        f"shown to be as good as {best} within the margin": equal,
+        f"not shown to differ from {best}": noise,
+    }
+    parts = [f"{what}: {', '.join(names)}" for what, names in found.items() if names]
+    text = "; ".join(parts or ["too few algorithms or seeds to tell differences from noise"])
+    text = text if methods(rows) else f"as configured here, {text}"
     lost = [f"{label(row)}: {row.failed_seeds} diverged" for row in rows if row.failed_seeds]
     note = f"\nSeeds counted with the untrained model's score: {', '.join(lost)}." if lost else ""
-    return " ".join(parts) + note
+    return f"{text[0].upper()}{text[1:]}.{note}"
 
 
 def methods(rows: list[Row]) -> bool:

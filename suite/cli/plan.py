@@ -119,7 +119,7 @@ def _besides(study: Any) -> str:
     count = len(study.replicates)
     factors = {"tunings": study.tunings, "deals": study.deals, "splits": study.splits}
     varied = " x ".join(f"{levels} {name}" for name, levels in factors.items() if levels > 1)
-    times = count > 1 and f", {count} times over ({varied})"
+    times = f", {count} times over ({varied})" if count > 1 else None
     confirm = study.confirm and f", {study.confirm.best * study.confirm.seeds} that confirm"
     knee = study.traded and f", {study.seeds} of the front's knee"
     grid = study.sampler == "grid" and ", fewer where the grid is smaller"

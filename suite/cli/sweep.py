@@ -44,7 +44,8 @@ Trials = Annotated[int | None, typer.Option(help="Search trials per tuning of an
 Rounds = Annotated[int | None, typer.Option(help="Communication rounds per trial.")]
 Seeds = Annotated[int | None, typer.Option(help="Final runs per tuning of an entry.")]
 Tunings = Annotated[
-    int | None, typer.Option(help="Independent searches per entry, each with final runs of its own.")
+    int | None,
+    typer.Option(help="Independent searches per entry, each with final runs of its own."),
 ]
 Deals = Annotated[int | None, typer.Option(help="Partitions on which all that is done.")]
 Splits = Annotated[int | None, typer.Option(help="Draws of the validation data, likewise.")]

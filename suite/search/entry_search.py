@@ -29,9 +29,7 @@ class EntrySearch:
         self.repeats: dict[str, Ask] = {}
         self.population: Population | None = None
         if self.study.scheduler == "pbt":
-            self.population = Population(
-                entry, self.seed, candidates.budget, self.replicate.name
-            )
+            self.population = Population(entry, self.seed, candidates.budget, self.replicate.name)
 
     @property
     def name(self) -> str:

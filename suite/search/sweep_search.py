@@ -132,9 +132,7 @@ class SweepSearch:
     @property
     def outside(self) -> list[str]:
         """The algorithms that run under settings which their paper does not assume, in words."""
-        found = {
-            s.entry.label: s.entry.outside() for s in self.firsts if s.entry.outside()
-        }
+        found = {s.entry.label: s.entry.outside() for s in self.firsts if s.entry.outside()}
         return [f"{name} is shown unranked: {reason}" for name, reason in found.items()]
 
     @property

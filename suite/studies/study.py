@@ -69,7 +69,11 @@ class Study(SearchSettings):
         if len(self.replicates) > 1 and self.seeds >= TUNING_SEEDS:
             yield "seeds", self.seeds, f"must be below {TUNING_SEEDS} where there are replicates"
         if self.deals > 1 and self.vary_partition:
-            yield "vary_partition", True, "deals every final run anew, which `deals` does for a search"
+            yield (
+                "vary_partition",
+                True,
+                "deals every final run anew, which `deals` does for a search",
+            )
         if self.scheduler == "pbt":
             yield from populations.contradictions(self.trials, self.settings)
 

@@ -17,7 +17,17 @@ if TYPE_CHECKING:
 
 LISTS = ("algorithms", "datasets", "models", "heterogeneity")
 """What a study has lists of, and a command takes between commas."""
-VALUES = ("trials", "settings.rounds", "seeds", "sampler", "scheduler", "warm_start", "tunings", "deals", "splits")
+VALUES = (
+    "trials",
+    "settings.rounds",
+    "seeds",
+    "sampler",
+    "scheduler",
+    "warm_start",
+    "tunings",
+    "deals",
+    "splits",
+)
 """What else of a study the command line replaces, in the order of its options."""
 
 

@@ -35,9 +35,7 @@ def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str,
     was, now = complete(Study.model_validate(before)), complete(study)
     for key, new in now.items():
         old = was[key]
-        if (key in COUNTS and new < old) or (
-            key in GROWS and not set(old) <= set(new)
-        ):
+        if (key in COUNTS and new < old) or (key in GROWS and not set(old) <= set(new)):
             faults.add(key, new, f"a resumed sweep can only grow; it had {old}")
         elif key == "trials" and new != old and study.scheduler == "pbt":
             rule = f"a population that has begun cannot grow; it had {old}, so use another --name"
