@@ -64,7 +64,7 @@ class Asked:
 
     def fields(self) -> dict[str, Any]:
         """The event's fields as journaled."""
-        return asdict(self.ask)
+        return self.ask.fields()
 
     @classmethod
     def read(cls, line: Line) -> Self:
@@ -81,7 +81,7 @@ class WentOn:
 
     def fields(self) -> dict[str, Any]:
         """The event's fields as journaled."""
-        return {"asks": [asdict(ask) for ask in self.asks]}
+        return {"asks": [ask.fields() for ask in self.asks]}
 
     @classmethod
     def read(cls, line: Line) -> Self:

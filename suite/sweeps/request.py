@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from suite.console import say
-from suite.studies.study import LISTS, Study, check_study, read_study, small
+from suite.studies.study import LISTS, Study, check_study, complete, read_study, small
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.repair import repair
 from suite.sweeps.resume import resumed_study
@@ -88,5 +88,5 @@ class SweepRequest:
 
 
 def _flat(study: Study) -> dict[str, Any]:
-    found = study.model_dump(mode="json")
+    found = complete(study)
     return {**found, **found.pop("settings")}

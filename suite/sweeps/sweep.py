@@ -133,7 +133,9 @@ class Sweep:
         say(
             f"{len(self.entries)} entries; loading {', '.join(sorted({c.place.dataset for c in self.entries}))}"
         )
-        self.data = load_data(self.entries, paths.data_root, f"study {study_name}")
+        self.data = load_data(
+            self.entries, paths.data_root, f"study {study_name}", study.replicates
+        )
         say("opening the store")
         self.store = Store(paths.tracking_uri, paths.storage)
         if not paths.begun and self.store.find(sweep=paths.name, kind=RunKind.SWEEP):
@@ -251,7 +253,7 @@ class Sweep:
             )
         if complete:
             asks = self.search.asks.values()
-            self.paths.clear_checkpoints({ask.trial_id: ask.cell for ask in asks})
+            self.paths.clear_checkpoints({ask.trial_id: ask.search for ask in asks})
         summary = self._summary(time.monotonic() - started)
         return Result(summary, self.board, ending, self.store)
 
@@ -317,7 +319,7 @@ class Sweep:
         else:
             self._over(ask, outcome)
         if ask.kind == Kind.SEARCH:
-            self._move_on(self.search.entries[ask.cell])
+            self._move_on(self.search.entries[ask.search])
 
     def _over(self, ask: Ask, outcome: Outcome) -> None:
         self._note(Ended(ask.trial_id, outcome))

@@ -214,6 +214,10 @@ class Tags(Mapping[str, str]):
     trial_id = Tag(str)
     source = Tag(str)
     origin = Tag(str)
+    tuning = Maybe(int)
+    deal = Maybe(int)
+    split = Maybe(int)
+    """Which replicate of its entry a run is of; absent: the first."""
     params = Tag(_mapping, dumps)
     """What the search chose, settings among them; `spec.params` are the algorithm's own."""
     sampler = Tag(str)
