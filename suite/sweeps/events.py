@@ -151,9 +151,26 @@ class Recorded:
         return cls(**line)
 
 
-Event = Begun | Asked | WentOn | Stood | Ended | Died | Recorded
+@dataclass(frozen=True)
+class Chosen:
+    """How cells are computed, as it was measured; `suite.execution.choices`."""
+
+    name: ClassVar = "chosen"
+    executions: Mapping[str, str]
+
+    def fields(self) -> dict[str, Any]:
+        """The event's fields as journaled."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, line: Line) -> Self:
+        """Read an event from a line's fields."""
+        return cls(**line)
+
+
+Event = Begun | Asked | WentOn | Stood | Ended | Died | Recorded | Chosen
 EVENTS: dict[str, type[Event]] = {
-    kind.name: kind for kind in (Begun, Asked, WentOn, Stood, Ended, Died, Recorded)
+    kind.name: kind for kind in (Begun, Asked, WentOn, Stood, Ended, Died, Recorded, Chosen)
 }
 
 
@@ -168,7 +185,8 @@ def read(line: Line) -> Event:
 @dataclass
 class SweepState:
     """All that is known of a sweep from its events: what was asked, in order; who waits, and who is
-    over; the rounds at which attempts at trials died; the runs that trials are recorded in.
+    over; the rounds at which attempts at trials died; the runs that trials are recorded in; how cells are
+    computed, where that was measured.
     """
 
     begun: Begun | None = None
@@ -178,6 +196,7 @@ class SweepState:
     ended: dict[str, Outcome] = field(default_factory=dict)
     deaths: dict[str, list[int]] = field(default_factory=dict)
     recorded: dict[str, str] = field(default_factory=dict)
+    executions: dict[str, str] = field(default_factory=dict)
     id: str | None = None
 
     def add(self, event: Event) -> None:
@@ -201,6 +220,8 @@ class SweepState:
                 self.deaths.setdefault(trial_id, []).append(at)
             case Recorded(trial_id, run_id):
                 self.recorded[trial_id] = run_id
+            case Chosen(executions):
+                self.executions |= executions
 
 
 def replay(lines: Iterable[Line]) -> SweepState:

@@ -4,7 +4,7 @@ import os
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from suite.studies.study import Study
 from suite.sweeps.events import (
     Asked,
     Begun,
+    Chosen,
     Died,
     Ended,
     Event,
@@ -263,7 +264,7 @@ class Sweep:
                 self.search,
                 self.data,
                 resources,
-                Hooks(asked=self._asked, ended=self._ended, control=self.control),
+                Hooks(self._asked, self._ended, self.control, self._chosen),
                 self.paths.folder / "tune",
                 self.paths.checkpoint_folder,
                 self.entries,
@@ -271,6 +272,8 @@ class Sweep:
                 self.state.ended,
                 estimates.memory(self.entries),
                 estimates.gpu_memory(self.entries),
+                self.state.executions,
+                estimates.probes(self.entries),
             )
         )
 
@@ -278,6 +281,10 @@ class Sweep:
         if new:
             self._note(Asked(ask))
         self.progress.asked(ask)
+
+    def _chosen(self, executions: Mapping[str, str]) -> None:
+        if executions:
+            self._note(Chosen(executions))
 
     def _ended(self, ask: Ask, outcome: Outcome) -> None:
         if outcome.status == Status.FAILED and self._starts_again(ask, outcome):
