@@ -291,6 +291,15 @@ class Federation:
         """Rows g (k, d), none longer than the study's `clip_norm`."""
         return self._rule(0.0).clipped(g)
 
+    def fine_tune(self, ids: Tensor, start: Tensor, lr: float, epochs: int) -> Tensor:
+        """Plain local SGD of distinct clients `ids` from `start` (k, d), as in the round after this one:
+        their weights after so many epochs, (k, d). Belongs to evaluation, so nothing is counted.
+        """
+        steps = epochs * self._per_epoch(ids.numpy())
+        words = (self.seed, self.round + 1)
+        plan = minibatches(self.data, ids.numpy(), steps, self.settings.batch_size, words)
+        return self._solver.sgd(start, plan, self._rule(lr), lambda w, g: g, {})[0]
+
     def evaluate(self, w: Tensor, ids: Array) -> dict[str, Tensor]:
         """Mean scores of the task and mean loss on samples: () for w (d,), (k,) for w (k, d)."""
         if w.dim() == 2 and self.sequential:

@@ -15,6 +15,7 @@ from trials.federated_data import FederatedData
 from trials.memory import take_part
 from trials.metrics import score
 from trials.outcome import Report, Status
+from trials.saved_model import SavedModel
 from trials.simulation import Simulation
 from trials.spec import TrialSpec
 from trials.tensors import torch
@@ -109,6 +110,8 @@ class FederatedTrial(tune.Trainable):
                 break
         report = self._report(simulation)
         self._scores[report.round] = report.val_score
+        if report.status == Status.FINISHED and config.model is not None:
+            Checkpoint(config.model).save(SavedModel.of(self._spec, simulation).content)
         if report.status == Status.PAUSED:
             assert config.paused is not None
             Checkpoint(config.paused).save(self._state())

@@ -129,7 +129,9 @@ class _Callback(_Unpicklable, tune.Callback):
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
         """Keep the history and drop it from the result, which Tune would keep too."""
-        self.outcomes.setdefault(ask_id(trial), Outcome()).add(Report.take(result))
+        outcome = self.outcomes.setdefault(ask_id(trial), Outcome())
+        outcome.add(Report.take(result))
+        self.hooks.reported(self.source.asks[ask_id(trial)], outcome)
 
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
@@ -215,14 +217,15 @@ class _Config:
             need=resources.need(memory),
             checkpoint=f"{plan.checkpoints}/{ask.trial_id}.pt",
             checkpoint_seconds=resources.checkpoint_seconds,
-            begins=self._pause(ask.cell, ask.since, ask.parent) if ask.parent else None,
+            begins=self._pause(ask.search, ask.since, ask.parent) if ask.parent else None,
             pause=ask.until,
-            paused=self._pause(ask.cell, ask.until, ask.trial_id) if ask.until else None,
+            paused=self._pause(ask.search, ask.until, ask.trial_id) if ask.until else None,
+            model=plan.model(ask),
         ).as_dict()
 
-    def _pause(self, entry: str, stop: int, trial_id: str) -> str:
+    def _pause(self, search: str, stop: int, trial_id: str) -> str:
         """The checkpoint of a member of a population at a stop."""
-        return f"{self.plan.checkpoints}/{stop_folder(entry, stop)}/{trial_id}.pt"
+        return f"{self.plan.checkpoints}/{stop_folder(search, stop)}/{trial_id}.pt"
 
 
 def drive(plan: Plan) -> None:
@@ -233,6 +236,7 @@ def drive(plan: Plan) -> None:
     """
     control = plan.hooks.control
     with connect(plan.resources) as cluster, _interruptible(control):
+        plan.hooks.joined(cluster.dashboard)
         cluster.refuse({entry.name: plan.memory.get(entry.id, 0) for entry in plan.entries})
         # Workers read the store's copy in place, one a node; the driver gives up its own.
         shared = {key: ray.put(plan.data.pop(key)) for key in list(plan.data)}

@@ -42,8 +42,9 @@ from suite.sweeps.journal import Journal
 from suite.sweeps.ledger import Ledger
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.progress import Progress
+from suite.sweeps.running import Running
 from suite.tracking.recorder import Recorder
-from suite.tracking.store import Store, is_server
+from suite.tracking.store import Store, UnreadableError, is_server
 from suite.tracking.tags import RunKind, versions
 from suite.yaml_files import writable
 from trials.errors import UserError
@@ -133,7 +134,9 @@ class Sweep:
         say(
             f"{len(self.entries)} entries; loading {', '.join(sorted({c.place.dataset for c in self.entries}))}"
         )
-        self.data = load_data(self.entries, paths.data_root, f"study {study_name}")
+        self.data = load_data(
+            self.entries, paths.data_root, f"study {study_name}", study.replicates
+        )
         say("opening the store")
         self.store = Store(paths.tracking_uri, paths.storage)
         if not paths.begun and self.store.find(sweep=paths.name, kind=RunKind.SWEEP):
@@ -145,7 +148,8 @@ class Sweep:
         with writable(paths.folder):
             paths.mark()
             self.journal = Journal(paths.journal)
-        self.state = replay(self.journal.lines)
+        self.state = replay(self.journal.lines, str(paths.journal))
+        self._check_entries()
         self.id = self.state.id or uuid.uuid4().hex
         self.control = Control(paths.folder)
         self.control.clear()
@@ -167,7 +171,18 @@ class Sweep:
         )
         sizes = len(self.entries), self.search.planned
         content = study.model_dump(mode="json")
-        self._note(Begun(study_name, content, lag, self.warm, *sizes, self.id, versions()))
+        about = {entry.id: entry.about() for entry in self.entries}
+        self._note(Begun(study_name, content, lag, self.warm, *sizes, self.id, about, versions()))
+
+    def _check_entries(self) -> None:
+        """Raise `UserError` where the journal has trials of entries that its study does not make."""
+        strange = {ask.cell for ask in self.state.asks} - {entry.id for entry in self.entries}
+        if strange:
+            self.journal.close()
+            raise UserError(
+                f"journal {self.paths.journal} has trials of {', '.join(sorted(strange))}, which its study "
+                "does not ask for: it is damaged, or another sweep's"
+            )
 
     def _warm(self, state: SweepState) -> dict[str, list[Known]]:
         """What the entries start from: as journaled, and looked up for entries that are new."""
@@ -194,7 +209,11 @@ class Sweep:
         started = time.monotonic()
         # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-        self.progress = Progress(self.entries, self.search.planned, self.paths.name)
+        planned: Counter[str] = Counter()
+        for search in self.search.entries.values():
+            planned[search.entry.id] += search.planned
+        self.progress = Progress(self.entries, planned, self.paths.name)
+        self.running = Running(self.paths.folder, {e.id: e.task.metric for e in self.entries})
         current = self._current_finals()
         for trial_id, outcome in self.state.ended.items():
             ask = self.search.asks[trial_id]
@@ -225,6 +244,7 @@ class Sweep:
                 recorder.put(self._harvest if complete else last)
                 halted = self.control.ending == "halted"
                 written = recorder.close(FAULT_SECONDS if halted else RECORD_SECONDS)
+                self.running.close()
                 self.journal.close()
         if self.control.fault and not (complete and written):
             raise HaltedError(self.control.fault)
@@ -234,14 +254,14 @@ class Sweep:
             )
         if complete:
             asks = self.search.asks.values()
-            self.paths.clear_checkpoints({ask.trial_id: ask.cell for ask in asks})
+            self.paths.clear_checkpoints({ask.trial_id: ask.search for ask in asks})
         summary = self._summary(time.monotonic() - started)
         return Result(summary, self.board, ending, self.store)
 
     def _open_ledger(self) -> None:
         try:
             self.ledger.open()
-        except MlflowException as error:
+        except (MlflowException, UnreadableError) as error:
             self.journal.close()
             reason = str(error).splitlines()[0][:300]
             raise HaltedError(
@@ -264,7 +284,14 @@ class Sweep:
                 self.search,
                 self.data,
                 resources,
-                Hooks(self._asked, self._ended, self.control, self._chosen),
+                Hooks(
+                    self._asked,
+                    self._ended,
+                    self.control,
+                    self._reported,
+                    self.running.joined,
+                    self._chosen,
+                ),
                 self.paths.folder / "tune",
                 self.paths.checkpoint_folder,
                 self.entries,
@@ -272,21 +299,33 @@ class Sweep:
                 self.state.ended,
                 estimates.memory(self.entries),
                 estimates.gpu_memory(self.entries),
+                self._model,
                 self.state.executions,
                 estimates.probes(self.entries),
             )
         )
+
+    def _model(self, ask: Ask) -> str | None:
+        """Where a trial leaves its final models, if the study keeps them."""
+        if self.study.save == "none" or ask.kind != Kind.FINAL:
+            return None
+        return self.paths.model(ask.trial_id)
 
     def _asked(self, ask: Ask, new: bool) -> None:
         if new:
             self._note(Asked(ask))
         self.progress.asked(ask)
 
+    def _reported(self, ask: Ask, outcome: Outcome) -> None:
+        self.progress.reported(ask, outcome.last_round)
+        self.running.reported(ask, outcome)
+
     def _chosen(self, executions: Mapping[str, str]) -> None:
         if executions:
             self._note(Chosen(executions))
 
     def _ended(self, ask: Ask, outcome: Outcome) -> None:
+        self.running.over(ask)
         if outcome.status == Status.FAILED and self._starts_again(ask, outcome):
             return
         if ask.stands(outcome.status):
@@ -294,7 +333,7 @@ class Sweep:
         else:
             self._over(ask, outcome)
         if ask.kind == Kind.SEARCH:
-            self._move_on(self.search.entries[ask.cell])
+            self._move_on(self.search.entries[ask.search])
 
     def _over(self, ask: Ask, outcome: Outcome) -> None:
         self._note(Ended(ask.trial_id, outcome))
@@ -357,6 +396,10 @@ class Sweep:
     def _harvest(self) -> None:
         finals = {trial_id: self.state.ended[trial_id] for trial_id in self._current_finals()}
         self.board = self.ledger.harvest(finals, self.paths.folder / "tuned")
+        if self.study.save == "best":
+            from suite.sweeps.models import keep_best  # loads torch
+
+            keep_best(self.store, self.search, finals, self.ledger.recorded, self.paths)
 
     def _waiting(self, error: Exception) -> bool:
         """A record could not be written: whether to give up. A server may come back; a store on this

@@ -68,6 +68,9 @@ def local_work(name: str, steps: int = 4) -> dict[str, Any]:
     return {"local_steps": steps}
 
 
+CPU = torch.device("cpu")
+
+
 def simulation(
     algorithm: Algorithm,
     data: FederatedData,
@@ -76,7 +79,7 @@ def simulation(
     level: str = "iid",
     seed: int = 0,
     federation: type[Federation] = Federation,
-    device: torch.device = torch.device("cpu"),
+    device: torch.device = CPU,
 ) -> Simulation:
     """A simulation at round 0; of `level` only the system part matters, data are dealt already."""
     loss = losses.resolve(common.loss, data.dataset.task.metric)

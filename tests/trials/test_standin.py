@@ -48,7 +48,7 @@ def test_a_gradient_is_taken_on_the_device(rows):
     ],
 )
 def test_mixing_devices_is_refused(rows, mix):
-    with pytest.raises(RuntimeError, match="same device|on the CPU with one on the device"):
+    with pytest.raises(RuntimeError, match=r"same device|on the CPU with one on the device"):
         mix(rows)
 
 

@@ -126,8 +126,13 @@ class Model:
 
     def logits(self, w: Tensor, x: Tensor) -> Tensor:
         """(b, C) for weights (d,) and samples (b, *shape); (k, b, C) for (k, d), (k, b, *shape)."""
-        with self._precision(w):
-            return self.architecture.forward(self.views(w), x).to(w.dtype)
+        return self.outputs(self.views(w), x)
+
+    def outputs(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """The same from the named parameters."""
+        like = next(iter(p.values()))
+        with self._precision(like):
+            return self.architecture.forward(p, x).to(like.dtype)
 
     def gradients(self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Losses (k,) and gradients (k, d) at w (k, d); or () and (d,) at w (d,).

@@ -11,7 +11,7 @@ from suite.execution.plan import Hooks, Plan
 from suite.execution.stop_signal import Control
 from suite.runs import single
 from suite.search.sweep_search import SweepSearch
-from suite.sweeps.events import Chosen, read, replay
+from suite.sweeps.events import Begun, Chosen, read, replay
 from tests.support.searches import a_study, entries_of
 from trials import calibration
 from trials.calibration import cell, fastest, with_execution
@@ -125,8 +125,9 @@ def test_a_choice_is_in_the_spec_of_every_trial_and_in_the_journal(tmp_path: Any
     said = with_execution(search.spec(ask), "batched")
     assert said.settings.execution == "batched"
     event = Chosen({where: "sequential"})
-    lines = [{"event": event.name, **event.fields()}]
-    assert read(lines[0]) == event
+    begun = Begun("small", a_study().model_dump(mode="json"), 4)
+    lines = [{"event": one.name, **one.fields()} for one in (begun, event)]
+    assert read(lines[1]) == event
     assert replay(lines).executions == {where: "sequential"}
 
 
