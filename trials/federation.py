@@ -58,7 +58,7 @@ class Federation:
             model.architecture.check(data.dataset.x, data.dataset.classes)
         self.execution = execution(model, settings, device)
         self.sequential = self.execution == "sequential"
-        self.chunk, self._tables = budget.divided(
+        self.chunk, self.tables = budget.divided(
             data, model, settings, self.x, self.execution, memory
         )
         self._solver = Solver(model, self.x, self.y, self.execution, self.chunk)
@@ -174,8 +174,8 @@ class Federation:
         together would take more of a GPU than their part.
         """
         size = self.n * self.d * self.dtype.itemsize
-        host = size > self._tables
-        self._tables -= 0 if host else size
+        host = size > self.tables
+        self.tables -= 0 if host else size
         return ClientRows(self.n, default or self._zeros, self.device, host)
 
     def uniform(self, name: str, ids: Tensor, size: int) -> Tensor:
