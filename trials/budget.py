@@ -10,7 +10,7 @@ from trials.federated_data import FederatedData, Samples
 from trials.memory import memory_budget, tables_budget
 from trials.models.base import Model
 from trials.settings import Settings
-from trials.solver import steps_per_epoch
+from trials.minibatches import steps_per_epoch
 from trials.tensors import torch
 
 VECTORS = 5
