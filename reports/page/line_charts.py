@@ -106,6 +106,12 @@ def _layers(
         },
         {
             "data": {"name": "ends"},
+            "transform": [SHOWN],
+            "mark": {"type": "point", "filled": True, "opacity": 1, "size": 20, "clip": True},
+            "encoding": {"y": y},
+        },
+        {
+            "data": {"name": "ends"},
             "transform": [
                 SHOWN,
                 {"calculate": "datum.at[scope]", "as": "label"},
@@ -154,9 +160,10 @@ def _ends(found: Sequence[Line], spans: Mapping[str, Span]) -> list[Spec]:
         {
             "algorithm": short(name[0]),
             "x": number(x),
+            "y": number(y),
             "at": {key: number(at[name]) for key, at in places.items() if name in at},
         }
-        for name, (x, _) in last.items()
+        for name, (x, y) in last.items()
     ]
 
 
