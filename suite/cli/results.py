@@ -59,6 +59,7 @@ class Metric(StrEnum):
     best = "best"
     worst_clients = "worst_clients"
     client_spread = "client_spread"
+    fine_tuned = "fine_tuned"
     loss = "loss"
     top5 = "top5"
 
@@ -81,7 +82,7 @@ def leaderboard(
         Metric,
         typer.Option(
             help="score: mean of the last three evaluations; best: over rounds (optimistic: it picks "
-            "on test data); worst_clients: the worst 10 %; client_spread; loss; top5."
+            "on test data); worst_clients: the worst 10 %; client_spread; fine_tuned (settings.fine_tune); loss; top5."
         ),
     ] = Metric.score,
     target: Annotated[

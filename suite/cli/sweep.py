@@ -152,7 +152,8 @@ def sweep(
     )
     lists = dict(zip(LISTS, (algorithms, datasets, models, heterogeneity), strict=True))
     values = (trials, rounds, seeds, sampler, scheduler, warm_start)
-    changes = _changes(lists, dict(zip(VALUES, values, strict=True))) | _ranges(ranges or [])
+    given = dict(zip(VALUES, values, strict=True))
+    changes = _changes(lists, given, storage) | _ranges(ranges or [])
     request = SweepRequest(study, paths, changes, resume, smoke)
     resources = Resources(
         cpus_per_trial,
@@ -169,11 +170,14 @@ def sweep(
         _run(request, resources, watch, as_json)
 
 
-def _changes(lists: dict[str, str | None], values: dict[str, Any]) -> dict[str, Any]:
+def _changes(lists: dict[str, str | None], values: dict[str, Any], storage: Path) -> dict[str, Any]:
     """What the command line changes of the study."""
+    from suite.sweeps.third_party import spelled
     from trials.names import split_top
 
     listed = {key: split_top(text, ",") for key, text in lists.items() if text is not None}
+    if "algorithms" in listed:
+        listed["algorithms"] = [spelled(name, storage) for name in listed["algorithms"]]
     return {**listed, **{key: value for key, value in values.items() if value is not None}}
 
 
@@ -228,6 +232,8 @@ def _conclude(result: "Result", paths: "SweepPaths") -> None:
         highlight=False,
         soft_wrap=True,
     )
+    if paths.models.exists():
+        out.print(f"Models: {paths.models}", highlight=False, soft_wrap=True)
     out.print("Next:")
     for command in _next(result, paths):
         out.print(f"  {shlex.join(command)}", highlight=False, soft_wrap=True, markup=False)

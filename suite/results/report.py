@@ -56,7 +56,7 @@ def read(store: Store, query: Query, server: str) -> ReportData:
     if not board.rows:
         raise UserError(NONE_YET)
     group_of = {(row.sweep, row.cell): row.group for row in board.rows}
-    finals = {run.run_id: run for run in query.find(store, RunKind.FINAL, **query.tags)}
+    finals = {run.run_id: run for run in query.finals(store)}
     searches = [r for r in query.find(store, RunKind.SEARCH, **query.scope) if _cell(r) in group_of]
     sweeps = _sweeps(store, query, board)
     rows = published(store, query)

@@ -264,6 +264,7 @@ class Sweep:
         from suite.execution.estimate import Estimates
         from suite.execution.plan import Hooks, Plan
 
+        estimates = Estimates(self.study, self.data, resources)
         drive(
             Plan(
                 self.search,
@@ -275,9 +276,17 @@ class Sweep:
                 self.entries,
                 self.study.scheduler,
                 self.state.ended,
-                Estimates(self.study, self.data, resources).memory(self.entries),
+                estimates.memory(self.entries),
+                estimates.gpu_memory(self.entries),
+                self._model,
             )
         )
+
+    def _model(self, ask: Ask) -> str | None:
+        """Where a trial leaves its final models, if the study keeps them."""
+        if self.study.save == "none" or ask.kind != Kind.FINAL:
+            return None
+        return self.paths.model(ask.trial_id)
 
     def _asked(self, ask: Ask, new: bool) -> None:
         if new:
@@ -360,6 +369,10 @@ class Sweep:
     def _harvest(self) -> None:
         finals = {trial_id: self.state.ended[trial_id] for trial_id in self._current_finals()}
         self.board = self.ledger.harvest(finals, self.paths.folder / "tuned")
+        if self.study.save == "best":
+            from suite.sweeps.models import keep_best  # loads torch
+
+            keep_best(self.store, self.search, finals, self.ledger.recorded, self.paths)
 
     def _waiting(self, error: Exception) -> bool:
         """A record could not be written: whether to give up. A server may come back; a store on this
