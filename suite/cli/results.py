@@ -59,6 +59,7 @@ class Metric(StrEnum):
     best = "best"
     worst_clients = "worst_clients"
     client_spread = "client_spread"
+    fine_tuned = "fine_tuned"
     loss = "loss"
     top5 = "top5"
 
@@ -81,7 +82,7 @@ def leaderboard(
         Metric,
         typer.Option(
             help="score: mean of the last three evaluations; best: over rounds (optimistic: it picks "
-            "on test data); worst_clients: the worst 10 %; client_spread; loss; top5."
+            "on test data); worst_clients: the worst 10 %; client_spread; fine_tuned (settings.fine_tune); loss; top5."
         ),
     ] = Metric.score,
     target: Annotated[
@@ -174,24 +175,27 @@ def ui(
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
 ) -> None:
-    """Open MLflow's web UI on the recorded runs."""
-    import os
-    import subprocess
-
+    """Serve the leaderboards, live pages of sweeps, and MLflow's web UI on the recorded runs."""
     from suite.tracking.store import is_server, open_existing
 
     store = open_existing(tracking_uri, storage)
-    remote = is_server(store.uri)
-    for name, address in store.pages(store.uri if remote else f"http://{host}:{port}"):
-        say(f"{name}: {address}")
-    if remote:
+    if is_server(store.uri):
+        for name, address in store.pages(store.uri):
+            say(f"{name}: {address}")
         return
-    say(f"Starting MLflow's pages on {store.uri}; Ctrl-C ends them.")
-    command = ["-m", "mlflow", "ui", "--backend-store-uri", store.uri]
-    command += ["--host", host, "--port", str(port), "--workers", "1"]
-    # Else MLflow starts runners of jobs that nothing here submits, a handful of processes.
-    env = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **os.environ}
-    subprocess.run([sys.executable, *command], check=False, env=env)
+    from suite.watch import server as pages
+    from suite.watch.ui import ui as serve
+
+    there = pages.bind(host, port, port)
+    log = storage / "ui.log"
+    pages.quiet(log)
+    say("starting MLflow's pages")
+    serve(
+        store,
+        storage,
+        there,
+        lambda site: say(f"Leaderboard: {site}/ (Ctrl-C ends it; log: {log})"),
+    )
 
 
 RESERVED = {

@@ -2,7 +2,9 @@
 
 import shlex
 import sys
+from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +24,7 @@ from suite.cli.options import (
     finite,
 )
 from suite.cli.plan import show_plan
+from suite.cli.watch import watched
 from suite.console import emit, say
 from trials.errors import UserError
 from trials.outcome import ENDINGS, Status
@@ -97,6 +100,10 @@ Smoke = Annotated[
     ),
 ]
 
+Watch = Annotated[
+    bool, typer.Option("--watch", help="Show it in the browser while it runs (suite watch).")
+]
+
 
 @app.command(
     epilog="Example: suite sweep quickstart --algorithms fedavg,folb --trials 8 --name small"
@@ -130,6 +137,7 @@ def sweep(
     dry_run: DryRun = False,
     calibrate: Calibrate = False,
     smoke: Smoke = False,
+    watch: Watch = False,
     as_json: Json = False,
 ) -> None:
     """Tune every algorithm of a study fairly, run the best again with fresh seeds, rank them."""
@@ -144,7 +152,8 @@ def sweep(
     )
     lists = dict(zip(LISTS, (algorithms, datasets, models, heterogeneity), strict=True))
     values = (trials, rounds, seeds, sampler, scheduler, warm_start)
-    changes = _changes(lists, dict(zip(VALUES, values, strict=True))) | _ranges(ranges or [])
+    given = dict(zip(VALUES, values, strict=True))
+    changes = _changes(lists, given, storage) | _ranges(ranges or [])
     request = SweepRequest(study, paths, changes, resume, smoke)
     resources = Resources(
         cpus_per_trial,
@@ -158,14 +167,17 @@ def sweep(
     if dry_run:
         show_plan(request, resources, calibrate, as_json)
     else:
-        _run(request, resources, as_json)
+        _run(request, resources, watch, as_json)
 
 
-def _changes(lists: dict[str, str | None], values: dict[str, Any]) -> dict[str, Any]:
+def _changes(lists: dict[str, str | None], values: dict[str, Any], storage: Path) -> dict[str, Any]:
     """What the command line changes of the study."""
+    from suite.sweeps.third_party import spelled
     from trials.names import split_top
 
     listed = {key: split_top(text, ",") for key, text in lists.items() if text is not None}
+    if "algorithms" in listed:
+        listed["algorithms"] = [spelled(name, storage) for name in listed["algorithms"]]
     return {**listed, **{key: value for key, value in values.items() if value is not None}}
 
 
@@ -186,8 +198,10 @@ def _ranges(given: list[str]) -> dict[str, Any]:
     return found
 
 
-def _run(request: "SweepRequest", resources: "Resources", as_json: bool) -> None:
-    result = request.run(resources)
+def _run(request: "SweepRequest", resources: "Resources", watching: bool, as_json: bool) -> None:
+    with ExitStack() as stack:
+        opened = partial(stack.enter_context, watched(request.paths)) if watching else lambda: None
+        result = request.run(resources, opened)
     if as_json:
         emit(asdict(result.summary))
     if result.ending:
@@ -218,6 +232,8 @@ def _conclude(result: "Result", paths: "SweepPaths") -> None:
         highlight=False,
         soft_wrap=True,
     )
+    if paths.models.exists():
+        out.print(f"Models: {paths.models}", highlight=False, soft_wrap=True)
     out.print("Next:")
     for command in _next(result, paths):
         out.print(f"  {shlex.join(command)}", highlight=False, soft_wrap=True, markup=False)

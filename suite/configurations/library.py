@@ -104,5 +104,11 @@ def select_tuned(
     given = {"algorithm": algorithm, "dataset": dataset, "model": model, "heterogeneity": level}
     spelling = {"algorithm": algorithms.canonical, **SPELLING}
     wanted = {part: spelling[part](name) for part, name in given.items() if name is not None}
-    matching = [t for t in found if all(getattr(t, k) == v for k, v in wanted.items())]
+    asked = wanted.pop("algorithm", None)
+    matching = [
+        item
+        for item in found
+        if all(getattr(item, part) == name for part, name in wanted.items())
+        and (asked is None or algorithms.is_named(item.algorithm, asked))
+    ]
     return TunedList(sorted(matching, key=lambda item: item.loss))

@@ -6,6 +6,7 @@ from typing import NoReturn, Self
 
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import RunKind
+from trials.algorithms import is_named
 from trials.errors import UserError, unknown
 
 METRIC = {
@@ -13,16 +14,17 @@ METRIC = {
     "best": "best_{}",
     "worst_clients": "{}_worst10",
     "client_spread": "{}_spread",
+    "fine_tuned": "{}_fine_tuned",
     "loss": "loss",
     "top5": "top5_accuracy",
 }
 """What `--metric` may ask for, as it is recorded for a task's metric, without `test_`: the mean of the
 last three evaluations; the best over rounds; the worst 10 % of clients; the standard deviation over
-clients; loss and top-5 accuracy, again means of the last three.
+clients; the mean over clients that fine-tuned the final model; loss and top-5 accuracy, again means of the last three.
 """
 
 
-AT_THE_END = ("worst_clients", "client_spread")
+AT_THE_END = ("worst_clients", "client_spread", "fine_tuned")
 """Recorded of the untrained and the final model only."""
 NONE_YET = "there are no final runs yet: finish the sweep with --resume"
 
@@ -55,6 +57,17 @@ class Query:
         """The runs of a kind that are asked for, oldest first."""
         found = store.find(kind=kind, **where)
         return [run for run in found if not self.studies or run.tags.get("study") in self.studies]
+
+    def finals(self, store: Store) -> list[Record]:
+        """The final runs that are asked for, oldest first; of a third party's algorithm also by its short
+        name.
+        """
+        tags = dict(self.tags)
+        asked = tags.pop("algorithm", None)
+        found = self.find(store, RunKind.FINAL, **tags)
+        if asked is None:
+            return found
+        return [run for run in found if is_named(run.tags.get("algorithm", ""), asked)]
 
 
 EVERYTHING = Query()

@@ -161,5 +161,9 @@ class SweepSearch:
         return {entry.entry.algorithm for entry in self.entries.values()}
 
     def spec(self, ask: Ask) -> TrialSpec:
-        """The trial that an ask runs."""
-        return self.entries[ask.cell].entry.spec(ask.params, ask.seed, ask.partition_seed)
+        """The trial that an ask runs; what only tests, and chooses nothing, is left out of the search."""
+        spec = self.entries[ask.cell].entry.spec(ask.params, ask.seed, ask.partition_seed)
+        if not ask.counted or spec.settings.fine_tune is None:
+            return spec
+        untested = spec.settings.model_copy(update={"fine_tune": None})
+        return spec.model_copy(update={"settings": untested})

@@ -78,7 +78,7 @@ class Entry:
     @property
     def label(self) -> str:
         """The algorithm's short name; a third party's class name."""
-        return self.algorithm.rpartition(":")[2]
+        return algorithms.label(self.algorithm)
 
     @property
     def stops(self) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -31,6 +31,7 @@ class Study(SearchSettings):
     search of all, `fedprox.mu` is one algorithm's. Search runs use run seed `seed`; final runs
     `seed + 1, seed + 2, ...`. A trial that dies is started again from its checkpoint; when it has died
     once and `retries` times more without getting any further, it has failed. `target` is a test score for "rounds to target".
+    `save` keeps the final models of each entry's best final run.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -45,6 +46,7 @@ class Study(SearchSettings):
     seed: Whole = 0
     vary_partition: bool = False
     retries: Whole = 2
+    save: Literal["none", "best"] = "none"
     settings: Settings = Settings()
     search: dict[str, RangeSpec] = {}
 

@@ -66,6 +66,15 @@ class SweepPaths:
         """Whether there is such a sweep."""
         return begun(self.journal)
 
+    @property
+    def models(self) -> Path:
+        """Where the models are that `save: best` keeps."""
+        return self.folder / "models"
+
+    def model(self, trial_id: str) -> str:
+        """Where a final run leaves its models until the sweep has ended."""
+        return f"{self.checkpoint_folder}/{trial_id}.model.pt"
+
     def state(self) -> SweepState:
         """What its journal says of the sweep, which another process may be writing."""
         return replay(peek(self.journal)) if self.begun else SweepState()

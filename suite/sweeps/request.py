@@ -53,8 +53,10 @@ class SweepRequest:
         name, content = self.read()
         return Sweep(name, content, self.paths, self.resume, begin)
 
-    def run(self, resources: "Resources") -> Result:
-        """Run it, and say what a person should know of it; raises as `open` and `Sweep.run` do."""
+    def run(self, resources: "Resources", opened: Callable[[], object] = lambda: None) -> Result:
+        """Run it, and say what a person should know of it; raises as `open` and `Sweep.run` do. `opened` is
+        called once there is something to watch.
+        """
         from suite.execution.cluster import ahead
 
         with ahead(resources) as begin:
@@ -62,6 +64,7 @@ class SweepRequest:
             notes = self.differences(sweep.study) if self.resume else []
             for note in [*notes, *sweep.search.warnings]:
                 say(note)
+            opened()
             result = sweep.run(resources)
         for note in sweep.search.unmet:
             say(note)

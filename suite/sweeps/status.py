@@ -36,8 +36,8 @@ def status(storage: Path, name: str) -> dict[str, Any]:
     path = folder / "journal.jsonl"
     state = replay(peek(path))
     assert state.begun is not None  # or it would be no sweep
-    entries, planned = _sizes(state.begun, name)
-    running, rate = is_locked(path), _rate(state)
+    entries, planned = sizes(state.begun, name)
+    running, rate = is_locked(path), pace(state)
     left = max(0, planned - len(state.ended))
     statuses = Counter(outcome.status for outcome in state.ended.values())
     return {
@@ -60,13 +60,13 @@ def status(storage: Path, name: str) -> dict[str, Any]:
     }
 
 
-def _rate(state: SweepState) -> float | None:
+def pace(state: SweepState) -> float | None:
     """Trials per second in the last session."""
     if not state.ends:
         return None
-    pace = Pace()
-    pace.begin(min(state.ends), 1.0, state.full)
-    return pace.rate(max(state.ends), len(state.ends))
+    found = Pace()
+    found.begin(min(state.ends), 1.0, state.full)
+    return found.rate(max(state.ends), len(state.ends))
 
 
 def _best(state: SweepState, name: str) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ def _best(state: SweepState, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def _sizes(begun: Begun, name: str) -> tuple[int, int]:
+def sizes(begun: Begun, name: str) -> tuple[int, int]:
     """Entries and planned trials; earlier versions did not journal them."""
     if begun.cells is not None and begun.planned is not None:
         return begun.cells, begun.planned

@@ -40,6 +40,7 @@ from suite.sweeps.live import Live
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.progress import Progress
 from suite.sweeps.result import Result, Summary
+from suite.sweeps.running import Running
 from suite.tracking.recorder import Recorder
 from suite.tracking.store import Store, is_server
 from suite.tracking.tags import RunKind, versions
@@ -155,6 +156,7 @@ class Sweep:
         for search in self.search.entries.values():
             planned[search.entry.id] += search.planned
         self.progress = Progress(self.entries, planned, self.paths.name)
+        self.running = Running(self.paths.folder, {e.id: e.task.metric for e in self.entries})
         current = self._current_finals()
         for trial_id, outcome in self.state.ended.items():
             ask = self.search.asks[trial_id]
@@ -186,6 +188,7 @@ class Sweep:
                 recorder.put(self._harvest if complete else last)
                 halted = self.control.ending == "halted"
                 written = recorder.close(FAULT_SECONDS if halted else RECORD_SECONDS)
+                self.running.close()
                 self.journal.close()
         if self.control.fault and not (complete and written):
             raise HaltedError(self.control.fault)
@@ -219,20 +222,29 @@ class Sweep:
         from suite.execution.estimate import Estimates
         from suite.execution.plan import Hooks, Plan
 
+        estimates = Estimates(self.study, self.data, resources)
         drive(
             Plan(
                 self.search,
                 self.data,
                 resources,
-                Hooks(self._asked, self._ended, self.control, self._reported),
+                Hooks(self._asked, self._ended, self.control, self._reported, self.running.joined),
                 self.paths.folder / "tune",
                 self.paths.checkpoint_folder,
                 self.entries,
                 self.study.scheduler,
                 self.state.ended,
-                Estimates(self.study, self.data, resources).memory(self.entries),
+                estimates.memory(self.entries),
+                estimates.gpu_memory(self.entries),
+                self._model,
             )
         )
+
+    def _model(self, ask: Ask) -> str | None:
+        """Where a trial leaves its final models, if the study keeps them."""
+        if self.study.save == "none" or ask.kind != Kind.FINAL:
+            return None
+        return self.paths.model(ask.trial_id)
 
     def _asked(self, ask: Ask, new: bool) -> None:
         if new:
@@ -242,9 +254,11 @@ class Sweep:
     def _reported(self, ask: Ask, outcome: Outcome) -> None:
         self.progress.reported(ask, outcome.last_round)
         self.live.reported(ask, outcome)
+        self.running.reported(ask, outcome)
 
     def _ended(self, ask: Ask, outcome: Outcome) -> None:
         self.live.over(ask)
+        self.running.over(ask)
         if outcome.status == Status.FAILED and self._starts_again(ask, outcome):
             return
         if ask.stands(outcome.status):
@@ -319,6 +333,10 @@ class Sweep:
     def _harvest(self) -> None:
         finals = {trial_id: self.state.ended[trial_id] for trial_id in self._current_finals()}
         self.board = self.ledger.harvest(finals, self.paths.folder / "tuned")
+        if self.study.save == "best":
+            from suite.sweeps.models import keep_best  # loads torch
+
+            keep_best(self.store, self.search, finals, self.ledger.recorded, self.paths)
 
     def _waiting(self, error: Exception) -> bool:
         """A record could not be written: whether to give up. A server may come back; a store on this

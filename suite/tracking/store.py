@@ -56,6 +56,9 @@ class Record:
     tags: Tags
     params: dict[str, str]
     metrics: dict[str, float]
+    began: float = 0.0
+    """When it started, in seconds since 1970; `ended` likewise, None while it runs."""
+    ended: float | None = None
 
     @property
     def finished(self) -> bool:
@@ -95,7 +98,7 @@ class Store:
         if tracking_uri is None:
             with writable(storage):
                 storage.mkdir(parents=True, exist_ok=True)
-        self._artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
+        self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         with _patience(1, 5), contextlib.nullcontext() if tracking_uri else _alone(storage):
             try:
                 self.client = MlflowClient(self.uri)
@@ -111,7 +114,7 @@ class Store:
             if found.lifecycle_stage == "deleted":  # on MLflow's pages; its name stays taken
                 self.client.restore_experiment(found.experiment_id)
             return str(found.experiment_id)
-        made = str(self.client.create_experiment(study, self._artifacts))
+        made = str(self.client.create_experiment(study, self.artifacts))
         self._share_view(made)
         return made
 
@@ -312,7 +315,14 @@ def _record(run: Run) -> Record:
     tags["run_status"] = run.info.status
     tags["experiment_id"] = run.info.experiment_id
     metrics = {plain_name(name): value for name, value in run.data.metrics.items()}
-    return Record(run.info.run_id, Tags(tags, run.info.run_id), dict(run.data.params), metrics)
+    return Record(
+        run.info.run_id,
+        Tags(tags, run.info.run_id),
+        dict(run.data.params),
+        metrics,
+        run.info.start_time / 1000,
+        None if run.info.end_time is None else run.info.end_time / 1000,
+    )
 
 
 def _file_system(path: Path) -> str:

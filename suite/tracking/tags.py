@@ -42,6 +42,8 @@ class RunKind(StrEnum):
     """A final run of what is no longer the best of its cell."""
     RUN = "run"
     REPRODUCE = "reproduce"
+    READING = "reading"
+    """A run under another reading of what a paper leaves open."""
     TRANSFER = "transfer"
 
 
@@ -120,7 +122,7 @@ def _space_written(ranges: Mapping[str, Range]) -> str:
 SPAN = {
     f.name: f.default
     for f in fields(Range)
-    if f.name in ("low", "high", "log", "choices", "limits")
+    if f.name in ("low", "high", "log", "choices", "above", "at_least", "at_most")
 }
 """What of a range says where it was searched, and what is not written since it is so by default."""
 
@@ -180,6 +182,8 @@ class Tags(Mapping[str, str]):
     partition_fingerprint = Tag(str)
     execution = Maybe(str)
     chunk = Maybe(int)
+    halved = Maybe[dict[str, int]](json.loads, dumps)
+    """From which `round` on another `chunk` of clients was computed at once."""
     error = Maybe(str)
     not_finite = Maybe(_words, " ".join)
     """The metrics whose mean is not finite."""
@@ -255,6 +259,7 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: Outcome) -> dict[str, str]
         partition_fingerprint=outcome.fingerprint,
         execution=outcome.execution or None,
         chunk=outcome.chunk,
+        halved=outcome.halved,
         spec=spec,
         not_finite=outcome.not_finite or None,
         error=outcome.error[-5000:] or None,

@@ -79,6 +79,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "local_only": LocalOnly,
 }
 
+BASE = "trials.algorithm.Algorithm"
 HOOKS = ("init", "round", "scored")
 """What an algorithm has to say itself."""
 
@@ -101,6 +102,9 @@ def resolve(name: str) -> type[Algorithm]:
     path, _, class_name = name.rpartition(":")
     if path.endswith(".py"):
         return _from_file(resolved(path, "algorithm file"), class_name)
+    if name.endswith(".py"):
+        names = [f"{name}:{each}" for each in in_file(name)]
+        raise UserError(f"algorithm {name}: name its class too: {' or '.join(names)}")
     algorithms = known()
     if name not in algorithms:
         raise unknown("algorithm", name, algorithms)
@@ -111,6 +115,24 @@ def canonical(name: str) -> str:
     """The name as it is recorded; a file's path is made absolute."""
     path, _, class_name = name.rpartition(":")
     return f"{resolved(path, 'algorithm file')}:{class_name}" if path.endswith(".py") else name
+
+
+def label(name: str) -> str:
+    """The short name of an algorithm; a third party's class name."""
+    return name.rpartition(":")[2]
+
+
+def is_named(name: str, asked: str) -> bool:
+    """Whether a recorded name is what a person asks for, who may use the short one."""
+    return asked in (name, label(name))
+
+
+def in_file(path: str) -> list[str]:
+    """The algorithms that a file defines, in its order; raises `UserError` where there are none."""
+    found = _defined(_imported(resolved(path, "algorithm file")))
+    if not found:
+        raise UserError(f"{path} has no class that derives from {BASE}")
+    return found
 
 
 def source(name: str) -> tuple[str, str] | None:
@@ -128,7 +150,7 @@ def supply(path: str, text: str) -> None:
         exec(compile(text, path, "exec"), module.__dict__)
 
 
-def _from_file(path: Path, class_name: str) -> type[Algorithm]:
+def _imported(path: Path) -> ModuleType:
     name = module_name("algorithm", str(path))
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, plain(path, "algorithm file"))
@@ -141,11 +163,27 @@ def _from_file(path: Path, class_name: str) -> type[Algorithm]:
         except (Exception, SystemExit) as error:
             del sys.modules[name]
             raise UserError(f"algorithm file {path} cannot be imported: {error!r}") from error
-    cls = getattr(sys.modules[name], class_name, None)
+    return sys.modules[name]
+
+
+def _defined(module: ModuleType) -> list[str]:
+    """The algorithms that a module defines itself, in its order."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and issubclass(value, Algorithm)
+        and value.__module__ == module.__name__
+    ]
+
+
+def _from_file(path: Path, class_name: str) -> type[Algorithm]:
+    module = _imported(path)
+    cls = getattr(module, class_name, None)
     if not (isinstance(cls, type) and issubclass(cls, Algorithm)):
-        raise UserError(
-            f"{path} has no class {class_name!r} that derives from trials.algorithm.Algorithm"
-        )
+        there = ", ".join(_defined(module))
+        rule = f"is an algorithm; it has {there}" if there else f"derives from {BASE}"
+        raise UserError(f"{path} has no class {class_name!r} that {rule}")
     lacks = [hook for hook in HOOKS if getattr(cls, hook) is getattr(Algorithm, hook)]
     if lacks:
         raise UserError(f"{path}:{class_name} lacks {', '.join(lacks)}, which a round is made of")
