@@ -129,9 +129,9 @@ def test_what_is_wrong_is_found(tmp_path, only_linear, name):
     found = {one["check"]: one for one in document(done)["checks"]}
     assert not found[check]["ok"]
     if says is None:
-        assert found[check]["detail"].startswith("compiled and sequential give weights that are ") or (
-            found[check]["detail"].startswith("batched and sequential give weights that are ")
-        )
+        assert found[check]["detail"].startswith(
+            "compiled and sequential give weights that are "
+        ) or (found[check]["detail"].startswith("batched and sequential give weights that are "))
     else:
         assert found[check]["detail"] == says.format(path=path)
     shown = suite_here("check", "mine.py", cwd=tmp_path, code=1)
@@ -146,7 +146,11 @@ def test_names_and_values_that_are_none_are_refused(tmp_path):
     refused = {
         ("mine.py", "--set", "mu=1"): "--set mu: Mine has lr",
         ("mine.py", "--set", "lr=-1"): "lr is -1, but must be above 0",
-        ("mine.py", "--reduces-to", "fedavgg"): "unknown algorithm 'fedavgg'. Did you mean 'fedavg'?",
+        (
+            "mine.py",
+            "--reduces-to",
+            "fedavgg",
+        ): "unknown algorithm 'fedavgg'. Did you mean 'fedavg'?",
         ("mine.py:Yours",): f"{path} has no class 'Yours' that is an algorithm; it has Mine",
         ("none.py",): "none.py has no class that derives from trials.algorithm.Algorithm",
         ("gone.py",): f"cannot read algorithm file {tmp_path / 'gone.py'}: it does not exist",
@@ -176,7 +180,11 @@ def test_names_for_new_files(tmp_path):
 def test_a_file_without_its_class_is_told_what_it_has(tmp_path):
     (tmp_path / "mine.py").write_text(SOUND)
     for words, where in {
-        ("run", "--algorithm", "mine.py"): "run: 1 fault, nothing was started\n  algorithm = 'mine.py'",
+        (
+            "run",
+            "--algorithm",
+            "mine.py",
+        ): "run: 1 fault, nothing was started\n  algorithm = 'mine.py'",
         ("sweep", "smoke", "--algorithms", "mine.py"): (
             "study smoke: 1 fault, nothing was started\n  algorithms[0] = 'mine.py'"
         ),
@@ -210,6 +218,4 @@ def test_a_third_partys_method_has_a_short_name_once_a_sweep_was_given_its_file(
     (tmp_path / "runs/three").mkdir()
     (tmp_path / "runs/three/journal.jsonl").write_text(journal.replace("mine.py", "other.py"))
     said = fault(suite_here("run", "--algorithm", "Mine", *short, cwd=tmp_path, code=2))
-    assert said == (
-        f"algorithm 'Mine' is in several files: {full} or {tmp_path / 'other.py'}:Mine"
-    )
+    assert said == (f"algorithm 'Mine' is in several files: {full} or {tmp_path / 'other.py'}:Mine")
