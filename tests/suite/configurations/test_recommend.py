@@ -165,7 +165,7 @@ def test_a_configuration_is_adapted_to_the_cell_and_says_how():
     )
     assert adapt(best, best.place) == Adapted(best, ())
     assert adapt(best, best.place._replace(heterogeneity="natural")).changes[1] == (
-        "clients 10 -> the default"
+        "clients 10 -> as many as there are"
     )
 
 
