@@ -23,6 +23,7 @@ from suite.cli import (
     run,
     sweep,
     transfer,
+    watch,
 )
 from suite.console import say
 from suite.execution.stop_signal import HaltedError
@@ -51,6 +52,7 @@ for group in (
     listing,
     authoring,
     control,
+    watch,
     doctor,
 ):
     app.add_typer(group.app)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from suite.tracking import RUNS as RUNS
+
 
 def finite(value: float | None) -> float | None:
     """An option's number; raises `BadParameter` for one that nothing can be measured by."""
@@ -36,9 +38,6 @@ def folder(path: Path) -> Path:
         raise typer.BadParameter(f"{path} is a file, not a folder")
     return path
 
-
-RUNS = Path("runs")
-"""Where the store and all sweeps are, unless a person says otherwise."""
 
 Storage = Annotated[
     Path, typer.Option(callback=folder, help="Folder of the MLflow store and of all sweeps.")
@@ -75,6 +74,6 @@ MemoryBudget = Annotated[
     typer.Option(
         min=0.001,
         callback=finite,
-        help="GB for the clients that are computed at once; default: 2, or half of a GPU's.",
+        help="GB for the clients that are computed at once; default: 2, or what its part of a GPU holds.",
     ),
 ]

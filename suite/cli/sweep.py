@@ -2,7 +2,9 @@
 
 import shlex
 import sys
+from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +24,9 @@ from suite.cli.options import (
     finite,
 )
 from suite.cli.plan import show_plan
+from suite.cli.watch import watched
 from suite.console import emit, say
+from trials.errors import UserError
 from trials.outcome import ENDINGS, Status
 
 if TYPE_CHECKING:
@@ -53,6 +57,14 @@ Scheduler = Annotated[
 WarmStart = Annotated[
     str | None,
     typer.Option(help="A tuned file, a folder of them, or `nearest`: configurations to try first."),
+]
+Ranges = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--range",
+        metavar="NAME=LOW..HIGH",
+        help="Search NAME there: lr of all algorithms, fedprox.mu of one. May be repeated.",
+    ),
 ]
 MemoryPerTrial = Annotated[
     float | None, typer.Option(min=0.1, callback=finite, help="GB; default: an estimate.")
@@ -88,6 +100,10 @@ Smoke = Annotated[
     ),
 ]
 
+Watch = Annotated[
+    bool, typer.Option("--watch", help="Show it in the browser while it runs (suite watch).")
+]
+
 
 @app.command(
     epilog="Example: suite sweep quickstart --algorithms fedavg,folb --trials 8 --name small"
@@ -104,6 +120,7 @@ def sweep(
     seeds: Seeds = None,
     sampler: Sampler = None,
     scheduler: Scheduler = None,
+    ranges: Ranges = None,
     warm_start: WarmStart = None,
     cpus_per_trial: CpusPerTrial = 1.0,
     gpus_per_trial: GpusPerTrial = 0.0,
@@ -120,20 +137,24 @@ def sweep(
     dry_run: DryRun = False,
     calibrate: Calibrate = False,
     smoke: Smoke = False,
+    watch: Watch = False,
     as_json: Json = False,
 ) -> None:
     """Tune every algorithm of a study fairly, run the best again with fresh seeds, rank them."""
     say(f"reading {study}")
     from suite.execution.cluster import Resources
+    from suite.studies.study import LISTS, VALUES
     from suite.sweeps.paths import SweepPaths
-    from suite.sweeps.request import LISTS, VALUES, SweepRequest
+    from suite.sweeps.request import SweepRequest
 
     paths = SweepPaths(
         storage, Path(study).stem if name is None else name, tracking_uri, data_root, checkpoints
     )
     lists = dict(zip(LISTS, (algorithms, datasets, models, heterogeneity), strict=True))
     values = (trials, rounds, seeds, sampler, scheduler, warm_start)
-    changes = _changes(lists, dict(zip(VALUES, values, strict=True)), storage)
+    changes = _changes(lists, dict(zip(VALUES, values, strict=True)), storage) | _ranges(
+        ranges or []
+    )
     request = SweepRequest(study, paths, changes, resume, smoke)
     resources = Resources(
         cpus_per_trial,
@@ -147,7 +168,7 @@ def sweep(
     if dry_run:
         show_plan(request, resources, calibrate, as_json)
     else:
-        _run(request, resources, as_json)
+        _run(request, resources, watch, as_json)
 
 
 def _changes(lists: dict[str, str | None], values: dict[str, Any], storage: Path) -> dict[str, Any]:
@@ -161,8 +182,27 @@ def _changes(lists: dict[str, str | None], values: dict[str, Any], storage: Path
     return {**listed, **{key: value for key, value in values.items() if value is not None}}
 
 
-def _run(request: "SweepRequest", resources: "Resources", as_json: bool) -> None:
-    result = request.run(resources)
+def _ranges(given: list[str]) -> dict[str, Any]:
+    """The ranges that the command line changes of the study."""
+    from trials.names import number
+
+    found = {}
+    for text in given:
+        name, _, span = text.partition("=")
+        try:
+            low, high = (number(float, end) for end in span.split(".."))
+        except ValueError:
+            raise UserError(
+                f"--range {text}: must be NAME=LOW..HIGH, as in --range lr=0.001..10"
+            ) from None
+        found[f"search.{name}"] = {"low": low, "high": high}
+    return found
+
+
+def _run(request: "SweepRequest", resources: "Resources", watching: bool, as_json: bool) -> None:
+    with ExitStack() as stack:
+        opened = partial(stack.enter_context, watched(request.paths)) if watching else lambda: None
+        result = request.run(resources, opened)
     if as_json:
         emit(asdict(result.summary))
     if result.ending:
@@ -202,15 +242,10 @@ def _conclude(result: "Result", paths: "SweepPaths") -> None:
 
 def _next(result: "Result", paths: "SweepPaths") -> list[list[str]]:
     """Commands that a person may want now."""
-    where = []
-    if paths.storage != RUNS:
-        where += ["--storage", str(paths.storage)]
-    if paths.tracking_uri:
-        where += ["--tracking-uri", paths.tracking_uri]
     commands = [["leaderboard", "--name", paths.name], ["ui"]]
     if result.leaderboard is not None and result.leaderboard.rows:
         best = result.leaderboard.rows[0]
         entry = ["--algorithm", best.algorithm, "--dataset", best.dataset, "--model", best.model]
         entry += ["--heterogeneity", best.heterogeneity, "--seed", "1"]
         commands.insert(1, ["run", "--tuned", *entry])
-    return [["suite", *command, *where] for command in commands]
+    return [["suite", *command, *result.store.options] for command in commands]

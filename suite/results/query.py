@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NoReturn, Self
 
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import RunKind
@@ -26,11 +26,14 @@ clients; the mean over clients that fine-tuned the final model; loss and top-5 a
 
 AT_THE_END = ("worst_clients", "client_spread", "fine_tuned")
 """Recorded of the untrained and the final model only."""
+NONE_YET = "there are no final runs yet: finish the sweep with --resume"
 
 
 @dataclass(frozen=True)
 class Query:
-    """Which final runs, compared by what. `where` are tags; `sweep` and `studies` may be given too."""
+    """Which final runs, compared by what. `where` are tags; `sweep` and `studies` may be given too. Unless
+    `interim`, cells whose final runs are not all there are compared by those that are.
+    """
 
     sweep: str | None = None
     studies: tuple[str, ...] = ()
@@ -38,6 +41,7 @@ class Query:
     metric: str = "score"
     target: float | None = None
     at: str = "rounds"
+    interim: bool = True
 
     @property
     def scope(self) -> dict[str, str]:
@@ -69,6 +73,28 @@ class Query:
 EVERYTHING = Query()
 
 
+@dataclass(frozen=True)
+class Held:
+    """The runs that a store holds of what is asked for, each kind oldest first: of all algorithms, but for
+    `finals`, which have the query's tags.
+    """
+
+    sweeps: list[Record]
+    entries: list[Record]
+    searches: list[Record]
+    finals: list[Record]
+
+    @classmethod
+    def of(cls, store: Store, query: Query) -> Self:
+        """Read them."""
+        return cls(
+            sweeps=query.find(store, RunKind.SWEEP, **query.scope),
+            entries=query.find(store, RunKind.CELL, **query.scope),
+            searches=query.find(store, RunKind.SEARCH, **query.scope),
+            finals=query.finals(store),
+        )
+
+
 def published(store: Store, query: Query | None = None) -> dict[tuple[str, str], Record]:
     """The leaderboard's rows in the store by sweep and cell, of each the newest: a harvest removes the
     former ones once it has written all of its own.
@@ -92,7 +118,7 @@ def say_why_none(store: Store, query: Query) -> NoReturn:
         r for r in Query(query.sweep, query.studies).find(store, RunKind.FINAL) if r.finished
     ]
     if not everything:
-        raise UserError("there are no final runs yet: finish the sweep with --resume")
+        raise UserError(NONE_YET)
     for key, value in query.where.items():
         found = {run.tags[key] for run in everything if key in run.tags}
         if not found:

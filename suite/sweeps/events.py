@@ -21,8 +21,9 @@ Warm = Mapping[str, list[Known]]
 @dataclass(frozen=True)
 class Begun:
     """A session of the sweep begins: its study (plain data), what its entries start from, how many of an
-    entry's trials may be in flight, how many trials there will be in how many entries. `id` tells the sweep
-    from others of its name.
+    entry's trials may be in flight, how many trials there will be in how many entries, what the entries are
+    (by id: algorithm, data set, model, level, and the metric they are ranked by). `id` tells the sweep from
+    others of its name.
     """
 
     name: ClassVar = "begin"
@@ -33,6 +34,7 @@ class Begun:
     cells: int | None = None
     planned: int | None = None
     id: str | None = None
+    entries: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def fields(self) -> dict[str, Any]:
@@ -45,7 +47,7 @@ class Begun:
     def read(cls, line: Line) -> Self:
         """Read an event from a line's fields."""
         warm = {entry: [Known(**k) for k in given] for entry, given in line.get("warm", {}).items()}
-        later = line.get("cells"), line.get("planned"), line.get("id")
+        later = line.get("cells"), line.get("planned"), line.get("id"), line.get("entries", {})
         return cls(line["study_name"], line["study"], line["lag"], warm, *later)
 
 
@@ -168,7 +170,8 @@ def read(line: Line) -> Event:
 @dataclass
 class SweepState:
     """All that is known of a sweep from its events: what was asked, in order; who waits, and who is
-    over; the rounds at which attempts at trials died; the runs that trials are recorded in.
+    over; the rounds at which attempts at trials died; the runs that trials are recorded in. Of the last
+    session also when its trials ended, and how many ran when the first of them did (`full`).
     """
 
     begun: Begun | None = None
@@ -179,12 +182,20 @@ class SweepState:
     deaths: dict[str, list[int]] = field(default_factory=dict)
     recorded: dict[str, str] = field(default_factory=dict)
     id: str | None = None
+    ends: list[float] = field(default_factory=list)
+    full: int = 0
+
+    @property
+    def running(self) -> int:
+        """How many trials were handed out and have not ended, nor wait."""
+        return len({ask.trial_id for ask in self.asks} - self.ended.keys() - self.standing.keys())
 
     def add(self, event: Event) -> None:
         """Take an event into account; each after all before it."""
         match event:
             case Begun():
                 self.begun, self.sessions = event, self.sessions + 1
+                self.ends, self.full = [], 0
                 self.id = self.id or event.id
             case Asked(ask):
                 self.asks.append(ask)
@@ -192,7 +203,9 @@ class SweepState:
                 self.asks += asks
                 for ask in asks:
                     del self.standing[ask.trial_id]
-            case Ended(trial_id, outcome):
+            case Ended(trial_id, outcome, at):
+                self.full = self.full or self.running
+                self.ends.append(at)
                 self.standing.pop(trial_id, None)
                 self.ended[trial_id] = outcome
             case Stood(trial_id, outcome):

@@ -64,9 +64,12 @@ class Ledger:
             record.tags.cell: record.run_id for record in store.find(sweep=name, kind=RunKind.CELL)
         }
         for entry in self.entries.values():
+            own = written(kind=RunKind.CELL, space=entry.space.searched)
             if entry.id not in entries:
-                tags = {**common, **identity(entry), **written(kind=RunKind.CELL)}
+                tags = {**common, **identity(entry), **own}
                 entries[entry.id] = store.create(self.experiment, entry.name, tags, self.sweep_run)
+            else:  # a version before may have begun it, which recorded less
+                store.log(entries[entry.id], tags=own)
         self.entry_runs = {entry_id: entries[entry_id] for entry_id in self.entries}
         self.close("RUNNING")
 
@@ -165,7 +168,7 @@ class Ledger:
             elif trial_id not in finals and kind in (RunKind.FINAL, RunKind.PARETO):
                 store.log(record.run_id, tags=written(kind=RunKind.SUPERSEDED))
         if any(outcome.status != Status.FAILED for outcome in finals.values()):
-            board = read_leaderboard(store, Query(name, target=self.study.target))
+            board = read_leaderboard(store, Query(name, target=self.study.target, interim=False))
             for place, row in enumerate(board.rows):
                 self._publish(row, self.entries[row.cell], place, folder)
         for record in found:

@@ -41,6 +41,7 @@ from suite.sweeps.journal import Journal
 from suite.sweeps.ledger import Ledger
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.progress import Progress
+from suite.sweeps.running import Running
 from suite.tracking.recorder import Recorder
 from suite.tracking.store import Store, is_server
 from suite.tracking.tags import RunKind, versions
@@ -166,7 +167,8 @@ class Sweep:
         )
         sizes = len(self.entries), self.search.planned
         content = study.model_dump(mode="json")
-        self._note(Begun(study_name, content, lag, self.warm, *sizes, self.id, versions()))
+        about = {entry.id: entry.about() for entry in self.entries}
+        self._note(Begun(study_name, content, lag, self.warm, *sizes, self.id, about, versions()))
 
     def _warm(self, state: SweepState) -> dict[str, list[Known]]:
         """What the entries start from: as journaled, and looked up for entries that are new."""
@@ -193,7 +195,11 @@ class Sweep:
         started = time.monotonic()
         # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-        self.progress = Progress(self.entries, self.search.planned, self.paths.name)
+        planned: Counter[str] = Counter()
+        for search in self.search.entries.values():
+            planned[search.entry.id] += search.planned
+        self.progress = Progress(self.entries, planned, self.paths.name)
+        self.running = Running(self.paths.folder, {e.id: e.task.metric for e in self.entries})
         current = self._current_finals()
         for trial_id, outcome in self.state.ended.items():
             ask = self.search.asks[trial_id]
@@ -224,6 +230,7 @@ class Sweep:
                 recorder.put(self._harvest if complete else last)
                 halted = self.control.ending == "halted"
                 written = recorder.close(FAULT_SECONDS if halted else RECORD_SECONDS)
+                self.running.close()
                 self.journal.close()
         if self.control.fault and not (complete and written):
             raise HaltedError(self.control.fault)
@@ -257,18 +264,20 @@ class Sweep:
         from suite.execution.estimate import Estimates
         from suite.execution.plan import Hooks, Plan
 
+        estimates = Estimates(self.study, self.data, resources)
         drive(
             Plan(
                 self.search,
                 self.data,
                 resources,
-                Hooks(asked=self._asked, ended=self._ended, control=self.control),
+                Hooks(self._asked, self._ended, self.control, self._reported, self.running.joined),
                 self.paths.folder / "tune",
                 self.paths.checkpoint_folder,
                 self.entries,
                 self.study.scheduler,
                 self.state.ended,
-                Estimates(self.study, self.data, resources).memory(self.entries),
+                estimates.memory(self.entries),
+                estimates.gpu_memory(self.entries),
                 self._model,
             )
         )
@@ -284,7 +293,12 @@ class Sweep:
             self._note(Asked(ask))
         self.progress.asked(ask)
 
+    def _reported(self, ask: Ask, outcome: Outcome) -> None:
+        self.progress.reported(ask, outcome.last_round)
+        self.running.reported(ask, outcome)
+
     def _ended(self, ask: Ask, outcome: Outcome) -> None:
+        self.running.over(ask)
         if outcome.status == Status.FAILED and self._starts_again(ask, outcome):
             return
         if ask.stands(outcome.status):

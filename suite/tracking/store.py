@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+from suite.tracking import RUNS
 from suite.tracking.tags import PREFIX, RunKind, Tags
 from suite.yaml_files import writable
 from trials.errors import UserError
@@ -50,11 +51,19 @@ class Record:
     tags: Tags
     params: dict[str, str]
     metrics: dict[str, float]
+    began: float = 0.0
+    """When it started, in seconds since 1970; `ended` likewise, None while it runs."""
+    ended: float | None = None
 
     @property
     def finished(self) -> bool:
         """Whether the run came to its end, be it by divergence."""
         return self.tags.run_status == "FINISHED"
+
+    @property
+    def over(self) -> bool:
+        """Whether the run is over, however it ended; one that is half-written is not."""
+        return self.tags.run_status != "RUNNING"
 
     def lost(self, metric: str) -> bool:
         """Whether a metric has no mean over the last evaluations, or the run diverged."""
@@ -74,11 +83,17 @@ class Store:
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
         self.uri = tracking_uri or sqlite_uri(storage)
+        self.options: list[str] = []
+        """The options by which commands are told of it, where it is not the usual one."""
+        if storage != RUNS:
+            self.options += ["--storage", str(storage)]
+        if tracking_uri:
+            self.options += ["--tracking-uri", tracking_uri]
         _refuse_database(self.uri)
         if tracking_uri is None:
             with writable(storage):
                 storage.mkdir(parents=True, exist_ok=True)
-        self._artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
+        self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         with _patience(1, 5), contextlib.nullcontext() if tracking_uri else _alone(storage):
             try:
                 self.client = MlflowClient(self.uri)
@@ -94,7 +109,7 @@ class Store:
             if found.lifecycle_stage == "deleted":  # on MLflow's pages; its name stays taken
                 self.client.restore_experiment(found.experiment_id)
             return str(found.experiment_id)
-        made = str(self.client.create_experiment(study, self._artifacts))
+        made = str(self.client.create_experiment(study, self.artifacts))
         self._share_view(made)
         return made
 
@@ -274,7 +289,12 @@ def _record(run: Run) -> Record:
     tags["run_status"] = run.info.status
     tags["experiment_id"] = run.info.experiment_id
     return Record(
-        run.info.run_id, Tags(tags, run.info.run_id), dict(run.data.params), dict(run.data.metrics)
+        run.info.run_id,
+        Tags(tags, run.info.run_id),
+        dict(run.data.params),
+        dict(run.data.metrics),
+        run.info.start_time / 1000,
+        None if run.info.end_time is None else run.info.end_time / 1000,
     )
 
 

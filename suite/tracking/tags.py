@@ -9,12 +9,14 @@ import importlib.metadata
 import json
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, overload
 
 from trials import algorithms
+from trials.algorithm import Range
 from trials.errors import UserError
 from trials.outcome import Outcome, Status
 from trials.place import Place
@@ -38,6 +40,8 @@ class RunKind(StrEnum):
     """A final run of what is no longer the best of its cell."""
     RUN = "run"
     REPRODUCE = "reproduce"
+    READING = "reading"
+    """A run under another reading of what a paper leaves open."""
     TRANSFER = "transfer"
 
 
@@ -97,6 +101,30 @@ def _mapping(text: str) -> dict[str, Any]:
     return found
 
 
+def _space(text: str) -> dict[str, Range]:
+    found = {}
+    for name, given in _mapping(text).items():
+        lists = {key: tuple(value) for key, value in given.items() if isinstance(value, list)}
+        found[name] = Range(**{**given, **lists})
+    return found
+
+
+def _space_written(ranges: Mapping[str, Range]) -> str:
+    given = {
+        name: {key: v for key, usual in SPAN.items() if (v := getattr(spec, key)) != usual}
+        for name, spec in ranges.items()
+    }
+    return dumps({name: {"type": ranges[name].type, **own} for name, own in given.items()})
+
+
+SPAN = {
+    f.name: f.default
+    for f in fields(Range)
+    if f.name in ("low", "high", "log", "choices", "limits")
+}
+"""What of a range says where it was searched, and what is not written since it is so by default."""
+
+
 def _flag(text: str) -> bool:
     if text not in ("true", "false"):
         raise ValueError(text)
@@ -140,6 +168,9 @@ class Tags(Mapping[str, str]):
     outside = Maybe(str)
     """How its settings are not those that its paper assumes."""
 
+    space = Maybe[dict[str, Range]](_space, _space_written)
+    """The ranges of more than one value that an entry searches."""
+
     metric = Tag(str)
     """What its task is ranked by, without `test_`."""
     seed = Tag(int)
@@ -149,6 +180,8 @@ class Tags(Mapping[str, str]):
     partition_fingerprint = Tag(str)
     execution = Maybe(str)
     chunk = Maybe(int)
+    halved = Maybe[dict[str, int]](json.loads, dumps)
+    """From which `round` on another `chunk` of clients was computed at once."""
     error = Maybe(str)
     not_finite = Maybe(_words, " ".join)
     """The metrics whose mean is not finite."""
@@ -224,6 +257,7 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: Outcome) -> dict[str, str]
         partition_fingerprint=outcome.fingerprint,
         execution=outcome.execution or None,
         chunk=outcome.chunk,
+        halved=outcome.halved,
         spec=spec,
         not_finite=outcome.not_finite or None,
         error=outcome.error[-5000:] or None,

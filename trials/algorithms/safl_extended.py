@@ -27,7 +27,13 @@ class SAFLExtended(SAFL):
     """
 
     nu: float = real(
-        0.25, low=0.01, high=10.0, log=True, searched=False, under="uploaded_bytes", at_least=0
+        0.25,
+        low=0.01,
+        high=10.0,
+        log=True,
+        searched=False,
+        under="uploaded_bytes",
+        limits=(0, None),
     )
 
     def aggregate(
