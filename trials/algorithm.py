@@ -51,8 +51,7 @@ class Range:
     `searched` stays at its default unless a study gives it a range, or bounds the cost it is searched
     `under`: without that cost in view the best score would lie at the range's end. `other` turns a value that is no
     choice into its canonical form, or raises `UserError`; without it there are no others. Values at or
-    below `above` have no meaning, whoever asks for them; nor have those beyond `limits`, the ends (None: there
-    is none), which no search needs to pass.
+    below `above`, below `at_least` or beyond `at_most` have no meaning, whoever asks for them.
     """
 
     type: str
@@ -61,11 +60,12 @@ class Range:
     log: bool = False
     choices: tuple[Any, ...] | None = None
     above: float | None = None
+    at_least: float | None = None
+    at_most: float | None = None
     when: Mapping[str, Any] | None = None
     searched: bool = True
     under: str | None = None
     other: Callable[[Any], Any] | None = None
-    limits: tuple[float | None, float | None] = (None, None)
 
     def __post_init__(self) -> None:
         if self.choices is not None:
@@ -80,13 +80,17 @@ class Range:
             raise UserError(f"low <= high must hold, but got low={self.low:g}, high={self.high:g}")
         if self.above is not None and self.low <= self.above:
             raise UserError(f"low > {self.above:g} must hold, but got low={self.low:g}")
-        least, most = self.limits
-        if least is not None and self.low < least:
-            raise UserError(f"low >= {least:g} must hold, but got low={self.low:g}")
-        if most is not None and self.high > most:
-            raise UserError(f"high <= {most:g} must hold, but got high={self.high:g}")
+        if self.at_least is not None and self.low < self.at_least:
+            raise UserError(f"low >= {self.at_least:g} must hold, but got low={self.low:g}")
+        if self.at_most is not None and self.high > self.at_most:
+            raise UserError(f"high <= {self.at_most:g} must hold, but got high={self.high:g}")
         if self.log and self.low <= 0:
             raise UserError(f"low > 0 must hold on a log scale, but got low={self.low:g}")
+
+    @property
+    def limits(self) -> tuple[float | None, float | None]:
+        """The ends beyond which values have no meaning; None where there is none."""
+        return self.at_least if self.above is None else self.above, self.at_most
 
     @property
     def several(self) -> bool:
@@ -105,7 +109,8 @@ class Range:
     def check(self, name: str, value: Any) -> Any:
         """The value as its type; raises `UserError` when it is of another type or no choice.
 
-        The interval bounds the search, not what a person may ask for; `above` and `limits` bound both.
+        The interval bounds the search, not what a person may ask for; `above`, `at_least` and `at_most`
+        bound both.
         """
         if self.choices is not None:
             if value not in self.choices and self.other is not None:
@@ -119,11 +124,10 @@ class Range:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if number and self.above is not None and value <= self.above:
             raise UserError(f"{name} is {value!r}, but must be above {self.above:g}")
-        least, most = self.limits
-        if number and least is not None and value < least:
-            raise UserError(f"{name} is {value!r}, but must be at least {least:g}")
-        if number and most is not None and value > most:
-            raise UserError(f"{name} is {value!r}, but must be at most {most:g}")
+        if number and self.at_least is not None and value < self.at_least:
+            raise UserError(f"{name} is {value!r}, but must be at least {self.at_least:g}")
+        if number and self.at_most is not None and value > self.at_most:
+            raise UserError(f"{name} is {value!r}, but must be at most {self.at_most:g}")
         limit = 2**63 - 1 if whole else sys.float_info.max
         if not number or not abs(value) <= limit or (whole and value != int(value)):
             kind = (

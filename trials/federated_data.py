@@ -48,16 +48,6 @@ class Samples:
         return self.x.flatten(1), y, ids
 
 
-class ClientTests(NamedTuple):
-    """What clients would be tested on: groups of test ids, and the share of each group in the test set
-    of each of `clients` (k,): `shares` (k, groups).
-    """
-
-    clients: Array
-    groups: list[Array]
-    shares: Array
-
-
 @lru_cache(maxsize=1)  # one data set and device at a time
 def _tensors(dataset: Dataset, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Tensor]:
     """x and y on a device; made once, and without a copy where x already is what is asked for."""
@@ -66,6 +56,16 @@ def _tensors(dataset: Dataset, device: torch.device, dtype: torch.dtype) -> tupl
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         x, y = Samples(dataset.x, device, dtype), torch.from_numpy(dataset.y)
     return x, y.to(device, dtype if y.is_floating_point() else y.dtype)
+
+
+class ClientTests(NamedTuple):
+    """What clients would be tested on: groups of test ids, and the share of each group in the test set
+    of each of `clients` (k,): `shares` (k, groups).
+    """
+
+    clients: Array
+    groups: list[Array]
+    shares: Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -82,7 +82,12 @@ def _slice(place: int, name: str, scored: Sequence[Trial], first: bool) -> Spec:
         across["axis"]["format"] = "~g"
     else:
         across |= {"type": "nominal"}
-    score = {"field": "score", "type": "quantitative", "title": None, "scale": {"zero": False}}
+    score: dict[str, Any] = {
+        "field": "score",
+        "type": "quantitative",
+        "title": None,
+        "scale": {"zero": False},
+    }
     score["axis"] = {"tickCount": 3, "labels": first}
     told = [
         {"field": "trial"},

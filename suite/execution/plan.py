@@ -56,8 +56,8 @@ class Plan:
     `data` are the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Tune's own
     files, `checkpoints` the path or URI of the folder that all nodes reach. `scheduler` stops search
     trials of `entries`, of which `ended` are over; `memory` estimates the bytes of a trial of each entry,
-    `gpu_memory` those of a GPU by the name of what is run. `model` says where a trial leaves its final
-    models, None where they are not kept.
+    `gpu_memory` those of a GPU by the name of what is run.
+    `model` says where a trial leaves its final models, None where they are not kept.
     """
 
     source: TrialSource

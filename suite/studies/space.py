@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import optuna
     from optuna.distributions import BaseDistribution
 
+NO_CONTENT = ("searched", "other", "under", "at_least", "at_most")
+"""What of a range does not tell one entry's content from another's."""
+
 COMPARED = {
     "rounds",
     "clients",
@@ -214,7 +217,7 @@ class Space:
             name: {
                 k: v
                 for k, v in spec.__dict__.items()
-                if v not in (None, False) and k not in ("searched", "other", "under", "limits")
+                if v not in (None, False) and k not in NO_CONTENT
             }
             | {"default": self.anchor_values[name]}
             for name, spec in self.ranges.items()

@@ -9,19 +9,23 @@ import json
 import logging
 import math
 import os
+import re
+import sqlite3
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+from suite.console import say
 from suite.tracking import RUNS
 from suite.tracking.tags import PREFIX, RunKind, Tags
 from suite.yaml_files import writable
 from trials.errors import UserError
 from trials.files import plain
-from trials.outcome import lost
+from trials.outcome import Status, lost
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("DO_NOT_TRACK", "true")
@@ -30,6 +34,7 @@ os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
+from mlflow.version import VERSION
 
 for _name in ("alembic", "mlflow"):
     logging.getLogger(_name).setLevel(logging.WARNING)
@@ -70,9 +75,26 @@ class Record:
         return lost(metric, self.tags.status, self.tags.not_finite or ())
 
     @property
+    def fault(self) -> str:
+        """What of the run cannot be read: `tag suite.spec`, `metric test_score`; "" where it is sound."""
+        if tag := self.tags.fault:
+            return f"tag {tag}"
+        needs: list[str] = []
+        if self.finished and self.tags.kind in (RunKind.FINAL, RunKind.PARETO):
+            needs = ["test_score"]
+        elif self.tags.kind == RunKind.SEARCH and self.tags.status == Status.FINISHED:
+            needs = ["val_score", self.tags.pareto] if self.tags.pareto else []
+        lacks = (name for name in needs if not math.isfinite(self.metrics.get(name, math.nan)))
+        return next((f"metric {name}" for name in lacks), "")
+
+    @property
     def page(self) -> str:
         """The path of the run's page in MLflow, below the server's address."""
         return f"/#/experiments/{self.tags.experiment_id}/runs/{self.run_id}"
+
+
+class UnreadableError(UserError):
+    """A tracking store answers no more, or with what no store of this version of MLflow holds."""
 
 
 class Store:
@@ -93,14 +115,16 @@ class Store:
         if tracking_uri is None:
             with writable(storage):
                 storage.mkdir(parents=True, exist_ok=True)
+        self._said: set[str] = set()
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         with _patience(1, 5), contextlib.nullcontext() if tracking_uri else _alone(storage):
             try:
                 self.client = MlflowClient(self.uri)
                 self.client.search_experiments(max_results=1)
             except Exception as error:
-                reason = str(error).splitlines()[0][:300]
-                raise UserError(f"tracking store {self.uri} does not answer: {reason}") from None
+                raise UserError(
+                    f"tracking store {self.uri} does not answer: {_schema(error)}"
+                ) from None
 
     def experiment(self, study: str) -> str:
         """The id of a study's experiment, made when there is none."""
@@ -186,26 +210,45 @@ class Store:
         else:
             self.client.set_terminated(run_id, status)
 
+    def sound(self, **tags: str) -> list[Record]:
+        """Runs with these tags in all experiments, oldest first; without those that cannot be read
+        (`Record.fault`), which are said once.
+        """
+        found = [(run, run.fault) for run in self.find(**tags)]
+        self.pass_over((run, fault) for run, fault in found if fault)
+        return [run for run, fault in found if not fault]
+
+    def pass_over(self, found: Iterable[tuple[Record, str]]) -> None:
+        """Say of runs what of them cannot be read: each once, in one line for those of a sweep."""
+        new = [(run, fault) for run, fault in found if run.run_id not in self._said]
+        self._said.update(run.run_id for run, _ in new)
+        for (sweep, fault), count in Counter((r.tags.get("sweep"), f) for r, f in new).items():
+            runs = "1 run" if count == 1 else f"{count} runs"
+            of = "no sweep" if sweep is None else f"sweep {sweep}"
+            say(f"{runs} of {of} could not be read: {fault}")
+
     def find(self, **tags: str) -> list[Record]:
-        """Runs with these tags in all experiments, oldest first."""
-        wanted = [str(e.experiment_id) for e in self.client.search_experiments()]
+        """The same with those that cannot be read."""
         plain = {k: v for k, v in tags.items() if not set(v) & set("'\"\\")}  # has no escape
         where = " and ".join(f"tags.`{PREFIX}{k}` = '{v}'" for k, v in plain.items())
         found: list[Run] = []
         token: str | None = None
-        while True:
-            page = self.client.search_runs(
-                wanted,
-                where,
-                max_results=1000,
-                order_by=["attributes.start_time"],
-                page_token=token,
-            )
-            found += page
-            token = page.token
-            if not token:
-                records = [_record(run) for run in found]
-                return [r for r in records if all(r.tags.get(k) == v for k, v in tags.items())]
+        with self._reading():
+            wanted = [str(e.experiment_id) for e in self.client.search_experiments()]
+            while True:
+                page = self.client.search_runs(
+                    wanted,
+                    where,
+                    max_results=1000,
+                    order_by=["attributes.start_time"],
+                    page_token=token,
+                )
+                found += page
+                token = page.token
+                if not token:
+                    break
+        records = [_record(run) for run in found]
+        return [r for r in records if all(r.tags.get(k) == v for k, v in tags.items())]
 
     def get(self, run_id: str) -> Record:
         """The run of this id; raises `UserError` when there is none."""
@@ -216,7 +259,19 @@ class Store:
 
     def history(self, run_id: str, metric: str) -> list[tuple[int, float]]:
         """(round, value) of a metric, in order of rounds."""
-        return sorted((m.step, m.value) for m in self.client.get_metric_history(run_id, metric))
+        with self._reading():
+            found = self.client.get_metric_history(run_id, metric)
+        return sorted((m.step, m.value) for m in found)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Turn what MLflow says of a store that cannot be read into a message."""
+        try:
+            yield
+        except MlflowException as error:
+            raise UnreadableError(
+                f"tracking store {self.uri} cannot be read: {_reason(error)}"
+            ) from None
 
     def course(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
         """These metrics of a run as its history: one entry a round at which any was recorded."""
@@ -279,9 +334,35 @@ def _holds(database: Path) -> bool:
 
 
 def _refuse_database(uri: str) -> None:
-    """Raise `UserError` where SQLite would wait: for a pipe, or minutes for a folder."""
-    if uri.startswith("sqlite:///") and os.path.lexists(path := uri.removeprefix("sqlite:///")):
-        plain(Path(path), "store")
+    """Raise `UserError` where SQLite would wait, for a pipe, or minutes for a folder; and for a database
+    of something else, in which MLflow would make its tables.
+    """
+    path = Path(uri.removeprefix("sqlite:///"))
+    if not uri.startswith("sqlite:///") or not os.path.lexists(path):
+        return
+    plain(path, "store")
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            found = database.execute("select name from sqlite_master where type = 'table'")
+            tables = [name for (name,) in found]
+    except sqlite3.Error as error:
+        raise UserError(f"cannot read store {path}: {error}") from None
+    if tables and "experiments" not in tables:
+        shown = ", ".join(sorted(tables)[:5])
+        raise UserError(f"store {path} is a database of something else than MLflow: it has {shown}")
+
+
+def _schema(error: Exception) -> str:
+    """What MLflow says of a database that does not open; of one of another schema, which it is and what
+    to do, where MLflow takes a later one for an earlier.
+    """
+    found = re.search(r"\(found version (\w+), but expected (\w+)\)", str(error))
+    if found is None:
+        return _reason(error)
+    return (
+        f"its schema is {found[1]}, and MLflow {VERSION} reads {found[2]}: a later MLflow wrote "
+        "it, which it needs, or an earlier one, after which `mlflow db upgrade` brings it up"
+    )
 
 
 def _record(run: Run) -> Record:
@@ -321,6 +402,10 @@ def _patience(retries: int, seconds: int) -> Iterator[None]:
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).strip() or repr(error)).splitlines()[0][:300]
 
 
 def is_server(uri: str) -> bool:

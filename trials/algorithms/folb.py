@@ -34,7 +34,7 @@ class FOLB(FedProx):
 
     variant: str = choice("plain", ("plain", "heterogeneity"))
     psi: float = real(
-        1.0, low=0.1, high=100.0, log=True, when={"variant": "heterogeneity"}, limits=(0, None)
+        1.0, low=0.1, high=100.0, log=True, when={"variant": "heterogeneity"}, at_least=0
     )
 
     def aggregate(

@@ -6,7 +6,7 @@ from reports.leaderboard.audit import Audit, Edge, Mend, Tried, audit, findings,
 from trials.algorithm import Range
 
 LR = Range("float", 0.01, 10.0, log=True)
-SHARE = Range("float", 0.0, 1.0, limits=(0, 1))
+SHARE = Range("float", 0.0, 1.0, at_least=0, at_most=1)
 MEND = Mend("more", "wider")
 
 
@@ -122,8 +122,8 @@ def test_what_an_earlier_version_did_not_record_is_not_made_up():
         (Range("float", 2.0, 4.0), "high", (2.0, 6.0)),
         (Range("float", 2.0, 4.0), "low", (1.0, 4.0)),
         (Range("float", 0.0, 4.0), "low", (-4.0, 4.0)),
-        (Range("float", 0.0, 0.9, limits=(0, 1)), "high", (0.0, 0.95)),
-        (Range("float", 0.5, 1.0, limits=(0, None)), "low", (0.25, 1.0)),
+        (Range("float", 0.0, 0.9, at_least=0, at_most=1), "high", (0.0, 0.95)),
+        (Range("float", 0.5, 1.0, at_least=0), "low", (0.25, 1.0)),
     ],
 )
 def test_a_wider_range(spec, end, span):
