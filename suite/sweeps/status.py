@@ -1,11 +1,13 @@
 """How a sweep stands, read from its journal by another process than the one that runs it."""
 
+import os
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from suite.execution.stop_signal import WORDS, Control
+from suite.owned import others_hand
 from suite.sweeps.events import Begun, replay
 from suite.sweeps.journal import begun, broken, in_the_way, is_locked, peek
 from suite.sweeps.paths import MARKER, check_name
@@ -71,6 +73,8 @@ def ask(storage: Path, name: str, word: str) -> bool:
     a process of another machine may, by the same storage.
     """
     folder = _folder(storage, name)
+    if os.getuid() and (whose := others_hand(folder / "journal.jsonl")):
+        raise UserError(f"sweep {name} {whose}, and obeys nobody else")
     try:
         Control(folder).ask(word)
     except OSError as error:

@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 from suite.console import say
+from suite.owned import private
 from suite.tracking.tags import PREFIX, RunKind, Tags
 from suite.yaml_files import writable
 from trials.errors import UserError
@@ -99,7 +100,7 @@ class Store:
         _refuse_database(self.uri)
         if tracking_uri is None:
             with writable(storage):
-                storage.mkdir(parents=True, exist_ok=True)
+                private(storage)
         self._said: set[str] = set()
         self._artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         with _patience(1, 5), contextlib.nullcontext() if tracking_uri else _alone(storage):
