@@ -108,8 +108,8 @@ def _replicated(board: Leaderboard) -> bool:
 
 
 def _several(board: Leaderboard) -> dict[str, Across]:
-    """Comparisons over more than one cell."""
-    return {metric: found for metric, found in board.overall.items() if len(found.cells) > 1}
+    """Comparisons over more than one data set."""
+    return {metric: found for metric, found in board.overall.items() if len(found.datasets) > 1}
 
 
 def _among_best(row: Row) -> bool:

@@ -9,29 +9,33 @@ from trials import schedule
 
 
 def overall_title(metric: str, found: Across) -> str:
-    """The title of the section that compares algorithms over cells."""
-    return f"All {len(found.cells)} cells, {metric.replace('_', ' ')}"
+    """The title of the section that compares algorithms over data sets."""
+    n = len(found.datasets)
+    cells = "" if len(found.cells) == n else f" ({len(found.cells)} cells)"
+    return f"All {n} data sets{cells}, {metric.replace('_', ' ')}"
 
 
 def standings(found: Across) -> list[tuple[str, str, str]]:
     """Each algorithm, its average rank, and what it is shown to differ from."""
     rows = []
-    for name, rank in zip(found.algorithms, found.ranks, strict=True):
+    ends = list(zip(found.rank_low, found.rank_high, strict=True))
+    for i, (name, rank) in enumerate(zip(found.algorithms, found.ranks, strict=True)):
+        between = f" [{ends[i][0]:.1f}, {ends[i][1]:.1f}]" if ends else ""
         pairs = [p for p in found.pairs if name in (p.first, p.second) and p.verdict == DIFFERS]
         others = [short(p.second if p.first == name else p.first) for p in pairs]
-        rows.append((short(name), f"{rank:.2f}", ", ".join(others)))
+        rows.append((short(name), f"{rank:.2f}{between}", ", ".join(others)))
     return rows
 
 
 def overall(found: Across) -> list[str]:
     """The findings of the tests over cells, in sentences."""
-    n, k = len(found.cells), len(found.algorithms)
+    n, k = len(found.datasets), len(found.algorithms)
     said = []
     if found.friedman is None or found.iman_davenport is None:
         said.append(f"Friedman's test {found.friedman_verdict}.")
     else:
         said.append(
-            f"Friedman over {n} cells: p = {found.friedman:.2g} (Iman-Davenport "
+            f"Friedman over {n} data sets: p = {found.friedman:.2g} (Iman-Davenport "
             f"{found.iman_davenport:.2g}): {found.friedman_verdict}."
         )
     differ = sum(pair.verdict == DIFFERS for pair in found.pairs)
@@ -40,16 +44,18 @@ def overall(found: Across) -> list[str]:
     if cannot:
         least, level = min(pair.smallest for pair in cannot), cannot[0].threshold
         text += (
-            f"; {CANNOT} for {len(cannot)}: were all cells to point one way, p would still be at "
+            f"; {CANNOT} for {len(cannot)}: were all data sets to point one way, p would still be at "
             f"least {least:.2g}, above the corrected {level:.2g}"
         )
     said.append(text + ".")
     if found.critical_difference is not None:
         more = ", more than any two ranks can be apart" if found.critical_difference > k - 1 else ""
         said.append(f"Nemenyi: average ranks {found.critical_difference:.2f} apart differ{more}.")
-    left = [*map(short, found.left_out_algorithms), *found.left_out_cells]
+    left = [*map(short, found.left_out_algorithms), *found.left_out_datasets]
     if left:
-        said.append(f"Left out, since every algorithm must have every cell: {', '.join(left)}.")
+        said.append(
+            f"Left out, since every algorithm must have every cell of a data set: {', '.join(left)}."
+        )
     return said
 
 

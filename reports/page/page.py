@@ -82,7 +82,7 @@ def _drawn(data: ReportData, look: Style) -> Figures:
                 fig = figures.curves(mine, look, rows[0].metric, against)
                 found[against].append(Drawn(f"{against}-{name}", where, alt, fig))
     for metric, compared in data.board.overall.items():
-        if compared.critical_difference is not None and len(compared.cells) > 1:
+        if compared.critical_difference is not None and len(compared.datasets) > 1:
             alt = "Average ranks: " + ", ".join(
                 f"{short(a)} {r:.2f}"
                 for a, r in zip(compared.algorithms, compared.ranks, strict=True)
@@ -234,7 +234,7 @@ def _page(data: ReportData, look: Style, drawn: Mapping[str, list[Drawn]]) -> st
             "pairs": found.pairs,
         }
         for metric, found in board.overall.items()
-        if len(found.cells) > 1
+        if len(found.datasets) > 1
     ]
     chips = [
         {"name": short(name), "slug": slug(name), "hue": hue, "dash": _dash(dash)}

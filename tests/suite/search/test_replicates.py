@@ -43,7 +43,9 @@ def test_tunings_draw_for_themselves_and_share_over_algorithms():
     asks = played(tunings=3).asks()
     searches = [a for a in asks if a.kind == Kind.SEARCH]
     for cell in {a.cell for a in asks}:
-        of = [[a.params for a in searches if (a.cell, a.replicate) == (cell, t)] for t in ("", "t1")]
+        of = [
+            [a.params for a in searches if (a.cell, a.replicate) == (cell, t)] for t in ("", "t1")
+        ]
         assert of[0][0] == of[1][0], "the anchor"
         assert not [p for p in of[0][1:] if p in of[1]], "draws"
     seeds = {t: {a.seed for a in asks if a.replicate == t} for t in ("", "t1", "t2")}
