@@ -29,6 +29,7 @@ from reports.leaderboard.wording import (
     title_of,
     to_target_text,
     total_bytes,
+    tuning_notes,
     verdict,
 )
 
@@ -65,7 +66,8 @@ def table(board: Leaderboard, width: int) -> Group:
             style = "bold" if _among_best(row) else None
             shown.add_row(*(Text(cell(row)) for _, cell in columns), style=style)
         title = _title(rows[0]) + _budget(board, rows[0])
-        parts += [Text(title, style="bold"), shown, Text(verdict(rows)), Text()]
+        parts += [Text(title, style="bold"), shown, Text(verdict(rows))]
+        parts += [*map(Text, tuning_notes(board, rows)), Text()]
     parts += pareto.tables(board.pareto)
     for metric, compared in _several(board).items():
         shown = Table()
@@ -160,7 +162,7 @@ def _markdown(board: Leaderboard) -> str:
         lines += [[_plain(cell(row)) for _, cell in columns] for row in rows]
         parts.append(f"**{_plain(_title(rows[0]))}{_budget(board, rows[0])}**\n")
         parts += ["| " + " | ".join(line) + " |" for line in lines]
-        parts.append(f"\n{_plain(verdict(rows))}\n")
+        parts.append(f"\n{_plain(' '.join([verdict(rows), *tuning_notes(board, rows)]))}\n")
     for metric, compared in _several(board).items():
         parts.append(f"**{overall_title(metric, compared)}**\n")
         lines = [["algorithm", "average rank", "differs from (Wilcoxon-Holm)"], ["---"] * 3]

@@ -15,6 +15,7 @@ from statistics import fmean, median_low
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.frames import frame
+from reports.leaderboard.budget import Budgets
 from reports.leaderboard.comparable import FinalRun, Group, Trials, matched
 from reports.leaderboard.replication import (
     Difference,
@@ -142,7 +143,7 @@ class Leaderboard:
     `metric` and `direction` are the rows', or a list of them where data sets are ranked by several.
     `differences` has every pair of each group, `overall` the comparison over cells by metric, `notes`
     what could not be compared or ranked, `pareto` the fronts of entries that were searched with two
-    objectives (`reports.leaderboard.pareto`), `searched` how each sweep found its configurations, in words.
+    objectives (`reports.leaderboard.pareto`), `budgets` what fewer trials would have chosen, `searched` how each sweep found its configurations, in words.
     """
 
     study: str
@@ -157,6 +158,7 @@ class Leaderboard:
     notes: tuple[str, ...] = ()
     pareto: tuple[Any, ...] = ()
     searched: Mapping[str, str] = field(default_factory=dict)
+    budgets: tuple[Budgets, ...] = ()
 
     def to_pandas(self) -> "pd.DataFrame":
         """A row an algorithm in a cell, with hyperparameters as columns `params.lr`, ..."""
@@ -170,7 +172,8 @@ class Leaderboard:
             for pair in found
         ]
         fronts = [front.as_dict() for front in self.pareto]
-        return {**asdict(self), "differences": pairs, "pareto": fronts}
+        curves = [{**asdict(of), "place": of.place.names()} for of in self.budgets]
+        return {**asdict(self), "differences": pairs, "pareto": fronts, "budgets": curves}
 
 
 def leaderboard(

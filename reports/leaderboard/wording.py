@@ -1,11 +1,14 @@
 """What is said of a leaderboard's rows, in words and numbers as people read them."""
 
 from collections.abc import Mapping
+from statistics import fmean
 from typing import Any
 
+from reports.leaderboard.budget import Budgets
 from reports.leaderboard.leaderboard import OUTSIDE, Leaderboard, Row
 from reports.leaderboard.statistics import CANNOT, DIFFERS, Across
 from trials import schedule
+from trials.metrics import direction, sign
 
 
 def overall_title(metric: str, found: Across) -> str:
@@ -106,6 +109,47 @@ def caution(board: Leaderboard) -> str:
     return (
         "Intervals are over the seeds of one tuned configuration and leave out how lucky its search was, "
         "which usually moves scores three to twelve times as much: `tunings: 5` measures that."
+    )
+
+
+def tuning_notes(board: Leaderboard, rows: list[Row]) -> list[str]:
+    """What is to be said of how a group was tuned, where runs are compared by their score."""
+    sweeps, place = {row.sweep for row in rows}, rows[0].place
+    curves = [of for of in board.budgets if of.sweep in sweeps and of.place == place]
+    if not curves:
+        return []
+    return [*map(budget_text, curves), *filter(None, [selection_text(rows)])]
+
+
+def budget_text(found: Budgets) -> str:
+    """Which method leads at which tuning budget, and from where on the ranking stays."""
+    first, *later = found.leads
+    text = f"Expected at {_trials(first[0])}: {short(first[1])} leads"
+    text += "".join(f"; from {n} on {short(name)}" for n, name in later)
+    length = len(next(iter(found.expected.values())))
+    if found.settled == length and length > 1:
+        return (
+            f"{text}. The ranking still changes at the last of {length} trials: they are too few."
+        )
+    return f"{text}. The ranking stays as it is from {_trials(found.settled)} on, of {length}."
+
+
+def _trials(count: int) -> str:
+    return f"{count} trial{'s' * (count != 1)}"
+
+
+def selection_text(rows: list[Row]) -> str:
+    """How much better the searches' winners validated than they test, which is what choosing costs."""
+    gaps = [
+        sign(direction(row.metric)) * (row.selected - row.mean)
+        for row in rows
+        if row.rank is not None and row.selected is not None
+    ]
+    if not gaps:
+        return ""
+    return (
+        f"What the searches chose scores {fmean(gaps):.4f} better on the validation data it was chosen by "
+        "than in its final runs on test data."
     )
 
 

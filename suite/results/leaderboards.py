@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
+from reports.leaderboard.budget import Budgets, Trial, budgets
 from reports.leaderboard.leaderboard import Leaderboard, leaderboard
 from suite.results.final_runs import final_run
 from suite.results.fronts import read_fronts
@@ -11,7 +12,9 @@ from suite.studies.modelling import LAG, searched_by
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import RunKind
 from trials.errors import UserError, unknown
-from trials.metrics import COSTS
+from trials.metrics import COSTS, TASKS
+from trials.outcome import Status
+from trials.place import Place
 
 
 def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
@@ -69,8 +72,31 @@ def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
     kept = {(row.sweep, row.cell) for row in board.rows}
     searches = [run for run in searches if (run.tags.sweep, run.tags.cell) in kept]
     fronts = read_fronts(store, searches, finals, query)
+    curves = _curves(board, searches) if (query.metric, query.at) == ("score", "rounds") else ()
     named = {row.sweep for row in board.rows}
-    return replace(board, pareto=fronts, searched={k: v for k, v in ways.items() if k in named})
+    ways = {sweep: way for sweep, way in ways.items() if sweep in named}
+    return replace(board, pareto=fronts, searched=ways, budgets=curves)
+
+
+def _curves(board: Leaderboard, searches: list[Record]) -> tuple[Budgets, ...]:
+    """What fewer trials would have chosen, cell by cell of each sweep, of the methods that are ranked."""
+    ranked = {(row.sweep, row.cell): row for row in board.rows if row.rank is not None}
+    found: dict[tuple[str, Place], dict[str, dict[tuple[int | None, ...], list[Trial]]]] = {}
+    signs: dict[str, int] = {}
+    for run in searches:
+        tags, row = run.tags, ranked.get((run.tags.sweep, run.tags.cell))
+        scores = (run.metrics.get("val_score"), run.metrics.get(f"test_{tags.metric}"))
+        if row is None or tags.confirm or tags.status != Status.FINISHED or None in scores:
+            continue
+        sign = signs[tags.sweep] = TASKS[tags.metric].sign
+        of = found.setdefault((tags.sweep, row.place), {}).setdefault(row.algorithm, {})
+        trial = tuple(sign * score for score in scores if score is not None)
+        of.setdefault((tags.split, tags.deal, tags.tuning), []).append((trial[0], trial[1]))
+    made = (
+        budgets(sweep, place, {a: list(t.values()) for a, t in of.items()}, signs[sweep])
+        for (sweep, place), of in found.items()
+    )
+    return tuple(of for of in made if of is not None)
 
 
 def _budgets(searches: list[Record]) -> dict[tuple[str, str], int]:
