@@ -151,6 +151,14 @@ class Space:
         fixed = {k: _fixed(v, anchor[k]) for k, v in ranges.items() if not v.searched}
         return cls({**ranges, **fixed}, anchor)
 
+    @property
+    def searched(self) -> int:
+        """How many names have more than one value."""
+        return sum(
+            len(of.choices) > 1 if of.choices is not None else of.low != of.high
+            for of in self.ranges.values()
+        )
+
     def active(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values of the names that exist under each other."""
         return {
