@@ -20,7 +20,6 @@ from suite.studies.modelling import LAG, first_modelled, searched_by
 from suite.studies.study import Study
 from trials.spec import TrialSpec
 
-
 BUDGET = 4
 """The fewest trials for each searched hyperparameter of which nobody is warned."""
 
