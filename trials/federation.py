@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trials import randomness
+from trials import budget, randomness
 from trials.client_rows import ClientRows
 from trials.datasets.base import OnDemand
 from trials.direction import Direction
 from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
-from trials.memory import memory_budget
+from trials.metrics import COUNTERS
 from trials.models.base import Model
 from trials.plans import Plan, full_pass, minibatches, samples_met, steps_per_epoch
 from trials.scores import SCORES
@@ -25,18 +25,6 @@ from trials.tensors import Tensor, torch
 from trials.transfer import distinct, sent, uniform_on
 
 Array = npt.NDArray[Any]
-COUNTERS = (
-    "uploaded_bytes",
-    "downloaded_bytes",
-    "peer_bytes",
-    "clients_uploaded",
-    "client_steps",
-    "gradient_passes",
-    "evaluation_passes",
-    "sample_gradients",
-)
-"""What is counted, all cumulative since round 1. `sample_gradients` is the work of steps and passes in
-one unit: samples whose gradient was taken."""
 SERVER = -1
 """The "client id" whose initial weights are everyone's common ones."""
 
@@ -60,7 +48,7 @@ class Federation:
         device: torch.device,
         memory: float | None = None,
     ) -> None:
-        """`memory` is what local training may take, in bytes; see `memory_budget`."""
+        """`memory` is what clients that are computed at once may take, in bytes; see `memory_budget`."""
         self.data, self.model, self.settings, self.seed = data, model, settings, seed
         self._level = heterogeneity
         single = settings.dtype in ("float32", "bf16")
@@ -70,11 +58,9 @@ class Federation:
             model.architecture.check(data.dataset.x, data.dataset.classes)
         self.execution = execution(model, settings, device)
         self.sequential = self.execution == "sequential"
-        self.chunk = settings.chunk
-        if self.execution == "batched" and self.chunk is None:
-            width = self.data.sizes.max() if settings.batch_size == "full" else settings.batch_size
-            one = model.bytes_a_client(int(width), torch.empty(0, dtype=self.dtype, device=device))
-            self.chunk = max(1, int((memory or memory_budget(device)) // one))
+        self.chunk, self.tables = budget.divided(
+            data, model, settings, self.x, self.execution, memory
+        )
         self._solver = Solver(model, self.x, self.y, self.execution, self.chunk)
         self._scores = SCORES[data.dataset.task.metric]
         self.round = 0
@@ -82,6 +68,8 @@ class Federation:
         self._loss: Tensor | None = None
         self._uploaded: set[int] = set()
         self._absent: set[int] = set()
+        self.halved: dict[str, int] | None = None
+        """From which `round` on another `chunk` of clients is computed at once."""
 
     @property
     def n(self) -> int:
@@ -104,6 +92,8 @@ class Federation:
         self._loss = None
         self._uploaded = set()
         self._absent = set()
+        if self.halved and round_index >= self.halved["round"]:
+            self._solver.chunk = self.halved["chunk"]
 
     @property
     def train_loss(self) -> float:
@@ -155,7 +145,7 @@ class Federation:
     @property
     def _count(self) -> int:
         """K = participation n, at least 1."""
-        return max(1, round(self.settings.participation * self.n))
+        return budget.selected(self.settings, self.n)
 
     def weights(self, ids: Tensor) -> Tensor:
         """Aggregation weights (k,) that sum to 1: m_k / sum m, or 1 / k if `aggregation` is plain."""
@@ -180,8 +170,13 @@ class Federation:
         return self.initial(torch.tensor([SERVER]))[0]
 
     def client_rows(self, default: Callable[[Tensor], Tensor] | None = None) -> ClientRows:
-        """Per-client state (n, d), zero (or `default(ids)`) until written."""
-        return ClientRows(self.n, default or self._zeros)
+        """Per-client state (n, d), zero (or `default(ids)`) until written; on the host where all tables
+        together would take more of a GPU than their part.
+        """
+        size = self.n * self.d * self.dtype.itemsize
+        host = size > self.tables
+        self.tables -= 0 if host else size
+        return ClientRows(self.n, default or self._zeros, self.device, host)
 
     def uniform(self, name: str, ids: Tensor, size: int) -> Tensor:
         """Uniform numbers in [0, 1), (k, size): a function of name, seed, round and client."""
@@ -309,6 +304,15 @@ class Federation:
     def clipped(self, g: Tensor) -> Tensor:
         """Rows g (k, d), none longer than the study's `clip_norm`."""
         return self._rule(0.0).clipped(g)
+
+    def fine_tune(self, ids: Tensor, start: Tensor, lr: float, epochs: int) -> Tensor:
+        """Plain local SGD of distinct clients `ids` from `start` (k, d), as in the round after this one:
+        their weights after so many epochs, (k, d). Belongs to evaluation, so nothing is counted.
+        """
+        steps = epochs * self._per_epoch(ids.numpy())
+        words = (self.seed, self.round + 1)
+        plan = minibatches(self.data, ids.numpy(), steps, self.settings.batch_size, words)
+        return self._solver.sgd(start, plan, self._rule(lr), lambda w, g: g, {})[0]
 
     def evaluate(self, w: Tensor, ids: Array) -> dict[str, Tensor]:
         """Mean scores of the task and mean loss on samples: () for w (d,), (k,) for w (k, d)."""

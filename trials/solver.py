@@ -29,11 +29,9 @@ EXECUTIONS = ("compiled", "batched", "sequential")
 """The ways to compute; they agree up to rounding."""
 
 
-def execution(model: Model, settings: Settings, device: torch.device) -> str:
-    """How a run is computed: as the settings say, else in the fastest way there is. Models that
-    cannot be computed for many clients at once are computed one after the other, whatever is asked.
-
-    Raises `UserError` for `compiled` where a model, loss or device does not have it.
+def executions(model: Model, settings: Settings, device: torch.device) -> list[str]:
+    """The ways there are to compute a run, the one first that is fastest by what was measured on CPUs:
+    on a GPU `trials.calibration` measures.
     """
     architecture, known = model.architecture, ["sequential"]
     minibatch = math.inf if settings.batch_size == "full" else settings.batch_size
@@ -45,6 +43,16 @@ def execution(model: Model, settings: Settings, device: torch.device) -> str:
         from trials import compiled
 
         known = ["compiled", *known] if model.loss in compiled.SLOPES else known
+    return known
+
+
+def execution(model: Model, settings: Settings, device: torch.device) -> str:
+    """How a run is computed: as the settings say, else in the first way there is. Models that cannot
+    be computed for many clients at once are computed one after the other, whatever is asked.
+
+    Raises `UserError` for `compiled` where a model, loss or device does not have it.
+    """
+    known = executions(model, settings, device)
     if settings.execution == "compiled" and known[0] != "compiled":
         raise UserError(
             "execution is compiled, which is for linear models, any loss but two_sided, on a CPU with "

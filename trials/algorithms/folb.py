@@ -33,7 +33,9 @@ class FOLB(FedProx):
     refuses = {"init=own": "gradients are compared at one common model w"}
 
     variant: str = choice("plain", ("plain", "heterogeneity"))
-    psi: float = real(1.0, low=0.1, high=100.0, log=True, when={"variant": "heterogeneity"})
+    psi: float = real(
+        1.0, low=0.1, high=100.0, log=True, when={"variant": "heterogeneity"}, at_least=0
+    )
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation

@@ -26,7 +26,9 @@ class SAFLExtended(SAFL):
         studies that bound `uploaded_bytes` or make it an objective.
     """
 
-    nu: float = real(0.25, low=0.01, high=10.0, log=True, searched=False, under="uploaded_bytes")
+    nu: float = real(
+        0.25, low=0.01, high=10.0, log=True, searched=False, under="uploaded_bytes", at_least=0
+    )
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation

@@ -129,8 +129,13 @@ class Model:
 
     def logits(self, w: Tensor, x: Tensor) -> Tensor:
         """(b, C) for weights (d,) and samples (b, *shape); (k, b, C) for (k, d), (k, b, *shape)."""
-        with self._precision(w):
-            return self.architecture.forward(self.views(w), x).to(w.dtype)
+        return self.outputs(self.views(w), x)
+
+    def outputs(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """The same from the named parameters."""
+        like = next(iter(p.values()))
+        with self._precision(like):
+            return self.architecture.forward(p, x).to(like.dtype)
 
     def gradients(self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Losses (k,) and gradients (k, d) at w (k, d); or () and (d,) at w (d,).
@@ -295,7 +300,8 @@ def lstm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
         nothing = x.new_zeros(1, len(x), w.shape[1] - inputs)
         weights = [w[:, :inputs], w[:, inputs:], b, torch.zeros_like(b)]
         states: Tensor = torch.lstm(
-            x, (nothing, nothing), weights, True, 1, 0.0, False, False, True
+            # cuDNN keeps what a backward pass needs in training mode only.
+            *(x, (nothing, nothing), weights, True, 1, 0.0, w.requires_grad, False, True)
         )[0]
         return states
     ahead = linear(x.flatten(-3, -2), w[..., :inputs], b).unflatten(-2, x.shape[-3:-1])
