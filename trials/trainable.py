@@ -11,6 +11,7 @@ from ray import tune
 from trials import algorithms
 from trials.checkpoint import Checkpoint, StorageError
 from trials.datasets.base import Dataset
+from trials.device import name_of
 from trials.federated_data import FederatedData
 from trials.memory import take_part
 from trials.metrics import score
@@ -140,6 +141,7 @@ class FederatedTrial(tune.Trainable):
             simulation.fed.execution,
             simulation.fed.chunk,
             simulation.fed.halved,
+            name_of(simulation.fed.device),
             afresh,
         )
 
