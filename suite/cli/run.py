@@ -18,8 +18,8 @@ from suite.cli.options import (
     named,
 )
 from suite.console import READING, emit, say
-from trials.metrics import LAST
 from trials.errors import UserError
+from trials.metrics import LAST
 
 if TYPE_CHECKING:
     from suite.runs.single import Finished, OnEvaluation, Recording
