@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 from suite.console import say
+from suite.owned import private
 from suite.tracking import RUNS
 from suite.tracking.names import grouped
 from suite.tracking.names import plain as plain_name
@@ -119,7 +120,7 @@ class Store:
         _refuse_database(self.uri)
         if tracking_uri is None:
             with writable(storage):
-                storage.mkdir(parents=True, exist_ok=True)
+                private(storage)
         self._said: set[str] = set()
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         with _patience(1, 5), contextlib.nullcontext() if tracking_uri else _alone(storage):

@@ -23,8 +23,13 @@ PARAMS = ("lr", "mu", "variant")
 def board():
     return board_of(
         *(
-            runs(name, scores, heterogeneity=level, page=f"/#/experiments/1/runs/{name}")
-            for level in LEVELS
+            runs(
+                *(name, scores),
+                heterogeneity=level,
+                dataset=dataset,
+                page=f"/#/experiments/1/runs/{name}",
+            )
+            for level, dataset in zip(LEVELS, ("digits", "mnist"), strict=True)
             for name, scores in (("fedavg", A), ("folb", B), ("x.py:My<Own>", C))
         )
     )
