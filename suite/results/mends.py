@@ -63,9 +63,8 @@ def _changed(sweep: Record) -> list[str]:
         options = []
         for key in (*LISTS, *VALUES):
             outer, _, inner = key.partition(".")
-            # What a study of one tuning, deal and split does not write down.
-            unsaid = Study.model_fields[outer].default
-            given = [of.get(outer, unsaid) for of in (content, shipped)]
+            usual = Study.model_fields[outer].default  # of what is not written
+            given = [of.get(outer, usual) for of in (content, shipped)]
             mine, there = (value[inner] if inner else value for value in given)
             if mine != there:
                 text = ",".join(mine) if key in LISTS else str(mine)
