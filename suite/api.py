@@ -179,5 +179,7 @@ def _request(
     settings: Mapping[str, Any] | Settings | None,
     **more: Any,
 ) -> Request:
+    if isinstance(algorithm, Tuned):
+        algorithm.refuse_changed(f"the tuned configuration of {algorithm.algorithm}")
     base = algorithm.model_dump() if isinstance(algorithm, Tuned) else {"algorithm": algorithm}
     return Request.over(base, names, dict(settings or {}), **more)

@@ -9,6 +9,7 @@ from trials import budget, evaluation
 from trials.algorithm import Algorithm, Devices
 from trials.client_rows import ClientRows
 from trials.federation import Federation
+from trials.plugins import contained
 from trials.tensors import Tensor, torch
 
 
@@ -21,6 +22,7 @@ class Simulation:
     round 1.
     """
 
+    @contained()
     def __init__(self, algorithm: Algorithm, fed: Federation) -> None:
         self._phases = algorithm.phases()
         for phase in self._phases.values():
@@ -37,6 +39,7 @@ class Simulation:
         """Whether all rounds are done, or the run has diverged."""
         return self.diverged or self.fed.round >= self.fed.settings.rounds
 
+    @contained()
     def advance(self) -> dict[str, float]:
         """Run the rounds up to the next evaluation; that evaluation, also appended to `history`.
 

@@ -17,6 +17,7 @@ from reports.leaderboard.leaderboard import OUTSIDE, Leaderboard, Row
 from reports.leaderboard.statistics import Across
 from reports.leaderboard.wording import (
     behind_text,
+    caution,
     label,
     legend,
     mean_text,
@@ -26,6 +27,7 @@ from reports.leaderboard.wording import (
     params_text,
     rank_text,
     short,
+    spread_text,
     standings,
     title_of,
     to_target_text,
@@ -48,13 +50,15 @@ COSTS = 5
 
 def table(board: Leaderboard, width: int) -> Group:
     """For a terminal of `width` characters, which decides how many columns are shown: one table a
-    group; bold is the best and what is within its noise.
+    group; bold is the best and what is not shown not to be.
     """
-    parts: list[Any] = []
+    parts: list[Any] = [Text(caution(board), style="dim"), Text()] if caution(board) else []
     for _, members in groupby(board.rows, key=lambda row: row.group):
         rows = list(members)
         shown = Table()
-        columns = _columns(board, rows[0].metric)[: None if width >= WIDE else -COSTS]
+        columns = _columns(board, rows[0].metric)
+        if width < WIDE:
+            columns = columns[: -COSTS - _replicated(board)]
         for name, _ in columns:
             left = name in ("algorithm", "tuned")
             shown.add_column(
@@ -139,6 +143,8 @@ def _columns(board: Leaderboard, metric: str) -> Columns:
     ]
     if board.target is not None:
         columns.append((f"rounds to {board.target:g}", to_target_text))
+    if _replicated(board):
+        columns.append(("spread by", spread_text))
     return [
         *columns,
         ("worst 10 %", lambda row: number(row.worst_clients)),
@@ -147,6 +153,11 @@ def _columns(board: Leaderboard, metric: str) -> Columns:
         ("trials", lambda row: str(row.trials)),
         ("tuned", lambda row: params_text(row.params)),
     ]
+
+
+def _replicated(board: Leaderboard) -> bool:
+    """Whether entries were searched more than once, so that spreads are of several factors."""
+    return any(len(row.spread) > 1 for row in board.rows)
 
 
 def _several(board: Leaderboard) -> dict[str, Across]:
@@ -202,7 +213,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def _markdown(board: Leaderboard) -> str:
-    parts = []
+    parts = [f"{caution(board)}\n"] if board.rows and caution(board) else []
     for _, members in groupby(board.rows, key=lambda row: row.group):
         rows = list(members)
         columns = _columns(board, rows[0].metric)

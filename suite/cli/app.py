@@ -27,8 +27,9 @@ from suite.cli import (
 )
 from suite.console import say
 from suite.execution.stop_signal import HaltedError
+from suite.trust import Trust
 from trials.errors import UserError
-from trials.plugins import failure
+from trials.plugins import failure, guarded
 
 GARBAGE = 50_000
 """New objects between two searches for garbage: Python's 700 make a search of each of many imports, and
@@ -65,7 +66,8 @@ def main() -> None:
     """Entry point of the `suite` command."""
     gc.set_threshold(GARBAGE)
     try:
-        app()
+        with guarded(Trust(sys.argv[1:])):
+            app()
     except UserError as error:
         say(f"error: {error}")
         sys.exit(2)

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from suite.cli.options import RUNS, Json, Only, Storage, Tracking
+from suite.cli.options import RUNS, Json, Only, Storage, Tracking, Trust
 from suite.console import READING, emit, say
 from trials.errors import UserError
 
@@ -97,6 +97,7 @@ def tuned_export(
 def tuned_import(
     source: Annotated[Path, typer.Argument(help="A YAML file, or a folder of them.")],
     storage: Storage = RUNS,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Check configurations and keep them beside the store, for `suite run --tuned`.

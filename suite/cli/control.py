@@ -9,6 +9,7 @@ from rich.console import Console
 
 from suite.cli.options import RUNS, Json, Storage
 from suite.console import emit, say
+from trials.errors import UserError
 
 app = typer.Typer()
 Name = Annotated[str, typer.Argument(help="The sweep's name.")]
@@ -24,8 +25,15 @@ def status(
     from suite.sweeps.status import status as read
     from suite.sweeps.status import sweeps
 
-    names = sweeps(storage) if name is None else [name]
-    found = [read(storage, each) for each in names]
+    if name is not None:
+        found = [read(storage, name)]
+    else:
+        found = []
+        for each in sweeps(storage):
+            try:
+                found.append(read(storage, each))
+            except UserError as error:
+                say(f"sweep {each}: {error}")
     if as_json:
         emit(found if name is None else found[0])
         return

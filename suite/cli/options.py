@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from suite.tracking import RUNS as RUNS
+from suite.trust import grant
 
 
 def finite(value: float | None) -> float | None:
@@ -52,6 +53,20 @@ DataRoot = Annotated[
 Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Run seed.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
+
+def _trusted(value: bool) -> bool:
+    if value:
+        grant()
+    return value
+
+
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust", callback=_trusted, help="Let code run that files name and that never ran here."
+    ),
+]
+"""Of commands that run what a file or a store may name."""
 SweepName = Annotated[str | None, typer.Option("--name", help="A sweep's name.")]
 Where = Annotated[
     list[str] | None,

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from suite.cli.options import RUNS, DataRoot, Json, MemoryBudget, Seed, Storage, Tracking, named
+from suite.cli.options import (
+    RUNS,
+    DataRoot,
+    Json,
+    MemoryBudget,
+    Seed,
+    Storage,
+    Tracking,
+    Trust,
+    named,
+)
 from suite.console import READING, emit, say
 from trials.errors import UserError
 
@@ -48,6 +58,7 @@ def run(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Run one configuration and show its curve."""
@@ -92,6 +103,7 @@ def replay(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Run a recorded run again and compare every metric to the last bit. Exit code 1 if any differs."""
@@ -154,7 +166,9 @@ def _base(
     from suite.configurations import configuration
 
     if path is not None:
-        return configuration.read(path).model_dump()
+        found = configuration.read(path)
+        found.refuse_changed(str(path))
+        return found.model_dump()
     say(READING)
     from suite.configurations.library import known, select_tuned
 
@@ -164,6 +178,7 @@ def _base(
             f"no tuned configuration matches {' '.join(filter(None, entry)) or 'anything'}: "
             "see `suite tuned list`, or make one with `suite sweep`"
         )
+    matching[0].refuse_changed(f"the tuned configuration of {matching[0].algorithm}")
     return matching[0].model_dump()
 
 

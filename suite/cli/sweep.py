@@ -21,6 +21,7 @@ from suite.cli.options import (
     MemoryBudget,
     Storage,
     Tracking,
+    Trust,
     finite,
 )
 from suite.cli.plan import show_plan
@@ -44,9 +45,15 @@ Algorithms = Annotated[
 ]
 Listed = Annotated[str | None, typer.Option(help="Comma-separated.")]
 Levels = Annotated[str | None, typer.Option(help="Comma-separated levels.")]
-Trials = Annotated[int | None, typer.Option(help="Search trials per entry.")]
+Trials = Annotated[int | None, typer.Option(help="Search trials per tuning of an entry.")]
 Rounds = Annotated[int | None, typer.Option(help="Communication rounds per trial.")]
-Seeds = Annotated[int | None, typer.Option(help="Final runs per entry.")]
+Seeds = Annotated[int | None, typer.Option(help="Final runs per tuning of an entry.")]
+Tunings = Annotated[
+    int | None,
+    typer.Option(help="Independent searches per entry, each with final runs of its own."),
+]
+Deals = Annotated[int | None, typer.Option(help="Partitions on which all that is done.")]
+Splits = Annotated[int | None, typer.Option(help="Draws of the validation data, likewise.")]
 Sampler = Annotated[str | None, typer.Option(help="tpe, gp, cmaes, random, grid or nsga2.")]
 Scheduler = Annotated[
     str | None,
@@ -86,6 +93,12 @@ CheckpointSeconds = Annotated[
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue (or extend) a sweep of this name.")
 ]
+Repair = Annotated[
+    bool,
+    typer.Option(
+        "--repair", help="With --resume: set damaged lines of its journal aside, and go on."
+    ),
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything, show the plan, start nothing.")
 ]
@@ -122,6 +135,9 @@ def sweep(
     scheduler: Scheduler = None,
     ranges: Ranges = None,
     warm_start: WarmStart = None,
+    tunings: Tunings = None,
+    deals: Deals = None,
+    splits: Splits = None,
     cpus_per_trial: CpusPerTrial = 1.0,
     gpus_per_trial: GpusPerTrial = 0.0,
     memory_per_trial: MemoryPerTrial = None,
@@ -133,7 +149,9 @@ def sweep(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
+    trust: Trust = False,
     resume: Resume = False,
+    repair: Repair = False,
     dry_run: DryRun = False,
     calibrate: Calibrate = False,
     smoke: Smoke = False,
@@ -151,10 +169,12 @@ def sweep(
         storage, Path(study).stem if name is None else name, tracking_uri, data_root, checkpoints
     )
     lists = dict(zip(LISTS, (algorithms, datasets, models, heterogeneity), strict=True))
-    values = (trials, rounds, seeds, sampler, scheduler, warm_start)
+    values = (trials, rounds, seeds, sampler, scheduler, warm_start, tunings, deals, splits)
     given = dict(zip(VALUES, values, strict=True))
     changes = _changes(lists, given, storage) | _ranges(ranges or [])
-    request = SweepRequest(study, paths, changes, resume, smoke)
+    if repair and (dry_run or not resume):
+        raise UserError("--repair: goes with --resume, and without --dry-run")
+    request = SweepRequest(study, paths, changes, resume, smoke, repair)
     resources = Resources(
         cpus_per_trial,
         gpus_per_trial,

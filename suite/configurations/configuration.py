@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, field_validator
 
 from suite.studies.validation import Faults, check_run
 from suite.yaml_files import dump, parse_mapping, read_text, writing
-from trials import datasets
+from trials import datasets, plugins
 from trials.errors import UserError
 from trials.files import plain
 from trials.place import Place
@@ -48,6 +48,10 @@ class Tuned(BaseModel):
     def spec(self, seed: int) -> TrialSpec:
         """The run of this configuration with a seed."""
         return canonical(self.algorithm, self.params, self.place, self.settings, seed)
+
+    def refuse_changed(self, source: str) -> None:
+        """Raise `UserError` where the code that it was tuned with has changed since."""
+        plugins.refuse_changed(self.provenance.get("code", {}), source)
 
     @field_validator("scores")
     @classmethod
@@ -114,7 +118,7 @@ def parse(text: str, source: str) -> Tuned:
     faults = Faults(source)
     faults.validate(Tuned, content)
     if not faults.found:
-        check_run(faults, content)
+        check_run(faults, content, resolves=False)
     faults.check()
     return Tuned.model_validate(content)
 
@@ -138,6 +142,7 @@ def read_all(source: Path) -> list[Tuned]:
     for path in paths:
         try:
             found.append(read(path))
+            found[-1].refuse_changed(str(path))
             found[-1].spec(0).configured()
         except UserError as error:
             bad.append(str(error))

@@ -8,7 +8,7 @@ from suite.configurations.configuration import Tuned
 from suite.configurations.distance import Distance, nearest
 from suite.studies.modelling import LAG, searched_by
 from suite.studies.search_settings import SamplerName
-from trials import algorithms, datasets
+from trials import algorithms, datasets, plugins
 from trials.errors import UserError
 from trials.place import SPELLING, Place
 from trials.settings import Settings
@@ -219,5 +219,7 @@ def _asked_for(item: Tuned, name: str | None) -> bool:
 
 def _ranked(item: Tuned) -> bool:
     """Whether leaderboards rank it: neither a reference nor outside its paper's setting."""
+    if plugins.named(item.algorithm):
+        return True  # of others' code nothing is known that does not run it
     cls = algorithms.resolve(item.algorithm)
     return not cls.reference and not outside(cls, item.settings)

@@ -212,15 +212,15 @@ class _Config:
             need=resources.need(memory),
             checkpoint=f"{plan.checkpoints}/{ask.trial_id}.pt",
             checkpoint_seconds=resources.checkpoint_seconds,
-            begins=self._pause(ask.cell, ask.since, ask.parent) if ask.parent else None,
+            begins=self._pause(ask.search, ask.since, ask.parent) if ask.parent else None,
             pause=ask.until,
-            paused=self._pause(ask.cell, ask.until, ask.trial_id) if ask.until else None,
+            paused=self._pause(ask.search, ask.until, ask.trial_id) if ask.until else None,
             model=plan.model(ask),
         ).as_dict()
 
-    def _pause(self, entry: str, stop: int, trial_id: str) -> str:
+    def _pause(self, search: str, stop: int, trial_id: str) -> str:
         """The checkpoint of a member of a population at a stop."""
-        return f"{self.plan.checkpoints}/{stop_folder(entry, stop)}/{trial_id}.pt"
+        return f"{self.plan.checkpoints}/{stop_folder(search, stop)}/{trial_id}.pt"
 
 
 def drive(plan: Plan) -> None:

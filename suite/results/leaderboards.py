@@ -73,27 +73,35 @@ def _ranked(store: Store, query: Query, held: Held) -> Leaderboard:
     target = query.target
     if target is None and len(targets) == 1:
         target = targets.pop()
-    trials = Counter((run.tags.sweep, run.tags.cell) for run in held.searches)
+    trials = _budgets(held.searches)
+    selected = {
+        (run.tags.sweep, run.tags.trial_id): run.metrics.get("val_score") for run in held.searches
+    }
     entries = [run.tags.cell for run in held.entries]
     sweeps = [run.tags.sweep for run in held.sweeps]
+    margins = {run.tags.study_json.get("margin") for run in held.sweeps}
 
-    def order(run: Record) -> tuple[int, int, int]:
+    def order(run: Record) -> tuple[int, ...]:
         """The place of a final run: as the study lists its cells; of equal ones the older sweep
         first.
         """
         entry, sweep = run.tags.cell, run.tags.sweep
         place = entries.index(entry) if entry in entries else len(entries)
-        return place, sweeps.index(sweep) if sweep in sweeps else -1, run.tags.seed
+        of = run.tags.split or 0, run.tags.deal or 0, run.tags.tuning or 0
+        return place, sweeps.index(sweep) if sweep in sweeps else -1, *of, run.tags.seed
 
     pages = {place: run.page for place, run in published(store, query).items()}
     runs = [
         replace(
             final_run(store, run, query.metric, target, query.at),
             page=pages.get((run.tags.sweep, run.tags.cell), ""),
+            selected=selected.get((run.tags.sweep, run.tags.source)),
         )
         for run in sorted(held.finals, key=order)
     ]
-    board = audited(leaderboard(runs, trials, target, query.at), held, store.options)
+    margin = margins.pop() if len(margins) == 1 and query.metric in ("score", "best") else None
+    board = leaderboard(runs, trials, target, query.at, margin)
+    board = audited(board, held, store.options)
     kept = {(row.sweep, row.cell) for row in board.rows}
     searches = [run for run in held.searches if (run.tags.sweep, run.tags.cell) in kept]
     fronts = read_fronts(store, searches, held.finals, query)
@@ -102,7 +110,18 @@ def _ranked(store: Store, query: Query, held: Held) -> Leaderboard:
     return replace(board, pareto=fronts, searched=ways)
 
 
+def _budgets(searches: list[Record]) -> dict[tuple[str, str], int]:
+    """The search trials of each (sweep, cell) in one of its replicates; the most, where they differ."""
+    counts = Counter(
+        (run.tags.sweep, run.tags.cell, run.tags.split, run.tags.deal, run.tags.tuning)
+        for run in searches
+    )
+    found: dict[tuple[str, str], int] = {}
+    for (sweep, cell, *_), count in counts.items():
+        found[sweep, cell] = max(count, found.get((sweep, cell), 0))
+    return found
+
+
 def searched(sweep: Record) -> str:
     """The words for how a sweep found its configurations."""
-    study = sweep.tags.study_json
-    return searched_by(study["sampler"], study["scheduler"], study["trials"], LAG)
+    return searched_by(*sweep.tags.search, LAG)

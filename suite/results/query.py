@@ -55,7 +55,7 @@ class Query:
 
     def find(self, store: Store, kind: RunKind, **where: str) -> list[Record]:
         """The runs of a kind that are asked for, oldest first."""
-        found = store.find(kind=kind, **where)
+        found = store.sound(kind=kind, **where)
         return [run for run in found if not self.studies or run.tags.get("study") in self.studies]
 
     def finals(self, store: Store) -> list[Record]:
@@ -106,7 +106,7 @@ def published(store: Store, query: Query | None = None) -> dict[tuple[str, str],
 
 def say_why_none(store: Store, query: Query) -> NoReturn:
     """Say why there are no final runs."""
-    recorded = store.find(kind=RunKind.SWEEP)
+    recorded = store.sound(kind=RunKind.SWEEP)
     for key, wanted in (("sweep", [query.sweep] if query.sweep else []), ("study", query.studies)):
         known = {run.tags[key] for run in recorded}
         for name in wanted:

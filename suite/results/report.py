@@ -18,7 +18,6 @@ from trials import schedule
 from trials.errors import UserError
 from trials.metrics import COSTS, cost_until
 from trials.outcome import Status
-from trials.trial_id import TrialId
 
 FACTS = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
 SHARED = ("rounds", "clients", "participation")
@@ -116,7 +115,7 @@ def _curve(store: Store, run: Record, group: Contest, metric: str) -> Curve:
 
 
 def _trial(run: Record, group: Contest) -> Trial:
-    index = TrialId.parse(run.tags.trial_id).index
+    index = run.tags.number.index
     score = run.metrics.get("val_score", math.nan)
     return Trial(
         group,

@@ -100,7 +100,7 @@ class Batch:
 
     def done(self) -> dict[str, Record]:
         """Finished runs of this kind by job id."""
-        found = self.store.find(kind=self.kind)
+        found = self.store.sound(kind=self.kind)
         return {r.tags.trial_id: r for r in found if r.finished}
 
     def record(self, job: Job, outcome: Outcome) -> None:

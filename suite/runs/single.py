@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from reports.frames import frame
 from suite.runs.saving import save
 from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags
-from trials import trial
+from trials import plugins, trial
 from trials.errors import UserError
 from trials.federated_data import FederatedData
 from trials.metrics import DERIVED, score
@@ -191,6 +191,7 @@ def replay(
     """
     recorded = store.get(run_id)
     spec, tags = spec_of(recorded), recorded.tags
+    plugins.refuse_changed(tags.code or {}, f"run {run_id}")
     how = {"execution": tags.execution, "chunk": tags.chunk}
     how = {name: value for name, value in how.items() if value is not None}
     same = Settings.model_validate(spec.settings.model_dump() | how)

@@ -44,7 +44,7 @@ class Ledger:
     ) -> None:
         self.store, self.name, self.search, self.warm = store, name, search, warm
         self.study_name, self.study = study_name, study
-        self.entries = {entry_id: of.entry for entry_id, of in search.entries.items()}
+        self.entries = {of.entry.id: of.entry for of in search.firsts}
         self.recorded = dict(recorded)
         # An earlier session may have left a half-written run of these in the store.
         self._maybe_recorded = set(search.asks)
@@ -62,7 +62,7 @@ class Ledger:
         )
         store.log(self.sweep_run, tags=study)
         entries = {
-            record.tags.cell: record.run_id for record in store.find(sweep=name, kind=RunKind.CELL)
+            record.tags.cell: record.run_id for record in store.sound(sweep=name, kind=RunKind.CELL)
         }
         for entry in self.entries.values():
             own = written(kind=RunKind.CELL, space=entry.space.searched)
@@ -91,7 +91,7 @@ class Ledger:
 
     def missing(self, trial_ids: Iterable[str]) -> list[str]:
         """Which of these trials have no run in the store; all, when the store was lost."""
-        there = {record.run_id for record in self.store.find(sweep=self.name)}
+        there = {record.run_id for record in self.store.sound(sweep=self.name)}
         return [trial_id for trial_id in trial_ids if self.recorded.get(trial_id) not in there]
 
     def record(self, ask: Ask, outcome: Outcome) -> str:
@@ -126,14 +126,14 @@ class Ledger:
                 scheduler=self.study.scheduler,
                 params=ask.params,
             ),
-            **self._circumstances(entry, outcome),
+            **self._circumstances(ask, outcome),
         }
         if not shown:
             parent = self.entry_runs[entry.id]
             run_id = store.create(self.experiment, _name(entry, ask), tags, parent, outcome.seconds)
         scores = _scores(ask, outcome, entry)
         if scores and "rounds_to_target" in self.study.costs:
-            cost = self.search.entries[entry.id].candidates.cost(
+            cost = self.search.entries[ask.search].candidates.cost(
                 End.of(outcome), "rounds_to_target"
             )
             scores[0]["rounds_to_target"] = cost
@@ -175,11 +175,15 @@ class Ledger:
         if news:
             self._shown[trial_id] = run_id, int(news[-1]["round"])
 
-    def _circumstances(self, entry: Entry, outcome: Outcome) -> dict[str, str]:
+    def _circumstances(self, ask: Ask, outcome: Outcome) -> dict[str, str]:
         """Tags of what is not so in every sweep."""
-        candidates, study = self.search.entries[entry.id].candidates, self.study
+        search, study = self.search.entries[ask.search], self.study
+        candidates, entry, of = search.candidates, search.entry, search.replicate
         warm = [known.source for known in self.warm.get(entry.id, [])]
         return written(
+            tuning=of.tuning or None,
+            deal=of.deal or None,
+            split=of.split or None,
             warm_start="; ".join(filter(None, warm)) or None,
             pareto=study.traded,
             joint=", ".join(entry.apart) or None,
@@ -193,7 +197,7 @@ class Ledger:
         The former rows are removed last, so that there are some whenever this is cut off.
         """
         store, name, board = self.store, self.name, None
-        found = store.find(sweep=name)
+        found, former = store.sound(sweep=name), store.find(sweep=name, kind=RunKind.LEADERBOARD)
         # What comes back first: at no moment is an entry without final runs.
         for record in sorted(found, key=lambda run: run.tags.kind != RunKind.SUPERSEDED):
             trial_id, kind = record.tags.get("trial_id", ""), record.tags.kind
@@ -209,9 +213,8 @@ class Ledger:
             board = read_leaderboard(store, Query(name, target=self.study.target, interim=False))
             for place, row in enumerate(board.rows):
                 self._publish(row, self.entries[row.cell], place, folder)
-        for record in found:
-            if record.tags.kind == RunKind.LEADERBOARD:
-                store.delete(record.run_id)
+        for record in former:
+            store.delete(record.run_id)
         self.close("FINISHED")
         return board
 
@@ -251,8 +254,8 @@ class Ledger:
 
     def _importance(self, entry: Entry) -> dict[str, float]:
         """What each hyperparameter mattered in the search, for reports."""
-        search = self.search.entries[entry.id]
-        ends = [(ask, search.ends.get(ask.trial_id)) for ask in search.asks]
+        searches = [of for of in self.search.entries.values() if of.entry is entry]
+        ends = [(ask, of.ends.get(ask.trial_id)) for of in searches for ask in of.asks]
         points = [
             ({name: schedule.last(value) for name, value in ask.params.items()}, end.value)
             for ask, end in ends
@@ -278,7 +281,7 @@ def identity(entry: Entry, params: Mapping[str, Any] | None = None) -> dict[str,
 
 def _name(entry: Entry, ask: Ask) -> str:
     number = f"trial {ask.index}" if ask.kind == Kind.SEARCH else f"seed {ask.seed}"
-    return f"{entry.name} · {number}"
+    return " · ".join(filter(None, (entry.name, ask.replicate, number)))
 
 
 def _recorded_as(ask: Ask) -> RunKind:

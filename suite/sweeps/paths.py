@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from suite.configurations.warm_start import NEAREST, tuned_files
-from suite.search.population import entry_of
+from suite.search.population import search_of
 from suite.sweeps.events import SweepState, replay
 from suite.sweeps.journal import begun, in_the_way, peek
 from suite.yaml_files import writable
@@ -77,7 +77,7 @@ class SweepPaths:
 
     def state(self) -> SweepState:
         """What its journal says of the sweep, which another process may be writing."""
-        return replay(peek(self.journal)) if self.begun else SweepState()
+        return replay(peek(self.journal), str(self.journal)) if self.begun else SweepState()
 
     @property
     def checkpoint_folder(self) -> str:
@@ -93,6 +93,11 @@ class SweepPaths:
         a sweep that has not begun, the files to start from cannot.
         """
         with writable(self.folder):
+            if in_the_way(self.journal) and (self.folder / MARKER).exists():
+                raise UserError(
+                    f"journal {self.journal} does not begin as a sweep's, so no sweep made it like that: if it is damaged, "
+                    "--resume --repair sets such lines aside; if it is another file, move it away"
+                )
             if not self.begun and self._foreign():
                 raise UserError(
                     f"{self.folder} holds files and no sweep made it: choose another --name or --storage"
@@ -124,9 +129,9 @@ class SweepPaths:
                     "Choose another --name or --checkpoints, or remove it if that sweep is gone"
                 )
             return
-        asked = {ask.trial_id: ask.cell for ask in state.asks}
+        asked = {ask.trial_id: ask.search for ask in state.asks}
         # A sweep of an earlier version put no marker there, and nothing but checkpoints.
-        if any(written_by(n) not in asked and entry_of(n) not in asked.values() for n in names):
+        if any(written_by(n) not in asked and search_of(n) not in asked.values() for n in names):
             raise UserError(
                 f"checkpoints in {place}: the folder holds files and no sweep made it. "
                 "Choose another --name or --checkpoints"
@@ -163,13 +168,13 @@ class SweepPaths:
             Folder(f"{self.checkpoint_folder}/{name}").clear(trial_ids)
 
     def clear_checkpoints(self, asked: Mapping[str, str]) -> None:
-        """Remove what these trials (to their entries) wrote, as far as it can be removed, and the folder.
+        """Remove what these trials (to their searches) wrote, as far as it can be removed, and the folder.
         One that others have put files into stays, with its marker: it is the sweep's still.
         """
         folder = Folder(self.checkpoint_folder)
         with suppress(OSError):
             for name in folder.names():
-                if entry_of(name) in asked.values():
+                if search_of(name) in asked.values():
                     self.clear_stop(name, asked)
             folder.clear(asked)
             _give_up(folder)

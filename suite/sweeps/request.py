@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from suite.console import say
-from suite.studies.study import LISTS, Study, check_study, read_study, small
+from suite.studies.study import LISTS, Study, check_study, complete, read_study, small
 from suite.sweeps.paths import SweepPaths
+from suite.sweeps.repair import repair
 from suite.sweeps.result import Result
 from suite.sweeps.resume import resumed_study
 from suite.sweeps.sweep import Sweep
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 class SweepRequest:
     """`study` is a shipped study's name, a file's path, or a study's content, which is named as the sweep.
     `changes` replaces keys of the study, `settings.rounds` one inside another. `resume` continues, or
-    extends, a sweep that was begun; `smoke` makes it a matter of seconds.
+    extends, a sweep that was begun, whose journal `repair` mends before; `smoke` makes it a matter of
+    seconds.
     """
 
     study: str | Mapping[str, Any]
@@ -29,6 +31,7 @@ class SweepRequest:
     changes: Mapping[str, Any] = field(default_factory=dict)
     resume: bool = False
     smoke: bool = False
+    repair: bool = False
 
     def read(self) -> tuple[str, Study]:
         """The study's name and content; raises `UserError` with every fault of its form."""
@@ -50,6 +53,8 @@ class SweepRequest:
 
     def open(self, begin: Callable[[], object] = lambda: None) -> Sweep:
         """The sweep, ready to run; raises `UserError` when it cannot be. `begin` as in `Sweep`."""
+        if self.repair:
+            repair(self.paths)
         name, content = self.read()
         return Sweep(name, content, self.paths, self.resume, begin)
 
@@ -84,5 +89,5 @@ class SweepRequest:
 
 
 def _flat(study: Study) -> dict[str, Any]:
-    found = study.model_dump(mode="json")
+    found = complete(study)
     return {**found, **found.pop("settings")}

@@ -10,18 +10,22 @@ from suite.execution.stop_signal import WORDS, Control
 from suite.studies.entry import Entry
 from suite.studies.study import Study
 from suite.sweeps.events import Begun, SweepState, replay
-from suite.sweeps.journal import begun, is_locked, peek
+from suite.sweeps.journal import begun, broken, in_the_way, is_locked, peek
 from suite.sweeps.pace import Pace
-from suite.sweeps.paths import check_name
+from suite.sweeps.paths import MARKER, check_name
 from trials.errors import UserError, unknown
 from trials.metrics import TASKS, best_of
 from trials.outcome import ENDINGS, Kind, Status
 
 
 def sweeps(storage: Path) -> list[str]:
-    """Names of the sweeps under a storage root."""
+    """Names of the sweeps under a storage root, those with a damaged journal included."""
     found = storage.glob("*/journal.jsonl")
-    return sorted(path.parent.name for path in found if begun(path))
+    return sorted(path.parent.name for path in found if begun(path) or _damaged(path))
+
+
+def _damaged(journal: Path) -> bool:
+    return journal.with_name(MARKER).exists() and in_the_way(journal)
 
 
 def status(storage: Path, name: str) -> dict[str, Any]:
@@ -30,12 +34,13 @@ def status(storage: Path, name: str) -> dict[str, Any]:
     session, and `seconds_left` what is left at it (None: not known, or it does not run); `best` has the best
     validation score of each entry.
 
-    Raises `UserError` when there is no such sweep.
+    Raises `UserError` when there is no such sweep, or its journal is damaged.
     """
     folder = _folder(storage, name)
     path = folder / "journal.jsonl"
-    state = replay(peek(path))
-    assert state.begun is not None  # or it would be no sweep
+    state = replay(peek(path), str(path))
+    if state.begun is None:
+        raise broken(str(path), 1, "the sweep has not begun")
     entries, planned = sizes(state.begun, name)
     running, rate = is_locked(path), pace(state)
     left = max(0, planned - len(state.ended))

@@ -42,7 +42,7 @@ from suite.sweeps.progress import Progress
 from suite.sweeps.result import Result, Summary
 from suite.sweeps.running import Running
 from suite.tracking.recorder import Recorder
-from suite.tracking.store import Store, is_server
+from suite.tracking.store import Store, UnreadableError, is_server
 from suite.tracking.tags import RunKind, versions
 from suite.yaml_files import writable
 from trials.errors import UserError
@@ -90,7 +90,9 @@ class Sweep:
         say(
             f"{len(self.entries)} entries; loading {', '.join(sorted({c.place.dataset for c in self.entries}))}"
         )
-        self.data = load_data(self.entries, paths.data_root, f"study {study_name}")
+        self.data = load_data(
+            self.entries, paths.data_root, f"study {study_name}", study.replicates
+        )
         say("opening the store")
         self.store = Store(paths.tracking_uri, paths.storage)
         if not paths.begun and self.store.find(sweep=paths.name, kind=RunKind.SWEEP):
@@ -102,7 +104,8 @@ class Sweep:
         with writable(paths.folder):
             paths.mark()
             self.journal = Journal(paths.journal)
-        self.state = replay(self.journal.lines)
+        self.state = replay(self.journal.lines, str(paths.journal))
+        self._check_entries()
         self.id = self.state.id or uuid.uuid4().hex
         self.control = Control(paths.folder)
         self.control.clear()
@@ -126,6 +129,16 @@ class Sweep:
         content = study.model_dump(mode="json")
         about = {entry.id: entry.about() for entry in self.entries}
         self._note(Begun(study_name, content, lag, self.warm, *sizes, self.id, about, versions()))
+
+    def _check_entries(self) -> None:
+        """Raise `UserError` where the journal has trials of entries that its study does not make."""
+        strange = {ask.cell for ask in self.state.asks} - {entry.id for entry in self.entries}
+        if strange:
+            self.journal.close()
+            raise UserError(
+                f"journal {self.paths.journal} has trials of {', '.join(sorted(strange))}, which its study "
+                "does not ask for: it is damaged, or another sweep's"
+            )
 
     def _warm(self, state: SweepState) -> dict[str, list[Known]]:
         """What the entries start from: as journaled, and looked up for entries that are new."""
@@ -198,14 +211,14 @@ class Sweep:
             )
         if complete:
             asks = self.search.asks.values()
-            self.paths.clear_checkpoints({ask.trial_id: ask.cell for ask in asks})
+            self.paths.clear_checkpoints({ask.trial_id: ask.search for ask in asks})
         summary = self._summary(time.monotonic() - started)
         return Result(summary, self.board, ending, self.store)
 
     def _open_ledger(self) -> None:
         try:
             self.ledger.open()
-        except MlflowException as error:
+        except (MlflowException, UnreadableError) as error:
             self.journal.close()
             reason = str(error).splitlines()[0][:300]
             raise HaltedError(
@@ -266,7 +279,7 @@ class Sweep:
         else:
             self._over(ask, outcome)
         if ask.kind == Kind.SEARCH:
-            self._move_on(self.search.entries[ask.cell])
+            self._move_on(self.search.entries[ask.search])
 
     def _over(self, ask: Ask, outcome: Outcome) -> None:
         self._note(Ended(ask.trial_id, outcome))
