@@ -6,7 +6,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from suite.cli.options import RUNS, DataRoot, Json, MaxConcurrent, Storage, Tracking, finite, named
+from suite.cli.options import (
+    RUNS,
+    DataRoot,
+    Json,
+    MaxConcurrent,
+    Storage,
+    Tracking,
+    Trust,
+    finite,
+    named,
+)
 from suite.console import emit, say
 
 app = typer.Typer()
@@ -35,6 +45,7 @@ def advise(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Which method to use on your data: measures them, starts from the nearest tuned cells, races the best

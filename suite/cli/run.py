@@ -19,6 +19,7 @@ from suite.cli.options import (
 )
 from suite.console import READING, emit, say
 from trials.errors import UserError
+from trials.metrics import LAST
 
 if TYPE_CHECKING:
     from suite.runs.single import Finished, OnEvaluation, Recording
@@ -95,6 +96,8 @@ def run(
         emit(done.document() | ({"run_id": run_id} if run_id else {}))
     else:
         Console().print(_summary(done, run_id), highlight=False, markup=False)
+        if line := _beside(base.get("scores", {}), seed, done):
+            Console().print(line, highlight=False, markup=False)
 
 
 @app.command(epilog="Example: suite replay 0f3c... (a run id from the leaderboard's MLflow runs)")
@@ -129,6 +132,7 @@ def score(
     folder: Annotated[Path, typer.Argument(help="A saved model's folder.")],
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     data_root: DataRoot = None,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Score a saved model on its run's data and compare with what the run scored. Exit code 1 where
@@ -207,9 +211,23 @@ def _summary(done: "Finished", run_id: str | None) -> str:
     return (
         f"{spec.algorithm} {spec.params} on {spec.place}, seed "
         f"{spec.seed}: {document['status']} after {last['round']} rounds, test {metric} "
-        f"{last['test_' + metric]:.4f}, {document['seconds']} s "
+        f"{done.test_score:.4f} (mean of the last {LAST} evaluations), {last['test_' + metric]:.4f} at the "
+        f"end, {document['seconds']} s "
         f"({document['evaluation_share']:.0%} of it evaluating)"
     ) + (f", run {run_id}" if run_id else "")
+
+
+def _beside(scores: dict[str, Any], seed: int, done: "Finished") -> str:
+    """What the configuration's file says of the same statistic; "" where it does not."""
+    name = f"test_{done.data.dataset.task.metric}"
+    by_seed = scores.get("test_by_seed") or {}
+    value = scores.get(name)
+    if not isinstance(value, int | float):
+        return ""
+    own = by_seed.get(seed, by_seed.get(str(seed)))
+    what = name.replace("_", " ")
+    mine = f"; with seed {seed}: {own:.4f}" if isinstance(own, int | float) else ""
+    return f"The configuration's {what}, mean of {len(by_seed)} seeds: {value:.4f}{mine}"
 
 
 def show_evaluation(entry: dict[str, float]) -> None:

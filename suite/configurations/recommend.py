@@ -185,7 +185,7 @@ def adapt(item: Tuned, wanted: Place, clients: int | None = None) -> Adapted:
 
 
 def _said(value: Any) -> str:
-    return "the default" if value is None else str(value)
+    return "as many as there are" if value is None else str(value)
 
 
 def _names(item: Tuned) -> tuple[str, str]:

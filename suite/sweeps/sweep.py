@@ -4,7 +4,7 @@ import os
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from suite.studies.study import Study
 from suite.sweeps.events import (
     Asked,
     Begun,
+    Chosen,
     Died,
     Ended,
     Event,
@@ -241,7 +242,14 @@ class Sweep:
                 self.search,
                 self.data,
                 resources,
-                Hooks(self._asked, self._ended, self.control, self._reported, self.running.joined),
+                Hooks(
+                    self._asked,
+                    self._ended,
+                    self.control,
+                    self._reported,
+                    self.running.joined,
+                    self._chosen,
+                ),
                 self.paths.folder / "tune",
                 self.paths.checkpoint_folder,
                 self.entries,
@@ -250,6 +258,8 @@ class Sweep:
                 estimates.memory(self.entries),
                 estimates.gpu_memory(self.entries),
                 self._model,
+                self.state.executions,
+                estimates.probes(self.entries),
             )
         )
 
@@ -268,6 +278,10 @@ class Sweep:
         self.progress.reported(ask, outcome.last_round)
         self.live.reported(ask, outcome)
         self.running.reported(ask, outcome)
+
+    def _chosen(self, executions: Mapping[str, str]) -> None:
+        if executions:
+            self._note(Chosen(executions))
 
     def _ended(self, ask: Ask, outcome: Outcome) -> None:
         self.live.over(ask)
