@@ -5,17 +5,14 @@ The names of tags, params and metrics are a contract (docs/recording.md).
 
 import contextlib
 import fcntl
-import json
 import logging
 import math
 import os
 import re
 import sqlite3
 import time
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -23,13 +20,13 @@ from urllib.parse import urlparse
 from suite.console import say
 from suite.owned import private
 from suite.tracking import RUNS
+from suite.tracking.leaderboard_view import UNQUOTABLE, share
 from suite.tracking.names import grouped
-from suite.tracking.names import plain as plain_name
-from suite.tracking.tags import PREFIX, RunKind, Tags
+from suite.tracking.record import Record, recorded
+from suite.tracking.tags import PREFIX, RunKind
 from suite.yaml_files import writable
 from trials.errors import UserError
 from trials.files import plain
-from trials.outcome import Status, lost
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("DO_NOT_TRACK", "true")
@@ -45,58 +42,7 @@ for _name in ("alembic", "mlflow"):
 # Tracebacks of writes that fail: they are tried again, and the last failure is said.
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
-VIEW = "leaderboard"
-VIEW_TAGS = ("score", "dataset", "model", "heterogeneity", "paper", "sweep")
-VIEW_METRICS = ("rank", "mean", "worst_clients")
-"""What MLflow's table of runs shows beside their names when it is opened as a leaderboard."""
-UNQUOTABLE = set("'\"\\")
-"""What has no escape in MLflow's filters."""
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "lustre", "beegfs", "gpfs", "fuse.sshfs"}
-
-
-@dataclass(frozen=True)
-class Record:
-    """One run as it was recorded; tags without their `suite.` prefix."""
-
-    run_id: str
-    tags: Tags
-    params: dict[str, str]
-    metrics: dict[str, float]
-    began: float = 0.0
-    """When it started, in seconds since 1970; `ended` likewise, None while it runs."""
-    ended: float | None = None
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run came to its end, be it by divergence."""
-        return self.tags.run_status == "FINISHED"
-
-    @property
-    def over(self) -> bool:
-        """Whether the run is over, however it ended; one that is half-written is not."""
-        return self.tags.run_status != "RUNNING"
-
-    def lost(self, metric: str) -> bool:
-        """Whether a metric has no mean over the last evaluations, or the run diverged."""
-        return lost(metric, self.tags.status, self.tags.not_finite or ())
-
-    @property
-    def fault(self) -> str:
-        """What of the run cannot be read: `tag suite.spec`, `metric test_score`; "" where it is sound."""
-        if tag := self.tags.fault:
-            return f"tag {tag}"
-        needs: list[str] = []
-        if self.finished and self.tags.kind in (RunKind.FINAL, RunKind.PARETO):
-            needs = ["test_score"]
-        elif self.tags.kind == RunKind.SEARCH and self.tags.status == Status.FINISHED:
-            needs = ["val_score", self.tags.pareto] if self.tags.pareto else []
-        lacks = (name for name in needs if not math.isfinite(self.metrics.get(name, math.nan)))
-        return next((f"metric {name}" for name in lacks), "")
-
-    @property
-    def page(self) -> str:
-        """The path of the run's page in MLflow, below the server's address."""
-        return f"/#/experiments/{self.tags.experiment_id}/runs/{self.run_id}"
 
 
 class UnreadableError(UserError):
@@ -140,7 +86,7 @@ class Store:
                 self.client.restore_experiment(found.experiment_id)
             return str(found.experiment_id)
         made = str(self.client.create_experiment(study, self.artifacts))
-        self._share_view(made)
+        share(self.client, made)
         return made
 
     def pages(self, server: str) -> list[tuple[str, str]]:
@@ -156,30 +102,11 @@ class Store:
                 run.tags.sweep for run in sweeps if run.tags.experiment_id == number
             ]
             for name in names or [None]:
-                key = self._share_view(number, name)
+                key = share(self.client, number, name)
                 view = f"runs?workflowType=machine_learning&viewStateShareKey={key}"
                 page = f"{server}/#/experiments/{number}/{view}"
                 pages.append((name or experiment.name, page))
         return pages
-
-    def _share_view(self, experiment: str, sweep: str | None = None) -> str:
-        """Keep the view as MLflow's own "Share" does: as a tag, whose key is in the address. Of one sweep
-        it shows no other's rows.
-        """
-        columns = [f"tags.`{PREFIX}{tag}`" for tag in VIEW_TAGS]
-        where, key = {"kind": str(RunKind.LEADERBOARD)}, VIEW
-        if sweep is not None and not set(sweep) & UNQUOTABLE:
-            where["sweep"] = sweep
-            key += f"-{zlib.crc32(sweep.encode()):08x}"
-        state = {
-            "searchFilter": " and ".join(f"tags.`{PREFIX}{k}` = '{v}'" for k, v in where.items()),
-            "orderByKey": f"tags.`{PREFIX}row`",
-            "orderByAsc": True,
-            "selectedColumns": [*columns, *(f"metrics.`{name}`" for name in VIEW_METRICS)],
-        }
-        tag = f"mlflow.sharedViewState.{key}"
-        self.client.set_experiment_tag(experiment, tag, json.dumps(state))
-        return key
 
     def create(
         self,
@@ -271,13 +198,13 @@ class Store:
                 token = page.token
                 if not token:
                     break
-        records = [_record(run) for run in found]
+        records = [recorded(run) for run in found]
         return [r for r in records if all(r.tags.get(k) == v for k, v in tags.items())]
 
     def get(self, run_id: str) -> Record:
         """The run of this id; raises `UserError` when there is none."""
         try:
-            return _record(self.client.get_run(run_id))
+            return recorded(self.client.get_run(run_id))
         except MlflowException:
             raise UserError(f"there is no run {run_id!r} in {self.uri}") from None
 
@@ -388,21 +315,6 @@ def _schema(error: Exception) -> str:
     return (
         f"its schema is {found[1]}, and MLflow {VERSION} reads {found[2]}: a later MLflow wrote "
         "it, which it needs, or an earlier one, after which `mlflow db upgrade` brings it up"
-    )
-
-
-def _record(run: Run) -> Record:
-    tags = {k.removeprefix(PREFIX): v for k, v in run.data.tags.items() if k.startswith(PREFIX)}
-    tags["run_status"] = run.info.status
-    tags["experiment_id"] = run.info.experiment_id
-    metrics = {plain_name(name): value for name, value in run.data.metrics.items()}
-    return Record(
-        run.info.run_id,
-        Tags(tags, run.info.run_id),
-        dict(run.data.params),
-        metrics,
-        run.info.start_time / 1000,
-        None if run.info.end_time is None else run.info.end_time / 1000,
     )
 
 
