@@ -6,7 +6,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from suite.cli.options import RUNS, DataRoot, Json, MaxConcurrent, Storage, Tracking, Trust, finite, named
+from suite.cli.options import (
+    RUNS,
+    DataRoot,
+    Json,
+    MaxConcurrent,
+    Storage,
+    Tracking,
+    Trust,
+    finite,
+    named,
+)
 from suite.console import emit, say
 
 app = typer.Typer()
