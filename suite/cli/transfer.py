@@ -14,6 +14,7 @@ from suite.cli.options import (
     GpusPerTrial,
     Json,
     MaxConcurrent,
+    Narrowing,
     Storage,
     Tracking,
     Trust,
