@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from reports.leaderboard.leaderboard import Leaderboard
     from suite.execution.cluster import Resources
     from suite.runs.single import Finished
-    from suite.sweeps.sweep import Result
+    from suite.sweeps.result import Result
     from trials.torch_module import TrainedModel
 
 

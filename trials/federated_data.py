@@ -17,6 +17,7 @@ from trials.errors import UserError
 from trials.heterogeneity import Heterogeneity
 from trials.settings import Settings
 from trials.tensors import Tensor, torch
+from trials.transfer import sent
 
 Array = npt.NDArray[Any]
 DEFAULT_CLIENTS = 20
@@ -27,14 +28,15 @@ class Samples:
 
     def __init__(self, x: Array | OnDemand, device: torch.device, dtype: torch.dtype) -> None:
         self.device, self.dtype, self.source = device, dtype, x
+        self.on_demand = isinstance(x, OnDemand)
         if not isinstance(x, OnDemand):
             self.x = torch.from_numpy(x).to(device, dtype)
 
     def __getitem__(self, ids: Tensor | Array) -> Tensor:
         ids = torch.as_tensor(ids)
         if isinstance(self.source, OnDemand):
-            flat = torch.from_numpy(self.source.take(ids.flatten().cpu().numpy()))
-            flat = flat.to(self.device, self.dtype)
+            made = self.source.take(ids.flatten().cpu().numpy())
+            flat = sent(made, self.device, self.dtype)
         else:
             flat = self.x.index_select(0, ids.flatten())
         return flat.unflatten(0, ids.shape)

@@ -123,8 +123,9 @@ class Simulation:
             rows = self.state[name]
             assert isinstance(rows, ClientRows)
             rows.slot, rows.values = table["slot"].clone(), table["values"]
-        kept = {k: v.to(self.fed.device) for k, v in saved["tensors"].items()}
-        self.state = {**self.state, **kept}
+        for name, tensor in saved["tensors"].items():
+            at = self.state[name].device if name in self.state else self.fed.device
+            self.state = {**self.state, name: tensor.to(at)}
         self.fed.round, self.diverged = saved["round"], saved["diverged"]
         self.fed.halved = saved.get("halved")
         self.algorithm = self._phases[max(r for r in self._phases if r <= max(1, self.fed.round))]

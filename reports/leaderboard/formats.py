@@ -34,6 +34,7 @@ from reports.leaderboard.wording import (
     title_of,
     to_target_text,
     total_bytes,
+    tuning_notes,
     verdict,
 )
 
@@ -72,7 +73,8 @@ def table(board: Leaderboard, width: int) -> Group:
             style = "bold" if _among_best(row) else None
             shown.add_row(*(Text(cell(row)) for _, cell in columns), style=style)
         title = _title(rows[0]) + _budget(board, rows[0])
-        parts += [Text(title, style="bold"), shown, Text(verdict(rows)), Text()]
+        parts += [Text(title, style="bold"), shown, Text(verdict(rows))]
+        parts += [*map(Text, tuning_notes(board, rows)), Text()]
     parts += _interim(board)
     parts += pareto.tables(board.pareto)
     parts += _audit(board)
@@ -165,8 +167,8 @@ def _replicated(board: Leaderboard) -> bool:
 
 
 def _several(board: Leaderboard) -> dict[str, Across]:
-    """Comparisons over more than one cell."""
-    return {metric: found for metric, found in board.overall.items() if len(found.cells) > 1}
+    """Comparisons over more than one data set."""
+    return {metric: found for metric, found in board.overall.items() if len(found.datasets) > 1}
 
 
 def _among_best(row: Row) -> bool:
@@ -233,7 +235,7 @@ def _markdown(board: Leaderboard) -> str:
         lines += [[_plain(cell(row)) for _, cell in columns] for row in rows]
         parts.append(f"**{_plain(_title(rows[0]))}{_budget(board, rows[0])}**\n")
         parts += ["| " + " | ".join(line) + " |" for line in lines]
-        parts.append(f"\n{_plain(verdict(rows))}\n")
+        parts.append(f"\n{_plain(' '.join([verdict(rows), *tuning_notes(board, rows)]))}\n")
     for (sweep, place), standing in groupby(board.interim, key=lambda one: one.group):
         parts.append(f"**{_plain(f'{place} ({sweep})')}: {interim.MARK}**\n")
         lines = [list(STANDING), ["---"] * len(STANDING)]

@@ -1,37 +1,44 @@
 """What is said of a leaderboard's rows, in words and numbers as people read them."""
 
 from collections.abc import Collection, Mapping
+from statistics import fmean
 from typing import Any
 
+from reports.leaderboard.budget import Budgets
 from reports.leaderboard.leaderboard import OUTSIDE, Leaderboard, Row
 from reports.leaderboard.statistics import CANNOT, DIFFERS, Across
 from trials import schedule
+from trials.metrics import direction, sign
 
 
 def overall_title(metric: str, found: Across) -> str:
-    """The title of the section that compares algorithms over cells."""
-    return f"All {len(found.cells)} cells, {metric.replace('_', ' ')}"
+    """The title of the section that compares algorithms over data sets."""
+    n = len(found.datasets)
+    cells = "" if len(found.cells) == n else f" ({len(found.cells)} cells)"
+    return f"All {n} data sets{cells}, {metric.replace('_', ' ')}"
 
 
 def standings(found: Across) -> list[tuple[str, str, str]]:
     """Each algorithm, its average rank, and what it is shown to differ from."""
     rows = []
-    for name, rank in zip(found.algorithms, found.ranks, strict=True):
+    ends = list(zip(found.rank_low, found.rank_high, strict=True))
+    for i, (name, rank) in enumerate(zip(found.algorithms, found.ranks, strict=True)):
+        between = f" [{ends[i][0]:.1f}, {ends[i][1]:.1f}]" if ends else ""
         pairs = [p for p in found.pairs if name in (p.first, p.second) and p.verdict == DIFFERS]
         others = [short(p.second if p.first == name else p.first) for p in pairs]
-        rows.append((short(name), f"{rank:.2f}", ", ".join(others)))
+        rows.append((short(name), f"{rank:.2f}{between}", ", ".join(others)))
     return rows
 
 
 def overall(found: Across) -> list[str]:
     """The findings of the tests over cells, in sentences."""
-    n, k = len(found.cells), len(found.algorithms)
+    n, k = len(found.datasets), len(found.algorithms)
     said = []
     if found.friedman is None or found.iman_davenport is None:
         said.append(f"Friedman's test {found.friedman_verdict}.")
     else:
         said.append(
-            f"Friedman over {n} cells: p = {found.friedman:.2g} (Iman-Davenport "
+            f"Friedman over {n} data sets: p = {found.friedman:.2g} (Iman-Davenport "
             f"{found.iman_davenport:.2g}): {found.friedman_verdict}."
         )
     differ = sum(pair.verdict == DIFFERS for pair in found.pairs)
@@ -40,16 +47,18 @@ def overall(found: Across) -> list[str]:
     if cannot:
         least, level = min(pair.smallest for pair in cannot), cannot[0].threshold
         text += (
-            f"; {CANNOT} for {len(cannot)}: were all cells to point one way, p would still be at "
+            f"; {CANNOT} for {len(cannot)}: were all data sets to point one way, p would still be at "
             f"least {least:.2g}, above the corrected {level:.2g}"
         )
     said.append(text + ".")
     if found.critical_difference is not None:
         more = ", more than any two ranks can be apart" if found.critical_difference > k - 1 else ""
         said.append(f"Nemenyi: average ranks {found.critical_difference:.2f} apart differ{more}.")
-    left = [*map(short, found.left_out_algorithms), *found.left_out_cells]
+    left = [*map(short, found.left_out_algorithms), *found.left_out_datasets]
     if left:
-        said.append(f"Left out, since every algorithm must have every cell: {', '.join(left)}.")
+        said.append(
+            f"Left out, since every algorithm must have every cell of a data set: {', '.join(left)}."
+        )
     return said
 
 
@@ -100,6 +109,47 @@ def caution(board: Leaderboard) -> str:
     return (
         "Intervals are over the seeds of one tuned configuration and leave out how lucky its search was, "
         "which usually moves scores three to twelve times as much: `tunings: 5` measures that."
+    )
+
+
+def tuning_notes(board: Leaderboard, rows: list[Row]) -> list[str]:
+    """What is to be said of how a group was tuned, where runs are compared by their score."""
+    sweeps, place = {row.sweep for row in rows}, rows[0].place
+    curves = [of for of in board.budgets if of.sweep in sweeps and of.place == place]
+    if not curves:
+        return []
+    return [*map(budget_text, curves), *filter(None, [selection_text(rows)])]
+
+
+def budget_text(found: Budgets) -> str:
+    """Which method leads at which tuning budget, and from where on the ranking stays."""
+    first, *later = found.leads
+    text = f"Expected at {_trials(first[0])}: {short(first[1])} leads"
+    text += "".join(f"; from {n} on {short(name)}" for n, name in later)
+    length = len(next(iter(found.expected.values())))
+    if found.settled == length and length > 1:
+        return (
+            f"{text}. The ranking still changes at the last of {length} trials: they are too few."
+        )
+    return f"{text}. The ranking stays as it is from {_trials(found.settled)} on, of {length}."
+
+
+def _trials(count: int) -> str:
+    return f"{count} trial{'s' * (count != 1)}"
+
+
+def selection_text(rows: list[Row]) -> str:
+    """How much better the searches' winners validated than they test, which is what choosing costs."""
+    gaps = [
+        sign(direction(row.metric)) * (row.selected - row.mean)
+        for row in rows
+        if row.rank is not None and row.selected is not None
+    ]
+    if not gaps:
+        return ""
+    return (
+        f"What the searches chose scores {fmean(gaps):.4f} better on the validation data it was chosen by "
+        "than in its final runs on test data."
     )
 
 

@@ -31,6 +31,10 @@ def files(charts: Iterable[Chart], forms: Iterable[str] = FORMS) -> dict[str, by
 def svg(spec: Spec) -> str:
     """The specification drawn as SVG, without what only the pointer makes visible."""
     text = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
+    ids = {found: f"c{i}" for i, found in enumerate(dict.fromkeys(re.findall(r"clip\d+", text)))}
+    text = re.sub(
+        r"clip\d+", lambda found: ids[found[0]], text
+    )  # else counted on from chart to chart
     text = re.sub(r'<path [^>]*opacity="0"[^>]*/>', "", text)
     return text.replace("<rect", f"<desc>{SIGN}</desc><rect", 1)
 

@@ -1,5 +1,6 @@
 """Charts of lines: curves of test scores, and the best so far against the budget."""
 
+import json
 import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -85,11 +86,6 @@ def _layers(
     up |= {"scale": {"zero": False, "nice": False, **bounds}}
     near: Spec = {"name": "near", "select": {"type": "point", "on": "pointerover", "nearest": True}}
     near["select"] |= {"clear": "pointerout"}
-    told = [
-        {"field": "algorithm", "title": "algorithm"},
-        {"field": "x", "type": "quantitative", "title": titles[0]},
-        {"field": "said", "title": titles[1]},
-    ]
     opacity = {"condition": {"param": "near", "empty": False, "value": 1}, "value": 0}
     band = {"y": {**up, "field": "low"}, "y2": {"field": "high"}}
     y = {**up, "field": "y"}
@@ -101,8 +97,20 @@ def _layers(
         {"mark": {"type": "line", "clip": True, "interpolate": interpolate}, "encoding": {"y": y}},
         {
             "params": [near],
-            "mark": {"type": "point", "filled": True, "size": 60, "clip": True},
-            "encoding": {"y": y, "opacity": opacity, "tooltip": told},
+            "mark": {
+                "type": "point",
+                "filled": True,
+                "size": 60,
+                "clip": True,
+                "tooltip": _told(*titles),
+            },
+            "encoding": {"y": y, "opacity": opacity},
+        },
+        {
+            "data": {"name": "ends"},
+            "transform": [SHOWN],
+            "mark": {"type": "point", "filled": True, "opacity": 1, "size": 20, "clip": True},
+            "encoding": {"y": y},
         },
         {
             "data": {"name": "ends"},
@@ -124,6 +132,15 @@ def _layers(
         if layer["mark"]["type"] == "line":
             layer["encoding"]["strokeDash"] = colours["strokeDash"]
     return layers
+
+
+def _told(across: str, up: str) -> Spec:
+    """What is said of the point that is nearest to the pointer, which is the datum of the area around it:
+    Vega-Lite's own tooltips look for names in the area itself.
+    """
+    parts = {"algorithm": "algorithm", across: "x", up: "said"}
+    said = (f"{json.dumps(name)}: (datum.datum || datum).{key}" for name, key in parts.items())
+    return {"signal": f"{{{', '.join(said)}}}"}
 
 
 def _points(found: Sequence[Line]) -> list[Spec]:
@@ -154,9 +171,10 @@ def _ends(found: Sequence[Line], spans: Mapping[str, Span]) -> list[Spec]:
         {
             "algorithm": short(name[0]),
             "x": number(x),
+            "y": number(y),
             "at": {key: number(at[name]) for key, at in places.items() if name in at},
         }
-        for name, (x, _) in last.items()
+        for name, (x, y) in last.items()
     ]
 
 

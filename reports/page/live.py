@@ -101,7 +101,7 @@ def _content(sweep: LiveSweep) -> dict[str, Any]:
         "title": f"{sweep.name} · live",
         "sweep": _summary(sweep),
         "cells": [_cell(cell, sweep) for cell in sweep.cells if cell.place not in ranked],
-        "charts": [_charts(cell, look) for cell in sweep.cells],
+        "charts": [found for cell in sweep.cells if (found := _charts(cell, look))["charts"]],
         "chips": chips(look),
         "tables": tables(board, look) if board else [],
         "audit": audit(sweep.board) if sweep.board else None,

@@ -89,7 +89,7 @@ def _slice(place: int, name: str, scored: Sequence[Trial], first: bool) -> Spec:
         "scale": {"zero": False},
     }
     score["axis"] = {"tickCount": 3, "labels": first}
-    told = [
+    told: list[Spec] = [
         {"field": "trial"},
         {"field": across["field"], "title": name},
         {"field": "score", "format": ".4f", "title": "validation score"},
@@ -148,7 +148,7 @@ def _threads(heads: Sequence[str], points: Sequence[Spec], ends: Sequence[Spec])
         "legend": None,
         "scale": {"scheme": "cividis"},
     }
-    told = [{"field": key} for key in ("trial", "column", "value")]
+    told: list[Spec] = [{"field": key} for key in ("trial", "column", "value")]
     told.append({"field": "score", "format": ".4f", "title": "validation score"})
     thick: Spec = {"condition": [{**POINTED, "value": 4}, {"test": "datum.best", "value": 2.4}]}
     thick["value"] = 1

@@ -46,6 +46,7 @@ function take(html) {
     before = old;
   }
   for (const old of [...parts.children]) if (!keys.has(old.dataset.part)) old.remove();
+  focusable();
   drawAll();
 }
 // It asks again after a second, or longer where an answer takes long: watching must not slow a sweep.

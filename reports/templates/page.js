@@ -22,6 +22,10 @@ function onHead(event) {
   const now = { ascending: 1, descending: -1 }[head.getAttribute("aria-sort")];
   sortBy(head, now ? -now : first);
 }
+function focusable() {
+  for (const head of document.querySelectorAll(".sortable thead th:not([data-fixed])")) head.tabIndex = 0;
+}
+focusable();
 addEventListener("click", onHead);
 addEventListener("keydown", onHead);
 

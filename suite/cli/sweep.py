@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from suite.execution.cluster import Resources
     from suite.sweeps.paths import SweepPaths
     from suite.sweeps.request import SweepRequest
-    from suite.sweeps.sweep import Result
+    from suite.sweeps.result import Result
 
 app = typer.Typer()
 

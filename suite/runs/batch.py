@@ -20,6 +20,7 @@ from suite.tracking.recorder import Recorder
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import RunKind, dumps, run_tags, spec_params, spec_tags, written
 from trials import datasets
+from trials.calibration import cell
 from trials.datasets.base import Dataset
 from trials.footprint import footprint
 from trials.outcome import Kind, Outcome, Status
@@ -162,8 +163,9 @@ class Batch:
         control = Control(self.folder)
         hooks = Hooks(asked=lambda ask, new: None, ended=take, control=control)
         checkpoints = str(self.folder.resolve() / "checkpoints")
-        plan = Plan(queue, data, resources, hooks, self.folder, checkpoints, gpu_memory=gpu_memory)
-        drive(plan)
+        probes = {cell(job.spec): job.spec for job in left}
+        gpu: dict[str, Any] = {"gpu_memory": gpu_memory, "probes": probes}
+        drive(Plan(queue, data, resources, hooks, self.folder, checkpoints, **gpu))
         written = recorder.close(RECORD_SECONDS)
         if control.fault or not written:
             fault = control.fault or f"{self.store.uri} did not take all records"

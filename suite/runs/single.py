@@ -12,6 +12,7 @@ from reports.frames import frame
 from suite.runs.saving import save
 from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags
 from trials import plugins, trial
+from trials.calibration import fastest, with_execution
 from trials.errors import UserError
 from trials.federated_data import FederatedData
 from trials.metrics import DERIVED, score
@@ -139,7 +140,13 @@ def execute(
 ) -> Finished:
     """Run a spec to its end in this process; `memory` is its budget in bytes, `halved` as recorded."""
     started = time.perf_counter()
-    simulation, data = trial.run(spec, data_root, device, on_evaluation, memory, halved)
+
+    def chosen(spec: TrialSpec, data: FederatedData) -> TrialSpec:
+        if device == "cpu":
+            return spec
+        return with_execution(spec, fastest(spec, data, device, memory)[0])
+
+    simulation, data = trial.run(spec, data_root, device, on_evaluation, memory, halved, chosen)
     return Finished(spec, simulation, data, time.perf_counter() - started)
 
 

@@ -157,9 +157,26 @@ class Recorded:
         return cls(**line)
 
 
-Event = Begun | Asked | WentOn | Stood | Ended | Died | Recorded
+@dataclass(frozen=True)
+class Chosen:
+    """How cells are computed, as it was measured; `suite.execution.choices`."""
+
+    name: ClassVar = "chosen"
+    executions: Mapping[str, str]
+
+    def fields(self) -> dict[str, Any]:
+        """The event's fields as journaled."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, line: Line) -> Self:
+        """Read an event from a line's fields."""
+        return cls(**line)
+
+
+Event = Begun | Asked | WentOn | Stood | Ended | Died | Recorded | Chosen
 EVENTS: dict[str, type[Event]] = {
-    kind.name: kind for kind in (Begun, Asked, WentOn, Stood, Ended, Died, Recorded)
+    kind.name: kind for kind in (Begun, Asked, WentOn, Stood, Ended, Died, Recorded, Chosen)
 }
 
 
@@ -195,8 +212,9 @@ _TYPED = {name: TypeAdapter(kind) for name, kind in EVENTS.items()}
 @dataclass
 class SweepState:
     """All that is known of a sweep from its events: what was asked, in order; who waits, and who is
-    over; the rounds at which attempts at trials died; the runs that trials are recorded in. Of the last
-    session also when its trials ended, and how many ran when the first of them did (`full`).
+    over; the rounds at which attempts at trials died; the runs that trials are recorded in; how cells are
+    computed, where that was measured. Of the last session also when its trials ended, and how many ran
+    when the first of them did (`full`).
     """
 
     begun: Begun | None = None
@@ -206,6 +224,7 @@ class SweepState:
     ended: dict[str, Outcome] = field(default_factory=dict)
     deaths: dict[str, list[int]] = field(default_factory=dict)
     recorded: dict[str, str] = field(default_factory=dict)
+    executions: dict[str, str] = field(default_factory=dict)
     id: str | None = None
     ends: list[float] = field(default_factory=list)
     full: int = 0
@@ -256,6 +275,8 @@ class SweepState:
             case Recorded(trial_id, run_id):
                 _must(trial_id in self.ended, f"trial {trial_id} has not ended")
                 self.recorded[trial_id] = run_id
+            case Chosen(executions):
+                self.executions |= executions
 
     def _may_ask(self, ask: Ask) -> None:
         """A search trial once, in the order of its entry's; a run that repeats one until it has ended:

@@ -9,8 +9,9 @@ from suite.console import say
 from suite.studies.study import LISTS, Study, check_study, complete, read_study, small
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.repair import repair
+from suite.sweeps.result import Result
 from suite.sweeps.resume import resumed_study
-from suite.sweeps.sweep import Result, Sweep
+from suite.sweeps.sweep import Sweep
 from trials.errors import UserError
 
 if TYPE_CHECKING:

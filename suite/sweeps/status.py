@@ -1,5 +1,6 @@
 """How a sweep stands, read from its journal by another process than the one that runs it."""
 
+import os
 import time
 from collections import Counter, defaultdict
 from contextlib import suppress
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.execution.stop_signal import WORDS, Control
+from suite.owned import others_hand
 from suite.studies.entry import Entry
 from suite.studies.study import Study
 from suite.sweeps.events import Begun, SweepState, replay
@@ -130,6 +132,8 @@ def ask(storage: Path, name: str, word: str) -> bool:
     a process of another machine may, by the same storage.
     """
     folder = _folder(storage, name)
+    if os.getuid() and (whose := others_hand(folder / "journal.jsonl")):
+        raise UserError(f"sweep {name} {whose}, and obeys nobody else")
     try:
         Control(folder).ask(word)
     except OSError as error:

@@ -4,21 +4,18 @@ import os
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlflow.exceptions import MlflowException
 
-from reports.frames import frame
 from reports.leaderboard.leaderboard import Leaderboard
-from suite.configurations.library import TunedList, list_tuned, select_tuned, tuned_in
+from suite.configurations.library import list_tuned
 from suite.configurations.warm_start import NEAREST, tuned_files, warm_start
 from suite.console import say
 from suite.execution.stop_signal import Control, HaltedError
-from suite.results.query import Query
 from suite.search.entry_search import EntrySearch
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End, Known
@@ -28,6 +25,7 @@ from suite.studies.study import Study
 from suite.sweeps.events import (
     Asked,
     Begun,
+    Chosen,
     Died,
     Ended,
     Event,
@@ -39,8 +37,10 @@ from suite.sweeps.events import (
 )
 from suite.sweeps.journal import Journal
 from suite.sweeps.ledger import Ledger
+from suite.sweeps.live import Live
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.progress import Progress
+from suite.sweeps.result import Result, Summary
 from suite.sweeps.running import Running
 from suite.tracking.recorder import Recorder
 from suite.tracking.store import Store, UnreadableError, is_server
@@ -50,8 +50,6 @@ from trials.errors import UserError
 from trials.outcome import Kind, Outcome, Status
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from suite.execution.cluster import Resources
 
 RECORD_SECONDS = 600.0
@@ -60,46 +58,6 @@ FAULT_SECONDS = 5.0
 """How long one that was halted by a fault does."""
 LOCAL_TRIES = 5
 """How often in a row a store on this machine may refuse a record before the sweep is halted."""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What a sweep did, in counts; the JSON document of `suite sweep`. `storage` is its own folder."""
-
-    study: str
-    name: str
-    cells: int
-    trials_finished: int
-    trials_pruned: int
-    trials_diverged: int
-    trials_failed: int
-    final_runs: int
-    final_runs_diverged: int
-    seconds: float
-    tracking_uri: str
-    experiment_id: str
-    storage: str
-
-
-@dataclass(frozen=True)
-class Result:
-    """What came out of a sweep. `ending` is how it ended before its work was done: interrupted, stopped or
-    cancelled, else ""; then `leaderboard` is None.
-    """
-
-    summary: Summary
-    leaderboard: Leaderboard | None
-    ending: str
-    store: Store
-
-    @property
-    def tuned(self) -> TunedList:
-        """The best configuration of each algorithm in each entry, best validated first."""
-        return select_tuned(tuned_in(self.store, Query(self.summary.name)))
-
-    def to_pandas(self) -> "pd.DataFrame":
-        """The leaderboard's rows; none where the sweep did not end."""
-        return self.leaderboard.to_pandas() if self.leaderboard else frame([])
 
 
 class Sweep:
@@ -222,7 +180,8 @@ class Sweep:
         with self.progress:
             self._open_ledger()
             self._refused = 0
-            recorder = self.recorder = Recorder(lambda write: write(), self._waiting)
+            recorder = self.recorder = Recorder(self._write, self._waiting)
+            self.live = Live(self.ledger, recorder.put)
             for trial_id in self.ledger.missing(self.state.ended):
                 recorder.put(partial(self._record, trial_id))
             complete = False
@@ -283,7 +242,14 @@ class Sweep:
                 self.search,
                 self.data,
                 resources,
-                Hooks(self._asked, self._ended, self.control, self._reported, self.running.joined),
+                Hooks(
+                    self._asked,
+                    self._ended,
+                    self.control,
+                    self._reported,
+                    self.running.joined,
+                    self._chosen,
+                ),
                 self.paths.folder / "tune",
                 self.paths.checkpoint_folder,
                 self.entries,
@@ -292,6 +258,8 @@ class Sweep:
                 estimates.memory(self.entries),
                 estimates.gpu_memory(self.entries),
                 self._model,
+                self.state.executions,
+                estimates.probes(self.entries),
             )
         )
 
@@ -308,9 +276,15 @@ class Sweep:
 
     def _reported(self, ask: Ask, outcome: Outcome) -> None:
         self.progress.reported(ask, outcome.last_round)
+        self.live.reported(ask, outcome)
         self.running.reported(ask, outcome)
 
+    def _chosen(self, executions: Mapping[str, str]) -> None:
+        if executions:
+            self._note(Chosen(executions))
+
     def _ended(self, ask: Ask, outcome: Outcome) -> None:
+        self.live.over(ask)
         self.running.over(ask)
         if outcome.status == Status.FAILED and self._starts_again(ask, outcome):
             return
@@ -377,6 +351,10 @@ class Sweep:
     def _record(self, trial_id: str) -> None:
         run_id = self.ledger.record(self.search.asks[trial_id], self.state.ended[trial_id])
         self._note(Recorded(trial_id, run_id))
+
+    def _write(self, item: Callable[[], object]) -> None:
+        """Write something to the tracking store, in the thread that does so."""
+        item()
         self.progress.waiting, self._refused = "", 0
 
     def _harvest(self) -> None:

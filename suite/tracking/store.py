@@ -12,6 +12,7 @@ import os
 import re
 import sqlite3
 import time
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +21,10 @@ from typing import Any
 from urllib.parse import urlparse
 
 from suite.console import say
+from suite.owned import private
 from suite.tracking import RUNS
+from suite.tracking.names import grouped
+from suite.tracking.names import plain as plain_name
 from suite.tracking.tags import PREFIX, RunKind, Tags
 from suite.yaml_files import writable
 from trials.errors import UserError
@@ -45,6 +49,8 @@ VIEW = "leaderboard"
 VIEW_TAGS = ("score", "dataset", "model", "heterogeneity", "paper", "sweep")
 VIEW_METRICS = ("rank", "mean", "worst_clients")
 """What MLflow's table of runs shows beside their names when it is opened as a leaderboard."""
+UNQUOTABLE = set("'\"\\")
+"""What has no escape in MLflow's filters."""
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "lustre", "beegfs", "gpfs", "fuse.sshfs"}
 
 
@@ -114,7 +120,7 @@ class Store:
         _refuse_database(self.uri)
         if tracking_uri is None:
             with writable(storage):
-                storage.mkdir(parents=True, exist_ok=True)
+                private(storage)
         self._said: set[str] = set()
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         with _patience(1, 5), contextlib.nullcontext() if tracking_uri else _alone(storage):
@@ -138,24 +144,42 @@ class Store:
         return made
 
     def pages(self, server: str) -> list[tuple[str, str]]:
-        """(name, address) of each experiment on MLflow's pages, opened as a leaderboard."""
+        """(name, address) of each sweep on MLflow's pages, opened as its leaderboard; of an experiment
+        without sweeps, of it.
+        """
         found = [e for e in self.client.search_experiments() if e.name != "Default"]
+        sweeps = self.find(kind=RunKind.SWEEP)
+        pages = []
         for experiment in found:
-            self._share_view(str(experiment.experiment_id))
-        view = f"runs?workflowType=machine_learning&viewStateShareKey={VIEW}"
-        return [(e.name, f"{server}/#/experiments/{e.experiment_id}/{view}") for e in found]
+            number = str(experiment.experiment_id)
+            names: list[str | None] = [
+                run.tags.sweep for run in sweeps if run.tags.experiment_id == number
+            ]
+            for name in names or [None]:
+                key = self._share_view(number, name)
+                view = f"runs?workflowType=machine_learning&viewStateShareKey={key}"
+                page = f"{server}/#/experiments/{number}/{view}"
+                pages.append((name or experiment.name, page))
+        return pages
 
-    def _share_view(self, experiment: str) -> None:
-        """Keep the view as MLflow's own "Share" does: as a tag, whose key is in the address."""
+    def _share_view(self, experiment: str, sweep: str | None = None) -> str:
+        """Keep the view as MLflow's own "Share" does: as a tag, whose key is in the address. Of one sweep
+        it shows no other's rows.
+        """
         columns = [f"tags.`{PREFIX}{tag}`" for tag in VIEW_TAGS]
+        where, key = {"kind": str(RunKind.LEADERBOARD)}, VIEW
+        if sweep is not None and not set(sweep) & UNQUOTABLE:
+            where["sweep"] = sweep
+            key += f"-{zlib.crc32(sweep.encode()):08x}"
         state = {
-            "searchFilter": f"tags.`{PREFIX}kind` = '{RunKind.LEADERBOARD}'",
+            "searchFilter": " and ".join(f"tags.`{PREFIX}{k}` = '{v}'" for k, v in where.items()),
             "orderByKey": f"tags.`{PREFIX}row`",
             "orderByAsc": True,
             "selectedColumns": [*columns, *(f"metrics.`{name}`" for name in VIEW_METRICS)],
         }
-        tag = f"mlflow.sharedViewState.{VIEW}"
+        tag = f"mlflow.sharedViewState.{key}"
         self.client.set_experiment_tag(experiment, tag, json.dumps(state))
+        return key
 
     def create(
         self,
@@ -183,7 +207,7 @@ class Store:
         """Params, tags, and metrics with step = round, in one batch; what is not finite is left out."""
         now = int(time.time() * 1000)
         metrics = [
-            Metric(key, float(value), now, int(entry["round"]))
+            Metric(grouped(key), float(value), now, int(entry["round"]))
             for entry in history or []
             for key, value in entry.items()
             if key != "round" and math.isfinite(value)
@@ -229,7 +253,7 @@ class Store:
 
     def find(self, **tags: str) -> list[Record]:
         """The same with those that cannot be read."""
-        plain = {k: v for k, v in tags.items() if not set(v) & set("'\"\\")}  # has no escape
+        plain = {k: v for k, v in tags.items() if not set(v) & UNQUOTABLE}
         where = " and ".join(f"tags.`{PREFIX}{k}` = '{v}'" for k, v in plain.items())
         found: list[Run] = []
         token: str | None = None
@@ -258,10 +282,12 @@ class Store:
             raise UserError(f"there is no run {run_id!r} in {self.uri}") from None
 
     def history(self, run_id: str, metric: str) -> list[tuple[int, float]]:
-        """(round, value) of a metric, in order of rounds."""
+        """(round, value) of a metric, in order of rounds; what was written twice is there once."""
         with self._reading():
-            found = self.client.get_metric_history(run_id, metric)
-        return sorted((m.step, m.value) for m in found)
+            for name in dict.fromkeys((grouped(metric), metric)):
+                if found := self.client.get_metric_history(run_id, name):
+                    return sorted({(m.step, m.value) for m in found})
+        return []
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
@@ -369,11 +395,12 @@ def _record(run: Run) -> Record:
     tags = {k.removeprefix(PREFIX): v for k, v in run.data.tags.items() if k.startswith(PREFIX)}
     tags["run_status"] = run.info.status
     tags["experiment_id"] = run.info.experiment_id
+    metrics = {plain_name(name): value for name, value in run.data.metrics.items()}
     return Record(
         run.info.run_id,
         Tags(tags, run.info.run_id),
         dict(run.data.params),
-        dict(run.data.metrics),
+        metrics,
         run.info.start_time / 1000,
         None if run.info.end_time is None else run.info.end_time / 1000,
     )

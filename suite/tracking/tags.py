@@ -33,6 +33,8 @@ class RunKind(StrEnum):
 
     SWEEP = "sweep"
     CELL = "cell"
+    RUNNING = "running"
+    """A trial that is not over; then it becomes one of the next two."""
     SEARCH = "search"
     FINAL = "final"
     PARETO = "pareto"

@@ -23,6 +23,7 @@ from trials.models.base import Model
 from trials.settings import Settings
 from trials.simulation import Simulation
 
+CPU = torch.device("cpu")
 ROOT = Path(__file__).resolve().parents[2]
 
 

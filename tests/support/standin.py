@@ -12,11 +12,12 @@ GPU would refuse them because its tensors and the CPU's are mixed.
 
 from __future__ import annotations
 
-import traceback
+import sys
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
@@ -68,6 +69,47 @@ JOINING = {aten.cat.default, aten.stack.default}
 """Operations that take no CPU tensor, not even a single number."""
 WITHOUT_KERNEL = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 WITHOUT_KERNEL |= {"detach", "alias", "lift_fresh", "_unsafe_view", "_reshape_alias"}
+
+
+def _lstm_cell(
+    inputs: Tensor, hidden: Tensor, c: Tensor, *biases: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What GPUs have as one kernel and CPUs have not: h, c, and the gates for the way back."""
+    z = sum((b for b in biases if b is not None), inputs + hidden)
+    i, f, g, o = z.chunk(4, 1)
+    gates = torch.cat([i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()], 1)
+    i, f, g, o = gates.chunk(4, 1)
+    c = f * c + i * g
+    return o * c.tanh(), c, gates
+
+
+def _lstm_cell_backward(
+    into_h: Tensor | None,
+    into_c: Tensor | None,
+    before: Tensor,
+    c: Tensor,
+    gates: Tensor,
+    biased: bool,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Gradients in the gates' inputs, in the cell before, and in the bias."""
+    i, f, g, o = gates.chunk(4, 1)
+    tanh, zero = c.tanh(), torch.zeros_like(c)
+    into_h, into_c = (zero if t is None else t for t in (into_h, into_c))
+    into_c = into_c + into_h * o * (1 - tanh**2)
+    parts = [
+        into_c * g * i * (1 - i),
+        into_c * before * f * (1 - f),
+        into_c * i * (1 - g**2),
+        into_h * tanh * o * (1 - o),
+    ]
+    z = torch.cat(parts, 1)
+    return z, into_c * f, z.sum(0) if biased else None
+
+
+KERNELS = {
+    aten._thnn_fused_lstm_cell.default: _lstm_cell,
+    aten._thnn_fused_lstm_cell_backward_impl.default: _lstm_cell_backward,
+}
 
 
 @dataclass
@@ -154,7 +196,7 @@ class StandIn(TorchDispatchMode):
             function, args = aten.copy_.default, (args[1], args[0])
         if function in (aten._to_copy.default, aten.copy_.default):
             return self._copied(function, args, kwargs)
-        given = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        given = [t for t in tree_leaves(args) if isinstance(t, torch.Tensor)]
         asked = kwargs.get("device")
         made_here = asked is not None and torch.device(asked).type == NAME
         if not made_here and not any(isinstance(t, OnDevice) for t in given):
@@ -169,6 +211,7 @@ class StandIn(TorchDispatchMode):
             with no_dispatch():
                 return function(*args, **kwargs)
         self.counts.launches += not _without_kernel(function)
+        function = KERNELS.get(function, function)
         return _on_device(function(*_real(args), **_real(kwargs)), given)
 
     def _check(self, function: Any, args: Any, given: list[torch.Tensor]) -> None:
@@ -184,8 +227,7 @@ class StandIn(TorchDispatchMode):
                 elif index.dtype in (torch.bool, torch.uint8):
                     self._wait(function)
             elsewhere = [t for t in args[2:3] if not isinstance(t, OnDevice)]
-        written = {argument.name for argument in function._schema.arguments if argument.is_write}
-        if written and not isinstance(args[0], OnDevice):
+        if elsewhere and function._schema.is_mutable and not isinstance(args[0], OnDevice):
             raise RuntimeError(f"{function} writes a tensor on the CPU with one on the device")
         for tensor in elsewhere:
             if tensor.dim() or function in JOINING:
@@ -223,10 +265,11 @@ class StandIn(TorchDispatchMode):
 
     def _wait(self, function: Any) -> None:
         """Note that the host waits, and the line of the project that makes it."""
-        stack = traceback.extract_stack()
-        at = next((frame for frame in reversed(stack) if _ours(frame.filename)), stack[0])
-        path = at.filename.removeprefix(f"{ROOT}/")
-        self.counts.waits.append(f"{function} in {at.name}, {path}:{at.lineno}")
+        at = sys._getframe(1)
+        while at.f_back and not _ours(at.f_code.co_filename):
+            at = at.f_back
+        path = at.f_code.co_filename.removeprefix(f"{ROOT}/")
+        self.counts.waits.append(f"{function} in {at.f_code.co_name}, {path}:{at.f_lineno}")
 
 
 def _below_modes(function: Any) -> Any:

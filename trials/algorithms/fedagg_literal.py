@@ -57,7 +57,8 @@ class FedAggLiteral(FedAvg):
             rows = path.expand(len(ids), -1, -1)
             g = torch.stack([fed.gradient(ids, w) for w in rows[:, :-1].unbind(1)], 1)
             phi1, phi2 = mean_fields(ids, rows, g, fed)
-            change = max((phi1 - before1).norm(), (phi2 - before2).norm())
+            change1, change2 = (phi1 - before1).norm(), (phi2 - before2).norm()
+            change = torch.where(change2 > change1, change2, change1)
             if not change >= self.tolerance:
                 break
         rates = self.rates(state["w"], phi1, phi2)

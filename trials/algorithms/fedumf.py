@@ -50,15 +50,16 @@ class FedUmf(FedAvg):
         idle = torch.ones(fed.n, dtype=torch.bool)
         idle[ids] = idle[fed.absent] = False
         fed.deferred(idle.nonzero()[:, 0])
-        start = theta[ids]
-        fused = ~state["past_selected"].cpu()[ids]
+        start = theta[fed.index(ids)]
+        fused = ~state["past_selected"][ids]
         if fused.any():
             reals = dict(zip(self._reals, state["past_reals"].tolist(), strict=True))
             past = {**state, **{name: state[f"past_{name}"] for name in self.sent}}
             before = past["w"].expand(int(fused.sum()), -1)
             then = replace(self, **reals).train(past, ids[fused], before, fed, fed.round - 1)
             ratio = self.lr / reals["lr"] if reals["lr"] else 0.0
-            start[fused] += self.fusion_rate * ratio * (then - before)
+            rows = fed.index(fused.nonzero()[:, 0])
+            start[rows] += self.fusion_rate * ratio * (then - before)
         return start
 
     @property

@@ -38,7 +38,8 @@ class SAFLExtended(SAFL):
         sends = self.sends(state, ids, local, fed)
         if not sends.any():
             return state
-        return super().aggregate(state, ids[sends], start[sends], local[sends], fed)
+        rows = fed.index(sends.nonzero()[:, 0])
+        return super().aggregate(state, ids[sends], start[rows], local[rows], fed)
 
     def sends(self, state: State, ids: Tensor, local: Tensor, fed: Federation) -> Tensor:
         """(24), (25): whether each client uploads, (k,) on the CPU."""
