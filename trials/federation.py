@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from trials import randomness
 from trials.client_rows import ClientRows
+from trials.course import SGD, Plan
 from trials.direction import Direction
 from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
@@ -18,7 +19,7 @@ from trials.memory import memory_budget
 from trials.models.base import Model
 from trials.scores import SCORES
 from trials.settings import Settings
-from trials.solver import SGD, Plan, Solver, execution, full_pass, minibatches, steps_per_epoch
+from trials.solver import Solver, execution, full_pass, steps_per_epoch
 from trials.tensors import Tensor, torch
 
 Array = npt.NDArray[Any]
@@ -56,8 +57,11 @@ class Federation:
         seed: int,
         device: torch.device,
         memory: float | None = None,
+        solver: Callable[..., Solver] = Solver,
     ) -> None:
-        """`memory` is what local training may take, in bytes; see `memory_budget`."""
+        """`memory` is what local training may take, in bytes; see `memory_budget`. `solver` makes the
+        solver, as the class does.
+        """
         self.data, self.model, self.settings, self.seed = data, model, settings, seed
         self._level = heterogeneity
         single = settings.dtype in ("float32", "bf16")
@@ -70,7 +74,7 @@ class Federation:
             width = self.data.sizes.max() if settings.batch_size == "full" else settings.batch_size
             one = model.bytes_a_client(int(width), torch.empty(0, dtype=self.dtype, device=device))
             self.chunk = max(1, int((memory or memory_budget(device)) // one))
-        self._solver = Solver(model, self.x, self.y, self.execution, self.chunk)
+        self._solver = solver(model, self.x, self.y, self.execution, self.chunk)
         self._scores = SCORES[data.dataset.task.metric]
         self.round = 0
         self.counters = dict.fromkeys(COUNTERS, 0)
@@ -165,7 +169,7 @@ class Federation:
         if self.settings.init == "zeros":
             return torch.zeros(len(ids), self.d, dtype=self.dtype, device=self.device)
         own = ids.numpy() if self.settings.init == "own" else np.array([SERVER])
-        rows = self.tensor(self.model.initial(own, self.seed))
+        rows = self.tensor(self._solver.initial(own, self.seed))
         return rows.expand(len(ids), -1).clone() if len(own) == 1 else rows
 
     def initial_server(self) -> Tensor:
@@ -262,7 +266,7 @@ class Federation:
         width = max(1, round(m / self.n)) if size == "full" else min(int(size), m)
         work = self._samples(self.data, once, self._steps(once, self.round), size)
         steps = np.array([max(1, round(work / width))])
-        plan = minibatches(pool, one, steps, width, (self.seed, self.round))
+        plan = self._solver.minibatches(pool, one, steps, width, (self.seed, self.round))
         w, _ = self._run(plan, start.unsqueeze(0), lr, lambda w, g: g, {})
         self._worked(pool, one, steps, width)
         return w[0]
@@ -298,20 +302,7 @@ class Federation:
 
     def evaluate(self, w: Tensor, ids: Array) -> dict[str, Tensor]:
         """Mean scores of the task and mean loss on samples: () for w (d,), (k,) for w (k, d)."""
-        if w.dim() == 2 and self.sequential:
-            each = [self.evaluate(row, ids) for row in w]
-            return {metric: torch.stack([one[metric] for one in each]) for metric in each[0]}
-        rows = w.shape[:-1]
-        total: dict[str, Tensor] = {}
-        for block in (
-            torch.from_numpy(ids).to(self.device).split(max(1, 32768 // (rows.numel() + 63)))
-        ):
-            x, y = self.x[block], self.y[block].expand(*rows, -1)
-            outputs = self.model.logits(w, x.expand(*rows, *x.shape))
-            values = {**self._scores(outputs, y), "loss": self.model.loss(outputs, y)}
-            for metric, value in values.items():
-                total[metric] = total.get(metric, 0) + value.sum(-1, dtype=torch.float64)
-        return {metric: value / len(ids) for metric, value in total.items()}
+        return self._solver.evaluate(w, ids, self._scores)
 
     def _train(
         self,
@@ -327,7 +318,7 @@ class Federation:
         once, first, back = _distinct(ids)
         round_index = self.round if at_round is None else at_round
         steps, size = self._steps(once, round_index), self.settings.batch_size
-        plan = minibatches(self.data, once, steps, size, (self.seed, round_index))
+        plan = self._solver.minibatches(self.data, once, steps, size, (self.seed, round_index))
         if isinstance(lr, torch.Tensor):
             lr = self._of_steps(lr[first], once, int(steps.max()))
         loss = self.train_loss
