@@ -38,7 +38,7 @@ def run(algorithm: str, seed: int, score: float, **given: Any) -> FinalRun:
     fields["spent"] = {**dict.fromkeys(COUNTED, 0.0), **totals, **fields["spent"]}
     place = Place(*(fields.pop(part) for part in Place._fields))
     entry = "|".join([algorithm, *place])
-    return FinalRun(algorithm=algorithm, seed=seed, score=score, entry=entry, place=place, **fields)
+    return FinalRun(algorithm=algorithm, seed=seed, score=score, cell=entry, place=place, **fields)
 
 
 def runs(algorithm: str, scores: list[float], **given: Any) -> list[FinalRun]:

@@ -71,7 +71,7 @@ def test_a_sweep_says_what_it_is_at_before_it_loads_anything(tmp_path: Path) -> 
     path = study_file(tmp_path, TINY.replace("iid", "natural"))
     done = suite("sweep", path, cwd=tmp_path, code=2)
     *phases, error, fault = done.stderr.splitlines()
-    assert phases == [f"reading {path}", "starting Ray", "2 cells; loading digits"]
+    assert phases == [f"reading {path}", "starting Ray", "2 entries; loading digits"]
     assert error == "error: study small: 1 fault, nothing was started"
     assert "does not say which client a sample belongs to" in fault
     assert not (tmp_path / "runs").exists()
