@@ -48,6 +48,16 @@ class Samples:
         return self.x.flatten(1), y, ids
 
 
+@lru_cache(maxsize=1)  # one data set and device at a time
+def _tensors(dataset: Dataset, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Tensor]:
+    """x and y on a device; made once, and without a copy where x already is what is asked for."""
+    with warnings.catch_warnings():
+        # Arrays that processes share are read-only, and so is what is done with these tensors.
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        x, y = Samples(dataset.x, device, dtype), torch.from_numpy(dataset.y)
+    return x, y.to(device, dtype if y.is_floating_point() else y.dtype)
+
+
 @dataclass(frozen=True, eq=False)
 class FederatedData:
     """A data set and who holds what. All ids index `dataset.x`.
@@ -107,14 +117,9 @@ class FederatedData:
         groups = [self.test[y[self.test] == label] for label in labels]
         return groups, held / held.sum(1, keepdims=True)
 
-    @lru_cache(maxsize=1)  # noqa: B019 - one data set and device at a time
     def tensors(self, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Tensor]:
-        """x and y on a device; made once, and without a copy where x already is what is asked for."""
-        with warnings.catch_warnings():
-            # Arrays that processes share are read-only, and so is what is done with these tensors.
-            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-            x, y = Samples(self.dataset.x, device, dtype), torch.from_numpy(self.dataset.y)
-        return x, y.to(device, dtype if y.is_floating_point() else y.dtype)
+        """x and y on a device, which all deals of the data set share."""
+        return _tensors(self.dataset, device, dtype)
 
     @cached_property
     def fingerprint(self) -> str:

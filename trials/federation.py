@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trials import randomness
+from trials import budget, randomness
 from trials.client_rows import ClientRows
 from trials.course import SGD, Plan
 from trials.direction import Direction
 from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
-from trials.memory import memory_budget
+from trials.metrics import COUNTERS
 from trials.models.base import Model
 from trials.scores import SCORES
 from trials.settings import Settings
@@ -23,18 +23,6 @@ from trials.solver import Solver, execution, full_pass, steps_per_epoch
 from trials.tensors import Tensor, torch
 
 Array = npt.NDArray[Any]
-COUNTERS = (
-    "uploaded_bytes",
-    "downloaded_bytes",
-    "peer_bytes",
-    "clients_uploaded",
-    "client_steps",
-    "gradient_passes",
-    "evaluation_passes",
-    "sample_gradients",
-)
-"""What is counted, all cumulative since round 1. `sample_gradients` is the work of steps and passes in
-one unit: samples whose gradient was taken."""
 SERVER = -1
 """The "client id" whose initial weights are everyone's common ones."""
 
@@ -59,8 +47,8 @@ class Federation:
         memory: float | None = None,
         solver: Callable[..., Solver] = Solver,
     ) -> None:
-        """`memory` is what local training may take, in bytes; see `memory_budget`. `solver` makes the
-        solver, as the class does.
+        """`memory` is what clients that are computed at once may take, in bytes; see `memory_budget`.
+        `solver` makes the solver, as the class does.
         """
         self.data, self.model, self.settings, self.seed = data, model, settings, seed
         self._level = heterogeneity
@@ -69,11 +57,9 @@ class Federation:
         self.x, self.y = data.tensors(device, self.dtype)
         self.execution = execution(model, settings, device)
         self.sequential = self.execution == "sequential"
-        self.chunk = settings.chunk
-        if self.execution == "batched" and self.chunk is None:
-            width = self.data.sizes.max() if settings.batch_size == "full" else settings.batch_size
-            one = model.bytes_a_client(int(width), torch.empty(0, dtype=self.dtype, device=device))
-            self.chunk = max(1, int((memory or memory_budget(device)) // one))
+        self.chunk, self._tables = budget.divided(
+            data, model, settings, self.x, self.execution, memory
+        )
         self._solver = solver(model, self.x, self.y, self.execution, self.chunk)
         self._scores = SCORES[data.dataset.task.metric]
         self.round = 0
@@ -81,6 +67,8 @@ class Federation:
         self.train_loss = math.nan
         self._uploaded: set[int] = set()
         self._absent: set[int] = set()
+        self.halved: dict[str, int] | None = None
+        """From which `round` on another `chunk` of clients is computed at once."""
 
     @property
     def n(self) -> int:
@@ -103,6 +91,8 @@ class Federation:
         self.train_loss = math.nan
         self._uploaded = set()
         self._absent = set()
+        if self.halved and round_index >= self.halved["round"]:
+            self._solver.chunk = self.halved["chunk"]
 
     # Who
 
@@ -147,7 +137,7 @@ class Federation:
     @property
     def _count(self) -> int:
         """K = participation n, at least 1."""
-        return max(1, round(self.settings.participation * self.n))
+        return budget.selected(self.settings, self.n)
 
     def weights(self, ids: Tensor) -> Tensor:
         """Aggregation weights (k,) that sum to 1: m_k / sum m, or 1 / k if `aggregation` is plain."""
@@ -177,8 +167,13 @@ class Federation:
         return self.initial(torch.tensor([SERVER]))[0]
 
     def client_rows(self, default: Callable[[Tensor], Tensor] | None = None) -> ClientRows:
-        """Per-client state (n, d), zero (or `default(ids)`) until written."""
-        return ClientRows(self.n, default or self._zeros)
+        """Per-client state (n, d), zero (or `default(ids)`) until written; on the host where all tables
+        together would take more of a GPU than their part.
+        """
+        size = self.n * self.d * self.dtype.itemsize
+        host = size > self._tables
+        self._tables -= 0 if host else size
+        return ClientRows(self.n, default or self._zeros, self.device, host)
 
     def uniform(self, name: str, ids: Tensor, size: int) -> Tensor:
         """Uniform numbers in [0, 1), (k, size): a function of name, seed, round and client."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from trials import budget
 from trials.algorithm import Algorithm, Devices
 from trials.client_rows import ClientRows
 from trials.federation import Federation
@@ -118,29 +119,53 @@ class Simulation:
         name = f"test_{task.metric}"
         return {f"{name}_worst10": float(worst.mean()), f"{name}_spread": float(scores.std())}
 
+    @property
+    def half(self) -> int:
+        """Half of the clients that are computed at once; 0 where they cannot be, or were halved."""
+        fed = self.fed
+        if fed.halved or fed.execution != "batched":
+            return 0
+        return min(fed.chunk or fed.n, budget.selected(fed.settings, fed.n)) // 2
+
+    def halve(self) -> None:
+        """From the next round on compute `half` as many clients at once: they were too many."""
+        self.fed.halved = {"round": self.fed.round + 1, "chunk": self.half}
+
     def save(self) -> dict[str, Any]:
         """Everything that survives a round, as tensors, numbers and strings only."""
         rows = {k: v for k, v in self.state.items() if isinstance(v, ClientRows)}
+        tensors = {k: v for k, v in self.state.items() if not isinstance(v, ClientRows)}
         return {
-            "tensors": {k: v for k, v in self.state.items() if k not in rows},
-            "rows": {k: {"slot": v.slot, "values": v.values} for k, v in rows.items()},
+            "tensors": {k: _alone(v) for k, v in tensors.items()},
+            "rows": {k: {"slot": v.slot, "values": _alone(v.values)} for k, v in rows.items()},
             "round": self.fed.round,
             "counters": self.fed.counters,
             "history": self.history,
             "diverged": self.diverged,
+            "halved": self.fed.halved,
         }
 
     def load(self, saved: dict[str, Any]) -> None:
         """Continue from what `save` gave; the rest of the run equals an uninterrupted one."""
-        device = self.fed.device
         for name, table in saved["rows"].items():
             rows = self.state[name]
             assert isinstance(rows, ClientRows)
-            rows.slot, values = table["slot"].clone(), table["values"]
-            rows.values = None if values is None else values.to(device, copy=True)
-        kept = {k: v.to(device) for k, v in saved["tensors"].items()}
+            rows.slot, rows.values = table["slot"].clone(), table["values"]
+        kept = {k: v.to(self.fed.device) for k, v in saved["tensors"].items()}
         self.state = {**self.state, **kept}
         self.fed.round, self.diverged = saved["round"], saved["diverged"]
+        self.fed.halved = saved.get("halved")
         self.algorithm = self._phases[max(r for r in self._phases if r <= max(1, self.fed.round))]
         self.fed.counters = dict(saved["counters"])
         self.history = [dict(entry) for entry in saved["history"]]
+
+
+def _alone(tensor: Tensor | None) -> Tensor | None:
+    """A tensor as it is written: on the host, and without the rest of what it is a part of, which
+    `torch.save` would write too.
+    """
+    if tensor is None:
+        return None
+    host = tensor.cpu()
+    whole = host.untyped_storage().nbytes() == host.numel() * host.element_size()
+    return host if whole else host.clone(memory_format=torch.contiguous_format)

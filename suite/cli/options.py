@@ -75,6 +75,6 @@ MemoryBudget = Annotated[
     typer.Option(
         min=0.001,
         callback=finite,
-        help="GB for the clients that are computed at once; default: 2, or half of a GPU's.",
+        help="GB for the clients that are computed at once; default: 2, or what its part of a GPU holds.",
     ),
 ]

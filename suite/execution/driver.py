@@ -25,6 +25,7 @@ from ray.tune.experiment.config_parser import _create_trial_from_spec, _make_par
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search.search_algorithm import SearchAlgorithm
 
+from suite.execution.cards import cards, refuse
 from suite.execution.plan import Hooks, Plan, TrialSource
 from suite.execution.stop_signal import Control, HaltedError
 from suite.search.population import folder as stop_folder
@@ -222,11 +223,14 @@ class _Config:
 def drive(plan: Plan) -> None:
     """Run every trial that the plan's source still asks for, or until its control ends it.
 
-    Raises `UserError` when the cluster cannot be joined or none of its nodes can hold a trial.
+    Raises `UserError` when the cluster cannot be joined, when none of its nodes can hold a trial, or
+    torch there has no GPU for those that need one.
     """
     control = plan.hooks.control
     with connect(plan.resources) as cluster, _interruptible(control):
         cluster.refuse({entry.name: plan.memory.get(entry.id, 0) for entry in plan.entries})
+        if plan.resources.gpus_per_trial:
+            refuse(cards(), plan.gpu_memory, plan.resources)
         tuner = _tuner(plan, _Config(plan, cluster))
         try:
             tuner.fit()

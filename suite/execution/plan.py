@@ -52,7 +52,8 @@ class Plan:
 
     `data` are the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Tune's own
     files, `checkpoints` the path or URI of the folder that all nodes reach. `scheduler` stops search
-    trials of `entries`, of which `ended` are over; `memory` estimates the bytes of a trial of each entry.
+    trials of `entries`, of which `ended` are over; `memory` estimates the bytes of a trial of each entry,
+    `gpu_memory` those of a GPU by the name of what is run.
     """
 
     source: TrialSource
@@ -65,3 +66,4 @@ class Plan:
     scheduler: str = "none"
     ended: Mapping[str, Outcome] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
+    gpu_memory: Mapping[str, int] = field(default_factory=dict)

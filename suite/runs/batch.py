@@ -8,6 +8,7 @@ import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from suite.tracking.recorder import Recorder
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import RunKind, dumps, run_tags, spec_params, spec_tags, written
 from trials import datasets
+from trials.datasets.base import Dataset
+from trials.footprint import footprint
 from trials.outcome import Kind, Outcome, Status
 from trials.spec import TrialSpec
-from trials.trial import load_dataset
+from trials.trial import deal_data, fit_model, load_dataset
 
 RECORD_SECONDS = 600.0
 """How long a finished batch waits for a tracking server that is away."""
@@ -123,6 +126,7 @@ class Batch:
         for job in left:
             if job.spec.dataset_key not in data:
                 data[job.spec.dataset_key] = load_dataset(job.spec, data_root)
+        gpu_memory = _gpu_memory(left, data) if resources.gpus_per_trial else {}
         queue, ended, failed = Queue(left), 0, 0
         recorder = Recorder(
             lambda item: self.record(*item),
@@ -148,7 +152,8 @@ class Batch:
         control = Control(self.folder)
         hooks = Hooks(asked=lambda ask, new: None, ended=take, control=control)
         checkpoints = str(self.folder.resolve() / "checkpoints")
-        drive(Plan(queue, data, resources, hooks, self.folder, checkpoints))
+        plan = Plan(queue, data, resources, hooks, self.folder, checkpoints, gpu_memory=gpu_memory)
+        drive(plan)
         written = recorder.close(RECORD_SECONDS)
         if control.fault or not written:
             fault = control.fault or f"{self.store.uri} did not take all records"
@@ -156,3 +161,18 @@ class Batch:
                 fault, "The same command runs what is not recorded, once that is mended."
             )
         return failed, bool(control.ending)
+
+
+def _gpu_memory(jobs: list[Job], loaded: Mapping[str, Dataset]) -> dict[str, int]:
+    """Bytes of a GPU that each job needs at least, by its name; raises `UserError` for a job whose
+    execution is for CPUs only.
+    """
+    found = {}
+    for _, alike in groupby(jobs, key=lambda job: job.spec.data_key):
+        of_one_deal = list(alike)
+        dataset = loaded[of_one_deal[0].spec.dataset_key]
+        dealt = deal_data(of_one_deal[0].spec, dataset)
+        for job in of_one_deal:
+            model = fit_model(job.spec, dataset, "cuda")
+            found[job.name] = footprint(job.spec, dealt, model, "cuda").device
+    return found

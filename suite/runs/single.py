@@ -89,6 +89,7 @@ class Finished:
             seconds=self.seconds,
             execution=fed.execution,
             chunk=fed.chunk,
+            halved=fed.halved,
         )
 
     def document(self) -> dict[str, Any]:
@@ -127,10 +128,11 @@ def execute(
     device: str,
     on_evaluation: OnEvaluation,
     memory: float | None = None,
+    halved: dict[str, int] | None = None,
 ) -> Finished:
-    """Run a spec to its end in this process; `memory` is its budget in bytes."""
+    """Run a spec to its end in this process; `memory` is its budget in bytes, `halved` as recorded."""
     started = time.perf_counter()
-    simulation, data = trial.run(spec, data_root, device, on_evaluation, memory)
+    simulation, data = trial.run(spec, data_root, device, on_evaluation, memory, halved)
     return Finished(spec, simulation, data, time.perf_counter() - started)
 
 
@@ -181,7 +183,8 @@ def replay(
     how = {"execution": tags.execution, "chunk": tags.chunk}
     how = {name: value for name, value in how.items() if value is not None}
     same = Settings.model_validate(spec.settings.model_dump() | how)
-    run = execute(spec.model_copy(update={"settings": same}), data_root, "cpu", on_evaluation)
+    again = spec.model_copy(update={"settings": same})
+    run = execute(again, data_root, "cpu", on_evaluation, halved=tags.halved)
     return run, _differences(store, recorded, run)
 
 

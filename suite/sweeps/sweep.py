@@ -257,6 +257,7 @@ class Sweep:
         from suite.execution.estimate import Estimates
         from suite.execution.plan import Hooks, Plan
 
+        estimates = Estimates(self.study, self.data, resources)
         drive(
             Plan(
                 self.search,
@@ -268,7 +269,8 @@ class Sweep:
                 self.entries,
                 self.study.scheduler,
                 self.state.ended,
-                Estimates(self.study, self.data, resources).memory(self.entries),
+                estimates.memory(self.entries),
+                estimates.gpu_memory(self.entries),
             )
         )
 

@@ -149,6 +149,8 @@ class Tags(Mapping[str, str]):
     partition_fingerprint = Tag(str)
     execution = Maybe(str)
     chunk = Maybe(int)
+    halved = Maybe[dict[str, int]](json.loads, dumps)
+    """From which `round` on another `chunk` of clients was computed at once."""
     error = Maybe(str)
     not_finite = Maybe(_words, " ".join)
     """The metrics whose mean is not finite."""
@@ -224,6 +226,7 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: Outcome) -> dict[str, str]
         partition_fingerprint=outcome.fingerprint,
         execution=outcome.execution or None,
         chunk=outcome.chunk,
+        halved=outcome.halved,
         spec=spec,
         not_finite=outcome.not_finite or None,
         error=outcome.error[-5000:] or None,

@@ -283,7 +283,8 @@ def lstm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
         nothing = x.new_zeros(1, len(x), w.shape[1] - inputs)
         weights = [w[:, :inputs], w[:, inputs:], b, torch.zeros_like(b)]
         states: Tensor = torch.lstm(
-            x, (nothing, nothing), weights, True, 1, 0.0, False, False, True
+            # cuDNN keeps what a backward pass needs in training mode only.
+            *(x, (nothing, nothing), weights, True, 1, 0.0, w.requires_grad, False, True)
         )[0]
         return states
     ahead = linear(x.flatten(-3, -2), w[..., :inputs], b).unflatten(-2, x.shape[-3:-1])

@@ -170,13 +170,13 @@ def test_what_a_run_records(store, tmp_path):
     simulation = SimpleNamespace(
         diverged=False,
         history=[{"round": 0, "test_accuracy": 0.1}],
-        fed=SimpleNamespace(execution="batched", chunk=7),
+        fed=SimpleNamespace(execution="batched", chunk=7, halved={"round": 2, "chunk": 3}),
     )
     run = Finished(SPEC, simulation, SimpleNamespace(fingerprint="abc"), 1.0)  # type: ignore[arg-type]
     recording = Recording(store.uri, tmp_path)
     recording.record(run)
-    paper = {"paper": "Li et al. 2020"}
-    assert recorded(store, kind="run") == {**of_trial(SPEC), **paper, "kind": "run"}
+    more = {"paper": "Li et al. 2020", "halved": '{"chunk":3,"round":2}', "kind": "run"}
+    assert recorded(store, kind="run") == {**of_trial(SPEC), **more}
 
 
 def test_what_a_transfer_records(store, tmp_path):
