@@ -54,6 +54,11 @@ def execution(model: Model, settings: Settings, device: torch.device) -> str:
     return settings.execution if settings.execution in known else known[0]
 
 
+def joins(model: Model, execution: str, device: torch.device) -> bool:
+    """Whether rows of several runs may be computed in one call, so that a CPU changes no bit."""
+    return execution == "batched" and (model.architecture.exact_rows or device.type != "cpu")
+
+
 def steps_per_epoch(sizes: Array, batch_size: int | str) -> Array:
     """Minibatches in one pass, ceil(m_k / B), the last short one kept; 1 for full batches."""
     return np.ones_like(sizes) if batch_size == "full" else -(-sizes // int(batch_size))
@@ -316,8 +321,7 @@ class Solver:
     @property
     def by_rows(self) -> bool:
         """Whether one model is evaluated as a row of many, whatever others are evaluated with it."""
-        exact = self.model.architecture.exact_rows or self.x.device.type != "cpu"
-        return self.execution == "batched" and exact
+        return joins(self.model, self.execution, self.x.device)
 
     def rated(self, w: Tensor, ids: Array, scores: Scores) -> dict[str, Tensor]:
         """`evaluate` of w (k, d), each row computed as if it were alone."""

@@ -54,6 +54,12 @@ WarmStart = Annotated[
     str | None,
     typer.Option(help="A tuned file, a folder of them, or `nearest`: configurations to try first."),
 ]
+Pack = Annotated[
+    str | None,
+    typer.Option(
+        help="Trials computed together in one process at most, or auto; changes no result."
+    ),
+]
 MemoryPerTrial = Annotated[
     float | None, typer.Option(min=0.1, callback=finite, help="GB; default: an estimate.")
 ]
@@ -105,6 +111,7 @@ def sweep(
     sampler: Sampler = None,
     scheduler: Scheduler = None,
     warm_start: WarmStart = None,
+    pack: Pack = None,
     cpus_per_trial: CpusPerTrial = 1.0,
     gpus_per_trial: GpusPerTrial = 0.0,
     memory_per_trial: MemoryPerTrial = None,
@@ -132,7 +139,8 @@ def sweep(
         storage, Path(study).stem if name is None else name, tracking_uri, data_root, checkpoints
     )
     lists = dict(zip(LISTS, (algorithms, datasets, models, heterogeneity), strict=True))
-    values = (trials, rounds, seeds, sampler, scheduler, warm_start)
+    together = int(pack) if pack is not None and pack.isdecimal() else pack
+    values = (trials, rounds, seeds, sampler, scheduler, warm_start, together)
     changes = _changes(lists, dict(zip(VALUES, values, strict=True)))
     request = SweepRequest(study, paths, changes, resume, smoke)
     resources = Resources(

@@ -53,7 +53,8 @@ class Plan:
     `data` are the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Tune's own
     files, `checkpoints` the path or URI of the folder that all nodes reach. `scheduler` stops search
     trials of `entries`, of which `ended` are over; `memory` estimates the bytes of a trial of each entry,
-    `gpu_memory` those of a GPU by the name of what is run.
+    `gpu_memory` those of a GPU by the name of what is run. `packs` says how many trials of an entry, by
+    its id, and of others like it may be one Tune trial; one, where it says nothing.
     """
 
     source: TrialSource
@@ -67,3 +68,4 @@ class Plan:
     ended: Mapping[str, Outcome] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
     gpu_memory: Mapping[str, int] = field(default_factory=dict)
+    packs: Mapping[str, int] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -27,6 +27,7 @@ class Study(SearchSettings):
     search of all, `fedprox.mu` is one algorithm's. Search runs use run seed `seed`; final runs
     `seed + 1, seed + 2, ...`. A trial that dies is started again from its checkpoint; when it has died
     once and `retries` times more without getting any further, it has failed. `target` is a test score for "rounds to target".
+    `pack` is how many trials are computed together in one process at most, which changes no result.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -41,6 +42,7 @@ class Study(SearchSettings):
     seed: Whole = 0
     vary_partition: bool = False
     retries: Whole = 2
+    pack: Positive | Literal["auto"] = "auto"
     settings: Settings = Settings()
     search: dict[str, RangeSpec] = {}
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LISTS = ("algorithms", "datasets", "models", "heterogeneity")
 """What a study has lists of, and a command takes between commas."""
-VALUES = ("trials", "settings.rounds", "seeds", "sampler", "scheduler", "warm_start")
+VALUES = ("trials", "settings.rounds", "seeds", "sampler", "scheduler", "warm_start", "pack")
 """What else of a study the command line replaces, in the order of its options."""
 
 

@@ -271,6 +271,7 @@ class Sweep:
                 self.state.ended,
                 estimates.memory(self.entries),
                 estimates.gpu_memory(self.entries),
+                estimates.packs(self.entries),
             )
         )
 
