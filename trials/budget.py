@@ -9,8 +9,8 @@ import numpy as np
 from trials.federated_data import FederatedData, Samples
 from trials.memory import memory_budget, tables_budget
 from trials.models.base import Model
+from trials.plans import steps_per_epoch
 from trials.settings import Settings
-from trials.solver import steps_per_epoch
 from trials.tensors import torch
 
 VECTORS = 5

@@ -8,22 +8,11 @@ from typing import Any
 import numpy.typing as npt
 
 from trials.direction import Affine, column
+from trials.plans import Plan
 from trials.tensors import Tensor, torch
+from trials.transfer import sent
 
 Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Which samples each of k rows meets at each step.
-
-    `samples` (k, J, B) indexes the data set; `weight` (k, J, B) is each sample's share in its loss
-    and 0 for padding, which comes last; row i has `steps[i]` <= J steps.
-    """
-
-    samples: Array
-    weight: Array
-    steps: Array
 
 
 @dataclass(frozen=True)
@@ -49,18 +38,20 @@ class SGD:
         """The steps along a form from `start` (k, d), with the weight decay in them."""
         scale = column(form.scale, start)
         pull = column(form.pull, start) + self.weight_decay * scale
+        pulled = isinstance(form.pull, torch.Tensor) or bool(form.pull or self.weight_decay)
         shift = start.new_empty(0, 0)
         if isinstance(form.shift, torch.Tensor) or form.shift:
-            shift = torch.as_tensor(form.shift).to(start).expand_as(start).contiguous()
-        return Course(start, plan, marks, self.lr, self.momentum, scale, pull, shift)
+            shift = sent(torch.as_tensor(form.shift), start.device, start.dtype)
+            shift = shift.expand_as(start).contiguous()
+        return Course(start, plan, marks, self.lr, self.momentum, scale, pull, pulled, shift)
 
 
 @dataclass(frozen=True)
 class Course:
     """Local SGD of k rows whose steps are v <- momentum v + scale g + pull w + shift, w <- w - lr v.
 
-    `lr` is one number, or (k, J); `scale` and `pull` are (k,), `shift` (k, d), or (0, 0) where there is
-    none. The weights after `marks` (k, E) steps each, ascending from 1, are wanted.
+    `lr` is one number, or (k, J); `scale` and `pull` are (k,), the pull 0 unless `pulled`; `shift` is (k, d), or (0, 0)
+    where there is none. The weights after `marks` (k, E) steps each, ascending from 1, are wanted.
     """
 
     start: Tensor
@@ -70,6 +61,7 @@ class Course:
     momentum: float
     scale: Tensor
     pull: Tensor
+    pulled: bool
     shift: Tensor
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from trials.errors import UserError
 from trials.tensors import torch
 
+DEVICES = ("cpu", "cuda")
+"""The kinds of device that a trial runs on."""
 BUILDS = "https://pytorch.org/get-started/locally"
 """Where torch says how its builds for GPUs are installed."""
 
@@ -15,8 +17,8 @@ def named(name: str) -> torch.device:
         found = torch.device(name)
     except RuntimeError as error:
         raise _refused(name, str(error).splitlines()[0]) from None
-    if found.type not in ("cpu", "cuda"):
-        raise _refused(name, "must be cpu or cuda")
+    if found.type not in DEVICES:
+        raise _refused(name, f"must be {' or '.join(DEVICES)}")
     return found
 
 

@@ -22,8 +22,9 @@ import numpy.typing as npt
 from greenlet import getcurrent, greenlet
 from typing_extensions import override
 
-from trials.course import Course, Plan
+from trials.course import Course
 from trials.federated_data import FederatedData
+from trials.plans import Plan
 from trials.scores import Scores
 from trials.solver import Solver
 from trials.tensors import Tensor, torch
@@ -76,7 +77,7 @@ class Follow(Request):
     def kind(self) -> Hashable:
         # A pull of 0 is left out alone: 0 times an infinite weight would not be 0.
         c = self.course
-        return c.plan.samples.shape[2], c.marks.shape[1], c.momentum, bool(c.pull.any())
+        return c.plan.samples.shape[2], c.marks.shape[1], c.momentum, c.pulled
 
     @classmethod
     @override
@@ -92,6 +93,7 @@ class Follow(Request):
                 courses[0].momentum,
                 torch.cat([course.scale for course in courses]),
                 torch.cat([course.pull for course in courses]),
+                courses[0].pulled,
                 _shifts(courses),
             )
         )

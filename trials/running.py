@@ -9,6 +9,7 @@ from trials.federated_data import FederatedData
 from trials.metrics import score
 from trials.outcome import Report, Status
 from trials.pack import Pack
+from trials.saved_model import SavedModel
 from trials.simulation import Simulation
 from trials.solver import Solver
 from trials.spec import TrialSpec
@@ -74,6 +75,8 @@ class Running:
                 break
         report = self._report(simulation)
         self._scores[report.round] = report.val_score
+        if report.status == Status.FINISHED and config.model is not None:
+            Checkpoint(config.model).save(SavedModel.of(self._spec, simulation).content)
         if report.status == Status.PAUSED:
             assert config.paused is not None
             Checkpoint(config.paused).save(self._state())

@@ -1,9 +1,6 @@
-"""Statistics of leaderboards: means over few seeds, paired differences, ranks over cells. No torch.
+"""Statistics of leaderboards: Student's intervals, and ranks over cells. No torch.
 
-Within a cell the sample is the seeds. Intervals are Student's t, since seeds are few; differences are
-paired by seed, since all algorithms meet the same clients and minibatch orders under a seed. The
-family is all pairs of a cell, and Bonferroni's correction holds over it: which algorithm is best is
-seen in the same data, so correcting for the comparisons with the best alone would be too little.
+Within a cell `reports.leaderboard.replication` says what the sample is.
 
 Across cells the sample is the cells, one row each, seeds averaged first (Demsar, JMLR 7, 2006): average
 ranks, Friedman's test, Wilcoxon's signed-rank test of each pair with Holm's correction, and
@@ -31,21 +28,6 @@ DIGITS = 12
 CANNOT = "cannot reject at this n"
 DIFFERS = "differs"
 SAME = "not shown to differ"
-
-
-@dataclass(frozen=True)
-class Difference:
-    """How far `first` is ahead of `second` in one cell: mean over their common seeds, its interval
-    (None below two), and whether that interval holds 0, which is a tie.
-    """
-
-    first: str
-    second: str
-    mean: float | None
-    low: float | None
-    high: float | None
-    seeds: int
-    tie: bool | None
 
 
 @dataclass(frozen=True)
@@ -96,34 +78,18 @@ def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | Non
         return None, None
     n, mean = len(values), fmean(values)
     variance = fsum((value - mean) ** 2 for value in values) / (n - 1)  # the same in any order
-    half = special.stdtrit(n - 1, (1 + level) / 2) * (variance / n) ** 0.5
+    half = quantile((1 + level) / 2, n - 1) * (variance / n) ** 0.5
     return float(mean - half), float(mean + half)
+
+
+def quantile(probability: float, freedom: float) -> float:
+    """Student's t."""
+    return float(special.stdtrit(freedom, probability))
 
 
 def corrected(pairs: int) -> float:
     """The level of each of several intervals that all hold together with `LEVEL` (Bonferroni)."""
     return 1 - (1 - LEVEL) / max(1, pairs)
-
-
-def difference(
-    first: tuple[str, Mapping[int, float]],
-    second: tuple[str, Mapping[int, float]],
-    sign: int,
-    pairs: int,
-) -> Difference:
-    """Two algorithms' (name, score by seed), one of `pairs` compared; `sign` -1 where less is better."""
-    (name, scores), (other, against) = first, second
-    gaps = [sign * (scores[seed] - against[seed]) for seed in sorted(scores.keys() & against)]
-    gaps = [round(gap, DIGITS) for gap in gaps]
-    low, high = interval(gaps, corrected(pairs))
-    tie = None if low is None or high is None else low <= 0 <= high
-    return Difference(name, other, fmean(gaps) if gaps else None, low, high, len(gaps), tie)
-
-
-def differences(cell: Mapping[str, Mapping[int, float]], sign: int = 1) -> tuple[Difference, ...]:
-    """All pairs of one cell, `cell[algorithm][seed]`, in the order of the algorithms given."""
-    pairs = list(combinations(cell.items(), 2))
-    return tuple(difference(one, two, sign, len(pairs)) for one, two in pairs)
 
 
 def across(scores: Mapping[str, Mapping[str, float]]) -> Across | None:

@@ -65,23 +65,42 @@ def total_bytes(row: Row) -> float:
 
 
 def verdict(rows: list[Row]) -> str:
-    """Which differences are larger than the seeds' noise and which are not."""
+    """Which algorithms are shown not to be the best, and which are not shown to differ from it: of
+    methods where intervals are over tunings, deals or splits, else of the configurations that ran.
+    """
     rows = [row for row in rows if row.rank is not None]
     if not rows:
         return "References only: nothing is ranked."
     best = label(next(row for row in rows if row.rank == 1 and row.behind_low is None))
-    noise = [label(row) for row in rows if row.within_noise]
     clear = [label(row) for row in rows if row.within_noise is False]
-    parts = []
-    if clear:
-        parts.append(f"{best} is ahead of {', '.join(clear)} by more than the seeds' noise.")
-    if noise:
-        parts.append(f"The lead of {best} over {', '.join(noise)} is within the seeds' noise.")
-    if not parts:
-        parts.append("Too few algorithms or seeds to tell differences from noise.")
+    equal = [label(row) for row in rows if row.equivalent]
+    noise = [label(row) for row in rows if row.within_noise and not row.equivalent]
+    found = {
+        "shown not to be the best": clear,
+        f"shown to be as good as {best} within the margin": equal,
+        f"not shown to differ from {best}": noise,
+    }
+    parts = [f"{what}: {', '.join(names)}" for what, names in found.items() if names]
+    text = "; ".join(parts or ["too few algorithms or seeds to tell differences from noise"])
+    text = text if methods(rows) else f"as configured here, {text}"
     lost = [f"{label(row)}: {row.failed_seeds} diverged" for row in rows if row.failed_seeds]
     note = f"\nSeeds counted with the untrained model's score: {', '.join(lost)}." if lost else ""
-    return " ".join(parts) + note
+    return f"{text[0].upper()}{text[1:]}.{note}"
+
+
+def methods(rows: list[Row]) -> bool:
+    """Whether intervals are about methods, tuned anew each time, and not about tuned configurations."""
+    return all(row.over != "seed" for row in rows)
+
+
+def caution(board: Leaderboard) -> str:
+    """What intervals leave out, as the first line of a leaderboard; "" where they leave nothing out."""
+    if methods(list(board.rows)):
+        return ""
+    return (
+        "Intervals are over the seeds of one tuned configuration and leave out how lucky its search was, "
+        "which usually moves scores three to twelve times as much: `tunings: 5` measures that."
+    )
 
 
 def rank_text(row: Row) -> str:
@@ -108,13 +127,20 @@ def legend(board: Leaderboard) -> str:
     """The legend of a leaderboard: what its columns and signs mean."""
     outside = any(row.outside for row in board.rows)
     also = f"; {OUTSIDE}: outside its paper's setting, not ranked either" * outside
+    over = ", ".join(dict.fromkeys(plural(row.over) for row in board.rows)) or "seeds"
     return (
         f"{board.protocol[0].upper()}{board.protocol[1:]}.{_searched(board)} ±: 95 % Student-t "
-        "interval over seeds; differences are paired by seed, Bonferroni-corrected for all pairs of a "
-        f"cell; ≈: within the seeds' noise, a tie; -: a reference, not ranked{also}. Worst 10 %: of "
+        f"interval over {over}; differences are paired, and corrected for the comparisons with the best "
+        "(Hsu); ≈: shown to be within the study's margin of the best, a tie; ~: not shown to differ from the "
+        f"best; -: a reference, not ranked{also}. Worst 10 %: of "
         "the clients. k samples: gradients of samples that clients computed, in thousands; MB: sent "
         "up, down and between peers."
     )
+
+
+def plural(over: str) -> str:
+    """The levels of the factors that an interval is over."""
+    return " and ".join(f"{factor}s" for factor in over.split(" and "))
 
 
 def _searched(board: Leaderboard) -> str:
@@ -133,11 +159,17 @@ def mean_text(row: Row) -> str:
 
 
 def behind_text(row: Row) -> str:
-    """How far behind the best, half the interval of that, and whether it is a tie."""
+    """How far behind the best, half the interval of that, and what that shows."""
     if row.behind_low is None or row.behind_high is None:
         return "" if row.behind == 0 else f"{row.behind:.4f}"
     half = (row.behind_high - row.behind_low) / 2
-    return f"{row.behind:.4f} ± {half:.4f}" + ("  ", " ≈")[bool(row.within_noise)]
+    sign = "≈" if row.equivalent else "~" if row.within_noise else " "
+    return f"{row.behind:.4f} ± {half:.4f} {sign}"
+
+
+def spread_text(row: Row) -> str:
+    """The standard deviation by tuning, deal, split and seed, of those that vary."""
+    return " ".join(f"{factor} {value:.4f}" for factor, value in row.spread.items())
 
 
 def to_target_text(row: Row) -> str:

@@ -17,6 +17,7 @@ from suite.cli.options import (
     Only,
     Storage,
     Tracking,
+    Trust,
 )
 from suite.console import READING, emit, say
 
@@ -42,6 +43,7 @@ def transfer(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """What reusing a configuration tuned on another cell costs, as a matrix for each algorithm.

@@ -12,9 +12,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
+from suite.owned import private
 from suite.studies.validation import Faults, check_run
-from suite.yaml_files import dump, parse_mapping, read_text, writing
-from trials import datasets
+from suite.yaml_files import dump, parse_mapping, read_text, writable, writing
+from trials import datasets, plugins
 from trials.errors import UserError
 from trials.files import plain
 from trials.place import Place
@@ -49,6 +50,10 @@ class Tuned(BaseModel):
         """The run of this configuration with a seed."""
         return canonical(self.algorithm, self.params, self.place, self.settings, seed)
 
+    def refuse_changed(self, source: str) -> None:
+        """Raise `UserError` where the code that it was tuned with has changed since."""
+        plugins.refuse_changed(self.provenance.get("code", {}), source)
+
     @field_validator("scores")
     @classmethod
     def _scores(cls, scores: dict[str, Any]) -> dict[str, Any]:
@@ -60,9 +65,8 @@ class Tuned(BaseModel):
     @property
     def path(self) -> Path:
         """Where it lies below a folder of tuned files: dataset/heterogeneity/model/algorithm.yaml."""
-        parts = [self.dataset, self.heterogeneity, self.model, self.algorithm]
-        *folders, name = map(_safe, parts)
-        return Path(*folders) / f"{name}.yaml"
+        path = relative_path(self.algorithm, self.place)
+        return path.with_name(f"{path.name}.yaml")
 
     @property
     def loss(self) -> float:
@@ -95,6 +99,11 @@ _SHAPES: dict[str, Callable[[Any], bool]] = {
 """Scores that are not one number."""
 
 
+def relative_path(algorithm: str, place: Place) -> Path:
+    """dataset/heterogeneity/model/algorithm, each as one part of a path."""
+    return Path(*map(_safe, (place.dataset, place.heterogeneity, place.model, algorithm)))
+
+
 def _safe(name: str) -> str:
     """A name as one part of a path; one that holds a path keeps its end and a hash of the whole."""
     if "/" not in name:
@@ -104,20 +113,22 @@ def _safe(name: str) -> str:
     )
 
 
-def parse(text: str, source: str) -> Tuned:
-    """Read a tuned file or a hand-written configuration; raises `UserError` with every fault."""
+def parse(text: str, source: str, resolves: bool = False) -> Tuned:
+    """Read a tuned file or a hand-written configuration; raises `UserError` with every fault. Code of
+    others that it names runs only where it `resolves`.
+    """
     content = {"params": {}, "settings": {}, **parse_mapping(text, source)}
     faults = Faults(source)
     faults.validate(Tuned, content)
     if not faults.found:
-        check_run(faults, content)
+        check_run(faults, content, resolves)
     faults.check()
     return Tuned.model_validate(content)
 
 
-def read(path: Path) -> Tuned:
-    """Read a tuned or hand-written file; raises `UserError` with every fault."""
-    return parse(read_text(path, "configuration"), str(path))
+def read(path: Path, resolves: bool = False) -> Tuned:
+    """Read a tuned or hand-written file; raises as `parse`."""
+    return parse(read_text(path, "configuration"), str(path), resolves)
 
 
 def read_all(source: Path) -> list[Tuned]:
@@ -133,7 +144,8 @@ def read_all(source: Path) -> list[Tuned]:
     found, bad = [], []
     for path in paths:
         try:
-            found.append(read(path))
+            read(path).refuse_changed(str(path))
+            found.append(read(path, resolves=True))
             found[-1].spec(0).configured()
         except UserError as error:
             bad.append(str(error))
@@ -147,6 +159,8 @@ def keep(found: list[Tuned], folder: Path) -> tuple[list[Path], list[str]]:
     """Write configurations below a folder, of several for one entry the best by
     validation score (a later one where there are none); the files written, and what was passed over.
     """
+    with writable(folder):
+        private(folder.parent)
     kept: dict[Path, None] = {}
     passed_over = []
     for item in found:

@@ -1,16 +1,19 @@
 """Tuned configurations of a store and of imported files, and which of them match."""
 
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from reports.frames import frame
 from reports.leaderboard.leaderboard import Row
+from reports.leaderboard.statistics import interval
 from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
 from suite.results.query import EVERYTHING, Query, published
 from suite.tracking.store import Store, open_existing
 from suite.tracking.tags import RunKind
 from trials import algorithms
+from trials.errors import UserError
 from trials.place import SPELLING
 
 if TYPE_CHECKING:
@@ -29,14 +32,19 @@ def tuned_of(store: Store, row: Row) -> Tuned:
     """The tuned configuration behind a leaderboard row."""
     finals = [
         run
-        for run in store.find(kind=RunKind.FINAL, sweep=row.sweep, cell=row.cell)
-        if run.finished
+        for run in store.sound(kind=RunKind.FINAL, sweep=row.sweep, cell=row.cell)
+        if run.run_id in row.chosen
     ]
     finals.sort(key=lambda run: run.tags.seed)
     first = finals[0].tags
     spec = first.spec
-    searches = store.find(kind=RunKind.SEARCH, sweep=row.sweep, cell=row.cell)
+    searches = store.sound(kind=RunKind.SEARCH, sweep=row.sweep, cell=row.cell)
     confirming = sum(bool(run.tags.confirm) for run in searches)
+    scores = [run.metrics["test_score"] for run in finals]
+    mean, between = row.mean, [row.ci_low, row.ci_high]
+    if len(row.chosen) < len(row.runs):  # the row is about several tunings, the file about one
+        mean, between = fmean(scores), [*interval(scores)]
+        confirming //= row.tunings * row.deals
     source = next(run for run in searches if run.tags.trial_id == first.source)
     return Tuned(
         algorithm=spec.algorithm,
@@ -45,13 +53,15 @@ def tuned_of(store: Store, row: Row) -> Tuned:
         settings=spec.settings,
         scores={
             f"val_{first.metric}": source.metrics.get("val_score"),
-            f"test_{first.metric}": row.mean,
-            "test_interval_95": [row.ci_low, row.ci_high],
+            f"test_{first.metric}": mean,
+            "test_interval_95": between,
             "test_by_seed": {r.tags.seed: r.metrics["test_score"] for r in finals},
         },
         budget={
             "trials": row.trials,
             **({"confirming": confirming} if confirming else {}),
+            **({"tunings": row.tunings} if row.tunings > 1 else {}),
+            **({"deals": row.deals} if row.deals > 1 else {}),
             "rounds": spec.settings.rounds,
             "sampler": first.sampler,
             "scheduler": first.scheduler,
@@ -61,6 +71,7 @@ def tuned_of(store: Store, row: Row) -> Tuned:
             "sweep": row.sweep,
             "origin": first.origin,
             **{key: first[key] for key in ("warm_start", "joint") if key in first},
+            **({"code": first.code} if first.code else {}),
             "search_trial": first.source,
             "suite_version": first.version,
             "partition_fingerprint": first.partition_fingerprint,
@@ -72,8 +83,14 @@ def tuned_of(store: Store, row: Row) -> Tuned:
 
 def tuned_in(store: Store, query: Query = EVERYTHING) -> list[Tuned]:
     """The tuned configurations of a store's leaderboard rows."""
-    rows = published(store, query).values()
-    return [tuned.parse(run.tags.tuned, f"run {run.run_id}") for run in rows]
+    found, broken = [], []
+    for run in published(store, query).values():
+        try:
+            found.append(tuned.parse(run.tags.tuned, f"run {run.run_id}"))
+        except UserError:
+            broken.append((run, "tag suite.tuned"))
+    store.pass_over(broken)
+    return found
 
 
 def list_tuned(store: Store | None, storage: Path) -> list[Tuned]:
@@ -104,5 +121,11 @@ def select_tuned(
     given = {"algorithm": algorithm, "dataset": dataset, "model": model, "heterogeneity": level}
     spelling = {"algorithm": algorithms.canonical, **SPELLING}
     wanted = {part: spelling[part](name) for part, name in given.items() if name is not None}
-    matching = [t for t in found if all(getattr(t, k) == v for k, v in wanted.items())]
+    asked = wanted.pop("algorithm", None)
+    matching = [
+        item
+        for item in found
+        if all(getattr(item, part) == name for part, name in wanted.items())
+        and (asked is None or algorithms.is_named(item.algorithm, asked))
+    ]
     return TunedList(sorted(matching, key=lambda item: item.loss))

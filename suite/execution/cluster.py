@@ -106,6 +106,12 @@ class Cluster:
         self.resources, self.shared = resources, resources.joins
         self._counted, self._slots = -math.inf, 0
 
+    @property
+    def dashboard(self) -> str:
+        """The address of Ray's own page, "" where none runs."""
+        found = ray._private.worker.get_dashboard_url()
+        return f"http://{found}" if found else ""
+
     def slots(self, memory: int = 0) -> int:
         """How many trials fit on all nodes that are alive now, or `max_concurrent`; at least 1.
 

@@ -9,6 +9,7 @@ from suite.execution.cluster import Resources
 from suite.search.sweep_search import SweepSearch
 from suite.studies.entry import Entry
 from suite.studies.study import Study
+from trials.calibration import cell
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
 from trials.footprint import Footprint, footprint
@@ -72,6 +73,10 @@ class Estimates:
     def gpu_memory(self, entries: Iterable[Entry]) -> dict[str, int]:
         """Bytes of a GPU that a trial of each entry needs at least, by the entry's name."""
         return {entry.name: self.footprint(entry).device for entry in entries}
+
+    def probes(self, entries: Iterable[Entry]) -> dict[str, TrialSpec]:
+        """A trial of each cell, in which its execution is measured."""
+        return {cell(spec): spec for spec in map(self._anchor, entries)}
 
     def entry(self, entry: Entry, calibrate: bool) -> dict[str, Any]:
         """What the whole entry takes: every trial at full rounds, so that early stopping can only spare some.

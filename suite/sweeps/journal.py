@@ -9,10 +9,13 @@ import fcntl
 import json
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from suite.execution.stop_signal import HaltedError
+from suite.owned import others_hand, private
 from trials.errors import UserError
 
 Line = dict[str, Any]
@@ -24,15 +27,16 @@ class Journal:
     """An append-only file of JSON lines. `lines` are those that were there when it was opened."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.Lock()
-        self._file = path.open("a+b", buffering=0)
+        private(path.parent)
+        self._lock, self._path = threading.Lock(), path
+        made = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        self._file = os.fdopen(made, "a+b", buffering=0)
+        _lock(self._file, path)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            self.lines, whole = _read(path)
+        except UserError:
             self._file.close()
-            raise UserError(f"another process is running this sweep ({path} is locked)") from None
-        self.lines, whole = _read(path)
+            raise
         self._file.truncate(whole)
         self._fault = ""
 
@@ -41,21 +45,51 @@ class Journal:
 
         Raises `HaltedError` when the disk does not take it, and ever after: what is torn stays last.
         """
-        line = json.dumps({"event": event, **fields}, separators=(",", ":")).encode() + b"\n"
+        text = line(event, fields) + b"\n"
         with self._lock:
             if not self._fault:
                 try:
-                    if os.write(self._file.fileno(), line) < len(line):
+                    if os.write(self._file.fileno(), text) < len(text):
                         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                     os.fsync(self._file.fileno())
                 except OSError as error:
-                    self._fault = f"journal {self._file.name} cannot be written: {error.strerror}"
+                    self._fault = f"journal {self._path} cannot be written: {error.strerror}"
             if self._fault:
                 raise HaltedError(self._fault)
 
     def close(self) -> None:
         """Give up the lock."""
         self._file.close()
+
+
+def refuse_others(path: Path) -> None:
+    """Raise `UserError` for a journal that another user can have written: a sweep does what it says."""
+    if whose := others_hand(path):
+        raise UserError(
+            f"journal {path} {whose}, so no sweep goes on by it. If you know who wrote what is in it: "
+            f"take it over with chown, or chmod go-w {path}"
+        )
+
+
+def line(event: str, fields: Line) -> bytes:
+    """An event as a journal holds it, without the line's end."""
+    return json.dumps({"event": event, **fields}, separators=(",", ":")).encode()
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Keep other processes from a journal; raises `UserError` where one is writing it."""
+    with path.open("rb") as file:
+        _lock(file, path)
+        yield
+
+
+def _lock(file: IO[bytes], path: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise UserError(f"another process is running this sweep ({path} is locked)") from None
 
 
 def peek(path: Path) -> list[Line]:
@@ -99,4 +133,23 @@ def _read(path: Path) -> tuple[list[Line], int]:
     """The lines, and how many bytes they take; a torn last line is not among them."""
     whole = path.read_bytes()
     whole = whole[: whole.rfind(b"\n") + 1]
-    return [json.loads(line) for line in whole.splitlines()], len(whole)
+    return [parsed(path, n, raw) for n, raw in enumerate(whole.split(b"\n")[:-1], 1)], len(whole)
+
+
+def parsed(path: Path, number: int, raw: bytes) -> Line:
+    """A line; raises `UserError` where it is none that a journal holds."""
+    try:
+        line = json.loads(raw)
+    except (ValueError, RecursionError):
+        line = None
+    if not isinstance(line, dict):
+        raise broken(str(path), number, "it is no JSON object")
+    return line
+
+
+def broken(journal: str, number: int, fault: str) -> UserError:
+    """The error for a line that a sweep did not write there."""
+    return UserError(
+        f"journal {journal}, line {number}: {fault}. It is damaged, or a later version of suite wrote "
+        "it: --resume --repair sets such lines aside and continues from the rest and the store's records"
+    )

@@ -11,9 +11,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from suite.configurations.warm_start import NEAREST, tuned_files
-from suite.search.population import entry_of
+from suite.owned import private
+from suite.search.population import search_of
 from suite.sweeps.events import SweepState, replay
-from suite.sweeps.journal import begun, in_the_way, peek
+from suite.sweeps.journal import begun, in_the_way, peek, refuse_others
 from suite.yaml_files import writable
 from trials.checkpoint import Folder, written_by
 from trials.errors import UserError
@@ -66,9 +67,23 @@ class SweepPaths:
         """Whether there is such a sweep."""
         return begun(self.journal)
 
+    @property
+    def models(self) -> Path:
+        """Where the models are that `save: best` keeps."""
+        return self.folder / "models"
+
+    def model(self, trial_id: str) -> str:
+        """Where a final run leaves its models until the sweep has ended."""
+        return f"{self.checkpoint_folder}/{trial_id}.model.pt"
+
     def state(self) -> SweepState:
-        """What its journal says of the sweep, which another process may be writing."""
-        return replay(peek(self.journal)) if self.begun else SweepState()
+        """What its journal says of the sweep, which another process may be writing. Raises `UserError`
+        where it is damaged, or another user can have written it.
+        """
+        if not self.begun:
+            return SweepState()
+        refuse_others(self.journal)
+        return replay(peek(self.journal), str(self.journal))
 
     @property
     def checkpoint_folder(self) -> str:
@@ -84,6 +99,11 @@ class SweepPaths:
         a sweep that has not begun, the files to start from cannot.
         """
         with writable(self.folder):
+            if in_the_way(self.journal) and (self.folder / MARKER).exists():
+                raise UserError(
+                    f"journal {self.journal} does not begin as a sweep's, so no sweep made it like that: if it is damaged, "
+                    "--resume --repair sets such lines aside; if it is another file, move it away"
+                )
             if not self.begun and self._foreign():
                 raise UserError(
                     f"{self.folder} holds files and no sweep made it: choose another --name or --storage"
@@ -115,9 +135,9 @@ class SweepPaths:
                     "Choose another --name or --checkpoints, or remove it if that sweep is gone"
                 )
             return
-        asked = {ask.trial_id: ask.cell for ask in state.asks}
+        asked = {ask.trial_id: ask.search for ask in state.asks}
         # A sweep of an earlier version put no marker there, and nothing but checkpoints.
-        if any(written_by(n) not in asked and entry_of(n) not in asked.values() for n in names):
+        if any(written_by(n) not in asked and search_of(n) not in asked.values() for n in names):
             raise UserError(
                 f"checkpoints in {place}: the folder holds files and no sweep made it. "
                 "Choose another --name or --checkpoints"
@@ -130,7 +150,8 @@ class SweepPaths:
 
     def mark(self) -> None:
         """Make the sweep's own folder, once it was checked."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        private(self.storage)
+        private(self.folder)
         (self.folder / MARKER).write_text(f"{ABOUT}\n")
 
     def mark_checkpoints(self, owner: str) -> None:
@@ -154,13 +175,13 @@ class SweepPaths:
             Folder(f"{self.checkpoint_folder}/{name}").clear(trial_ids)
 
     def clear_checkpoints(self, asked: Mapping[str, str]) -> None:
-        """Remove what these trials (to their entries) wrote, as far as it can be removed, and the folder.
+        """Remove what these trials (to their searches) wrote, as far as it can be removed, and the folder.
         One that others have put files into stays, with its marker: it is the sweep's still.
         """
         folder = Folder(self.checkpoint_folder)
         with suppress(OSError):
             for name in folder.names():
-                if entry_of(name) in asked.values():
+                if search_of(name) in asked.values():
                     self.clear_stop(name, asked)
             folder.clear(asked)
             _give_up(folder)
