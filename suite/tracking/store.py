@@ -5,14 +5,12 @@ The names of tags, params and metrics are a contract (docs/recording.md).
 
 import contextlib
 import fcntl
-import json
 import logging
 import math
 import os
 import re
 import sqlite3
 import time
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from urllib.parse import urlparse
 from suite.console import say
 from suite.owned import private
 from suite.tracking import RUNS
+from suite.tracking.leaderboard_view import UNQUOTABLE, share
 from suite.tracking.names import grouped
 from suite.tracking.names import plain as plain_name
 from suite.tracking.tags import PREFIX, RunKind, Tags
@@ -45,12 +44,6 @@ for _name in ("alembic", "mlflow"):
 # Tracebacks of writes that fail: they are tried again, and the last failure is said.
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
-VIEW = "leaderboard"
-VIEW_TAGS = ("score", "dataset", "model", "heterogeneity", "paper", "sweep")
-VIEW_METRICS = ("rank", "mean", "worst_clients")
-"""What MLflow's table of runs shows beside their names when it is opened as a leaderboard."""
-UNQUOTABLE = set("'\"\\")
-"""What has no escape in MLflow's filters."""
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "lustre", "beegfs", "gpfs", "fuse.sshfs"}
 
 
@@ -140,7 +133,7 @@ class Store:
                 self.client.restore_experiment(found.experiment_id)
             return str(found.experiment_id)
         made = str(self.client.create_experiment(study, self.artifacts))
-        self._share_view(made)
+        share(self.client, made)
         return made
 
     def pages(self, server: str) -> list[tuple[str, str]]:
@@ -156,30 +149,11 @@ class Store:
                 run.tags.sweep for run in sweeps if run.tags.experiment_id == number
             ]
             for name in names or [None]:
-                key = self._share_view(number, name)
+                key = share(self.client, number, name)
                 view = f"runs?workflowType=machine_learning&viewStateShareKey={key}"
                 page = f"{server}/#/experiments/{number}/{view}"
                 pages.append((name or experiment.name, page))
         return pages
-
-    def _share_view(self, experiment: str, sweep: str | None = None) -> str:
-        """Keep the view as MLflow's own "Share" does: as a tag, whose key is in the address. Of one sweep
-        it shows no other's rows.
-        """
-        columns = [f"tags.`{PREFIX}{tag}`" for tag in VIEW_TAGS]
-        where, key = {"kind": str(RunKind.LEADERBOARD)}, VIEW
-        if sweep is not None and not set(sweep) & UNQUOTABLE:
-            where["sweep"] = sweep
-            key += f"-{zlib.crc32(sweep.encode()):08x}"
-        state = {
-            "searchFilter": " and ".join(f"tags.`{PREFIX}{k}` = '{v}'" for k, v in where.items()),
-            "orderByKey": f"tags.`{PREFIX}row`",
-            "orderByAsc": True,
-            "selectedColumns": [*columns, *(f"metrics.`{name}`" for name in VIEW_METRICS)],
-        }
-        tag = f"mlflow.sharedViewState.{key}"
-        self.client.set_experiment_tag(experiment, tag, json.dumps(state))
-        return key
 
     def create(
         self,
@@ -283,10 +257,11 @@ class Store:
 
     def history(self, run_id: str, metric: str) -> list[tuple[int, float]]:
         """(round, value) of a metric, in order of rounds; what was written twice is there once."""
-        with self._reading():
-            for name in dict.fromkeys((grouped(metric), metric)):
-                if found := self.client.get_metric_history(run_id, name):
-                    return sorted({(m.step, m.value) for m in found})
+        for name in dict.fromkeys((grouped(metric), metric)):
+            with self._reading():
+                found = self.client.get_metric_history(run_id, name)
+            if found:
+                return sorted({(m.step, m.value) for m in found})
         return []
 
     @contextlib.contextmanager
