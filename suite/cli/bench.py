@@ -90,6 +90,27 @@ def memory(
         Console().print(f"{found['study']}: {found['peak_bytes'] / 1e6:,.0f} MB at the peak")
 
 
+@app.command("watch", epilog="Example: suite bench watch --study smoke --runs 3")
+def watch(
+    study: Annotated[str, typer.Option(help="The study to sweep.")] = "quickstart",
+    runs: Annotated[int, typer.Option(min=1, help="Pairs of sweeps, alone and watched.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """What it costs a sweep that a page watches it: seconds watched over seconds alone."""
+    from suite.bench.watched import watched
+
+    found = watched(study, runs)
+    if as_json:
+        emit(found)
+        return
+    rows = [
+        [str(i), *(f"{value:g}" for value in pair.values())]
+        for i, pair in enumerate(found["pairs"], 1)
+    ]
+    heads = ["pair", "seconds alone", "watched", "ratio", "server's processor seconds"]
+    _table(f"{found['study']}, watched over alone: {found['ratio']:.3f} (median)", heads, rows)
+
+
 @app.command(
     "engine", epilog="Example: suite bench engine --workloads 784-10,cnn --plot engine.svg"
 )
