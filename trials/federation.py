@@ -297,15 +297,20 @@ class Federation:
         return self._rule(0.0).clipped(g)
 
     def evaluate(self, w: Tensor, ids: Array) -> dict[str, Tensor]:
-        """Mean scores of the task and mean loss on samples: () for w (d,), (k,) for w (k, d)."""
+        """Mean scores of the task and mean loss on samples: () for w (d,), (k,) for w (k, d).
+
+        Where a sample's outputs depend on its batch, batches are drawn by chance, the same ever: in the
+        order of a data set that lies label by label each would have one label.
+        """
         if w.dim() == 2 and self.sequential:
             each = [self.evaluate(row, ids) for row in w]
             return {metric: torch.stack([one[metric] for one in each]) for metric in each[0]}
         rows = w.shape[:-1]
         total: dict[str, Tensor] = {}
-        for block in (
-            torch.from_numpy(ids).to(self.device).split(max(1, 32768 // (rows.numel() + 63)))
-        ):
+        size = max(1, 32768 // (rows.numel() + 63))
+        if len(ids) > size and not self.model.architecture.one_by_one:
+            ids = randomness.generator("evaluation").permutation(ids)
+        for block in torch.from_numpy(ids).to(self.device).split(size):
             x, y = self.x[block], self.y[block].expand(*rows, -1)
             outputs = self.model.logits(w, x.expand(*rows, *x.shape))
             values = {**self._scores(outputs, y), "loss": self.model.loss(outputs, y)}

@@ -59,6 +59,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run one configuration and show its curve."""
+    from suite.execution.stop_signal import HaltedError
     from suite.runs import single
     from suite.runs.request import Request
     from trials import algorithms
@@ -79,11 +80,17 @@ def run(
     budget = memory_budget and memory_budget * 1e9
     say(f"loading {spec.dataset}")
     done = single.execute(spec, data_root, device, _shown(recording), budget)
-    run_id = recording.record(done) if recording else None
+    run_id = fault = None
+    try:
+        run_id = recording.record(done) if recording else None
+    except HaltedError as error:
+        fault = error
     if as_json:
         emit(done.document() | ({"run_id": run_id} if run_id else {}))
     else:
         Console().print(_summary(done, run_id), highlight=False, markup=False)
+    if fault:
+        raise fault
 
 
 @app.command(epilog="Example: suite replay 0f3c... (a run id from the leaderboard's MLflow runs)")

@@ -9,8 +9,10 @@ from suite.search.sweep_search import SweepSearch
 from suite.studies.entry import Entry
 from suite.studies.study import Study
 from trials.datasets.base import Dataset
+from trials.errors import UserError
 from trials.federated_data import FederatedData
 from trials.footprint import Footprint, footprint
+from trials.memory import machine_memory
 from trials.spec import TrialSpec
 from trials.trial import deal_data, fit_model, simulate
 
@@ -31,13 +33,24 @@ class Estimates:
         self._dealt: tuple[str, FederatedData] | None = None
 
     def footprint(self, entry: Entry) -> Footprint:
-        """The footprint of a trial of the entry; the memory is `memory_per_trial` where that is given."""
+        """The footprint of a trial of the entry; the memory is `memory_per_trial` where that is given.
+        Raises `UserError` where it is more than this machine has and no cluster is joined.
+        """
         spec = self._anchor(entry)
         data = self._deal(spec)
         model, budget = fit_model(spec, data.dataset), self.resources.memory_budget
         found = footprint(spec, data, model, self.device, budget)
         given = self.resources.memory_per_trial
-        return found if given is None else Footprint(found.state, given, found.steps)
+        if given is not None:
+            return Footprint(found.state, given, found.steps)
+        there = machine_memory()
+        if self.device == "cpu" and not self.resources.joins and found.memory > there:
+            raise UserError(
+                f"this machine can never hold a trial of {entry.name}: it takes about "
+                f"{found.memory / 1e9:,.1f} GB, and there are {there / 1e9:,.1f} GB. Memory is an estimate: "
+                "--memory-per-trial sets it"
+            )
+        return found
 
     def memory(self, entries: Iterable[Entry]) -> dict[str, int]:
         """Bytes of a trial of each entry, by the entry's id."""

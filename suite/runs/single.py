@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reports.frames import frame
+from suite.execution.stop_signal import HaltedError
 from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags
 from trials import plugins, trial
 from trials.errors import UserError
@@ -152,13 +153,23 @@ class Recording:
         return self._opening
 
     def record(self, run: Finished) -> str:
-        """Record a run; its id."""
+        """Record a run; its id. Raises `HaltedError` where the store does not take it any more."""
+        from mlflow.exceptions import MlflowException
+
+        from suite.tracking.store import reason
+
         spec, store = run.spec, self.begin().result()
         tags = {**run_tags(RunKind.RUN, spec, run.outcome), **spec_tags(spec)}
         name = f"{spec.algorithm} · {spec.place} · seed {spec.seed}"
-        run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
-        store.log(run_id, spec_params(spec), run.history)
-        store.set_status(run_id, "FINISHED")
+        try:
+            run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
+            store.log(run_id, spec_params(spec), run.history)
+            store.set_status(run_id, "FINISHED")
+        except (MlflowException, OSError) as error:
+            raise HaltedError(
+                f"tracking store {store.uri} did not take the run: {reason(error)}",
+                "What it measured is shown, and is not recorded: run it again when that is mended.",
+            ) from None
         return run_id
 
 

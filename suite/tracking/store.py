@@ -256,7 +256,7 @@ class Store:
             yield
         except MlflowException as error:
             raise UnreadableError(
-                f"tracking store {self.uri} cannot be read: {_reason(error)}"
+                f"tracking store {self.uri} cannot be read: {reason(error)}"
             ) from None
 
     def course(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
@@ -344,7 +344,7 @@ def _schema(error: Exception) -> str:
     """
     found = re.search(r"\(found version (\w+), but expected (\w+)\)", str(error))
     if found is None:
-        return _reason(error)
+        return reason(error)
     return (
         f"its schema is {found[1]}, and MLflow {VERSION} reads {found[2]}: a later MLflow wrote "
         "it, which it needs, or an earlier one, after which `mlflow db upgrade` brings it up"
@@ -385,7 +385,8 @@ def _patience(retries: int, seconds: int) -> Iterator[None]:
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """The first line of what an error says."""
     return (str(error).strip() or repr(error)).splitlines()[0][:300]
 
 
