@@ -54,9 +54,12 @@ class Trust:
 
     def _is_named(self, code: plugins.Code) -> bool:
         """Whether the command line names it, so that it is the person's own wish."""
-        for word in filter(plugins.named, self._words):
+        for word in self._words:
+            whole = word.endswith(".py")  # a file, and so whatever is in it
             with suppress(UserError):
-                if plugins.code(word).name == code.name:
+                if whole and plugins.code(f"{word}:").file == code.file:
+                    return True
+                if plugins.named(word) and plugins.code(word).name == code.name:
                     return True
         return False
 

@@ -8,13 +8,16 @@ from trials.outcome import Kind
 
 REPEATS = {Kind.CONFIRM: "c", Kind.FINAL: "f", Kind.PARETO: "p"}
 """Kinds of runs that repeat a search trial, and their letters in trial ids."""
-_ID = re.compile(r"(?P<cell>.+)-(?P<letter>[scfp])(?P<index>\d{4,})(?:-(?P<number>\d+))?")
+_ID = re.compile(
+    r"(?P<cell>.+?)(?:-(?P<replicate>(?:[vdt]\d+)+))?"
+    r"-(?P<letter>[scfp])(?P<index>\d{4,})(?:-(?P<number>\d+))?"
+)
 
 
 @dataclass(frozen=True)
 class TrialId:
     """The name of a sweep's trial: `1f3a9c0d-s0004` is search trial 4 of a cell, `1f3a9c0d-f0004-1` its
-    second final run.
+    second final run, `1f3a9c0d-t2-s0004` search trial 4 of its third tuning.
 
     `index` is the search trial's, `number` counts the runs of a kind that repeat it.
     """
@@ -23,6 +26,7 @@ class TrialId:
     kind: Kind
     index: int
     number: int | None = None
+    replicate: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -32,10 +36,17 @@ class TrialId:
             raise ValueError(f"{text!r} is not the id of a sweep's trial")
         letters = {"s": Kind.SEARCH, **{letter: kind for kind, letter in REPEATS.items()}}
         number = None if found["number"] is None else int(found["number"])
-        return cls(found["cell"], letters[found["letter"]], int(found["index"]), number)
+        return cls(
+            found["cell"],
+            letters[found["letter"]],
+            int(found["index"]),
+            number,
+            found["replicate"] or "",
+        )
 
     def __str__(self) -> str:
         """As it is journaled and recorded."""
         letter = REPEATS.get(self.kind, "s")
         number = "" if self.number is None else f"-{self.number}"
-        return f"{self.cell}-{letter}{self.index:04d}{number}"
+        of = "-".join(filter(None, (self.cell, self.replicate)))
+        return f"{of}-{letter}{self.index:04d}{number}"

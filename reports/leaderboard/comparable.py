@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from reports.leaderboard.replication import Draw
 from trials.place import Place
 
 Trials = Mapping[tuple[str, str], int]
-"""Search trials of each (sweep, cell)."""
+"""Search trials of each (sweep, cell), in one of its replicates."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,10 @@ class FinalRun:
     a `reference`. `spent` has its `COUNTED` totals, `worst` and `spread` the scores of the worst 10 % of
     clients and their standard deviation over clients.
     `curve` has (cost so far, score) of each evaluation, round 0 first, where runs are compared at
-    equal cost. `settings` (JSON) and `split` are what makes runs comparable, `page` where MLflow's
-    pages show its leaderboard row.
+    equal cost. `split_index`, `deal` and `tuning` count the replicates of its entry; `validated` is its own
+    validation score with the sign that more is better, `selected` that of the search trial that it
+    repeats. `settings` (JSON) and `split` are what makes runs comparable, `page` where MLflow's pages
+    show its leaderboard row.
     """
 
     sweep: str
@@ -56,6 +59,21 @@ class FinalRun:
     run_id: str = ""
     page: str = ""
     warm: bool = False
+    split_index: int = 0
+    deal: int = 0
+    tuning: int = 0
+    validated: float | None = None
+    selected: float | None = None
+
+    @property
+    def draw(self) -> Draw:
+        """What it was drawn by."""
+        return Draw(self.split_index, self.deal, self.tuning, self.seed)
+
+    @property
+    def replicate(self) -> tuple[int, ...]:
+        """The independent search whose winner it repeats."""
+        return self.draw[:-1]
 
     @property
     def question(self) -> tuple[Place, bool]:
@@ -129,7 +147,7 @@ def matched(runs: Sequence[FinalRun], trials: Trials) -> tuple[list[Group], list
 
 
 def _terms(part: Sequence[FinalRun], trials: Trials) -> Terms:
-    """The split is that of the lowest seed: where the partition varies, it varies with the seed."""
-    lowest = min(part, key=lambda run: run.seed)
+    """The split is that of the first draw: where the partition varies, it varies with the seed."""
+    lowest = min(part, key=lambda run: run.draw)
     most = max(trials.get((run.sweep, run.cell), 0) for run in part)
     return Terms(lowest.split, lowest.settings, most)

@@ -15,15 +15,20 @@ from statistics import fmean, median_low
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.frames import frame
+from reports.leaderboard.audit import Audit
+from reports.leaderboard.budget import Budgets
 from reports.leaderboard.comparable import FinalRun, Group, Trials, matched
-from reports.leaderboard.statistics import (
-    Across,
+from reports.leaderboard.interim import Standing
+from reports.leaderboard.replication import (
     Difference,
-    across,
     difference,
     differences,
-    interval,
+    intervals,
+    mean_of,
+    not_the_best,
+    spreads,
 )
+from reports.leaderboard.statistics import DIGITS, Across, across
 from trials.metrics import COUNTED, direction, sign
 from trials.place import Place
 
@@ -48,9 +53,15 @@ class Contest(NamedTuple):
 class Row:
     """One algorithm in one cell.
 
-    `behind` is how far its mean is behind the best of its group, `behind_low` and `behind_high` the
-    paired interval of that difference (None for the best, or with fewer than two common seeds);
-    `within_noise` whether that interval holds 0, a tie. `rank` is None for references; `outside` says
+    The mean's interval is over the factor `over` (`reports.leaderboard.replication`): the seeds of one
+    tuned configuration, or its `tunings`, deals or splits with their seeds in them; `spread` has the standard
+    deviation by each of these. `behind` is how far its mean is behind the best of its group, `behind_low` and
+    `behind_high` the paired interval of that difference (None for the best, or where nothing can be
+    estimated); `within_noise` whether it is not shown not to be the best (Hsu), `equivalent` whether it is
+    shown to be within the study's margin of the best. `params` are those of the tuning that validates best
+    over its final seeds, `selected` is the mean validation score of what the searches chose, with which
+    they chose it; `chosen` are the final runs of `params`. `by_replicate` are the means of the tunings on each
+    deal and split. `rank` is None for references; `outside` says
     of those that are so for their settings what their paper assumes. `budget` is the cost at which
     the group is compared, if any.
 
@@ -59,7 +70,8 @@ class Row:
     than all (None when it is one of them). `worst_clients` is the score of the worst 10 % of
     clients, `client_spread` the standard deviation over clients.
 
-    `sweeps` are those that the group was made of, `runs` the final runs' ids.
+    `sweeps` are those that the group was made of, `runs` the final runs' ids. `audit` says how fair its
+    search was, None where no search trial is recorded.
     """
 
     algorithm: str
@@ -102,6 +114,15 @@ class Row:
     page: str
     warm: bool = False
     outside: str = ""
+    audit: Audit | None = None
+    over: str = "seed"
+    tunings: int = 1
+    deals: int = 1
+    spread: Mapping[str, float] = field(default_factory=dict)
+    equivalent: bool | None = None
+    selected: float | None = None
+    chosen: tuple[str, ...] = ()
+    by_replicate: tuple[float, ...] = ()
 
     @property
     def place(self) -> Place:
@@ -126,7 +147,9 @@ class Leaderboard:
     `metric` and `direction` are the rows', or a list of them where data sets are ranked by several.
     `differences` has every pair of each group, `overall` the comparison over cells by metric, `notes`
     what could not be compared or ranked, `pareto` the fronts of entries that were searched with two
-    objectives (`reports.leaderboard.pareto`), `searched` how each sweep found its configurations, in words.
+    objectives (`reports.leaderboard.pareto`), `budgets` what fewer trials would have chosen, `searched` how each
+    sweep found its configurations, in words, `interim` how cells stand whose final runs are not all
+    there: they have no rows yet.
     """
 
     study: str
@@ -141,6 +164,8 @@ class Leaderboard:
     notes: tuple[str, ...] = ()
     pareto: tuple[Any, ...] = ()
     searched: Mapping[str, str] = field(default_factory=dict)
+    interim: tuple[Standing, ...] = ()
+    budgets: tuple[Budgets, ...] = ()
 
     def to_pandas(self) -> "pd.DataFrame":
         """A row an algorithm in a cell, with hyperparameters as columns `params.lr`, ..."""
@@ -154,7 +179,8 @@ class Leaderboard:
             for pair in found
         ]
         fronts = [front.as_dict() for front in self.pareto]
-        return {**asdict(self), "differences": pairs, "pareto": fronts}
+        curves = [{**asdict(of), "place": of.place.names()} for of in self.budgets]
+        return {**asdict(self), "differences": pairs, "pareto": fronts, "budgets": curves}
 
 
 def leaderboard(
@@ -162,10 +188,11 @@ def leaderboard(
     trials: Trials,
     target: float | None,
     at: str = "rounds",
+    margin: float | None = None,
 ) -> Leaderboard:
-    """Rank final runs at equal rounds, steps or bytes."""
+    """Rank final runs at equal rounds, steps or bytes; what is shown to differ by less than `margin` ties."""
     groups, notes = matched(runs, trials)
-    ranked = [_rank(group, trials, target) for group in groups]
+    ranked = [_rank(group, trials, target, margin) for group in groups]
     rows = [row for found, _ in ranked for row in found]
     metrics = list(dict.fromkeys(run.metric for run in runs))
     protocol = "tuned on validation, ranked by final runs with fresh seeds on test"
@@ -195,18 +222,23 @@ def _outside(rows: Sequence[Row]) -> list[str]:
 
 
 def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
-    """Algorithms over cells, by metric; warm-started cells apart. Of groups that ask the same
+    """Algorithms over data sets, by metric; warm-started cells apart. Of groups that ask the same
     question on other terms, the one with the most algorithms counts, so that none counts twice.
     """
     found = {}
     for name in dict.fromkeys(rows[0].compared_as for rows in groups):
-        cells: dict[str, dict[str, float]] = {}
+        cells: dict[str, dict[str, dict[str, list[float]]]] = {}
         for rows in groups:
             if rows[0].compared_as == name:
                 better = sign(direction(rows[0].metric))
+                of = cells.setdefault(rows[0].dataset, {})
                 cell = str(rows[0].place)
-                scores = {row.algorithm: better * row.mean for row in rows if row.rank is not None}
-                cells[cell] = max(cells.get(cell, {}), scores, key=len)
+                scores = {
+                    row.algorithm: [better * score for score in row.by_replicate]
+                    for row in rows
+                    if row.rank is not None
+                }
+                of[cell] = max(of.get(cell, {}), scores, key=len)
         compared = across(cells)
         if compared is not None:
             found[name] = compared
@@ -233,31 +265,35 @@ def _at_budget(group: Group) -> tuple[Group, float | None]:
 
 
 def _rank(
-    group: Group, trials: Trials, target: float | None
+    group: Group, trials: Trials, target: float | None, margin: float | None
 ) -> tuple[list[Row], tuple[Difference, ...]]:
     """A group's rows, best first, and all its pairs."""
     group, budget = _at_budget(group)
     first = next(iter(group.values()))[0]
     better = sign(direction(first.metric))
-    means = {name: fmean(run.score for run in runs) for name, runs in group.items()}
+    scores = {name: {run.draw: run.score for run in runs} for name, runs in group.items()}
+    estimates = {name: mean_of(found) for name, found in scores.items()}
+    means = {name: found.mean for name, found in estimates.items()}
     reference = {name: any(run.reference for run in runs) for name, runs in group.items()}
     names = sorted(group, key=lambda name: (reference[name], -better * means[name], name))
     rivals = [name for name in names if not reference[name]]
-    by_seed = {name: {run.seed: run.score for run in runs} for name, runs in group.items()}
-    pairs = differences({name: by_seed[name] for name in rivals}, better)
-    best, count = names[0], max(1, len(pairs))
+    ranked = {name: scores[name] for name in rivals}
+    pairs, out = differences(ranked, better, margin), not_the_best(ranked, better)
+    best, others, between = names[0], max(1, len(rivals) - 1), intervals(estimates)
     sweeps = " + ".join(dict.fromkeys(run.sweep for runs in group.values() for run in runs))
     rows = []
     for name in names:
         runs, mean = group[name], means[name]
-        gap = difference((best, by_seed[best]), (name, by_seed[name]), better, count)
-        low, high = interval([run.score for run in runs])
+        gap = difference((best, scores[best]), (name, scores[name]), better, others, margin)
+        chosen = _chosen(runs)
+        shown = out.get(name, None if gap.tie is None else not gap.tie)
+        low, high = between[name]
         rows.append(
             Row(
-                **_identity(runs[0]),
+                **_identity(chosen[0]),
                 rank=None
                 if reference[name]
-                else 1 + sum(better * (means[rival] - mean) > 0 for rival in rivals),
+                else 1 + sum(round(better * (means[i] - mean), DIGITS) > 0 for i in rivals),
                 mean=mean,
                 ci_low=low,
                 ci_high=high,
@@ -271,14 +307,43 @@ def _rank(
                 behind=better * (means[best] - mean) if gap.mean is None else gap.mean,
                 behind_low=None if name == best else gap.low,
                 behind_high=None if name == best else gap.high,
-                within_noise=None if name == best else gap.tie,
+                within_noise=None if name == best or shown is None else not shown,
+                equivalent=None if name == best else gap.equivalent,
                 budget=budget,
                 outside=next((run.outside for run in runs if run.outside), ""),
                 sweeps=sweeps,
                 runs=tuple(run.run_id for run in runs),
+                over=estimates[name].over,
+                tunings=len({run.tuning for run in runs}),
+                deals=len({run.deal for run in runs}),
+                spread=spreads(scores[name]),
+                selected=_mean(run.selected for run in runs),
+                chosen=tuple(run.run_id for run in chosen),
+                by_replicate=tuple(fmean(r.score for r in of) for of in _replicates(runs)),
             )
         )
     return rows, pairs
+
+
+def _chosen(runs: Sequence[FinalRun]) -> Sequence[FinalRun]:
+    """The runs of the tuning whose winner validates best over its final seeds: test scores choose nothing."""
+    tunings = _replicates(runs)
+    if len(tunings) == 1:
+        return runs
+
+    def validated(found: Sequence[FinalRun]) -> float:
+        mean = _mean(run.validated for run in found)
+        return float("-inf") if mean is None else mean
+
+    return max(tunings, key=validated)
+
+
+def _replicates(runs: Sequence[FinalRun]) -> list[list[FinalRun]]:
+    """The runs by the search whose winner they repeat."""
+    found: dict[tuple[int, ...], list[FinalRun]] = {}
+    for run in runs:
+        found.setdefault(run.replicate, []).append(run)
+    return list(found.values())
 
 
 def _identity(run: FinalRun) -> dict[str, Any]:
@@ -310,7 +375,8 @@ def _mean(values: Any) -> float | None:
     return None if not found or None in found else fmean(found)
 
 
-SORTABLE = [item.name for item in fields(Row) if item.name not in ("params", "runs", "page")]
+UNORDERED = ("params", "runs", "page", "audit", "chosen", "spread", "by_replicate")
+SORTABLE = [item.name for item in fields(Row) if item.name not in UNORDERED]
 """What rows can be ordered by."""
 
 

@@ -10,6 +10,8 @@ import sys
 import typer
 
 from suite.cli import (
+    advise,
+    authoring,
     bench,
     configurations,
     control,
@@ -21,6 +23,7 @@ from suite.cli import (
     run,
     sweep,
     transfer,
+    watch,
 )
 from suite.console import say
 from suite.execution.stop_signal import HaltedError
@@ -40,7 +43,19 @@ app = typer.Typer(
     help="Federated-learning algorithms, tuned fairly, compared across papers, reused.",
     epilog="Start here: [bold]suite sweep quickstart[/bold]",
 )
-for group in (sweep, run, results, reproduce, transfer, listing, control, doctor):
+for group in (
+    sweep,
+    run,
+    results,
+    reproduce,
+    transfer,
+    advise,
+    listing,
+    authoring,
+    control,
+    watch,
+    doctor,
+):
     app.add_typer(group.app)
 app.add_typer(configurations.app, name="tuned")
 app.add_typer(data.app, name="data")

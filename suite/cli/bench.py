@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from suite.cli.options import Json, MaxConcurrent
+from suite.cli.options import RUNS, Json, MaxConcurrent, Storage
 from suite.console import emit
 
 app = typer.Typer(no_args_is_help=True, help="Measure what the suite costs on this machine.")
@@ -79,11 +79,18 @@ def memory(
 )
 def engine(
     workloads: Annotated[str, typer.Option(help="Which ones, with commas between.")] = "all",
-    peers: Annotated[str, typer.Option(help="fedjax, flwr, pfl, fedlab; or none.")] = "all",
+    peers: Annotated[
+        str | None,
+        typer.Option(help="fedjax, flwr, pfl, fedlab; or none. Default: all, none on cuda."),
+    ] = None,
     peer_python: Annotated[
         str, typer.Option(help="The interpreter that has the peers, see benchmarks/README.md.")
     ] = sys.executable,
-    device: Annotated[str, typer.Option(help="cpu or cuda; on cuda without peers.")] = "cpu",
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    executions: Annotated[
+        str | None,
+        typer.Option(help="compiled, batched, sequential. Default: none apart, all on cuda."),
+    ] = None,
     runs: Runs = 5,
     seconds: Seconds = 1.0,
     plot: Plot = None,
@@ -95,11 +102,12 @@ def engine(
     plots.check(plot)
     plan = engine.Plan(
         _names(workloads, tuple(engine.WORKLOADS)),
-        _names(peers, engine.PEERS),
+        _names(peers or ("none" if device == "cuda" else "all"), engine.PEERS),
         peer_python,
         runs,
         seconds,
         device,
+        _names(executions or ("all" if device == "cuda" else "none"), engine.EXECUTIONS),
     )
     found = engine.measure(plan)
     if plot is not None:
@@ -208,6 +216,38 @@ def scaling(
     ]
     heads = ["what grows", "model", "to", "ms a round", "slope (1: in proportion)"]
     _table("Time of a round", heads, rows, words=2)
+
+
+@app.command("replication", epilog="Example: suite bench replication --tunings 16 --board 5")
+def replication(
+    tunings: Annotated[int, typer.Option(min=3, help="How often every method is tuned.")] = 16,
+    board: Annotated[int, typer.Option(help="Tunings of a board whose intervals are asked.")] = 5,
+    algorithms: Annotated[str | None, typer.Option(help="Comma-separated; default: 17.")] = None,
+    storage: Storage = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Tune digits iid many times: how often intervals of few tunings hold a method's mean."""
+    from suite.bench.replication import replication
+
+    listed = None if algorithms is None else [name.strip() for name in algorithms.split(",")]
+    found = replication(storage, tunings, board, listed)
+    if as_json:
+        emit(found)
+        return
+    rows = [
+        [
+            row["algorithm"],
+            f"{row['mean']:.4f}",
+            f"{row['by_tuning']:.4f}",
+            f"{row['by_seed']:.4f}",
+            f"{row['covered']:.0%}",
+            f"{row['covered_by_seeds']:.0%}",
+        ]
+        for row in found["methods"]
+    ]
+    heads = ["method", "mean", "sd by tuning", "sd by seed", "held", "held by seeds alone"]
+    title = f"{found['cell']}: means over {tunings} tunings, held by intervals over {board}"
+    _table(title, heads, rows)
 
 
 def _names(text: str, known: tuple[str, ...]) -> tuple[str, ...]:

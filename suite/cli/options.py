@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from suite.tracking import RUNS as RUNS
 from suite.trust import grant
 
 
@@ -38,9 +39,6 @@ def folder(path: Path) -> Path:
         raise typer.BadParameter(f"{path} is a file, not a folder")
     return path
 
-
-RUNS = Path("runs")
-"""Where the store and all sweeps are, unless a person says otherwise."""
 
 Storage = Annotated[
     Path, typer.Option(callback=folder, help="Folder of the MLflow store and of all sweeps.")
@@ -91,6 +89,6 @@ MemoryBudget = Annotated[
     typer.Option(
         min=0.001,
         callback=finite,
-        help="GB for the clients that are computed at once; default: 2, or half of a GPU's.",
+        help="GB for the clients that are computed at once; default: 2, or what its part of a GPU holds.",
     ),
 ]

@@ -33,7 +33,7 @@ def show_plan(
         )
     paths.check(study.warm_start)
     entries = make_entries(study, f"study {study_name}")
-    data = load_data(entries, paths.data_root, f"study {study_name}")
+    data = load_data(entries, paths.data_root, f"study {study_name}", study.replicates)
     estimates = Estimates(study, data, resources)
     found = []
     for number, entry in enumerate(entries, 1):
@@ -55,7 +55,7 @@ def show_plan(
                 "outside": of.entry.outside(),
                 "estimate": estimate,
             }
-            for of, estimate in zip(search.entries.values(), found, strict=True)
+            for of, estimate in zip(search.firsts, found, strict=True)
         ],
         "trials_per_cell": study.trials,
         "sampler": study.sampler,
@@ -107,8 +107,10 @@ def _print(study: "Study", plan: dict[str, Any]) -> None:
     for warning in plan["warnings"]:
         line(f"Warning: {warning}.")
     members = ", two for each member" if study.scheduler == "pbt" else ""
+    on_gpu = plan["gpu_memory_bytes_per_trial"]
+    gpu = f" and {_size(on_gpu)} of a GPU at least" if on_gpu else ""
     line(
-        f"{_hours(plan)}. Memory {_size(plan['memory_bytes_per_trial'])} a trial; checkpoints "
+        f"{_hours(plan)}. Memory {_size(plan['memory_bytes_per_trial'])}{gpu} a trial; checkpoints "
         f"{_size(plan['checkpoint_bytes'])} at most, one for each of {plan['trials_at_once']} running "
         f"trials{members}; records {_size(plan['record_bytes'])}. Nothing was started."
     )
@@ -116,10 +118,14 @@ def _print(study: "Study", plan: dict[str, Any]) -> None:
 
 def _besides(study: Any) -> str:
     """What else an entry runs, or does not."""
+    count = len(study.replicates)
+    factors = {"tunings": study.tunings, "deals": study.deals, "splits": study.splits}
+    varied = " x ".join(f"{levels} {name}" for name, levels in factors.items() if levels > 1)
+    times = f", {count} times over ({varied})" if count > 1 else None
     confirm = study.confirm and f", {study.confirm.best * study.confirm.seeds} that confirm"
     knee = study.traded and f", {study.seeds} of the front's knee"
     grid = study.sampler == "grid" and ", fewer where the grid is smaller"
-    return "".join(filter(None, (confirm, knee, grid)))
+    return "".join(filter(None, (confirm, knee, grid, times)))
 
 
 def _hours(total: dict[str, Any]) -> str:

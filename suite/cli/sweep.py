@@ -2,7 +2,9 @@
 
 import shlex
 import sys
+from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +25,7 @@ from suite.cli.options import (
     finite,
 )
 from suite.cli.plan import show_plan
+from suite.cli.watch import watched
 from suite.console import emit, say
 from trials.errors import UserError
 from trials.outcome import ENDINGS, Status
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from suite.execution.cluster import Resources
     from suite.sweeps.paths import SweepPaths
     from suite.sweeps.request import SweepRequest
-    from suite.sweeps.sweep import Result
+    from suite.sweeps.result import Result
 
 app = typer.Typer()
 
@@ -42,9 +45,15 @@ Algorithms = Annotated[
 ]
 Listed = Annotated[str | None, typer.Option(help="Comma-separated.")]
 Levels = Annotated[str | None, typer.Option(help="Comma-separated levels.")]
-Trials = Annotated[int | None, typer.Option(help="Search trials per entry.")]
+Trials = Annotated[int | None, typer.Option(help="Search trials per tuning of an entry.")]
 Rounds = Annotated[int | None, typer.Option(help="Communication rounds per trial.")]
-Seeds = Annotated[int | None, typer.Option(help="Final runs per entry.")]
+Seeds = Annotated[int | None, typer.Option(help="Final runs per tuning of an entry.")]
+Tunings = Annotated[
+    int | None,
+    typer.Option(help="Independent searches per entry, each with final runs of its own."),
+]
+Deals = Annotated[int | None, typer.Option(help="Partitions on which all that is done.")]
+Splits = Annotated[int | None, typer.Option(help="Draws of the validation data, likewise.")]
 Sampler = Annotated[str | None, typer.Option(help="tpe, gp, cmaes, random, grid or nsga2.")]
 Scheduler = Annotated[
     str | None,
@@ -55,6 +64,14 @@ Scheduler = Annotated[
 WarmStart = Annotated[
     str | None,
     typer.Option(help="A tuned file, a folder of them, or `nearest`: configurations to try first."),
+]
+Ranges = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--range",
+        metavar="NAME=LOW..HIGH",
+        help="Search NAME there: lr of all algorithms, fedprox.mu of one. May be repeated.",
+    ),
 ]
 MemoryPerTrial = Annotated[
     float | None, typer.Option(min=0.1, callback=finite, help="GB; default: an estimate.")
@@ -96,6 +113,10 @@ Smoke = Annotated[
     ),
 ]
 
+Watch = Annotated[
+    bool, typer.Option("--watch", help="Show it in the browser while it runs (suite watch).")
+]
+
 
 @app.command(
     epilog="Example: suite sweep quickstart --algorithms fedavg,folb --trials 8 --name small"
@@ -112,7 +133,11 @@ def sweep(
     seeds: Seeds = None,
     sampler: Sampler = None,
     scheduler: Scheduler = None,
+    ranges: Ranges = None,
     warm_start: WarmStart = None,
+    tunings: Tunings = None,
+    deals: Deals = None,
+    splits: Splits = None,
     cpus_per_trial: CpusPerTrial = 1.0,
     gpus_per_trial: GpusPerTrial = 0.0,
     memory_per_trial: MemoryPerTrial = None,
@@ -130,20 +155,23 @@ def sweep(
     dry_run: DryRun = False,
     calibrate: Calibrate = False,
     smoke: Smoke = False,
+    watch: Watch = False,
     as_json: Json = False,
 ) -> None:
     """Tune every algorithm of a study fairly, run the best again with fresh seeds, rank them."""
     say(f"reading {study}")
     from suite.execution.cluster import Resources
+    from suite.studies.study import LISTS, VALUES
     from suite.sweeps.paths import SweepPaths
-    from suite.sweeps.request import LISTS, VALUES, SweepRequest
+    from suite.sweeps.request import SweepRequest
 
     paths = SweepPaths(
         storage, Path(study).stem if name is None else name, tracking_uri, data_root, checkpoints
     )
     lists = dict(zip(LISTS, (algorithms, datasets, models, heterogeneity), strict=True))
-    values = (trials, rounds, seeds, sampler, scheduler, warm_start)
-    changes = _changes(lists, dict(zip(VALUES, values, strict=True)))
+    values = (trials, rounds, seeds, sampler, scheduler, warm_start, tunings, deals, splits)
+    given = dict(zip(VALUES, values, strict=True))
+    changes = _changes(lists, given, storage) | _ranges(ranges or [])
     if repair and (dry_run or not resume):
         raise UserError("--repair: goes with --resume, and without --dry-run")
     request = SweepRequest(study, paths, changes, resume, smoke, repair)
@@ -159,19 +187,41 @@ def sweep(
     if dry_run:
         show_plan(request, resources, calibrate, as_json)
     else:
-        _run(request, resources, as_json)
+        _run(request, resources, watch, as_json)
 
 
-def _changes(lists: dict[str, str | None], values: dict[str, Any]) -> dict[str, Any]:
+def _changes(lists: dict[str, str | None], values: dict[str, Any], storage: Path) -> dict[str, Any]:
     """What the command line changes of the study."""
+    from suite.sweeps.third_party import spelled
     from trials.names import split_top
 
     listed = {key: split_top(text, ",") for key, text in lists.items() if text is not None}
+    if "algorithms" in listed:
+        listed["algorithms"] = [spelled(name, storage) for name in listed["algorithms"]]
     return {**listed, **{key: value for key, value in values.items() if value is not None}}
 
 
-def _run(request: "SweepRequest", resources: "Resources", as_json: bool) -> None:
-    result = request.run(resources)
+def _ranges(given: list[str]) -> dict[str, Any]:
+    """The ranges that the command line changes of the study."""
+    from trials.names import number
+
+    found = {}
+    for text in given:
+        name, _, span = text.partition("=")
+        try:
+            low, high = (number(float, end) for end in span.split(".."))
+        except ValueError:
+            raise UserError(
+                f"--range {text}: must be NAME=LOW..HIGH, as in --range lr=0.001..10"
+            ) from None
+        found[f"search.{name}"] = {"low": low, "high": high}
+    return found
+
+
+def _run(request: "SweepRequest", resources: "Resources", watching: bool, as_json: bool) -> None:
+    with ExitStack() as stack:
+        opened = partial(stack.enter_context, watched(request.paths)) if watching else lambda: None
+        result = request.run(resources, opened)
     if as_json:
         emit(asdict(result.summary))
     if result.ending:
@@ -202,6 +252,8 @@ def _conclude(result: "Result", paths: "SweepPaths") -> None:
         highlight=False,
         soft_wrap=True,
     )
+    if paths.models.exists():
+        out.print(f"Models: {paths.models}", highlight=False, soft_wrap=True)
     out.print("Next:")
     for command in _next(result, paths):
         out.print(f"  {shlex.join(command)}", highlight=False, soft_wrap=True, markup=False)
@@ -209,15 +261,10 @@ def _conclude(result: "Result", paths: "SweepPaths") -> None:
 
 def _next(result: "Result", paths: "SweepPaths") -> list[list[str]]:
     """Commands that a person may want now."""
-    where = []
-    if paths.storage != RUNS:
-        where += ["--storage", str(paths.storage)]
-    if paths.tracking_uri:
-        where += ["--tracking-uri", paths.tracking_uri]
     commands = [["leaderboard", "--name", paths.name], ["ui"]]
     if result.leaderboard is not None and result.leaderboard.rows:
         best = result.leaderboard.rows[0]
         entry = ["--algorithm", best.algorithm, "--dataset", best.dataset, "--model", best.model]
         entry += ["--heterogeneity", best.heterogeneity, "--seed", "1"]
         commands.insert(1, ["run", "--tuned", *entry])
-    return [["suite", *command, *where] for command in commands]
+    return [["suite", *command, *result.store.options] for command in commands]

@@ -65,9 +65,8 @@ class Tuned(BaseModel):
     @property
     def path(self) -> Path:
         """Where it lies below a folder of tuned files: dataset/heterogeneity/model/algorithm.yaml."""
-        parts = [self.dataset, self.heterogeneity, self.model, self.algorithm]
-        *folders, name = map(_safe, parts)
-        return Path(*folders) / f"{name}.yaml"
+        path = relative_path(self.algorithm, self.place)
+        return path.with_name(f"{path.name}.yaml")
 
     @property
     def loss(self) -> float:
@@ -98,6 +97,11 @@ _SHAPES: dict[str, Callable[[Any], bool]] = {
     "test_by_seed": lambda v: isinstance(v, dict) and all(map(_number, v.values())),
 }
 """Scores that are not one number."""
+
+
+def relative_path(algorithm: str, place: Place) -> Path:
+    """dataset/heterogeneity/model/algorithm, each as one part of a path."""
+    return Path(*map(_safe, (place.dataset, place.heterogeneity, place.model, algorithm)))
 
 
 def _safe(name: str) -> str:

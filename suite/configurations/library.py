@@ -1,10 +1,12 @@
 """Tuned configurations of a store and of imported files, and which of them match."""
 
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from reports.frames import frame
 from reports.leaderboard.leaderboard import Row
+from reports.leaderboard.statistics import interval
 from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
 from suite.results.query import EVERYTHING, Query, published
@@ -31,13 +33,18 @@ def tuned_of(store: Store, row: Row) -> Tuned:
     finals = [
         run
         for run in store.sound(kind=RunKind.FINAL, sweep=row.sweep, cell=row.cell)
-        if run.finished
+        if run.run_id in row.chosen
     ]
     finals.sort(key=lambda run: run.tags.seed)
     first = finals[0].tags
     spec = first.spec
     searches = store.sound(kind=RunKind.SEARCH, sweep=row.sweep, cell=row.cell)
     confirming = sum(bool(run.tags.confirm) for run in searches)
+    scores = [run.metrics["test_score"] for run in finals]
+    mean, between = row.mean, [row.ci_low, row.ci_high]
+    if len(row.chosen) < len(row.runs):  # the row is about several tunings, the file about one
+        mean, between = fmean(scores), [*interval(scores)]
+        confirming //= row.tunings * row.deals
     source = next(run for run in searches if run.tags.trial_id == first.source)
     return Tuned(
         algorithm=spec.algorithm,
@@ -46,13 +53,15 @@ def tuned_of(store: Store, row: Row) -> Tuned:
         settings=spec.settings,
         scores={
             f"val_{first.metric}": source.metrics.get("val_score"),
-            f"test_{first.metric}": row.mean,
-            "test_interval_95": [row.ci_low, row.ci_high],
+            f"test_{first.metric}": mean,
+            "test_interval_95": between,
             "test_by_seed": {r.tags.seed: r.metrics["test_score"] for r in finals},
         },
         budget={
             "trials": row.trials,
             **({"confirming": confirming} if confirming else {}),
+            **({"tunings": row.tunings} if row.tunings > 1 else {}),
+            **({"deals": row.deals} if row.deals > 1 else {}),
             "rounds": spec.settings.rounds,
             "sampler": first.sampler,
             "scheduler": first.scheduler,
@@ -112,5 +121,11 @@ def select_tuned(
     given = {"algorithm": algorithm, "dataset": dataset, "model": model, "heterogeneity": level}
     spelling = {"algorithm": algorithms.canonical, **SPELLING}
     wanted = {part: spelling[part](name) for part, name in given.items() if name is not None}
-    matching = [t for t in found if all(getattr(t, k) == v for k, v in wanted.items())]
+    asked = wanted.pop("algorithm", None)
+    matching = [
+        item
+        for item in found
+        if all(getattr(item, part) == name for part, name in wanted.items())
+        and (asked is None or algorithms.is_named(item.algorithm, asked))
+    ]
     return TunedList(sorted(matching, key=lambda item: item.loss))

@@ -14,6 +14,7 @@ from trials.metrics import (
     COUNTED,
     LAST,
     REACHED,
+    TASKS,
     best_of,
     cost_until,
     direction,
@@ -41,7 +42,7 @@ def final_run(store: Store, run: Record, metric: str, target: float | None, at: 
     curve: tuple[tuple[float, float], ...] = ()
     if at != "rounds" and not lost:
         curve = tuple((cost_until(e, at), v) for e, v in zip(course, values, strict=True))
-    spec, params = tags.spec, tags.params
+    spec, params, validated = tags.spec, tags.params, run.metrics.get("val_score")
     apart = {"partition_seed", "execution", "chunk", *(params.keys() - spec.params)}
     return FinalRun(
         sweep=tags.sweep,
@@ -66,6 +67,10 @@ def final_run(store: Store, run: Record, metric: str, target: float | None, at: 
         split=tags.partition_fingerprint,
         run_id=run.run_id,
         warm=tags.warm_start is not None,
+        split_index=tags.split or 0,
+        deal=tags.deal or 0,
+        tuning=tags.tuning or 0,
+        validated=None if validated is None else TASKS[task].sign * validated,
     )
 
 

@@ -3,22 +3,36 @@
 from collections import Counter
 from dataclasses import replace
 
+from reports.leaderboard.budget import Budgets, Trial, budgets
+from reports.leaderboard.interim import Ongoing, Standing
 from reports.leaderboard.leaderboard import Leaderboard, leaderboard
+from suite.results.audits import audited
 from suite.results.final_runs import final_run
 from suite.results.fronts import read_fronts
-from suite.results.query import AT_THE_END, EVERYTHING, METRIC, Query, published, say_why_none
+from suite.results.interim import ongoing, standings
+from suite.results.query import (
+    AT_THE_END,
+    EVERYTHING,
+    METRIC,
+    Held,
+    Query,
+    published,
+    say_why_none,
+)
 from suite.studies.modelling import LAG, searched_by
 from suite.tracking.store import Record, Store
-from suite.tracking.tags import RunKind
 from trials.errors import UserError, unknown
-from trials.metrics import COSTS
+from trials.metrics import COSTS, TASKS, direction
+from trials.outcome import Status
+from trials.place import Place
 
 
 def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
-    """The leaderboard of a sweep, of studies, or of all that the store holds.
+    """The leaderboard of a sweep, of studies, or of all that the store holds; cells whose final runs are
+    not all there stand under `interim`.
 
     `target` defaults to the one that the sweeps' studies gave. Raises `UserError` when there are no
-    such final runs, or a metric was not recorded.
+    such runs, or a metric was not recorded.
     """
     for kind, name, known in (("metric", query.metric, METRIC), ("cost", query.at, COSTS)):
         if name not in known:
@@ -28,43 +42,109 @@ def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
             f"metric {query.metric} is recorded of the final model only, so it cannot be compared "
             f"at equal {query.at}"
         )
-    finals = [r for r in query.find(store, RunKind.FINAL, **query.tags) if r.finished]
-    if not finals:
+    held = Held.of(store, query)
+    open_cells = ongoing(store, query, held) if query.interim else set()
+    standing = standings(open_cells, query, held)
+    finals = [
+        run
+        for run in held.finals
+        if run.finished and Ongoing(run.tags.sweep, run.tags.place) not in open_cells
+    ]
+    if not finals and not standing:
         say_why_none(store, query)
-    targets = {run.tags.target for run in finals} - {None}
+    board = _ranked(store, query, replace(held, finals=finals))
+    if not finals:
+        board = _unranked(board, held, standing)
+    return replace(board, interim=standing)
+
+
+def _unranked(board: Leaderboard, held: Held, standing: tuple[Standing, ...]) -> Leaderboard:
+    """A leaderboard without rows, with what is known of those that will come."""
+    metrics = list(dict.fromkeys(one.metric.removeprefix("val_") for one in standing if one.metric))
+    return replace(
+        board,
+        study=", ".join(sorted({one.study for one in standing})),
+        metric=", ".join(f"test_{name}" for name in metrics),
+        direction=", ".join(map(direction, metrics)),
+        searched={run.tags.sweep: searched(run) for run in held.sweeps},
+    )
+
+
+def _ranked(store: Store, query: Query, held: Held) -> Leaderboard:
+    """The rows of the final runs, all that is known of them."""
+    targets = {run.tags.target for run in held.finals} - {None}
     target = query.target
     if target is None and len(targets) == 1:
         target = targets.pop()
-    searches = query.find(store, RunKind.SEARCH, **query.scope)
-    trials = Counter((run.tags.sweep, run.tags.cell) for run in searches)
-    entries = [run.tags.cell for run in query.find(store, RunKind.CELL, **query.scope)]
-    ways = {
-        run.tags.sweep: searched(run) for run in query.find(store, RunKind.SWEEP, **query.scope)
+    trials = _budgets(held.searches)
+    selected = {
+        (run.tags.sweep, run.tags.trial_id): run.metrics.get("val_score") for run in held.searches
     }
-    sweeps = list(ways)
+    entries = [run.tags.cell for run in held.entries]
+    sweeps = [run.tags.sweep for run in held.sweeps]
+    margins = {run.tags.study_json.get("margin") for run in held.sweeps}
 
-    def order(run: Record) -> tuple[int, int, int]:
+    def order(run: Record) -> tuple[int, ...]:
         """The place of a final run: as the study lists its cells; of equal ones the older sweep
         first.
         """
         entry, sweep = run.tags.cell, run.tags.sweep
         place = entries.index(entry) if entry in entries else len(entries)
-        return place, sweeps.index(sweep) if sweep in sweeps else -1, run.tags.seed
+        of = run.tags.split or 0, run.tags.deal or 0, run.tags.tuning or 0
+        return place, sweeps.index(sweep) if sweep in sweeps else -1, *of, run.tags.seed
 
     pages = {place: run.page for place, run in published(store, query).items()}
     runs = [
         replace(
             final_run(store, run, query.metric, target, query.at),
             page=pages.get((run.tags.sweep, run.tags.cell), ""),
+            selected=selected.get((run.tags.sweep, run.tags.source)),
         )
-        for run in sorted(finals, key=order)
+        for run in sorted(held.finals, key=order)
     ]
-    board = leaderboard(runs, trials, target, query.at)
+    margin = margins.pop() if len(margins) == 1 and query.metric in ("score", "best") else None
+    board = leaderboard(runs, trials, target, query.at, margin)
+    board = audited(board, held, store.options)
     kept = {(row.sweep, row.cell) for row in board.rows}
-    searches = [run for run in searches if (run.tags.sweep, run.tags.cell) in kept]
-    fronts = read_fronts(store, searches, finals, query)
+    searches = [run for run in held.searches if (run.tags.sweep, run.tags.cell) in kept]
+    fronts = read_fronts(store, searches, held.finals, query)
+    curves = _curves(board, searches) if (query.metric, query.at) == ("score", "rounds") else ()
     named = {row.sweep for row in board.rows}
-    return replace(board, pareto=fronts, searched={k: v for k, v in ways.items() if k in named})
+    ways = {run.tags.sweep: searched(run) for run in held.sweeps if run.tags.sweep in named}
+    return replace(board, pareto=fronts, searched=ways, budgets=curves)
+
+
+def _curves(board: Leaderboard, searches: list[Record]) -> tuple[Budgets, ...]:
+    """What fewer trials would have chosen, cell by cell of each sweep, of the methods that are ranked."""
+    ranked = {(row.sweep, row.cell): row for row in board.rows if row.rank is not None}
+    found: dict[tuple[str, Place], dict[str, dict[tuple[int | None, ...], list[Trial]]]] = {}
+    signs: dict[str, int] = {}
+    for run in searches:
+        tags, row = run.tags, ranked.get((run.tags.sweep, run.tags.cell))
+        scores = (run.metrics.get("val_score"), run.metrics.get(f"test_{tags.metric}"))
+        if row is None or tags.confirm or tags.status != Status.FINISHED or None in scores:
+            continue
+        sign = signs[tags.sweep] = TASKS[tags.metric].sign
+        of = found.setdefault((tags.sweep, row.place), {}).setdefault(row.algorithm, {})
+        trial = tuple(sign * score for score in scores if score is not None)
+        of.setdefault((tags.split, tags.deal, tags.tuning), []).append((trial[0], trial[1]))
+    made = (
+        budgets(sweep, place, {a: list(t.values()) for a, t in of.items()}, signs[sweep])
+        for (sweep, place), of in found.items()
+    )
+    return tuple(of for of in made if of is not None)
+
+
+def _budgets(searches: list[Record]) -> dict[tuple[str, str], int]:
+    """The search trials of each (sweep, cell) in one of its replicates; the most, where they differ."""
+    counts = Counter(
+        (run.tags.sweep, run.tags.cell, run.tags.split, run.tags.deal, run.tags.tuning)
+        for run in searches
+    )
+    found: dict[tuple[str, str], int] = {}
+    for (sweep, cell, *_), count in counts.items():
+        found[sweep, cell] = max(count, found.get((sweep, cell), 0))
+    return found
 
 
 def searched(sweep: Record) -> str:

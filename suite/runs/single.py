@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from reports.frames import frame
 from suite.execution.stop_signal import HaltedError
+from suite.runs.saving import save
 from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags
 from trials import plugins, trial
+from trials.calibration import fastest, with_execution
 from trials.errors import UserError
 from trials.federated_data import FederatedData
 from trials.metrics import DERIVED, score
 from trials.outcome import Outcome, Status
+from trials.saved_model import SavedModel
 from trials.settings import Settings
 from trials.simulation import Simulation
 from trials.spec import TrialSpec
@@ -23,7 +26,6 @@ from trials.spec import TrialSpec
 if TYPE_CHECKING:
     import pandas as pd
 
-if TYPE_CHECKING:
     from suite.tracking.store import Record, Store
 
 OnEvaluation = Callable[[dict[str, float]], None]
@@ -79,6 +81,12 @@ class Finished:
         """
         return Recording(tracking_uri, Path(storage)).record(self)
 
+    def save(self, folder: Path | str) -> None:
+        """Keep the final server model, and clients' own, in a folder, for `suite.load_model`; raises
+        `UserError` where the folder holds anything else, or cannot be written.
+        """
+        save(SavedModel.of(self.spec, self.simulation), Path(folder))
+
     @property
     def outcome(self) -> Outcome:
         """The run's outcome, as it is recorded."""
@@ -90,6 +98,7 @@ class Finished:
             seconds=self.seconds,
             execution=fed.execution,
             chunk=fed.chunk,
+            halved=fed.halved,
         )
 
     def document(self) -> dict[str, Any]:
@@ -128,10 +137,17 @@ def execute(
     device: str,
     on_evaluation: OnEvaluation,
     memory: float | None = None,
+    halved: dict[str, int] | None = None,
 ) -> Finished:
-    """Run a spec to its end in this process; `memory` is its budget in bytes."""
+    """Run a spec to its end in this process; `memory` is its budget in bytes, `halved` as recorded."""
     started = time.perf_counter()
-    simulation, data = trial.run(spec, data_root, device, on_evaluation, memory)
+
+    def chosen(spec: TrialSpec, data: FederatedData) -> TrialSpec:
+        if device == "cpu":
+            return spec
+        return with_execution(spec, fastest(spec, data, device, memory)[0])
+
+    simulation, data = trial.run(spec, data_root, device, on_evaluation, memory, halved, chosen)
     return Finished(spec, simulation, data, time.perf_counter() - started)
 
 
@@ -152,8 +168,10 @@ class Recording:
             self._opening.result()
         return self._opening
 
-    def record(self, run: Finished) -> str:
-        """Record a run; its id. Raises `HaltedError` where the store does not take it any more."""
+    def record(self, run: Finished, model: Path | None = None) -> str:
+        """Record a run, and the model that was saved of it in a folder; its id. Raises `HaltedError` where
+        the store does not take it any more.
+        """
         from mlflow.exceptions import MlflowException
 
         from suite.tracking.store import reason
@@ -164,6 +182,10 @@ class Recording:
         try:
             run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
             store.log(run_id, spec_params(spec), run.history)
+            if model is not None:
+                from suite.tracking.models import log_model
+
+                log_model(store, run_id, model, run.outcome.last_round, spec_params(spec))
             store.set_status(run_id, "FINISHED")
         except (MlflowException, OSError) as error:
             raise HaltedError(
@@ -193,7 +215,8 @@ def replay(
     how = {"execution": tags.execution, "chunk": tags.chunk}
     how = {name: value for name, value in how.items() if value is not None}
     same = Settings.model_validate(spec.settings.model_dump() | how)
-    run = execute(spec.model_copy(update={"settings": same}), data_root, "cpu", on_evaluation)
+    again = spec.model_copy(update={"settings": same})
+    run = execute(again, data_root, "cpu", on_evaluation, halved=tags.halved)
     return run, _differences(store, recorded, run)
 
 

@@ -10,6 +10,7 @@ from suite.search.samplers import Proposer, Told, grid
 from suite.search.trial import End, Known
 from suite.studies.entry import Entry
 from suite.studies.modelling import first_modelled
+from suite.studies.replicates import FIRST, Replicate
 from suite.studies.study import Study
 from trials.metrics import Direction
 from trials.outcome import Kind, Status
@@ -22,21 +23,26 @@ Ends = Callable[[Entry, int], Sequence[End]]
 class Candidates:
     """Configurations by number, from the results of all entries that share them.
 
-    `ends` are the results of all their trials by id. Number i waits for the results of 0..i-lag; a
+    They are those of one replicate. `ends` are the results of all their trials by id. Number i waits for the results of 0..i-lag; a
     population's for none.
     """
 
     def __init__(
-        self, entries: Sequence[Entry], study: Study, lag: int, warm: Mapping[str, Iterable[Known]]
+        self,
+        entries: Sequence[Entry],
+        study: Study,
+        lag: int,
+        warm: Mapping[str, Iterable[Known]],
+        replicate: Replicate = FIRST,
     ) -> None:
-        self.entries, self.study = list(entries), study
+        self.entries, self.study, self.replicate = list(entries), study, replicate
         self.lag = study.trials if study.scheduler == "pbt" else lag
         self.ends: dict[str, End] = {}
         self.first = first = self.entries[0]
         self._joint = bool(first.apart)
         self.sign = first.task.sign
         group = zlib.crc32("|".join(first.group).encode()) if self._joint else int(first.id, 16)
-        words = (study.seed, group)
+        words = (study.seed, group, *replicate.drawn(study.design).words)
         directions: list[Direction] = ["maximize" if self._joint else first.task.direction]
         if study.traded is not None:
             directions.append("minimize")
@@ -78,6 +84,10 @@ class Candidates:
     def change(self, index: int, made: Known) -> None:
         """Configuration `index` became another; the sampler is not told."""
         self.proposer.made[index] = made
+
+    def trial_id(self, entry: Entry, kind: Kind, index: int, number: int | None = None) -> str:
+        """The id of a trial of this replicate."""
+        return str(TrialId(entry.id, kind, index, number, self.replicate.name))
 
     def end(self, trial_id: str, end: End) -> None:
         """Take the result of a trial."""
@@ -225,12 +235,12 @@ class Candidates:
         return end.spent.get(name, 0.0) * rounds / end.at if end.at else 0.0
 
     def _searched(self, entry: Entry, index: int) -> list[End]:
-        end = self.ends.get(str(TrialId(entry.id, Kind.SEARCH, index)))
+        end = self.ends.get(self.trial_id(entry, Kind.SEARCH, index))
         return [] if end is None else [end]
 
     def _confirmed(self, entry: Entry, index: int) -> list[End]:
         seeds = self.study.confirm.seeds if self.study.confirm else 0
-        ids = [str(TrialId(entry.id, Kind.CONFIRM, index, i)) for i in range(seeds)]
+        ids = [self.trial_id(entry, Kind.CONFIRM, index, i) for i in range(seeds)]
         return self._searched(entry, index) + [self.ends[i] for i in ids if i in self.ends]
 
     def _all_ended(self, last: int) -> bool:

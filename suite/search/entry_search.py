@@ -1,4 +1,4 @@
-"""The search of one entry: asks, results, and when what is due."""
+"""The search of one entry in one replicate: asks, results, and when what is due."""
 
 from collections.abc import Iterable
 
@@ -7,26 +7,39 @@ from suite.search.population import Population
 from suite.search.trial import Ask, End, Known
 from suite.studies.entry import Entry
 from trials.outcome import Kind
-from trials.trial_id import REPEATS, TrialId
+from trials.trial_id import REPEATS
 
 CONFIRM_SEEDS = 1_000_000
 """Confirming runs use run seeds from study seed + this on: neither the search's nor final runs'."""
 
 
 class EntrySearch:
-    """The search of one entry: asks, results, and when what is due.
+    """The search of one entry in one replicate: asks, results, and when what is due.
 
-    `candidates` are its configurations, shared by the entries of a joint search.
+    `candidates` are its configurations, shared by the entries of a joint search; `seed` is its run
+    seed, which those of what repeats its trials are counted from.
     """
 
     def __init__(self, entry: Entry, candidates: Candidates) -> None:
         self.entry, self.candidates, self.study = entry, candidates, candidates.study
-        self.ends = candidates.ends
+        self.ends, self.replicate = candidates.ends, candidates.replicate
+        self.seed = self.study.seed + self.replicate.drawn(self.study.design).seed
+        self.partition_seed = entry.settings.partition_seed + self.replicate.deal
         self.asks: list[Ask] = []
         self.repeats: dict[str, Ask] = {}
         self.population: Population | None = None
         if self.study.scheduler == "pbt":
-            self.population = Population(entry, self.study.seed, candidates.budget)
+            self.population = Population(entry, self.seed, candidates.budget, self.replicate.name)
+
+    @property
+    def name(self) -> str:
+        """Its `Ask.search`."""
+        return "-".join(filter(None, (self.entry.id, self.replicate.name)))
+
+    @property
+    def label(self) -> str:
+        """Readable: the entry's name, and the replicate of those that are not the first."""
+        return " · ".join(filter(None, (self.entry.name, self.replicate.name)))
 
     @property
     def searching(self) -> bool:
@@ -134,16 +147,17 @@ class EntrySearch:
             return None
         self.asks.append(
             Ask(
-                trial_id=str(TrialId(self.entry.id, Kind.SEARCH, i)),
+                trial_id=self.candidates.trial_id(self.entry, Kind.SEARCH, i),
                 cell=self.entry.id,
                 kind=Kind.SEARCH,
                 index=i,
                 origin=made.origin,
                 params=made.params,
-                seed=self.study.seed,
-                partition_seed=self.entry.settings.partition_seed,
+                seed=self.seed,
+                partition_seed=self.partition_seed,
                 source=made.source,
                 until=self.population.stops[0] if self.population else None,
+                replicate=self.replicate.name,
             )
         )
         return self.asks[-1]
@@ -151,16 +165,16 @@ class EntrySearch:
     def _repeat(self, kind: Kind, index: int, number: int, seed: int) -> Ask:
         """The run that repeats search trial `index` with a seed that far from the search's."""
         made = self.candidates.proposer.made[index]
-        first = self.entry.settings.partition_seed
         varies = self.study.vary_partition and kind != Kind.CONFIRM
         return Ask(
-            trial_id=str(TrialId(self.entry.id, kind, index, number)),
+            trial_id=self.candidates.trial_id(self.entry, kind, index, number),
             cell=self.entry.id,
             kind=kind,
             index=number,
             origin=made.origin,
             params=made.params,
-            seed=self.study.seed + seed,
-            partition_seed=first + seed if varies else first,
-            source=str(TrialId(self.entry.id, Kind.SEARCH, index)),
+            seed=self.seed + seed,
+            partition_seed=self.partition_seed + seed * varies,
+            source=self.candidates.trial_id(self.entry, Kind.SEARCH, index),
+            replicate=self.replicate.name,
         )

@@ -26,13 +26,13 @@ RESAMPLED = 0.25
 """How probably it is drawn from its range instead; this, share and factors are Ray's defaults too."""
 
 
-def folder(entry: str, stop: int) -> str:
-    """The folder in which the members of an entry keep their checkpoints of a stop, below those of the sweep."""
-    return f"{entry}-r{stop:04d}"
+def folder(search: str, stop: int) -> str:
+    """The folder in which the members of a search keep their checkpoints of a stop, below those of the sweep."""
+    return f"{search}-r{stop:04d}"
 
 
-def entry_of(name: str) -> str:
-    """The entry whose stop a folder of this name belongs to; "" for other names."""
+def search_of(name: str) -> str:
+    """The search whose stop a folder of this name belongs to; "" for other names."""
     found = re.fullmatch(r"(.+)-r\d{4,}", name)
     return found[1] if found else ""
 
@@ -44,8 +44,9 @@ class Population:
     the way to this or an earlier one. A member that crashed for good is out.
     """
 
-    def __init__(self, entry: "Entry", seed: int, size: int) -> None:
+    def __init__(self, entry: "Entry", seed: int, size: int, replicate: str = "") -> None:
         self.entry, self.seed, self.size = entry, seed, size
+        self.search = "-".join(filter(None, (entry.id, replicate)))
         self.stops = stops(entry.settings)
         self.standing: dict[str, End] = {}
 
@@ -98,7 +99,7 @@ class Population:
         """
         begun = [ask.since for ask in asks if ask.trial_id not in ends]
         last = max(begun, default=self.entry.settings.rounds)
-        return [folder(self.entry.id, stop) for stop in self.stops if stop < last]
+        return [folder(self.search, stop) for stop in self.stops if stop < last]
 
     @property
     def _real(self) -> dict[str, Range]:

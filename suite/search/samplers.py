@@ -122,7 +122,7 @@ class Proposer:
         space: Space,
         known: Sequence[Known],
         directions: Sequence[Direction],
-        words: tuple[int, int],
+        words: tuple[int, ...],
     ) -> None:
         self.sampler, self.space, self.words = SAMPLERS[name], space, words
         self.known, self._directions = list(known), list(directions)
@@ -204,7 +204,7 @@ class Proposer:
         self._numbers[index] = len(self._optuna.get_trials(deepcopy=False)) - 1
 
 
-def grid(space: Space, points: int, words: tuple[int, int]) -> list[dict[str, Any]]:
+def grid(space: Space, points: int, words: tuple[int, ...]) -> list[dict[str, Any]]:
     """Every configuration of a finite grid, in an order that is shuffled by `words`: all choices, and
     `points` values of each interval, evenly spaced on its scale, both ends included.
 

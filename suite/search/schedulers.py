@@ -7,6 +7,7 @@ ends there. Rungs and curves are rebuilt from the journal: `record` takes what w
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean, median
 from typing import Any, Protocol
 
@@ -126,22 +127,21 @@ SCHEDULERS: dict[str, Callable[[Entry], Scheduler] | None] = {
 
 
 class EntrySchedulers:
-    """One scheduler per entry; final and confirming runs are left alone."""
+    """One scheduler per search of an entry; final and confirming runs are left alone."""
 
     def __init__(self, entries: Sequence[Entry], asks: Mapping[str, Ask], scheduler: str) -> None:
         make = SCHEDULERS[scheduler]
         self.asks = asks
         self.stops = {entry.id: set(entry.stops) for entry in entries}
-        self.entries = (
-            {} if make is None else {entry.id: make(entry) for entry in entries if entry.stops}
-        )
+        self._makes = {} if make is None else {c.id: partial(make, c) for c in entries if c.stops}
+        self.entries = {entry_id: of() for entry_id, of in self._makes.items()}
 
     def decide(self, trial_id: str, round_index: int, value: float) -> bool:
         """Whether a trial that scored a finite `value` ends after this round."""
         ask = self.asks[trial_id]
         if not self._decides(ask, round_index):
             return False
-        return self.entries[ask.cell].stops(ask.index, trial_id, round_index, value)
+        return self._of(ask).stops(ask.index, trial_id, round_index, value)
 
     def replay(self, ended: Mapping[str, Outcome]) -> None:
         """Rebuild from what trials reported before a restart."""
@@ -152,8 +152,14 @@ class EntrySchedulers:
             ask = self.asks[trial_id]
             for round_index, value in outcome.intermediates.items():
                 if round_index != last and self._decides(ask, round_index):
-                    self.entries[ask.cell].record(ask.index, trial_id, round_index, value)
+                    self._of(ask).record(ask.index, trial_id, round_index, value)
 
     def _decides(self, ask: Ask, round_index: int) -> bool:
         searches = ask.kind == Kind.SEARCH and ask.cell in self.entries
         return searches and round_index in self.stops[ask.cell]
+
+    def _of(self, ask: Ask) -> Scheduler:
+        """The scheduler of the search that a trial is part of; of a further replicate made when first met."""
+        if ask.search not in self.entries:
+            self.entries[ask.search] = self._makes[ask.cell]()
+        return self.entries[ask.search]

@@ -20,10 +20,14 @@ from suite.studies.modelling import LAG, first_modelled, searched_by
 from suite.studies.study import Study
 from trials.spec import TrialSpec
 
+BUDGET = 4
+"""The fewest trials for each searched hyperparameter of which nobody is warned."""
+
 
 class SweepSearch:
     """All entries' searches: hands out trials round robin, so that no entry waits for another.
 
+    `entries` has them by `Ask.search`: an entry's id, and of its further replicates with their name.
     `warm` are configurations to start from, by entry.
     """
 
@@ -38,8 +42,15 @@ class SweepSearch:
         groups: dict[tuple[str, ...], list[Entry]] = {}
         for entry in entries:
             groups.setdefault(entry.group, []).append(entry)
-        shared = {group: Candidates(of, study, lag, warm or {}) for group, of in groups.items()}
-        self.entries = {entry.id: EntrySearch(entry, shared[entry.group]) for entry in entries}
+        self.entries: dict[str, EntrySearch] = {}
+        for replicate in study.replicates:
+            shared = {
+                group: Candidates(of, study, lag, warm or {}, replicate)
+                for group, of in groups.items()
+            }
+            for entry in entries:
+                search = EntrySearch(entry, shared[entry.group])
+                self.entries[search.name] = search
         self.asks: dict[str, Ask] = {}
         self.again: list[Ask] = []
         self._turn = 0
@@ -53,15 +64,15 @@ class SweepSearch:
         """
         for ask in asks:
             if ask.trial_id in ends:
-                self.entries[ask.cell].end(ask.trial_id, ends[ask.trial_id])
-        for entry_id, entry in self.entries.items():
-            entry.replay(ask for ask in asks if ask.cell == entry_id)
+                self.entries[ask.search].end(ask.trial_id, ends[ask.trial_id])
+        for name, search in self.entries.items():
+            search.replay(ask for ask in asks if ask.search == name)
         self.asks = {ask.trial_id: ask for ask in asks}
         for trial_id, end in (standing or {}).items():
             self.stand(trial_id, end)
         waits = {*ends, *(standing or {})}
         unfinished = [ask for ask in self.asks.values() if ask.trial_id not in waits]
-        self.again = [ask for ask in unfinished if not self.entries[ask.cell].forget(ask)]
+        self.again = [ask for ask in unfinished if not self.entries[ask.search].forget(ask)]
 
     def next(self) -> tuple[Ask, bool] | None:
         """The next trial and whether it is new; None when there is none now."""
@@ -79,12 +90,12 @@ class SweepSearch:
     def end(self, trial_id: str, end: End) -> Ask:
         """Take the result of a trial, and give its ask."""
         ask = self.asks[trial_id]
-        self.entries[ask.cell].end(trial_id, end)
+        self.entries[ask.search].end(trial_id, end)
         return ask
 
     def stand(self, trial_id: str, end: End) -> None:
         """Note that a member of a population waits for the others."""
-        population = self.entries[self.asks[trial_id].cell].population
+        population = self.entries[self.asks[trial_id].search].population
         assert population is not None
         population.standing[trial_id] = end
 
@@ -92,8 +103,13 @@ class SweepSearch:
         """Let members of a population go on as asked: they are handed out before what is new."""
         for ask in asks:
             self.asks[ask.trial_id] = ask
-            self.entries[ask.cell].go_on(ask)
+            self.entries[ask.search].go_on(ask)
             self.again.append(ask)
+
+    @property
+    def firsts(self) -> list[EntrySearch]:
+        """The search of each entry's first replicate; the others are alike."""
+        return [search for search in self.entries.values() if not search.replicate.name]
 
     @property
     def searched_by(self) -> str:
@@ -104,24 +120,35 @@ class SweepSearch:
     @property
     def warnings(self) -> list[str]:
         """The warnings for whoever starts this search, in words."""
-        return [*self.small_grids, *self.unmodelled, *self.outside]
+        return [*self.small_grids, *self.unmodelled, *self.thin, *self.outside]
 
     @property
     def unmodelled(self) -> list[str]:
         """The warning that a sampler which learns has no trial left for it, in words; [] where it has."""
         first = first_modelled(self.study.sampler, self.study.scheduler, self.lag)
-        found = [search for search in self.entries.values() if not search.candidates.modelled]
+        found = [search for search in self.firsts if not search.candidates.modelled]
         if first is None or not found:
             return []
-        count = f"{len(found)} of {len(self.entries)} entries"
+        count = f"{len(found)} of {len(self.firsts)} entries"
         return [f"{self.searched_by}: 0 modelled suggestions in {count}"]
+
+    @property
+    def thin(self) -> list[str]:
+        """The warning that budgets are small for what is searched, in words; [] where none is."""
+        counts = {s.entry.label: len(s.entry.space.searched) for s in self.firsts}
+        small = [name for name, count in counts.items() if self.study.trials < BUDGET * count]
+        if not small:
+            return []
+        least = BUDGET * max(counts[name] for name in small)
+        return [
+            f"{self.study.trials} trials are fewer than {BUDGET} for each searched hyperparameter of "
+            f"{', '.join(small)} ({least} would be enough): how lucky a search is decides much"
+        ]
 
     @property
     def outside(self) -> list[str]:
         """The algorithms that run under settings which their paper does not assume, in words."""
-        found = {
-            s.entry.label: s.entry.outside() for s in self.entries.values() if s.entry.outside()
-        }
+        found = {s.entry.label: s.entry.outside() for s in self.firsts if s.entry.outside()}
         return [f"{name} is shown unranked: {reason}" for name, reason in found.items()]
 
     @property
@@ -130,7 +157,7 @@ class SweepSearch:
         return [
             f"{search.entry.name}: the whole grid is {search.candidates.budget} configurations, fewer "
             f"than the {search.study.trials} trials allowed"
-            for search in self.entries.values()
+            for search in self.firsts
             if search.candidates.budget < search.study.trials
         ]
 
@@ -138,7 +165,7 @@ class SweepSearch:
     def unmet(self) -> list[str]:
         """The entries of which no configuration keeps the constraints, in words."""
         return [
-            f"{search.entry.name}: no configuration keeps the constraints; the one that exceeds them "
+            f"{search.label}: no configuration keeps the constraints; the one that exceeds them "
             "least was chosen"
             for search in self.entries.values()
             if (best := search.best) is not None
@@ -161,5 +188,11 @@ class SweepSearch:
         return {entry.entry.algorithm for entry in self.entries.values()}
 
     def spec(self, ask: Ask) -> TrialSpec:
-        """The trial that an ask runs."""
-        return self.entries[ask.cell].entry.spec(ask.params, ask.seed, ask.partition_seed)
+        """The trial that an ask runs; what only tests, and chooses nothing, is left out of the search."""
+        search = self.entries[ask.search]
+        split = search.replicate.split
+        spec = search.entry.spec(ask.params, ask.seed, ask.partition_seed, split)
+        if not ask.counted or spec.settings.fine_tune is None:
+            return spec
+        untested = spec.settings.model_copy(update={"fine_tune": None})
+        return spec.model_copy(update={"settings": untested})

@@ -1,7 +1,7 @@
 """What the search hands out and takes back: a trial to run, and all it may know of how that ended."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from trials.metrics import COUNTED, TASKS
@@ -21,6 +21,7 @@ class Known:
 class Ask:
     """A trial to run; `index` counts the entry's trials of its kind.
 
+    `replicate` is the name of the entry's replicate that it is of (`suite.studies.replicates`);
     `source` is the search trial whose configuration it repeats, or where a warm one is from. A member
     of a population goes on from where the trial `parent` was at round `since`, and stops at round
     `until` (`suite.search.population`).
@@ -38,11 +39,22 @@ class Ask:
     parent: str | None = None
     since: int = 0
     until: int | None = None
+    replicate: str = ""
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Self:
-        """Make an ask of plain data, as `dataclasses.asdict` and JSON leave it."""
+        """Make an ask of plain data, as `fields` and JSON leave it."""
         return cls(**{**fields, "kind": Kind(fields["kind"])})
+
+    def fields(self) -> dict[str, Any]:
+        """The plain data of an ask; of the first replicate what it was before there were others."""
+        found = asdict(self)
+        return found if self.replicate else {k: v for k, v in found.items() if k != "replicate"}
+
+    @property
+    def search(self) -> str:
+        """The search that it is part of: one replicate of one entry."""
+        return "-".join(filter(None, (self.cell, self.replicate)))
 
     @property
     def counted(self) -> bool:

@@ -1,11 +1,12 @@
 """The entries of a study, each dealt and fitted once to see that it can be run."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from suite.studies.entry import Entry
+from suite.studies.replicates import FIRST, Replicate
 from suite.studies.space import Space, published
 from suite.studies.study import Study
 from suite.studies.validation import Faults
@@ -63,11 +64,14 @@ def make_entries(study: Study, source: str) -> list[Entry]:
     return list({entry.id: entry for entry in entries}.values())
 
 
-def load_data(entries: list[Entry], root: str | None, source: str) -> dict[str, Dataset]:
-    """The data sets of all entries by `TrialSpec.dataset_key`, each dealt and fitted once to see that
-    it can be, and every algorithm asked whether it can run there. Raises `UserError` with every
-    fault.
+def load_data(
+    entries: list[Entry], root: str | None, source: str, replicates: Sequence[Replicate] = (FIRST,)
+) -> dict[str, Dataset]:
+    """The data sets of all entries by `TrialSpec.dataset_key`, each dealt and fitted once for every deal
+    and split of the replicates to see that it can be, and every algorithm asked whether it can run
+    there. Raises `UserError` with every fault.
     """
+    parts = sorted({Replicate(of.split, of.deal) for of in replicates})
     faults = Faults(source)
     found: dict[tuple[str, str, str], Any] = {}
 
@@ -76,19 +80,20 @@ def load_data(entries: list[Entry], root: str | None, source: str) -> dict[str, 
             found[name, key, value] = faults.attempt(name, value, make)
         return found[name, key, value]
 
-    for entry in entries:
-        spec = entry.spec(entry.space.anchor(), 0, entry.settings.partition_seed)
+    for entry, part in itertools.product(entries, parts):
+        seeds = (0, entry.settings.partition_seed + part.deal, part.split)
+        spec = entry.spec(entry.space.anchor(), *seeds)
         key = spec.dataset_key
         data = once("datasets", key, entry.place.dataset, partial(load_dataset, spec, root))
         if data is None:
             continue
         model = once("models", key, entry.place.model, partial(fit_model, spec, data))
         level = entry.place.heterogeneity
-        clients = once("heterogeneity", key, level, partial(_clients, spec, data))
+        clients = once("heterogeneity", spec.data_key, level, partial(_clients, spec, data))
         if model is None or clients is None:
             continue
         for params in entry.space.corners():
-            one = entry.spec(params, 0, entry.settings.partition_seed)
+            one = entry.spec(params, *seeds)
             check = partial(one.configured().check, clients, model, one.settings)
             faults.attempt("algorithms", entry.label, check)
     faults.check()

@@ -71,10 +71,14 @@ class Entry:
         """Readable: `folb · digits · logreg · dirichlet(0.3)`."""
         return f"{self.label} · {self.place}"
 
+    def about(self) -> dict[str, str]:
+        """The parts of its name, and what it is ranked by, as plain data."""
+        return {"algorithm": self.algorithm, **self.place.names(), "metric": self.task.metric}
+
     @property
     def label(self) -> str:
         """The algorithm's short name; a third party's class name."""
-        return self.algorithm.rpartition(":")[2]
+        return algorithms.label(self.algorithm)
 
     @property
     def stops(self) -> tuple[int, ...]:
@@ -82,11 +86,17 @@ class Entry:
         gap, rounds = self.settings.evaluation_gap, self.settings.rounds
         return tuple(itertools.takewhile(lambda r: r < rounds, (gap * 3**k for k in range(64))))
 
-    def spec(self, params: Mapping[str, Any], seed: int, partition_seed: int) -> TrialSpec:
-        """The trial that runs these params; names that are settings go there."""
+    def spec(
+        self, params: Mapping[str, Any], seed: int, partition_seed: int, split: int = 0
+    ) -> TrialSpec:
+        """The trial that runs these params, on a split of the data; names that are settings go there."""
         own = algorithms.resolve(self.algorithm).ranges()
         moved = {k: v for k, v in params.items() if k not in own}
-        settings = {**self.settings.model_dump(), "partition_seed": partition_seed, **moved}
+        seeds = {
+            "partition_seed": partition_seed,
+            "data_seed": self.settings.data_seed + split,
+        }
+        settings = {**self.settings.model_dump(), **seeds, **moved}
         return TrialSpec(
             algorithm=self.algorithm,
             params={k: v for k, v in params.items() if k in own},

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
 from suite.studies import populations
+from suite.studies.replicates import MOST, TUNING_SEEDS, Design, Replicate, replicates
 from suite.studies.search_settings import SearchSettings
 from suite.studies.space import RangeSpec
 from suite.studies.validation import Faults, check_names
@@ -15,9 +16,29 @@ from suite.yaml_files import parse_mapping, read_text
 from trials import heterogeneity
 from trials.errors import unknown
 from trials.heterogeneity.partitions import Natural
-from trials.settings import Positive, Settings, Whole
+from trials.settings import Number, Positive, Settings, Whole
 
+Factor = Annotated[Positive, Field(le=MOST, exclude_if=lambda levels: levels == 1)]
+"""How many levels a factor has; one that has a single level is no part of what is recorded."""
+Margin = Annotated[
+    Annotated[float, Number, Field(gt=0, allow_inf_nan=False)] | None,
+    Field(exclude_if=lambda margin: margin is None),
+]
 Names = Annotated[list[str], Field(min_length=1)]
+LISTS = ("algorithms", "datasets", "models", "heterogeneity")
+"""What a study has lists of, and a command takes between commas."""
+VALUES = (
+    "trials",
+    "settings.rounds",
+    "seeds",
+    "sampler",
+    "scheduler",
+    "warm_start",
+    "tunings",
+    "deals",
+    "splits",
+)
+"""What else of a study the command line replaces, in the order of its options."""
 
 
 class Study(SearchSettings):
@@ -25,8 +46,11 @@ class Study(SearchSettings):
 
     `search` overrides ranges: `lr` for every algorithm, `batch_size` moves a shared setting into the
     search of all, `fedprox.mu` is one algorithm's. Search runs use run seed `seed`; final runs
-    `seed + 1, seed + 2, ...`. A trial that dies is started again from its checkpoint; when it has died
-    once and `retries` times more without getting any further, it has failed. `target` is a test score for "rounds to target".
+    `seed + 1, seed + 2, ...`. An entry is searched anew, with a winner and final runs of its own, in each
+    of `tunings` x `deals` x `splits` replicates (`suite.studies.replicates`). A trial that dies is started again from its checkpoint; when it has died
+    once and `retries` times more without getting any further, it has failed. `target` is a test score for "rounds to target",
+    `margin` the largest difference of scores that does not matter.
+    `save` keeps the final models of each entry's best final run.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -40,15 +64,41 @@ class Study(SearchSettings):
     seeds: Positive = 5
     seed: Whole = 0
     vary_partition: bool = False
+    tunings: Factor = 1
+    deals: Factor = 1
+    splits: Factor = 1
+    design: Annotated[Design, Field(exclude_if=lambda design: design == "nested")] = "nested"
+    margin: Margin = None
     retries: Whole = 2
+    save: Literal["none", "best"] = "none"
     settings: Settings = Settings()
     search: dict[str, RangeSpec] = {}
+
+    @property
+    def replicates(self) -> list[Replicate]:
+        """The replicates of every entry."""
+        return replicates(self.tunings, self.deals, self.splits)
 
     def contradictions(self) -> Iterator[tuple[str, Any, str]]:
         """Settings that do not go together: key, value, rule."""
         yield from super().contradictions()
+        if len(self.replicates) > 1 and self.seeds >= TUNING_SEEDS:
+            yield "seeds", self.seeds, f"must be below {TUNING_SEEDS} where there are replicates"
+        if self.deals > 1 and self.vary_partition:
+            yield (
+                "vary_partition",
+                True,
+                "deals every final run anew, which `deals` does for a search",
+            )
         if self.scheduler == "pbt":
             yield from populations.contradictions(self.trials, self.settings)
+
+
+def complete(study: Study) -> dict[str, Any]:
+    """A study as plain data with every field, those that a record leaves out among them."""
+    return {name: getattr(study, name) for name in type(study).model_fields} | study.model_dump(
+        mode="json"
+    )
 
 
 def study_names() -> dict[str, str]:
@@ -79,8 +129,16 @@ def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, St
 
 
 def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source: str) -> Study:
-    """A study from its content; raises `UserError` with every fault of its form."""
-    content = override(content, overrides)
+    """A study from its content; raises `UserError` with every fault of its form. Ranges of the study's own
+    algorithms that `overrides` leave out go with them.
+    """
+    before, content = content, override(content, overrides)
+    search = content.get("search")
+    if isinstance(search, dict) and "algorithms" in overrides:
+        gone = _names(before.get("algorithms")) - _names(overrides["algorithms"])
+        content["search"] = {
+            key: value for key, value in search.items() if str(key).rpartition(".")[0] not in gone
+        }
     faults = Faults(source)
     faults.validate(Study, content)
     check_names(faults, content)
@@ -88,15 +146,24 @@ def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source
     return Study.model_validate(content)
 
 
+def _names(listed: Any) -> set[str]:
+    return set(map(str, listed)) if isinstance(listed, list) else set()
+
+
 def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """A study's content with keys replaced; `settings.rounds` is a key inside another."""
+    """A study's content with keys replaced; `settings.rounds` is a key inside another. Of a range that is
+    given there, what is not replaced stays.
+    """
     changed = dict(content)
     for key, value in overrides.items():
         outer, dot, inner = key.partition(".")
+        within = changed.get(outer) or {}
         if not dot:
             changed[outer] = value
-        elif isinstance(changed.get(outer) or {}, dict):
-            changed[outer] = {**(changed.get(outer) or {}), inner: value}
+        elif isinstance(within, dict):
+            known = within.get(inner)
+            merged = {**known, **value} if isinstance(known, dict) else value
+            changed[outer] = {**within, inner: merged}
     return changed
 
 

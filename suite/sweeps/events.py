@@ -25,8 +25,9 @@ Warm = Mapping[str, list[Known]]
 @dataclass(frozen=True)
 class Begun:
     """A session of the sweep begins: its study (plain data), what its entries start from, how many of an
-    entry's trials may be in flight, how many trials there will be in how many entries. `id` tells the sweep
-    from others of its name.
+    entry's trials may be in flight, how many trials there will be in how many entries, what the entries are
+    (by id: algorithm, data set, model, level, and the metric they are ranked by). `id` tells the sweep from
+    others of its name.
     """
 
     name: ClassVar = "begin"
@@ -37,6 +38,7 @@ class Begun:
     cells: int | None = None
     planned: int | None = None
     id: str | None = None
+    entries: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def fields(self) -> dict[str, Any]:
@@ -49,7 +51,7 @@ class Begun:
     def read(cls, line: Line) -> Self:
         """Read an event from a line's fields."""
         warm = {entry: [Known(**k) for k in given] for entry, given in line.get("warm", {}).items()}
-        later = line.get("cells"), line.get("planned"), line.get("id")
+        later = line.get("cells"), line.get("planned"), line.get("id"), line.get("entries", {})
         return cls(line["study_name"], line["study"], line["lag"], warm, *later)
 
 
@@ -62,7 +64,7 @@ class Asked:
 
     def fields(self) -> dict[str, Any]:
         """The event's fields as journaled."""
-        return asdict(self.ask)
+        return self.ask.fields()
 
     @classmethod
     def read(cls, line: Line) -> Self:
@@ -79,7 +81,7 @@ class WentOn:
 
     def fields(self) -> dict[str, Any]:
         """The event's fields as journaled."""
-        return {"asks": [asdict(ask) for ask in self.asks]}
+        return {"asks": [ask.fields() for ask in self.asks]}
 
     @classmethod
     def read(cls, line: Line) -> Self:
@@ -155,9 +157,26 @@ class Recorded:
         return cls(**line)
 
 
-Event = Begun | Asked | WentOn | Stood | Ended | Died | Recorded
+@dataclass(frozen=True)
+class Chosen:
+    """How cells are computed, as it was measured; `suite.execution.choices`."""
+
+    name: ClassVar = "chosen"
+    executions: Mapping[str, str]
+
+    def fields(self) -> dict[str, Any]:
+        """The event's fields as journaled."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, line: Line) -> Self:
+        """Read an event from a line's fields."""
+        return cls(**line)
+
+
+Event = Begun | Asked | WentOn | Stood | Ended | Died | Recorded | Chosen
 EVENTS: dict[str, type[Event]] = {
-    kind.name: kind for kind in (Begun, Asked, WentOn, Stood, Ended, Died, Recorded)
+    kind.name: kind for kind in (Begun, Asked, WentOn, Stood, Ended, Died, Recorded, Chosen)
 }
 
 
@@ -193,7 +212,9 @@ _TYPED = {name: TypeAdapter(kind) for name, kind in EVENTS.items()}
 @dataclass
 class SweepState:
     """All that is known of a sweep from its events: what was asked, in order; who waits, and who is
-    over; the rounds at which attempts at trials died; the runs that trials are recorded in.
+    over; the rounds at which attempts at trials died; the runs that trials are recorded in; how cells are
+    computed, where that was measured. Of the last session also when its trials ended, and how many ran
+    when the first of them did (`full`).
     """
 
     begun: Begun | None = None
@@ -203,9 +224,18 @@ class SweepState:
     ended: dict[str, Outcome] = field(default_factory=dict)
     deaths: dict[str, list[int]] = field(default_factory=dict)
     recorded: dict[str, str] = field(default_factory=dict)
+    executions: dict[str, str] = field(default_factory=dict)
     id: str | None = None
+    ends: list[float] = field(default_factory=list)
+    full: int = 0
+
     _asked: set[str] = field(default_factory=set, repr=False)
     _counts: Counter[str] = field(default_factory=Counter, repr=False)
+
+    @property
+    def running(self) -> int:
+        """How many trials were handed out and have not ended, nor wait."""
+        return len({ask.trial_id for ask in self.asks} - self.ended.keys() - self.standing.keys())
 
     def add(self, event: Event) -> None:
         """Take an event into account; each after all before it. Raises `ValueError` for one that cannot
@@ -217,6 +247,7 @@ class SweepState:
             case Begun():
                 _must(None in (self.id, event.id) or self.id == event.id, "it is of another sweep")
                 self.begun, self.sessions = event, self.sessions + 1
+                self.ends, self.full = [], 0
                 self.id = self.id or event.id
             case Asked(ask):
                 self._may_ask(ask)
@@ -227,9 +258,11 @@ class SweepState:
                     _must(ask.trial_id in self.standing, f"trial {ask.trial_id} waits at no stop")
                 self.asks += asks
                 for ask in asks:
-                    self.standing.pop(ask.trial_id)
-            case Ended(trial_id, outcome):
+                    del self.standing[ask.trial_id]
+            case Ended(trial_id, outcome, at):
                 self._must_be_open(trial_id)
+                self.full = self.full or self.running
+                self.ends.append(at)
                 self.standing.pop(trial_id, None)
                 self.ended[trial_id] = outcome
             case Stood(trial_id, outcome):
@@ -242,6 +275,8 @@ class SweepState:
             case Recorded(trial_id, run_id):
                 _must(trial_id in self.ended, f"trial {trial_id} has not ended")
                 self.recorded[trial_id] = run_id
+            case Chosen(executions):
+                self.executions |= executions
 
     def _may_ask(self, ask: Ask) -> None:
         """A search trial once, in the order of its entry's; a run that repeats one until it has ended:
@@ -256,9 +291,9 @@ class SweepState:
         if ask.kind != Kind.SEARCH:
             _must(ask.source in self._asked, f"{ask.source}, which it repeats, was not asked for")
         else:
-            first = self._counts[ask.cell]
+            first = self._counts[ask.search]
             _must(ask.index == own.index == first, f"trial {first} of its entry was not asked for")
-            self._counts[ask.cell] += 1
+            self._counts[ask.search] += 1
 
     def _must_be_open(self, trial_id: str) -> None:
         _must(trial_id in self._asked, f"trial {trial_id} was not asked for")

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from suite.configurations.warm_start import NEAREST, tuned_files
 from suite.owned import private
-from suite.search.population import entry_of
+from suite.search.population import search_of
 from suite.sweeps.events import SweepState, replay
 from suite.sweeps.journal import begun, in_the_way, peek, refuse_others
 from suite.yaml_files import writable
@@ -66,6 +66,15 @@ class SweepPaths:
     def begun(self) -> bool:
         """Whether there is such a sweep."""
         return begun(self.journal)
+
+    @property
+    def models(self) -> Path:
+        """Where the models are that `save: best` keeps."""
+        return self.folder / "models"
+
+    def model(self, trial_id: str) -> str:
+        """Where a final run leaves its models until the sweep has ended."""
+        return f"{self.checkpoint_folder}/{trial_id}.model.pt"
 
     def state(self) -> SweepState:
         """What its journal says of the sweep, which another process may be writing. Raises `UserError`
@@ -126,9 +135,9 @@ class SweepPaths:
                     "Choose another --name or --checkpoints, or remove it if that sweep is gone"
                 )
             return
-        asked = {ask.trial_id: ask.cell for ask in state.asks}
+        asked = {ask.trial_id: ask.search for ask in state.asks}
         # A sweep of an earlier version put no marker there, and nothing but checkpoints.
-        if any(written_by(n) not in asked and entry_of(n) not in asked.values() for n in names):
+        if any(written_by(n) not in asked and search_of(n) not in asked.values() for n in names):
             raise UserError(
                 f"checkpoints in {place}: the folder holds files and no sweep made it. "
                 "Choose another --name or --checkpoints"
@@ -166,13 +175,13 @@ class SweepPaths:
             Folder(f"{self.checkpoint_folder}/{name}").clear(trial_ids)
 
     def clear_checkpoints(self, asked: Mapping[str, str]) -> None:
-        """Remove what these trials (to their entries) wrote, as far as it can be removed, and the folder.
+        """Remove what these trials (to their searches) wrote, as far as it can be removed, and the folder.
         One that others have put files into stays, with its marker: it is the sweep's still.
         """
         folder = Folder(self.checkpoint_folder)
         with suppress(OSError):
             for name in folder.names():
-                if entry_of(name) in asked.values():
+                if search_of(name) in asked.values():
                     self.clear_stop(name, asked)
             folder.clear(asked)
             _give_up(folder)

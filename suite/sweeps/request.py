@@ -6,20 +6,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from suite.console import say
-from suite.studies.study import Study, check_study, read_study, small
+from suite.studies.study import LISTS, Study, check_study, complete, read_study, small
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.repair import repair
+from suite.sweeps.result import Result
 from suite.sweeps.resume import resumed_study
-from suite.sweeps.sweep import Result, Sweep
+from suite.sweeps.sweep import Sweep
 from trials.errors import UserError
 
 if TYPE_CHECKING:
     from suite.execution.cluster import Resources
-
-LISTS = ("algorithms", "datasets", "models", "heterogeneity")
-"""What a study has lists of, and a command takes between commas."""
-VALUES = ("trials", "settings.rounds", "seeds", "sampler", "scheduler", "warm_start")
-"""What else of a study the command line replaces, in the order of its options."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +58,10 @@ class SweepRequest:
         name, content = self.read()
         return Sweep(name, content, self.paths, self.resume, begin)
 
-    def run(self, resources: "Resources") -> Result:
-        """Run it, and say what a person should know of it; raises as `open` and `Sweep.run` do."""
+    def run(self, resources: "Resources", opened: Callable[[], object] = lambda: None) -> Result:
+        """Run it, and say what a person should know of it; raises as `open` and `Sweep.run` do. `opened` is
+        called once there is something to watch.
+        """
         from suite.execution.cluster import ahead
 
         with ahead(resources) as begin:
@@ -71,6 +69,7 @@ class SweepRequest:
             notes = self.differences(sweep.study) if self.resume else []
             for note in [*notes, *sweep.search.warnings]:
                 say(note)
+            opened()
             result = sweep.run(resources)
         for note in sweep.search.unmet:
             say(note)
@@ -90,5 +89,5 @@ class SweepRequest:
 
 
 def _flat(study: Study) -> dict[str, Any]:
-    found = study.model_dump(mode="json")
+    found = complete(study)
     return {**found, **found.pop("settings")}

@@ -1,19 +1,23 @@
 """The study of a sweep that was begun, and what may be added to it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from suite.studies.study import Study, override
+from suite.studies.entry import Entry
+from suite.studies.study import Study, complete, override
 from suite.studies.validation import Faults, check_names
 from suite.sweeps.paths import SweepPaths
+from trials.errors import UserError
 
 if TYPE_CHECKING:
     pass
 
 
 GROWS = ("algorithms", "datasets", "models", "heterogeneity")
-"""What a resumed sweep may have more of, besides trials and seeds."""
+"""What a resumed sweep may have more of, besides what it has a number of."""
+COUNTS = ("trials", "seeds", "tunings", "deals", "splits")
+"""The numbers that may be larger in a resumed sweep."""
 
 
 def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str, Study] | None:
@@ -30,20 +34,28 @@ def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str,
     check_names(faults, after)
     faults.check()
     study = Study.model_validate(after)
-    before = Study.model_validate(before).model_dump(mode="json")  # with settings of later versions
-    for key, new in study.model_dump(mode="json").items():
-        old = before[key]
-        if (key in ("trials", "seeds") and new < old) or (
-            key in GROWS and not set(old) <= set(new)
-        ):
+    was, now = complete(Study.model_validate(before)), complete(study)
+    for key, new in now.items():
+        old = was[key]
+        if (key in COUNTS and new < old) or (key in GROWS and not set(old) <= set(new)):
             faults.add(key, new, f"a resumed sweep can only grow; it had {old}")
         elif key == "trials" and new != old and study.scheduler == "pbt":
             rule = f"a population that has begun cannot grow; it had {old}, so use another --name"
             faults.add(key, new, rule)
         elif (
-            key not in (*GROWS, "trials", "seeds", "retries", "description", "target")
+            key not in (*GROWS, *COUNTS, "retries", "description", "target", "margin")
             and new != old
         ):
             faults.add(key, new, f"the sweep was begun with {old}; use another --name")
     faults.check()
     return begun.study_name, study
+
+
+def check_entries(paths: SweepPaths, entries: Iterable[Entry]) -> None:
+    """Raise `UserError` where the journal has trials of entries that its study does not make."""
+    strange = {ask.cell for ask in paths.state().asks} - {entry.id for entry in entries}
+    if strange:
+        raise UserError(
+            f"journal {paths.journal} has trials of {', '.join(sorted(strange))}, which its study "
+            "does not ask for: it is damaged, or another sweep's"
+        )

@@ -9,12 +9,14 @@ import importlib.metadata
 import json
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import fields
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, overload
 
 from trials import algorithms, plugins
+from trials.algorithm import Range
 from trials.errors import UserError
 from trials.metrics import COUNTED, TASKS
 from trials.outcome import Outcome, Status
@@ -31,6 +33,8 @@ class RunKind(StrEnum):
 
     SWEEP = "sweep"
     CELL = "cell"
+    RUNNING = "running"
+    """A trial that is not over; then it becomes one of the next two."""
     SEARCH = "search"
     FINAL = "final"
     PARETO = "pareto"
@@ -40,6 +44,8 @@ class RunKind(StrEnum):
     """A final run of what is no longer the best of its cell."""
     RUN = "run"
     REPRODUCE = "reproduce"
+    READING = "reading"
+    """A run under another reading of what a paper leaves open."""
     TRANSFER = "transfer"
 
 
@@ -105,6 +111,30 @@ def _mapping(text: str) -> dict[str, Any]:
     return found
 
 
+def _space(text: str) -> dict[str, Range]:
+    found = {}
+    for name, given in _mapping(text).items():
+        lists = {key: tuple(value) for key, value in given.items() if isinstance(value, list)}
+        found[name] = Range(**{**given, **lists})
+    return found
+
+
+def _space_written(ranges: Mapping[str, Range]) -> str:
+    given = {
+        name: {key: v for key, usual in SPAN.items() if (v := getattr(spec, key)) != usual}
+        for name, spec in ranges.items()
+    }
+    return dumps({name: {"type": ranges[name].type, **own} for name, own in given.items()})
+
+
+SPAN = {
+    f.name: f.default
+    for f in fields(Range)
+    if f.name in ("low", "high", "log", "choices", "above", "at_least", "at_most")
+}
+"""What of a range says where it was searched, and what is not written since it is so by default."""
+
+
 def _importance(text: str) -> dict[str, float]:
     return {name: float(value) for name, value in _mapping(text).items()}
 
@@ -163,6 +193,9 @@ class Tags(Mapping[str, str]):
     outside = Maybe(str)
     """How its settings are not those that its paper assumes."""
 
+    space = Maybe[dict[str, Range]](_space, _space_written)
+    """The ranges of more than one value that an entry searches."""
+
     metric = Tag(_one_of(TASKS))
     """What its task is ranked by, without `test_`."""
     seed = Tag(int)
@@ -174,6 +207,8 @@ class Tags(Mapping[str, str]):
     partition_fingerprint = Tag(str)
     execution = Maybe(str)
     chunk = Maybe(int)
+    halved = Maybe[dict[str, int]](json.loads, dumps)
+    """From which `round` on another `chunk` of clients was computed at once."""
     error = Maybe(str)
     not_finite = Maybe(_words, " ".join)
     """The metrics whose mean is not finite."""
@@ -181,6 +216,10 @@ class Tags(Mapping[str, str]):
     trial_id = Tag(str)
     source = Tag(str)
     origin = Tag(str)
+    tuning = Maybe(int)
+    deal = Maybe(int)
+    split = Maybe(int)
+    """Which replicate of its entry a run is of; absent: the first."""
     params = Tag(_mapping, dumps)
     """What the search chose, settings among them; `spec.params` are the algorithm's own."""
     sampler = Tag(str)
@@ -313,6 +352,7 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: Outcome) -> dict[str, str]
         partition_fingerprint=outcome.fingerprint,
         execution=outcome.execution or None,
         chunk=outcome.chunk,
+        halved=outcome.halved,
         spec=spec,
         code=plugins.hashes(spec.algorithm, spec.dataset) or None,
         not_finite=outcome.not_finite or None,

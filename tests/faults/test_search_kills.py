@@ -34,7 +34,14 @@ warm_start: warm.yaml
 
 @pytest.mark.faults
 @pytest.mark.parametrize(
-    ("sampler", "more"), [("tpe", JOINT), ("cmaes", "confirm: {best: 2, seeds: 1}"), ("nsga2", "")]
+    ("sampler", "more"),
+    [
+        ("tpe", JOINT),
+        ("cmaes", "confirm: {best: 2, seeds: 1}"),
+        ("nsga2", ""),
+        ("tpe", "tunings: 2\ndeals: 2"),
+        ("random", "tunings: 2\ndeals: 2\ndesign: crossed"),
+    ],
 )
 def test_a_killed_sweep_ends_as_one_that_was_not(tmp_path: Path, sampler: str, more: str) -> None:
     """The warm configuration is the journal's: its file is gone when the sweep goes on."""

@@ -1,7 +1,7 @@
 """Final runs and search trials made by hand, and their leaderboards."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -9,6 +9,7 @@ from rich.console import Console
 from reports.leaderboard.comparable import FinalRun
 from reports.leaderboard.formats import table
 from reports.leaderboard.leaderboard import Contest, Leaderboard, leaderboard
+from reports.leaderboard.replication import Draw
 from reports.page.data import Trial
 from trials.metrics import COUNTED, REACHED
 from trials.place import Place
@@ -39,6 +40,11 @@ def run(algorithm: str, seed: int, score: float, **given: Any) -> FinalRun:
     place = Place(*(fields.pop(part) for part in Place._fields))
     entry = "|".join([algorithm, *place])
     return FinalRun(algorithm=algorithm, seed=seed, score=score, cell=entry, place=place, **fields)
+
+
+def by_seed(scores: Mapping[int, float]) -> dict[Draw, float]:
+    """Final runs of one tuned configuration by what they were drawn by."""
+    return {Draw(0, 0, 0, seed): score for seed, score in scores.items()}
 
 
 def runs(algorithm: str, scores: list[float], **given: Any) -> list[FinalRun]:

@@ -102,11 +102,15 @@ def by_entry(asks: list[Ask]) -> dict[str, list[Ask]]:
     return {entry: [a for a in asks if a.cell == entry] for entry in sorted({a.cell for a in asks})}
 
 
+def _journaled(told: Ask | End) -> dict[str, Any]:
+    return told.fields() if isinstance(told, Ask) else dataclasses.asdict(told)
+
+
 def replay(sweep: SweepSearch, log: list[tuple[Any, ...]]) -> SweepSearch:
     """Rebuild a fresh search from a log that went through JSON, as a journal does."""
     asks, ends = [], {}
     for event in log:
-        plain = json.loads(json.dumps(dataclasses.asdict(event[-1])))
+        plain = json.loads(json.dumps(_journaled(event[-1])))
         if event[0] == "ask":
             asks.append(Ask.read(plain))
         elif event[0] == "end":

@@ -81,6 +81,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "local_only": LocalOnly,
 }
 
+BASE = "trials.algorithm.Algorithm"
 GROUP = "suite.algorithms"
 """The entry points of installed packages' algorithms."""
 HOOKS = ("init", "round", "scored")
@@ -119,6 +120,9 @@ def resolve(name: str) -> type[Algorithm]:
     path, _, class_name = name.rpartition(":")
     if path.endswith(".py"):
         return _from_file(resolved(path, "algorithm file"), class_name)
+    if name.endswith(".py"):
+        names = [f"{name}:{each}" for each in in_file(name)]
+        raise UserError(f"algorithm {name}: name its class too: {' or '.join(names)}")
     for point in entry_points(group=GROUP, name=name):
         return _from_package(point)
     raise unknown("algorithm", name, known())
@@ -128,6 +132,24 @@ def canonical(name: str) -> str:
     """The name as it is recorded; a file's path is made absolute."""
     path, _, class_name = name.rpartition(":")
     return f"{resolved(path, 'algorithm file')}:{class_name}" if path.endswith(".py") else name
+
+
+def label(name: str) -> str:
+    """The short name of an algorithm; a third party's class name."""
+    return name.rpartition(":")[2]
+
+
+def is_named(name: str, asked: str) -> bool:
+    """Whether a recorded name is what a person asks for, who may use the short one."""
+    return asked in (name, label(name))
+
+
+def in_file(path: str) -> list[str]:
+    """The algorithms that a file defines, in its order; raises `UserError` where there are none."""
+    found = _defined(_imported(resolved(path, "algorithm file")))
+    if not found:
+        raise UserError(f"{path} has no class that derives from {BASE}")
+    return found
 
 
 def source(name: str) -> tuple[str, str] | None:
@@ -158,7 +180,7 @@ def _from_package(point: EntryPoint) -> type[Algorithm]:
     return _checked(found, f"{where} ({point.value})", point.attr)
 
 
-def _from_file(path: Path, class_name: str) -> type[Algorithm]:
+def _imported(path: Path, class_name: str = "") -> ModuleType:
     name = module_name("algorithm", str(path))
     plain(path, "algorithm file")
     admit(f"{path}:{class_name}")
@@ -173,15 +195,33 @@ def _from_file(path: Path, class_name: str) -> type[Algorithm]:
         except (Exception, SystemExit) as error:
             del sys.modules[name]
             raise UserError(f"algorithm file {path} cannot be imported: {error!r}") from error
-    return _checked(getattr(sys.modules[name], class_name, None), str(path), class_name)
+    return sys.modules[name]
 
 
-def _checked(cls: Any, where: str, name: str) -> type[Algorithm]:
-    """A class of others, if an algorithm can be made of it; raises `UserError` that names what it lacks."""
+def _defined(module: ModuleType) -> list[str]:
+    """The algorithms that a module defines itself, in its order."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and issubclass(value, Algorithm)
+        and value.__module__ == module.__name__
+    ]
+
+
+def _from_file(path: Path, class_name: str) -> type[Algorithm]:
+    module = _imported(path, class_name)
+    cls = getattr(module, class_name, None)
+    return _checked(cls, str(path), class_name, ", ".join(_defined(module)))
+
+
+def _checked(cls: Any, where: str, name: str, there: str = "") -> type[Algorithm]:
+    """A class of others, if an algorithm can be made of it; raises `UserError` that names what it lacks.
+    `there`: the algorithms that are where it was looked for.
+    """
     if not (isinstance(cls, type) and issubclass(cls, Algorithm)):
-        raise UserError(
-            f"{where} has no class {name!r} that derives from trials.algorithm.Algorithm"
-        )
+        rule = f"is an algorithm; it has {there}" if there else f"derives from {BASE}"
+        raise UserError(f"{where} has no class {name!r} that {rule}")
     lacks = [hook for hook in HOOKS if getattr(cls, hook) is getattr(Algorithm, hook)]
     if lacks:
         raise UserError(f"{where}:{name} lacks {', '.join(lacks)}, which a round is made of")

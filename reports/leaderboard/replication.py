@@ -1,0 +1,281 @@
+"""What a mean of final runs is a mean over: the model of a score, and the intervals that follow. No torch.
+
+The score of a method in a cell is the sum of its expectation and of four deviations,
+
+    score = method + split + deal + tuning + seed,
+
+each drawn anew for each level of its factor within the one before (`crossed` designs share tunings over
+deals). The sample is the levels of the outermost factor that has at least `RANDOM` of them: their means
+are independent draws that have all deviations within them too, so Student's t over them covers at its
+rate whatever the four variances are. Factors outside it have one or two levels, about which nothing can be
+estimated: they are fixed, their levels are strata, and an interval is about these levels. Differences
+of two methods are taken run by run, since under one draw both meet the same data, clients and batches.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from math import fsum
+from statistics import fmean
+from typing import NamedTuple
+
+from reports.leaderboard.statistics import DIGITS, LEVEL, corrected, quantile
+
+RANDOM = 3
+"""The fewest levels of a factor that an interval covers."""
+
+
+class Draw(NamedTuple):
+    """What a final run was drawn by: its replicate, and its run seed."""
+
+    split: int
+    deal: int
+    tuning: int
+    seed: int
+
+
+Scores = Mapping[Draw, float]
+"""Final runs of one method in one cell."""
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean, its standard error with its degrees of freedom (None: nothing to estimate it from, or no
+    spread at all, which is rounding and not certainty), and the factor that the sample is of.
+    """
+
+    mean: float
+    error: float | None
+    freedom: float
+    over: str
+
+    def half(self, tail: float = (1 - LEVEL) / 2) -> float | None:
+        """Half of the interval whose ends are each passed with probability `tail`."""
+        return None if self.error is None else quantile(1 - tail, self.freedom) * self.error
+
+    def interval(self) -> "Interval":
+        """Student's interval: mean -+ t_{freedom, 0.975} error."""
+        half = self.half()
+        return (None, None) if half is None else (self.mean - half, self.mean + half)
+
+
+Interval = tuple[float | None, float | None]
+
+
+def intervals(cell: Mapping[str, Mean]) -> dict[str, Interval]:
+    """The intervals of a cell's methods: each by its own error, and over tunings, deals or splits none
+    narrower than by the errors of all of them pooled (root mean square, the sum of their freedoms).
+
+    Tunings fail now and then, and a sample without a failure looks more certain than it is; the others of the
+    cell show what a failure costs. (Of differences the paired error is enough: docs/leaderboards.md.)
+    """
+    sampled = [of for of in cell.values() if of.error is not None and of.over != "seed"]
+    pooled = None
+    if sampled:
+        error = fmean((of.error or 0.0) ** 2 for of in sampled) ** 0.5
+        pooled = Mean(0.0, error, sum(of.freedom for of in sampled), sampled[0].over)
+    found: dict[str, Interval] = {}
+    for name, of in cell.items():
+        halves = [of.half(), pooled.half() if pooled and of.over != "seed" else None]
+        half = max((h for h in halves if h is not None), default=None)
+        found[name] = (None, None) if half is None else (of.mean - half, of.mean + half)
+    return found
+
+
+def mean_of(scores: Scores) -> Mean:
+    """The mean of final runs and its error over the sampled factor.
+
+    With n_h levels in stratum h of H and means m_hi of each:
+    mean = 1/H sum_h mean_i m_hi, error^2 = s^2 / H^2 sum_h 1/n_h with s^2 the variance of m_hi within
+    strata on sum_h (n_h - 1) degrees of freedom. Two crossed factors: `_crossed`.
+    """
+    over = sampled(scores)
+    if over == "tuning and deal":
+        return _crossed(scores)
+    strata = list(_strata(scores, over).values())
+    mean = fmean(fmean(units) for units in strata)
+    freedom = sum(len(units) - 1 for units in strata)
+    squares = fsum((m - fmean(units)) ** 2 for units in strata for m in units)
+    if not freedom or squares**0.5 < 10**-DIGITS:
+        return Mean(mean, None, freedom, over)
+    weight = fsum(1 / len(units) for units in strata) / len(strata) ** 2
+    return Mean(mean, (squares / freedom * weight) ** 0.5, freedom, over)
+
+
+def sampled(scores: Scores) -> str:
+    """The factor that the sample is of: the outermost with enough levels; the run's seed otherwise."""
+    many = [
+        name
+        for name in ("split", "deal", "tuning")
+        if len({getattr(draw, name) for draw in scores}) >= RANDOM
+    ]
+    if is_crossed(scores) and {"deal", "tuning"} <= set(many):
+        return "tuning and deal"
+    return (many or ["seed"])[0]
+
+
+def is_crossed(scores: Scores) -> bool:
+    """Whether tunings are shared over deals or splits: a seed of one tuning occurs on several."""
+    return len({(draw.tuning, draw.seed) for draw in scores}) < len(scores)
+
+
+def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
+    """The means of the sampled factor's levels, by the levels of the factors outside it."""
+    place = Draw._fields.index(over)
+    groups: dict[tuple[int, ...], list[float]] = defaultdict(list)
+    for draw, score in scores.items():
+        inner = draw[2 : place + 1] if is_crossed(scores) and place >= 2 else draw[: place + 1]
+        groups[inner].append(score)
+    strata: dict[tuple[int, ...], list[float]] = defaultdict(list)
+    for key in sorted(groups):
+        strata[key[:-1]].append(fmean(groups[key]))
+    return strata
+
+
+def _crossed(scores: Scores) -> Mean:
+    """Tunings (rows) crossed with deals (columns), both sampled: with mean squares R of rows, C of columns
+    and I of what remains, error^2 = max(R + C - I, R, C) / (rows columns), and Satterthwaite's degrees of
+    freedom (R + C)^2 / (R^2 / (rows - 1) + C^2 / (columns - 1)).
+    """
+    cells: dict[tuple[int, tuple[int, int]], list[float]] = defaultdict(list)
+    for draw, score in scores.items():
+        cells[draw.tuning, (draw.split, draw.deal)].append(score)
+    columns = {column for _, column in cells}
+    rows = {row for row, _ in cells if all((row, column) in cells for column in columns)}
+    table = {(r, c): fmean(cells[r, c]) for r in rows for c in columns}
+    mean = fmean(table.values())
+    of_row = {r: fmean(table[r, c] for c in columns) for r in rows}
+    of_column = {c: fmean(table[r, c] for r in rows) for c in columns}
+    n, m = len(rows), len(columns)
+    row = m * fsum((v - mean) ** 2 for v in of_row.values()) / (n - 1)
+    column = n * fsum((v - mean) ** 2 for v in of_column.values()) / (m - 1)
+    rest = fsum((v - of_row[r] - of_column[c] + mean) ** 2 for (r, c), v in table.items())
+    rest /= (n - 1) * (m - 1)
+    error = (max(row + column - rest, row, column) / (n * m)) ** 0.5
+    if error < 10**-DIGITS:
+        return Mean(mean, None, 0, "tuning and deal")
+    freedom = (row + column) ** 2 / (row**2 / (n - 1) + column**2 / (m - 1))
+    return Mean(mean, error, freedom, "tuning and deal")
+
+
+def spreads(scores: Scores) -> dict[str, float]:
+    """The standard deviation by each factor that has several levels: analysis of variance, nested.
+
+    From the inside out, v_f is the variance of the means of factor f's levels within the levels outside
+    it, and n the levels inside (their harmonic mean): var_seed = v_seed, var_f = max(0, v_f - v_inner / n).
+    """
+    found: dict[str, float] = {}
+    means: dict[tuple[int, ...], float] = {tuple(draw): v for draw, v in scores.items()}
+    inner = 0.0
+    for place in reversed(range(len(Draw._fields))):
+        groups: dict[tuple[int, ...], list[float]] = defaultdict(list)
+        for key, value in means.items():
+            groups[key[:place]].append(value)
+        freedom = sum(len(values) - 1 for values in groups.values())
+        variance = 0.0
+        if freedom:
+            squares = fsum((v - fmean(values)) ** 2 for values in groups.values() for v in values)
+            variance = squares / freedom
+            found[Draw._fields[place]] = max(0.0, variance - inner) ** 0.5
+        spread = variance if freedom else inner
+        inner = spread * fmean(1 / len(values) for values in groups.values())
+        means = {key: fmean(values) for key, values in groups.items()}
+    return found
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far `first` is ahead of `second` in one cell, over the runs they have in common.
+
+    `low` and `high` are those of all intervals of the family at once (Bonferroni), `alone_low` and
+    `alone_high` this one's alone; None where there is nothing to estimate an error from. `tie`: whether
+    the former holds 0, which only says that a difference is not shown. `equivalent`: whether it is shown to be
+    within the study's margin (two one-sided tests). `p_better`: the share of the sampled levels at which
+    `first` is better, equal ones half.
+    """
+
+    first: str
+    second: str
+    mean: float | None
+    low: float | None
+    high: float | None
+    seeds: int
+    tie: bool | None
+    alone_low: float | None = None
+    alone_high: float | None = None
+    p_better: float | None = None
+    equivalent: bool | None = None
+    over: str = "seed"
+
+
+def difference(
+    first: tuple[str, Scores],
+    second: tuple[str, Scores],
+    sign: int,
+    family: int,
+    margin: float | None = None,
+) -> Difference:
+    """Two algorithms' (name, final runs), one of a `family` of comparisons; `sign` -1 where less is better."""
+    (name, scores), (other, against) = first, second
+    gaps = {
+        draw: round(sign * (scores[draw] - against[draw]), DIGITS)
+        for draw in sorted(scores.keys() & against)
+    }
+    if not gaps:
+        return Difference(name, other, None, None, None, 0, None)
+    found = mean_of(gaps)
+    half = found.half((1 - corrected(family)) / 2)
+    if half is None:
+        tie = True if found.mean == 0 and len(gaps) > 1 else None
+        return Difference(name, other, found.mean, None, None, len(gaps), tie, over=found.over)
+    low, high = found.mean - half, found.mean + half
+    inner = found.half(1 - LEVEL)
+    assert inner is not None
+    return Difference(
+        name,
+        other,
+        found.mean,
+        low,
+        high,
+        len(gaps),
+        low <= 0 <= high,
+        *found.interval(),
+        p_better=_share_ahead(gaps, found.over),
+        equivalent=None if margin is None else abs(found.mean) + inner <= margin,
+        over=found.over,
+    )
+
+
+def _share_ahead(gaps: Scores, over: str) -> float:
+    units = [m for part in _strata(gaps, over.partition(" ")[0]).values() for m in part]
+    return fmean((m > 0) + (m == 0) / 2 for m in units)
+
+
+def differences(
+    cell: Mapping[str, Scores], sign: int = 1, margin: float | None = None
+) -> tuple[Difference, ...]:
+    """All pairs of one cell, `cell[algorithm][draw]`, in the order of the algorithms given."""
+    pairs = list(combinations(cell.items(), 2))
+    return tuple(difference(one, two, sign, len(pairs), margin) for one, two in pairs)
+
+
+def not_the_best(cell: Mapping[str, Scores], sign: int = 1) -> dict[str, bool | None]:
+    """Which algorithms are shown not to be the best of their cell: multiple comparisons with the best
+    (Hsu 1984), each pair with its own error, since methods differ in theirs by a factor of ten.
+
+    An algorithm is out when another is ahead of it by more than t_{freedom, 1 - 0.05 / (2 (k - 1))}
+    errors of their difference. The best of k is compared with k - 1 others, so it is itself out in at most 5 % of
+    cells, whichever it is. None where there was nothing to compare with.
+    """
+    found: dict[str, bool | None] = {}
+    for name, scores in cell.items():
+        behind = [
+            difference((rival, others), (name, scores), sign, len(cell) - 1)
+            for rival, others in cell.items()
+            if rival != name
+        ]
+        known = [gap for gap in behind if gap.tie is not None]
+        out = any(gap.tie is False and (gap.mean or 0) > 0 for gap in known)
+        found[name] = out if known else None
+    return found

@@ -1,0 +1,134 @@
+"""Tunings, deals and splits: independent searches of an entry, each with a winner and final runs of its own."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from suite.studies.replicates import Replicate
+from suite.studies.study import complete
+from suite.sweeps.events import Asked
+from tests.support.searches import Player, a_study, finished, replay, sweep_of
+from trials.outcome import Kind
+from trials.trial_id import TrialId
+
+BOTH = {"algorithms": ["fedavg", "fedprox"], "trials": 6, "seeds": 2}
+
+
+def played(**given) -> Player:
+    return Player(sweep_of(**BOTH, **given)).play(random.Random(3), 4)
+
+
+@pytest.mark.parametrize("design", ["nested", "crossed"])
+def test_the_budget_of_every_replicate_is_exact(design):
+    asks = played(tunings=3, deals=2, design=design).asks()
+    counts = Counter((a.cell, a.replicate, a.kind) for a in asks)
+    assert len(counts) == 2 * 6 * 2
+    assert {kind: n for (_, _, kind), n in counts.items()} == {Kind.SEARCH: 6, Kind.FINAL: 2}
+    assert len({a.trial_id for a in asks}) == len(asks) == 2 * 6 * 8
+    assert {a.replicate for a in asks} == {"", "t1", "t2", "d1", "d1t1", "d1t2"}
+
+
+def test_the_first_replicate_is_what_there_was_before():
+    alone = {a.trial_id: a for a in played().asks()}
+    among = {a.trial_id: a for a in played(tunings=3).asks() if not a.replicate}
+    assert among == alone
+    assert all("replicate" not in Asked(a).fields() for a in alone.values())
+    new = {"tunings", "deals", "splits", "design", "margin"}
+    assert not new & a_study().model_dump(mode="json").keys()
+    assert complete(a_study()).keys() >= new
+
+
+def test_tunings_draw_for_themselves_and_share_over_algorithms():
+    asks = played(tunings=3).asks()
+    searches = [a for a in asks if a.kind == Kind.SEARCH]
+    for cell in {a.cell for a in asks}:
+        of = [
+            [a.params for a in searches if (a.cell, a.replicate) == (cell, t)] for t in ("", "t1")
+        ]
+        assert of[0][0] == of[1][0], "the anchor"
+        assert not [p for p in of[0][1:] if p in of[1]], "draws"
+    seeds = {t: {a.seed for a in asks if a.replicate == t} for t in ("", "t1", "t2")}
+    assert seeds == {"": {0, 1, 2}, "t1": {10000, 10001, 10002}, "t2": {20000, 20001, 20002}}
+    assert {a.partition_seed for a in asks} == {0}
+
+
+def test_nested_deals_draw_for_themselves_and_crossed_ones_share_their_tuning():
+    def found(design: str) -> dict[str, tuple]:
+        asks = played(tunings=2, deals=2, design=design).asks()
+        return {
+            of: (
+                [a.params for a in asks if a.replicate == of and a.kind == Kind.SEARCH][:4],
+                {a.seed for a in asks if a.replicate == of},
+                {a.partition_seed for a in asks if a.replicate == of},
+            )
+            for of in ("", "t1", "d1", "d1t1")
+        }
+
+    nested, crossed = found("nested"), found("crossed")
+    assert nested[""] == crossed[""]
+    assert [of[2] for of in nested.values()] == [{0}, {0}, {1}, {1}]
+    assert [of[2] for of in crossed.values()] == [{0}, {0}, {1}, {1}]
+    assert crossed["d1t1"][:2] == crossed["t1"][:2]
+    assert nested["d1"][1] == {10**7, 10**7 + 1, 10**7 + 2}
+    assert nested["d1"][0] != nested[""][0]
+
+
+def test_a_split_moves_the_data_seed_only():
+    sweep = sweep_of(**BOTH, splits=2)
+    asks = Player(sweep).play().asks()
+    data = {(a.replicate, sweep.spec(a).settings.data_seed) for a in asks}
+    assert data == {("", 0), ("v1", 1)}
+
+
+def test_every_tuning_repeats_its_own_winner():
+    def ending(ask):
+        return finished(ask.params["lr"] if ask.replicate else -ask.params["lr"])
+
+    player = Player(sweep_of(trials=6, seeds=2, tunings=2), ending).play()
+    for of, best in (("", min), ("t1", max)):
+        tried = [a for a in player.asks("search") if a.replicate == of]
+        winner = best(tried, key=lambda a: a.params["lr"])
+        finals = [a for a in player.asks("final") if a.replicate == of]
+        assert {a.source for a in finals} == {winner.trial_id}
+        assert all(a.params == winner.params for a in finals)
+
+
+@pytest.mark.parametrize("limit", [1, 20, 55, 80])
+def test_a_search_with_tunings_and_deals_goes_on_as_if_it_had_not_been_killed(limit):
+    given = {**BOTH, "tunings": 2, "deals": 2}
+    whole = {a.trial_id: a for a in Player(sweep_of(**given)).play(random.Random(1), 3).asks()}
+    cut = Player(sweep_of(**given)).play(random.Random(2), 3, limit)
+    rest = Player(replay(sweep_of(**given), cut.log)).play(random.Random(5), 3)
+    assert {a.trial_id: a for a in [*cut.asks(), *rest.asks()]} == whole
+
+
+def test_more_tunings_are_added_to_those_there_are():
+    two = played(tunings=2)
+    four = Player(replay(sweep_of(**BOTH, tunings=4), two.log)).play()
+    assert {a.replicate for a in four.asks()} == {"t2", "t3"}
+    whole = {a.trial_id: a for a in played(tunings=4).asks()}
+    assert {a.trial_id: a for a in [*two.asks(), *four.asks()]} == whole
+
+
+def test_populations_and_confirming_runs_have_replicates_too():
+    asks = played(tunings=2, confirm={"best": 2, "seeds": 1}).asks("confirm")
+    assert Counter(a.replicate for a in asks) == {"": 4, "t1": 4}
+    assert {a.seed for a in asks} == {1_000_000, 1_010_000}
+
+
+@pytest.mark.parametrize("replicate", ["", "t2", "d1", "v1d12t3"])
+@pytest.mark.parametrize(("kind", "number"), [(Kind.SEARCH, None), (Kind.FINAL, 3)])
+def test_ids_of_trials_hold_their_replicate(replicate, kind, number):
+    made = TrialId("1f3a9c0d", kind, 4, number, replicate)
+    assert TrialId.parse(str(made)) == made
+    assert Replicate.parse(replicate).name == replicate
+
+
+def test_what_cannot_be_varied_together_is_refused():
+    def said(**given) -> list[tuple]:
+        return [fault[:2] for fault in a_study(**given).contradictions()]
+
+    assert said(deals=2, vary_partition=True) == [("vary_partition", True)]
+    assert said(tunings=2, seeds=10_000) == [("seeds", 10_000)]
+    assert said(tunings=3, deals=3, splits=2) == []
