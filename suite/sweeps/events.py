@@ -283,9 +283,8 @@ class SweepState:
         one that is not over is asked for anew where it is wanted again.
         """
         own = TrialId.parse(ask.trial_id)
-        _must(
-            (own.cell, own.kind) == (ask.cell, ask.kind), f"{ask.trial_id} is no id of such a trial"
-        )
+        such = (own.cell, own.replicate, own.kind) == (ask.cell, ask.replicate, ask.kind)
+        _must(such, f"{ask.trial_id} is no id of such a trial")
         again = ask.trial_id in (self.ended if ask.kind in REPEATS else self._asked)
         _must(not again, f"trial {ask.trial_id} was asked for before")
         if ask.kind != Kind.SEARCH:

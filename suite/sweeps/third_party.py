@@ -3,6 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
+from suite.sweeps.events import replay
 from suite.sweeps.journal import begun, peek
 from trials import algorithms
 from trials.errors import UserError

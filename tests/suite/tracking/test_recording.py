@@ -11,6 +11,7 @@ import mlflow.entities
 import pytest
 
 from suite.results.final_runs import _over_clients
+from suite.tracking import database
 from suite.tracking.recorder import Recorder
 from suite.tracking.store import Store, open_existing, sqlite_uri
 from suite.tracking.tags import run_tags, spec_params
