@@ -50,7 +50,11 @@ def _sweep(study: str, storage: Path, seen: bool) -> tuple[float, float]:
     started = time.perf_counter()
     sweep = subprocess.Popen((*_SUITE, "sweep", study, *place), stdout=quiet, stderr=quiet)
     processor: list[float] = []
-    page = threading.Thread(target=lambda: seen and processor.append(_page(storage, sweep)))
+
+    def watch() -> None:
+        processor.append(_page(storage, sweep))
+
+    page = threading.Thread(target=watch if seen else lambda: None)
     page.start()
     code = sweep.wait()
     seconds = time.perf_counter() - started
