@@ -12,7 +12,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from reports.page.figures import SIGN, metadata
+from reports.page.drawing import SIGN
 
 Array = npt.NDArray[Any]
 HELD = LinearSegmentedColormap.from_list("held", mpl.colormaps["Blues"](np.linspace(0.15, 1, 256)))
@@ -54,7 +54,7 @@ def figure(counts: Array, labels: Sequence[str], title: str = "") -> Figure:
 def png(fig: Figure) -> bytes:
     """The figure as PNG."""
     out = io.BytesIO()
-    fig.savefig(out, format="png", dpi=150, metadata=metadata("png"))
+    fig.savefig(out, format="png", dpi=150, metadata={"Software": SIGN})
     return out.getvalue()
 
 

@@ -1,22 +1,33 @@
 """Federated-learning algorithms, tuned fairly, compared, reused: the command line and `suite.api`.
 
-`suite.sweep`, `run`, `leaderboard`, `tuned` and `trainable` are imported when they are first used.
+`suite.sweep`, `run`, `load_model`, `leaderboard`, `tuned` and `trainable` are imported when they are first used.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from suite.api import leaderboard, run, sweep, trainable, tuned
+    from suite.api import leaderboard, load_model, run, sweep, trainable, tuned
     from suite.execution.cluster import Resources
     from trials.errors import UserError
 
 _HOMES = {
-    **dict.fromkeys(("leaderboard", "run", "sweep", "trainable", "tuned"), "suite.api"),
+    **dict.fromkeys(
+        ("leaderboard", "load_model", "run", "sweep", "trainable", "tuned"), "suite.api"
+    ),
     "Resources": "suite.execution.cluster",
     "UserError": "trials.errors",
 }
-__all__ = ["Resources", "UserError", "leaderboard", "run", "sweep", "trainable", "tuned"]
+__all__ = [
+    "Resources",
+    "UserError",
+    "leaderboard",
+    "load_model",
+    "run",
+    "sweep",
+    "trainable",
+    "tuned",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from reports.leaderboard.leaderboard import Leaderboard
     from suite.execution.cluster import Resources
     from suite.runs.single import Finished
-    from suite.sweeps.sweep import Result
+    from suite.sweeps.result import Result
+    from trials.torch_module import TrainedModel
 
 
 def sweep(
@@ -88,6 +89,18 @@ def run(
     return execute(request.spec(), data_root, device, lambda entry: None)
 
 
+def load_model(path: str | Path, client: int | None = None) -> "TrainedModel":
+    """The final model that `suite run --save DIR`, `Finished.save` or a study's `save: best` kept in a
+    folder, as a `torch.nn.Module`: samples (b, *shape) to logits (b, C). `client` names one of the
+    clients' own models, where the method keeps such.
+
+    Nothing in the folder is run. Raises `UserError` where it holds no such model.
+    """
+    from trials.saved_model import read
+
+    return read(Path(path)).module(client)
+
+
 def trainable(
     algorithm: str | Tuned = "fedavg",
     *,
@@ -124,7 +137,7 @@ def leaderboard(
     """Rank algorithms by the final runs of a sweep, of studies, or of all that the store holds.
 
     `where` are tags that runs must have, as in `{"dataset": "digits"}`; `metric` is score, best,
-    worst_clients, client_spread, loss or top5; `at` compares at equal rounds, steps or bytes; `target`
+    worst_clients, client_spread, fine_tuned, loss or top5; `at` compares at equal rounds, steps or bytes; `target`
     is the test score for rounds to target.
     """
     from suite.results.leaderboards import read_leaderboard
@@ -166,5 +179,7 @@ def _request(
     settings: Mapping[str, Any] | Settings | None,
     **more: Any,
 ) -> Request:
+    if isinstance(algorithm, Tuned):
+        algorithm.refuse_changed(f"the tuned configuration of {algorithm.algorithm}")
     base = algorithm.model_dump() if isinstance(algorithm, Tuned) else {"algorithm": algorithm}
     return Request.over(base, names, dict(settings or {}), **more)

@@ -51,7 +51,7 @@ class Range:
     `searched` stays at its default unless a study gives it a range, or bounds the cost it is searched
     `under`: without that cost in view the best score would lie at the range's end. `other` turns a value that is no
     choice into its canonical form, or raises `UserError`; without it there are no others. Values at or
-    below `above` have no meaning, whoever asks for them.
+    below `above`, below `at_least` or beyond `at_most` have no meaning, whoever asks for them.
     """
 
     type: str
@@ -60,6 +60,8 @@ class Range:
     log: bool = False
     choices: tuple[Any, ...] | None = None
     above: float | None = None
+    at_least: float | None = None
+    at_most: float | None = None
     when: Mapping[str, Any] | None = None
     searched: bool = True
     under: str | None = None
@@ -78,13 +80,37 @@ class Range:
             raise UserError(f"low <= high must hold, but got low={self.low:g}, high={self.high:g}")
         if self.above is not None and self.low <= self.above:
             raise UserError(f"low > {self.above:g} must hold, but got low={self.low:g}")
+        if self.at_least is not None and self.low < self.at_least:
+            raise UserError(f"low >= {self.at_least:g} must hold, but got low={self.low:g}")
+        if self.at_most is not None and self.high > self.at_most:
+            raise UserError(f"high <= {self.at_most:g} must hold, but got high={self.high:g}")
         if self.log and self.low <= 0:
             raise UserError(f"low > 0 must hold on a log scale, but got low={self.low:g}")
+
+    @property
+    def limits(self) -> tuple[float | None, float | None]:
+        """The ends beyond which values have no meaning; None where there is none."""
+        return self.at_least if self.above is None else self.above, self.at_most
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one value."""
+        return len(self.choices) > 1 if self.choices is not None else self.low != self.high
+
+    def share(self, value: float) -> float:
+        """Where a number lies in the interval, on its scale: 0 at low, 1 at high."""
+        assert self.low is not None
+        assert self.high is not None
+        if self.log and value <= 0:
+            return -math.inf
+        scale = math.log if self.log else float
+        return (scale(value) - scale(self.low)) / (scale(self.high) - scale(self.low))
 
     def check(self, name: str, value: Any) -> Any:
         """The value as its type; raises `UserError` when it is of another type or no choice.
 
-        The interval bounds the search, not what a person may ask for; `above` bounds both.
+        The interval bounds the search, not what a person may ask for; `above`, `at_least` and `at_most`
+        bound both.
         """
         if self.choices is not None:
             if value not in self.choices and self.other is not None:
@@ -98,6 +124,10 @@ class Range:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if number and self.above is not None and value <= self.above:
             raise UserError(f"{name} is {value!r}, but must be above {self.above:g}")
+        if number and self.at_least is not None and value < self.at_least:
+            raise UserError(f"{name} is {value!r}, but must be at least {self.at_least:g}")
+        if number and self.at_most is not None and value > self.at_most:
+            raise UserError(f"{name} is {value!r}, but must be at most {self.at_most:g}")
         limit = 2**63 - 1 if whole else sys.float_info.max
         if not number or not abs(value) <= limit or (whole and value != int(value)):
             kind = (
@@ -162,6 +192,13 @@ class Algorithm:
     def scored(self, state: State, fed: "Federation") -> Scored:
         """What is evaluated, by name: models (d,) or `Devices`; the first one is ranked."""
         raise NotImplementedError
+
+    def personal(self, state: State, fed: "Federation") -> Tensor | None:
+        """The clients' own models (n, d), in the order of their ids, where the method keeps such: by
+        default those that are scored.
+        """
+        found = [m.models for m in self.scored(state, fed).values() if isinstance(m, Devices)]
+        return next((models for models in found if len(models) == fed.n), None)
 
     def measured(self, state: State, fed: "Federation") -> dict[str, float]:
         """Other numbers recorded at each evaluation, by name."""

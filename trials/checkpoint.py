@@ -165,6 +165,8 @@ class Folder:
 
 
 def written_by(name: str) -> str | None:
-    """The trial that wrote a file of this name: a checkpoint, one set aside, or a write cut off."""
-    found = re.fullmatch(r"(.+)\.pt(\.damaged|\.[0-9a-f]{8}\.part)?", name)
+    """The trial that wrote a file of this name: a checkpoint, its final models, one of these set aside,
+    or a write cut off.
+    """
+    found = re.fullmatch(r"(.+?)(?:\.model)?\.pt(\.damaged|\.[0-9a-f]{8}\.part)?", name)
     return found and found[1]

@@ -83,7 +83,9 @@ def affine(direction: Direction, rows: dict[str, Tensor]) -> Affine | None:
 
 def column(value: float | Tensor, like: Tensor) -> Tensor:
     """A coefficient as one number a row of `like` (k, d): (k,)."""
-    full = torch.as_tensor(value, dtype=like.dtype, device=like.device)
+    if not isinstance(value, torch.Tensor):
+        return like.new_full((len(like),), value)
+    full = value.to(like)
     return full.reshape(-1).expand(len(like)).contiguous()
 
 

@@ -6,7 +6,7 @@ import warnings
 import zlib
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from trials.errors import UserError
 from trials.heterogeneity import Heterogeneity
 from trials.settings import Settings
 from trials.tensors import Tensor, torch
+from trials.transfer import sent
 
 Array = npt.NDArray[Any]
 DEFAULT_CLIENTS = 20
@@ -27,14 +28,15 @@ class Samples:
 
     def __init__(self, x: Array | OnDemand, device: torch.device, dtype: torch.dtype) -> None:
         self.device, self.dtype, self.source = device, dtype, x
+        self.on_demand = isinstance(x, OnDemand)
         if not isinstance(x, OnDemand):
             self.x = torch.from_numpy(x).to(device, dtype)
 
     def __getitem__(self, ids: Tensor | Array) -> Tensor:
         ids = torch.as_tensor(ids)
         if isinstance(self.source, OnDemand):
-            flat = torch.from_numpy(self.source.take(ids.flatten().cpu().numpy()))
-            flat = flat.to(self.device, self.dtype)
+            made = self.source.take(ids.flatten().cpu().numpy())
+            flat = sent(made, self.device, self.dtype)
         else:
             flat = self.x.index_select(0, ids.flatten())
         return flat.unflatten(0, ids.shape)
@@ -46,6 +48,26 @@ class Samples:
             kept = torch.from_numpy(once)
             return self[kept].flatten(1), y[kept], rows.reshape(ids.shape)
         return self.x.flatten(1), y, ids
+
+
+@lru_cache(maxsize=1)  # one data set and device at a time
+def _tensors(dataset: Dataset, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Tensor]:
+    """x and y on a device; made once, and without a copy where x already is what is asked for."""
+    with warnings.catch_warnings():
+        # Arrays that processes share are read-only, and so is what is done with these tensors.
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        x, y = Samples(dataset.x, device, dtype), torch.from_numpy(dataset.y)
+    return x, y.to(device, dtype if y.is_floating_point() else y.dtype)
+
+
+class ClientTests(NamedTuple):
+    """What clients would be tested on: groups of test ids, and the share of each group in the test set
+    of each of `clients` (k,): `shares` (k, groups).
+    """
+
+    clients: Array
+    groups: list[Array]
+    shares: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +101,8 @@ class FederatedData:
         return replace(self, offsets=self.offsets[[0, -1]])
 
     @cached_property
-    def client_tests(self) -> tuple[list[Array], Array] | None:
-        """What each client would be tested on: groups of test ids, and the share of each group in a
-        client's test set, (clients, groups).
+    def client_tests(self) -> ClientTests | None:
+        """What each client would be tested on.
 
         Where clients kept the samples they were born with, and test samples have owners too, the
         groups are the clients' own. Else the groups are the labels, mixed as in the client's training
@@ -94,27 +115,22 @@ class FederatedData:
             apart = len(np.unique(first)) == self.clients
             if apart and (owner[self.train] == np.repeat(first, self.sizes)).all():
                 own = [self.test[owner[self.test] == k] for k in first]
-                own = [ids for ids in own if len(ids)]
-                if own:
-                    return own, np.eye(len(own))
+                known = np.flatnonzero([len(ids) for ids in own])
+                if len(known):
+                    return ClientTests(known, [own[k] for k in known], np.eye(len(known)))
         if y.dtype.kind not in "iu":
             return None
         cell = np.repeat(np.arange(self.clients), self.sizes) * self.dataset.classes + y[self.train]
         held = np.bincount(cell, minlength=self.clients * self.dataset.classes)
         labels = np.unique(y[self.test])
         held = held.reshape(self.clients, -1)[:, labels]
-        held = held[held.sum(1) > 0]
+        known = np.flatnonzero(held.sum(1))
         groups = [self.test[y[self.test] == label] for label in labels]
-        return groups, held / held.sum(1, keepdims=True)
+        return ClientTests(known, groups, held[known] / held[known].sum(1, keepdims=True))
 
-    @lru_cache(maxsize=1)  # noqa: B019 - one data set and device at a time
     def tensors(self, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Tensor]:
-        """x and y on a device; made once, and without a copy where x already is what is asked for."""
-        with warnings.catch_warnings():
-            # Arrays that processes share are read-only, and so is what is done with these tensors.
-            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-            x, y = Samples(self.dataset.x, device, dtype), torch.from_numpy(self.dataset.y)
-        return x, y.to(device, dtype if y.is_floating_point() else y.dtype)
+        """x and y on a device, which all deals of the data set share."""
+        return _tensors(self.dataset, device, dtype)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -9,31 +9,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trials import randomness
+from trials import budget, randomness
 from trials.client_rows import ClientRows
+from trials.datasets.base import OnDemand
 from trials.direction import Direction
 from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
-from trials.memory import memory_budget
+from trials.metrics import COUNTERS
 from trials.models.base import Model
+from trials.plans import Plan, full_pass, minibatches, samples_met, steps_per_epoch
 from trials.scores import SCORES
 from trials.settings import Settings
-from trials.solver import SGD, Plan, Solver, execution, full_pass, minibatches, steps_per_epoch
+from trials.solver import SGD, Solver, execution
 from trials.tensors import Tensor, torch
+from trials.transfer import distinct, sent, uniform_on
 
 Array = npt.NDArray[Any]
-COUNTERS = (
-    "uploaded_bytes",
-    "downloaded_bytes",
-    "peer_bytes",
-    "clients_uploaded",
-    "client_steps",
-    "gradient_passes",
-    "evaluation_passes",
-    "sample_gradients",
-)
-"""What is counted, all cumulative since round 1. `sample_gradients` is the work of steps and passes in
-one unit: samples whose gradient was taken."""
 SERVER = -1
 """The "client id" whose initial weights are everyone's common ones."""
 
@@ -57,26 +48,28 @@ class Federation:
         device: torch.device,
         memory: float | None = None,
     ) -> None:
-        """`memory` is what local training may take, in bytes; see `memory_budget`."""
+        """`memory` is what clients that are computed at once may take, in bytes; see `memory_budget`."""
         self.data, self.model, self.settings, self.seed = data, model, settings, seed
         self._level = heterogeneity
         single = settings.dtype in ("float32", "bf16")
         self.device, self.dtype = device, torch.float32 if single else torch.float64
         self.x, self.y = data.tensors(device, self.dtype)
+        if device.type != "cpu" and not isinstance(data.dataset.x, OnDemand):
+            model.architecture.check(data.dataset.x, data.dataset.classes)
         self.execution = execution(model, settings, device)
         self.sequential = self.execution == "sequential"
-        self.chunk = settings.chunk
-        if self.execution == "batched" and self.chunk is None:
-            width = self.data.sizes.max() if settings.batch_size == "full" else settings.batch_size
-            one = model.bytes_a_client(int(width), torch.empty(0, dtype=self.dtype, device=device))
-            self.chunk = max(1, int((memory or memory_budget(device)) // one))
+        self.chunk, self.tables = budget.divided(
+            data, model, settings, self.x, self.execution, memory
+        )
         self._solver = Solver(model, self.x, self.y, self.execution, self.chunk)
         self._scores = SCORES[data.dataset.task.metric]
         self.round = 0
         self.counters = dict.fromkeys(COUNTERS, 0)
-        self.train_loss = math.nan
+        self._loss: Tensor | None = None
         self._uploaded: set[int] = set()
         self._absent: set[int] = set()
+        self.halved: dict[str, int] | None = None
+        """From which `round` on another `chunk` of clients is computed at once."""
 
     @property
     def n(self) -> int:
@@ -96,9 +89,18 @@ class Federation:
     def begin(self, round_index: int) -> None:
         """Start a round (counted from 1); called by the loop, not by algorithms."""
         self.round = round_index
-        self.train_loss = math.nan
+        self._loss = None
         self._uploaded = set()
         self._absent = set()
+        if self.halved and round_index >= self.halved["round"]:
+            self._solver.chunk = self.halved["chunk"]
+
+    @property
+    def train_loss(self) -> float:
+        """The mean minibatch loss of this round's last training, or of its full gradients where that
+        is NaN; NaN before any. To ask is to wait for the device.
+        """
+        return math.nan if self._loss is None else float(self._loss)
 
     # Who
 
@@ -143,20 +145,15 @@ class Federation:
     @property
     def _count(self) -> int:
         """K = participation n, at least 1."""
-        return max(1, round(self.settings.participation * self.n))
+        return budget.selected(self.settings, self.n)
 
     def weights(self, ids: Tensor) -> Tensor:
         """Aggregation weights (k,) that sum to 1: m_k / sum m, or 1 / k if `aggregation` is plain."""
-        m = (
-            self.data.sizes[ids.numpy()]
-            if self.settings.aggregation == "samples"
-            else np.ones(len(ids))
-        )
-        return self.tensor(m / m.sum())
+        return self.tensor(self._shares(ids.numpy()))
 
     def relative_size(self, ids: Tensor) -> Tensor:
         """om_k = n p_k (k,), p_k the aggregation weight among all: n m_k / m, or 1 if plain."""
-        return self.n * self.weights(self.everyone)[ids]
+        return self.n * self.tensor(self._shares(np.arange(self.n))[ids.numpy()])
 
     # What is known
 
@@ -173,24 +170,34 @@ class Federation:
         return self.initial(torch.tensor([SERVER]))[0]
 
     def client_rows(self, default: Callable[[Tensor], Tensor] | None = None) -> ClientRows:
-        """Per-client state (n, d), zero (or `default(ids)`) until written."""
-        return ClientRows(self.n, default or self._zeros)
+        """Per-client state (n, d), zero (or `default(ids)`) until written; on the host where all tables
+        together would take more of a GPU than their part.
+        """
+        size = self.n * self.d * self.dtype.itemsize
+        host = size > self.tables
+        self.tables -= 0 if host else size
+        return ClientRows(self.n, default or self._zeros, self.device, host)
 
     def uniform(self, name: str, ids: Tensor, size: int) -> Tensor:
         """Uniform numbers in [0, 1), (k, size): a function of name, seed, round and client."""
-        words = (self.seed, self.round, ids.numpy()[:, None], np.arange(size))
+        words = (self.seed, self.round, ids.numpy()[:, None])
         below_one = 1 - torch.finfo(self.dtype).eps / 2  # where single precision would round to 1
-        return self.tensor(randomness.uniform(name, *words)).clamp(max=below_one)
+        u = uniform_on(self.device, name, *words, size=size)
+        return u.to(self.dtype).clamp(max=below_one)
 
-    def tensor(self, array: Array) -> Tensor:
-        """A NumPy array in the run's dtype, on its device."""
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, self.dtype)
+    def tensor(self, array: Array | Tensor) -> Tensor:
+        """What the host holds, in the run's dtype, on its device."""
+        return sent(array, self.device, self.dtype)
+
+    def index(self, ids: Tensor) -> Tensor:
+        """Ids (k,) on the device, to take rows of a tensor there: without them it waits for the copy."""
+        return sent(ids, self.device)
 
     # What is sent
 
     def broadcast(self, ids: Tensor, message: Tensor) -> Tensor:
         """Send one message (d,) to clients `ids`: what they received, (k, d)."""
-        receivers = len(_distinct(ids)[0])
+        receivers = len(np.unique(ids.numpy()))
         self.counters["downloaded_bytes"] += receivers * message.numel() * message.element_size()
         return message.expand(len(ids), *message.shape)
 
@@ -205,10 +212,13 @@ class Federation:
         return message
 
     def exchange(self, w: Tensor, mixing: Tensor) -> Tensor:
-        """mixing @ w: client i (row of w (n, d)) sends its weights to every j with mixing_ji != 0."""
+        """mixing @ w: client i (row of w (n, d)) sends its weights to every j with mixing_ji != 0.
+
+        `mixing` (n, n) is on the CPU, as ids are.
+        """
         edges = int((mixing != 0).sum() - (mixing.diagonal() != 0).sum())
         self.counters["peer_bytes"] += edges * w.shape[1] * w.element_size()
-        return mixing @ w
+        return sent(mixing, w.device) @ w
 
     # What is computed
 
@@ -260,7 +270,7 @@ class Federation:
         once, pool, one = np.unique(ids), self.data.pooled, np.array([0])
         size, m = self.settings.batch_size, len(pool.train)
         width = max(1, round(m / self.n)) if size == "full" else min(int(size), m)
-        work = self._samples(self.data, once, self._steps(once, self.round), size)
+        work = samples_met(self.data.sizes[once], self._steps(once, self.round), size)
         steps = np.array([max(1, round(work / width))])
         plan = minibatches(pool, one, steps, width, (self.seed, self.round))
         w, _ = self._run(plan, start.unsqueeze(0), lr, lambda w, g: g, {})
@@ -275,26 +285,34 @@ class Federation:
 
     def gradient(self, ids: Tensor, w: Tensor) -> Tensor:
         """Gradients of F_k on each client's full data at w (k, d): (k, d)."""
-        once, first, back = _distinct(ids)
+        once, first, back = distinct(ids, self.device)
         w = w[first]
         g, loss = self._solver.gradient(w, full_pass(self.data, once))
         if self.settings.weight_decay:
             g = g.add_(w, alpha=self.settings.weight_decay)
         self.counters["gradient_passes"] += len(once)
         self.counters["sample_gradients"] += int(self.data.sizes[once].sum())
-        if math.isnan(self.train_loss):
-            self.train_loss = float(loss)
+        self._loss = loss if self._loss is None else self._loss.where(~self._loss.isnan(), loss)
         return g[back]
 
     def score(self, ids: Tensor, w: Tensor) -> Tensor:
         """The task's metric (accuracy, say) of w (k, d) on each client's own training data, (k,)."""
-        once, first, back = _distinct(ids)
+        once, first, back = distinct(ids, self.device)
         self.counters["evaluation_passes"] += len(once)
         return self._solver.score(w[first], full_pass(self.data, once), self._scores)[back]
 
     def clipped(self, g: Tensor) -> Tensor:
         """Rows g (k, d), none longer than the study's `clip_norm`."""
         return self._rule(0.0).clipped(g)
+
+    def fine_tune(self, ids: Tensor, start: Tensor, lr: float, epochs: int) -> Tensor:
+        """Plain local SGD of distinct clients `ids` from `start` (k, d), as in the round after this one:
+        their weights after so many epochs, (k, d). Belongs to evaluation, so nothing is counted.
+        """
+        steps = epochs * self._per_epoch(ids.numpy())
+        words = (self.seed, self.round + 1)
+        plan = minibatches(self.data, ids.numpy(), steps, self.settings.batch_size, words)
+        return self._solver.sgd(start, plan, self._rule(lr), lambda w, g: g, {})[0]
 
     def evaluate(self, w: Tensor, ids: Array) -> dict[str, Tensor]:
         """Mean scores of the task and mean loss on samples: () for w (d,), (k,) for w (k, d)."""
@@ -303,9 +321,7 @@ class Federation:
             return {metric: torch.stack([one[metric] for one in each]) for metric in each[0]}
         rows = w.shape[:-1]
         total: dict[str, Tensor] = {}
-        for block in (
-            torch.from_numpy(ids).to(self.device).split(max(1, 32768 // (rows.numel() + 63)))
-        ):
+        for block in sent(ids, self.device).split(max(1, 32768 // (rows.numel() + 63))):
             x, y = self.x[block], self.y[block].expand(*rows, -1)
             outputs = self.model.logits(w, x.expand(*rows, *x.shape))
             values = {**self._scores(outputs, y), "loss": self.model.loss(outputs, y)}
@@ -324,20 +340,20 @@ class Federation:
         epochs: int = 0,
     ) -> tuple[Tensor, Tensor]:
         """Weights after local SGD (k, d), and after each of the first `epochs` (k, epochs, d)."""
-        once, first, back = _distinct(ids)
+        once, first, back = distinct(ids, self.device)
         round_index = self.round if at_round is None else at_round
         steps, size = self._steps(once, round_index), self.settings.batch_size
         plan = minibatches(self.data, once, steps, size, (self.seed, round_index))
         if isinstance(lr, torch.Tensor):
             lr = self._of_steps(lr[first], once, int(steps.max()))
-        loss = self.train_loss
+        loss = self._loss
         rows = {name: value[first] for name, value in rows.items()}
         marks = self._per_epoch(once)[:, None] * np.arange(1, epochs + 1)
         w, path = self._run(plan, start[first], lr, direction, rows, marks)
         if at_round is None:
             self._worked(self.data, once, steps, size)
         else:
-            self.train_loss = loss
+            self._loss = loss
         return w[back], path[back]
 
     def _run(
@@ -349,20 +365,13 @@ class Federation:
         rows: dict[str, Tensor],
         marks: Array | None = None,
     ) -> tuple[Tensor, Tensor]:
-        w, loss, path = self._solver.sgd(start, plan, self._rule(lr), direction, rows, marks)
-        self.train_loss = float(loss)
+        w, self._loss, path = self._solver.sgd(start, plan, self._rule(lr), direction, rows, marks)
         return w, path
 
     def _worked(self, data: FederatedData, ids: Array, steps: Array, batch_size: int | str) -> None:
         """Count local steps and the samples in them."""
         self.counters["client_steps"] += int(steps.sum())
-        self.counters["sample_gradients"] += self._samples(data, ids, steps, batch_size)
-
-    def _samples(self, data: FederatedData, ids: Array, steps: Array, batch_size: int | str) -> int:
-        """Samples in the minibatches of `steps` (k,): whole passes, then full minibatches."""
-        sizes, per_epoch = data.sizes[ids], steps_per_epoch(data.sizes[ids], batch_size)
-        width = sizes if batch_size == "full" else int(batch_size)
-        return int((steps // per_epoch * sizes + steps % per_epoch * width).sum())
+        self.counters["sample_gradients"] += samples_met(data.sizes[ids], steps, batch_size)
 
     def _rule(self, lr: float | Tensor) -> SGD:
         s = self.settings
@@ -383,16 +392,13 @@ class Federation:
         if lr.dim() == 1:
             return lr.unsqueeze(1).expand(-1, steps)
         epoch = np.minimum(np.arange(steps) // self._per_epoch(ids)[:, None], lr.shape[1] - 1)
-        return lr.gather(1, torch.from_numpy(epoch).to(lr.device))
+        return lr.gather(1, sent(epoch, lr.device))
 
     def _zeros(self, ids: Tensor) -> Tensor:
         return torch.zeros(len(ids), self.d, dtype=self.dtype, device=self.device)
 
-
-def _distinct(ids: Tensor) -> tuple[Array, Tensor | slice, Tensor | slice]:
-    """Each id once, where it first stands, and how to come back to all of `ids`."""
-    array = ids.numpy()
-    if (array[1:] > array[:-1]).all():
-        return array, slice(None), slice(None)
-    once, first, back = np.unique(array, return_index=True, return_inverse=True)
-    return once, torch.from_numpy(first), torch.from_numpy(back)
+    def _shares(self, ids: Array) -> Array:
+        """Aggregation weights of `weights`, on the host."""
+        plain = self.settings.aggregation == "plain"
+        m = np.ones(len(ids)) if plain else self.data.sizes[ids]
+        return m / m.sum()

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 from trials import heterogeneity
+from trials.budget import held, widest
 from trials.client_rows import ClientRows
 from trials.datasets.base import OnDemand
 from trials.federated_data import FederatedData
 from trials.federation import Federation
-from trials.memory import memory_budget
+from trials.memory import CONTEXT, memory_budget
 from trials.models.base import Model
 from trials.solver import execution
 from trials.spec import TrialSpec
@@ -31,12 +32,13 @@ ROUNDS = 5
 class Footprint:
     """Estimates of one trial: bytes of its state with every client met (which is its checkpoint),
     bytes of memory of the process that runs it, and local steps of all clients in a round of FedAvg's
-    kind.
+    kind; on a GPU the bytes of it that the trial cannot do without, else 0.
     """
 
     state: int
     memory: int
     steps: float
+    device: int = 0
 
 
 class _Shapes(Federation):
@@ -55,25 +57,30 @@ def footprint(
     """Memory is the process's own, the state, what local training takes for the clients that are
     computed at once (`Model.bytes_a_client`, `memory_budget`) or a block of evaluation does, and the
     samples where they are converted. Of a trial on a GPU it is the host's: the process and two copies of
-    the state, for a checkpoint.
+    the state, for clients' tables that are too long for the GPU and for a checkpoint. On the GPU are the
+    context, what is held throughout (`budget.held`), the state less those tables, and the clients that
+    the settings say are computed at once, or one.
     """
     level = heterogeneity.parse(spec.heterogeneity)
     # A chunk is given because working one out on the meta device loads seconds' worth of torch.
     settings = spec.settings.model_copy(update={"execution": None, "chunk": 1})
     fed = _Shapes(data, model, level, settings, spec.seed, torch.device("meta"))
-    state = sum(_size(value) for value in spec.configured().phases()[1].init(fed).values())
+    values = spec.configured().phases()[1].init(fed).values()
+    state = sum(map(_size, values))
     steps, most = 0.0, 0
     for round_index in range(1, ROUNDS + 1):
         fed.begin(round_index)
         ids = fed.select()
         steps += float(fed.steps(ids).sum()) / ROUNDS
         most = max(most, len(ids))
-    if device != "cpu":
-        return Footprint(state, GPU_PROCESS + 2 * state, steps)
     one = torch.empty(0, dtype=fed.dtype)
-    size, batch = one.element_size(), spec.settings.batch_size
-    width = int(data.sizes.max()) if batch == "full" else int(batch)
+    size, width = one.element_size(), widest(data, spec.settings)
     client = model.bytes_a_client(width, one)
+    if device != "cpu":
+        vectors = sum(_size(value) for value in values if isinstance(value, torch.Tensor))
+        at_once = min(most, spec.settings.chunk or 1)
+        needed = CONTEXT + held(data, spec.settings, model.d, size) + vectors + at_once * client
+        return Footprint(state, GPU_PROCESS + 2 * state, steps, int(needed))
     how = execution(model, spec.settings, torch.device("cpu"))
     if how == "compiled":
         training = most * VECTORS * model.d * size

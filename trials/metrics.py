@@ -14,6 +14,18 @@ History = Sequence[Mapping[str, float]]
 
 LAST = 3
 """A score is the mean of so many evaluations, the last ones."""
+COUNTERS = (
+    "uploaded_bytes",
+    "downloaded_bytes",
+    "peer_bytes",
+    "clients_uploaded",
+    "client_steps",
+    "gradient_passes",
+    "evaluation_passes",
+    "sample_gradients",
+)
+"""What is counted, all cumulative since round 1. `sample_gradients` is the work of steps and passes in
+one unit: samples whose gradient was taken."""
 COUNTED = (
     "client_steps",
     "gradient_passes",

@@ -57,7 +57,8 @@ class Report:
     """What a trial says at the end of a step, as Tune passes it on.
 
     `val_score` is its score so far, `history` its new entries. After a restart the first report has the
-    whole history, and `earlier`: (round, score) of what was reported before.
+    whole history, and `earlier`: (round, score) of what was reported before; `afresh`, they take the place
+    of all that the same attempt said before.
     """
 
     status: Status
@@ -68,6 +69,8 @@ class Report:
     fingerprint: str = ""
     execution: str = ""
     chunk: int | None = None
+    halved: dict[str, int] | None = None
+    afresh: bool = False
     error: str = ""
 
     def result(self) -> dict[str, Any]:
@@ -93,8 +96,9 @@ def lost(metric: str, status: Status, not_finite: Collection[str]) -> bool:
 class Outcome:
     """How a trial ended, and its whole history.
 
-    `execution` is how it was computed, `chunk` how many clients at once (None: all). `intermediates`
-    maps round to validation score.
+    `execution` is how it was computed, `chunk` how many clients at once (None: all), `halved` from which
+    `round` on another `chunk`, since memory did not hold it. `intermediates` maps round to validation
+    score.
     """
 
     status: Status = Status.FAILED
@@ -105,6 +109,7 @@ class Outcome:
     seconds: float = 0.0
     execution: str = ""
     chunk: int | None = None
+    halved: dict[str, int] | None = None
 
     @property
     def value(self) -> float | None:
@@ -129,11 +134,15 @@ class Outcome:
 
     def add(self, report: Report) -> None:
         """Take over what a trial reported."""
+        if report.afresh:
+            self.history.clear()
+            self.intermediates.clear()
         self.history += report.history
         self.intermediates.update(report.earlier)
         self.status, self.error = report.status, report.error
         if report.status not in (Status.FAILED, Status.HALTED):
             self.fingerprint = report.fingerprint
             self.execution, self.chunk = report.execution, report.chunk
+            self.halved = report.halved
             if math.isfinite(report.val_score):
                 self.intermediates[report.round] = report.val_score

@@ -12,18 +12,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 def bits(stream: str, *words: Any) -> npt.NDArray[np.uint64]:
     """64 random bits for each element of the broadcast integer `words`, in a named stream."""
     state = np.full(1, zlib.crc32(stream.encode()), np.uint64)
     for word in words:
-        z = (state * _GOLDEN) ^ (np.atleast_1d(word).astype(np.uint64) + _GOLDEN)
+        z = (state * GOLDEN) ^ (np.atleast_1d(word).astype(np.uint64) + GOLDEN)
         z ^= z >> np.uint64(30)
-        z *= np.uint64(0xBF58476D1CE4E5B9)
+        z *= FACTORS[0]
         z ^= z >> np.uint64(27)
-        z *= np.uint64(0x94D049BB133111EB)
+        z *= FACTORS[1]
         z ^= z >> np.uint64(31)
         state = z
     return state

@@ -77,6 +77,9 @@ class Settings(BaseModel):
         None, description="clients computed at once; default: as many as the memory budget holds"
     )
     eval_every: Positive | None = Field(None, description="rounds; default: a tenth of all rounds")
+    fine_tune: Positive | None = Field(
+        None, description="epochs each client trains the final model before its own test"
+    )
     data_seed: Annotated[int, Number, Field(ge=0, lt=2**32)] = 0
     partition_seed: Annotated[int, Number, Field(ge=0, lt=2**32)] = 0
 

@@ -5,12 +5,11 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from trials import budget, evaluation
 from trials.algorithm import Algorithm, Devices
 from trials.client_rows import ClientRows
 from trials.federation import Federation
+from trials.plugins import contained
 from trials.tensors import Tensor, torch
 
 
@@ -23,6 +22,7 @@ class Simulation:
     round 1.
     """
 
+    @contained()
     def __init__(self, algorithm: Algorithm, fed: Federation) -> None:
         self._phases = algorithm.phases()
         for phase in self._phases.values():
@@ -39,6 +39,7 @@ class Simulation:
         """Whether all rounds are done, or the run has diverged."""
         return self.diverged or self.fed.round >= self.fed.settings.rounds
 
+    @contained()
     def advance(self) -> dict[str, float]:
         """Run the rounds up to the next evaluation; that evaluation, also appended to `history`.
 
@@ -49,7 +50,7 @@ class Simulation:
         while not self.finished:
             self.fed.begin(self.fed.round + 1)
             self.algorithm = self._phases.get(self.fed.round, self.algorithm)
-            rate = self.algorithm.lr * settings.lr_decay ** (self.fed.round - 1)
+            rate = self._rate(self.fed.round)
             self.state = replace(self.algorithm, lr=rate).round(self.state, self.fed)
             self.diverged = not math.isfinite(self.fed.train_loss)
             if self.fed.round % settings.evaluation_gap == 0:
@@ -58,19 +59,20 @@ class Simulation:
         self.history.append(self._evaluation())
         return self.history[-1]
 
+    def _rate(self, round_index: int) -> float:
+        """The learning rate of a round of this phase."""
+        return float(self.algorithm.lr * self.fed.settings.lr_decay ** (round_index - 1))
+
     def _evaluation(self) -> dict[str, float]:
         """Scores of the models the algorithm names; the ranked one's have no prefix."""
         started = time.perf_counter()
-        parts = {"test": self.fed.data.test, "val": self.fed.data.val}
         found: dict[str, float] = {"round": self.fed.round}
         scored = self.algorithm.scored(self.state, self.fed)
         for rank, (name, model) in enumerate(scored.items()):
-            for part, ids in parts.items():
-                if len(ids):
-                    prefix = part if rank == 0 else f"{name}_{part}"
-                    found |= {f"{prefix}_{k}": v for k, v in self._scores(model, ids).items()}
+            found |= evaluation.on_parts(self.fed, model, "" if rank == 0 else f"{name}_")
             if rank == 0 and (self.fed.round == 0 or self.finished):
-                found |= self._over_clients(model)
+                found |= evaluation.over_clients(self.fed, model)
+                found |= evaluation.fine_tuned(self.fed, model, self._rate(max(1, self.fed.round)))
         found |= self.algorithm.measured(self.state, self.fed)
         self.diverged = self.diverged or not self._sound(next(iter(scored.values())), found)
         if self.fed.round:
@@ -87,60 +89,56 @@ class Simulation:
             return math.isfinite(found["val_loss"])
         if not self.finished:
             return True
-        return math.isfinite(self._scores(ranked, self.fed.data.train)["loss"])
+        return math.isfinite(evaluation.scores(self.fed, ranked, self.fed.data.train)["loss"])
 
-    def _scores(self, model: Tensor | Devices, ids: npt.NDArray[Any]) -> dict[str, float]:
-        """A model's scores; of several devices' models the weighted mean, the worst and the best."""
-        if isinstance(model, torch.Tensor):
-            return {k: float(v) for k, v in self.fed.evaluate(model, ids).items()}
-        scores = self.fed.evaluate(model.models, ids)
-        found = {k: float(v @ model.weights.to(v)) for k, v in scores.items()}
-        metric = self.fed.data.dataset.task.metric
-        return {
-            **found,
-            f"{metric}_min": float(scores[metric].min()),
-            f"{metric}_max": float(scores[metric].max()),
-        }
+    @property
+    def half(self) -> int:
+        """Half of the clients that are computed at once; 0 where they cannot be, or were halved."""
+        fed = self.fed
+        if fed.halved or fed.execution != "batched":
+            return 0
+        return min(fed.chunk or fed.n, budget.selected(fed.settings, fed.n)) // 2
 
-    def _over_clients(self, model: Tensor | Devices) -> dict[str, float]:
-        """How unevenly a model serves the clients, each tested on what it would meet: the mean of the
-        worst 10 % of clients (at least one), and the standard deviation over all. Nothing where what a
-        sample's score is depends on the samples it is scored with: here they have one label.
-        """
-        tests, task = self.fed.data.client_tests, self.fed.data.dataset.task
-        if tests is None or not self.fed.model.architecture.one_by_one:
-            return {}
-        groups, shares = tests
-        scores = shares @ np.array([self._scores(model, ids)[task.metric] for ids in groups])
-        ascending = np.sort(scores)
-        tenth = math.ceil(len(scores) / 10)
-        worst = ascending[:tenth] if task.sign > 0 else ascending[-tenth:]
-        name = f"test_{task.metric}"
-        return {f"{name}_worst10": float(worst.mean()), f"{name}_spread": float(scores.std())}
+    def halve(self) -> None:
+        """From the next round on compute `half` as many clients at once: they were too many."""
+        self.fed.halved = {"round": self.fed.round + 1, "chunk": self.half}
 
     def save(self) -> dict[str, Any]:
         """Everything that survives a round, as tensors, numbers and strings only."""
         rows = {k: v for k, v in self.state.items() if isinstance(v, ClientRows)}
+        tensors = {k: v for k, v in self.state.items() if not isinstance(v, ClientRows)}
         return {
-            "tensors": {k: v for k, v in self.state.items() if k not in rows},
-            "rows": {k: {"slot": v.slot, "values": v.values} for k, v in rows.items()},
+            "tensors": {k: _alone(v) for k, v in tensors.items()},
+            "rows": {k: {"slot": v.slot, "values": _alone(v.values)} for k, v in rows.items()},
             "round": self.fed.round,
             "counters": self.fed.counters,
             "history": self.history,
             "diverged": self.diverged,
+            "halved": self.fed.halved,
         }
 
     def load(self, saved: dict[str, Any]) -> None:
         """Continue from what `save` gave; the rest of the run equals an uninterrupted one."""
-        device = self.fed.device
         for name, table in saved["rows"].items():
             rows = self.state[name]
             assert isinstance(rows, ClientRows)
-            rows.slot, values = table["slot"].clone(), table["values"]
-            rows.values = None if values is None else values.to(device, copy=True)
-        kept = {k: v.to(device) for k, v in saved["tensors"].items()}
-        self.state = {**self.state, **kept}
+            rows.slot, rows.values = table["slot"].clone(), table["values"]
+        for name, tensor in saved["tensors"].items():
+            at = self.state[name].device if name in self.state else self.fed.device
+            self.state = {**self.state, name: tensor.to(at)}
         self.fed.round, self.diverged = saved["round"], saved["diverged"]
+        self.fed.halved = saved.get("halved")
         self.algorithm = self._phases[max(r for r in self._phases if r <= max(1, self.fed.round))]
         self.fed.counters = dict(saved["counters"])
         self.history = [dict(entry) for entry in saved["history"]]
+
+
+def _alone(tensor: Tensor | None) -> Tensor | None:
+    """A tensor as it is written: on the host, and without the rest of what it is a part of, which
+    `torch.save` would write too.
+    """
+    if tensor is None:
+        return None
+    host = tensor.cpu()
+    whole = host.untyped_storage().nbytes() == host.numel() * host.element_size()
+    return host if whole else host.clone(memory_format=torch.contiguous_format)

@@ -1,9 +1,9 @@
-"""The local solver: minibatch plans, and SGD of many clients at once, in one of three executions."""
+"""The local solver: SGD of many clients at once on a plan, in one of three executions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trials import randomness
 from trials.direction import Affine, Direction, affine, column
 from trials.errors import UserError
-from trials.federated_data import FederatedData, Samples
+from trials.federated_data import Samples
 from trials.models.base import Model
+from trials.plans import Plan
 from trials.scores import Scores
 from trials.settings import Settings
 from trials.tensors import Tensor, torch
+from trials.transfer import sent
 
 Array = npt.NDArray[Any]
 Move = Callable[[Tensor, list[Tensor], Tensor, int, Tensor | None], None]
@@ -28,11 +29,9 @@ EXECUTIONS = ("compiled", "batched", "sequential")
 """The ways to compute; they agree up to rounding."""
 
 
-def execution(model: Model, settings: Settings, device: torch.device) -> str:
-    """How a run is computed: as the settings say, else in the fastest way there is. Models that
-    cannot be computed for many clients at once are computed one after the other, whatever is asked.
-
-    Raises `UserError` for `compiled` where a model, loss or device does not have it.
+def executions(model: Model, settings: Settings, device: torch.device) -> list[str]:
+    """The ways there are to compute a run, the one first that is fastest by what was measured on CPUs:
+    on a GPU `trials.calibration` measures.
     """
     architecture, known = model.architecture, ["sequential"]
     minibatch = math.inf if settings.batch_size == "full" else settings.batch_size
@@ -44,73 +43,22 @@ def execution(model: Model, settings: Settings, device: torch.device) -> str:
         from trials import compiled
 
         known = ["compiled", *known] if model.loss in compiled.SLOPES else known
+    return known
+
+
+def execution(model: Model, settings: Settings, device: torch.device) -> str:
+    """How a run is computed: as the settings say, else in the first way there is. Models that cannot
+    be computed for many clients at once are computed one after the other, whatever is asked.
+
+    Raises `UserError` for `compiled` where a model, loss or device does not have it.
+    """
+    known = executions(model, settings, device)
     if settings.execution == "compiled" and known[0] != "compiled":
         raise UserError(
             "execution is compiled, which is for linear models, any loss but two_sided, on a CPU with "
             f"numba; leave it out, or use {' or '.join(known)}"
         )
     return settings.execution if settings.execution in known else known[0]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Which samples each of k rows meets at each step.
-
-    `samples` (k, J, B) indexes the data set; `weight` (k, J, B) is each sample's share in its loss
-    and 0 for padding, which comes last; row i has `steps[i]` <= J steps.
-    """
-
-    samples: Array
-    weight: Array
-    steps: Array
-
-
-def steps_per_epoch(sizes: Array, batch_size: int | str) -> Array:
-    """Minibatches in one pass, ceil(m_k / B), the last short one kept; 1 for full batches."""
-    return np.ones_like(sizes) if batch_size == "full" else -(-sizes // int(batch_size))
-
-
-def minibatches(
-    data: FederatedData, ids: Array, steps: Array, batch_size: int | str, words: tuple[int, ...]
-) -> Plan:
-    """`steps` (k,) minibatches for clients `ids` (k,): each pass over a client's data in a new
-    order, a function of (`words`, client, pass) alone; a minibatch weighs its samples equally.
-    """
-    sizes = data.sizes[ids]
-    width = int(sizes.max()) if batch_size == "full" else min(int(batch_size), int(sizes.max()))
-    per_epoch = steps_per_epoch(sizes, batch_size)
-    passes = -(-steps // per_epoch)
-    row = np.repeat(np.arange(len(ids)), passes)
-    epoch = _counts_up(passes)
-    segment = np.repeat(np.arange(len(row)), sizes[row])
-    position = _counts_up(sizes[row])
-    key = randomness.bits("order", *words, ids[row][segment], epoch[segment], position)
-    shuffled = position[
-        np.argsort((segment.astype(np.uint64) << np.uint64(40)) | (key >> np.uint64(24)))
-    ]
-    row = row[segment]
-    step = epoch[segment] * per_epoch[row] + position // width
-    kept = step < steps[row]
-    row, step, slot = row[kept], step[kept], position[kept] % width
-    samples = np.zeros((len(ids), int(steps.max()), width), np.int64)
-    real = np.zeros(samples.shape, bool)
-    samples[row, step, slot] = data.train[data.offsets[ids[row]] + shuffled[kept]]
-    real[row, step, slot] = True
-    return Plan(samples, real / np.maximum(real.sum(-1, keepdims=True), 1), steps)
-
-
-def full_pass(data: FederatedData, ids: Array, width: int = 256) -> Plan:
-    """All samples of clients `ids` in blocks, each weighing 1 / m_k: gradients of F_k add up."""
-    sizes = data.sizes[ids]
-    width = min(width, int(sizes.max()))
-    steps = -(-sizes // width)
-    row, position = np.repeat(np.arange(len(ids)), sizes), _counts_up(sizes)
-    samples = np.zeros((len(ids), int(steps.max()), width), np.int64)
-    weight = np.zeros(samples.shape)
-    where = (row, position // width, position % width)
-    samples[where] = data.train[data.offsets[ids[row]] + position]
-    weight[where] = 1 / sizes[row]
-    return Plan(samples, weight, steps)
 
 
 @dataclass(frozen=True)
@@ -144,8 +92,26 @@ class SGD:
         pull = column(form.pull, like) + self.weight_decay * scale
         shift = like.new_empty(0, 0)
         if isinstance(form.shift, torch.Tensor) or form.shift:
-            shift = torch.as_tensor(form.shift).to(like).expand_as(like).contiguous()
+            shift = sent(torch.as_tensor(form.shift), like.device, like.dtype)
+            shift = shift.expand_as(like).contiguous()
         return scale, pull, shift
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Clients that are computed together, `members` of a plan (a,), and their part of it on the device.
+
+    `drawn` are the `samples` to ask for, on the host where they are made on demand; `widths` (a, J) are
+    the real ones of each minibatch, where one client is computed after the other.
+    """
+
+    members: Array
+    ids: Tensor
+    steps: Array
+    drawn: Tensor | Array
+    samples: Tensor
+    weight: Tensor
+    widths: Array | None
 
 
 class Solver:
@@ -190,19 +156,19 @@ class Solver:
         else:
             move = self._affine_move(start, rule, form)
         w, total = torch.empty_like(start), start.new_zeros(())
-        for group in self._groups(plan.steps):
-            ends = torch.from_numpy(marks).to(group.device)[group]
-            at = start[group]
+        for group in self._groups(plan):
+            at = start[group.ids]
             v = torch.zeros_like(at) if rule.momentum else None
-            for rows, j, x, y, weight in self._batches(plan, group):
-                now, ids = at[rows], group[rows]
+            reached = self._reached(group, marks)
+            for rows, j, x, y, weight in self._batches(group):
+                now, ids = at[rows], group.ids[rows]
                 losses, parts = self._gradients(now, x, y, weight)
                 total += losses.sum()
                 move(now, parts, ids, j, None if v is None else v[rows])
-                for e in range(marks.shape[1]):
-                    reached = ends[rows, e] == j + 1
-                    path[ids[reached], e] = now[reached]
-            w[group] = at
+                if j + 1 in reached:
+                    row, place = reached[j + 1]
+                    path.view(-1, path.shape[-1])[place] = now[row]
+            w[group.ids] = at
         return w, total / int(plan.steps.sum()), path
 
     def _any_move(self, rule: SGD, direction: Direction, aligned: dict[str, Tensor]) -> Move:
@@ -223,7 +189,8 @@ class Solver:
     def _affine_move(self, like: Tensor, rule: SGD, form: Affine) -> Move:
         """A step along scale g + pull w + shift, on the gradients of one parameter after the other."""
         scale, pull, shift = rule.coefficients(form, like)
-        pulled, layout = bool(pull.any()), self.model.layout
+        pulled = isinstance(form.pull, torch.Tensor) or form.pull or rule.weight_decay
+        layout = self.model.layout
 
         def move(w: Tensor, parts: list[Tensor], ids: Tensor, j: int, v: Tensor | None) -> None:
             rate = rule.rate(ids, j)
@@ -297,50 +264,74 @@ class Solver:
         if self.execution == "compiled":
             return self._compiled_gradient(w, plan)
         found, total = torch.empty_like(w), w.new_zeros(())
-        for group in self._groups(plan.steps):
-            at = w[group]
+        for group in self._groups(plan):
+            at = w[group.ids]
             g = torch.zeros_like(at)
-            for rows, _, x, y, weight in self._batches(plan, group):
+            for rows, _, x, y, weight in self._batches(group):
                 losses, parts = self._gradients(at[rows], x, y, weight)
                 g[rows] += torch.cat(parts, -1)
                 total += losses.sum()
-            found[group] = g
+            found[group.ids] = g
         return found, total / len(w)
 
     def score(self, w: Tensor, plan: Plan, scores: Scores) -> Tensor:
         """Weighted mean over a plan of the first of `scores` at w (k, d), (k,)."""
         found = w.new_zeros(len(w))
-        for group in self._groups(plan.steps):
-            at, sums = w[group], w.new_zeros(len(group))
-            for rows, _, x, y, weight in self._batches(plan, group):
+        for group in self._groups(plan):
+            at, sums = w[group.ids], w.new_zeros(len(group.ids))
+            for rows, _, x, y, weight in self._batches(group):
                 one = rows.start if self.sequential else rows
                 ranked, *_ = scores(self.model.logits(at[one], x), y).values()
                 sums[one] += (ranked * weight).sum(-1)
-            found[group] = sums
+            found[group.ids] = sums
         return found
 
-    def _groups(self, steps: Array) -> Sequence[Tensor]:
-        """Clients that are computed together, most steps first: index tensors."""
-        order = torch.from_numpy(np.argsort(-steps, kind="stable")).to(self.x.device)
-        return order.split(self.chunk or len(order))
+    def _groups(self, plan: Plan) -> Iterator[_Group]:
+        """Clients that are computed together, most steps first. The plan is copied to the device once."""
+        device, order = self.x.device, np.argsort(-plan.steps, kind="stable")
+        steps, drawn = plan.steps[order], plan.samples[order]
+        widths = (plan.weight[order] > 0).sum(-1) if self.sequential else None
+        ids, samples = sent(order, device), sent(drawn, device)
+        weight = sent(plan.weight[order], device, self.x.dtype)
+        size = self.chunk or len(order)
+        for part in (slice(first, first + size) for first in range(0, len(order), size)):
+            yield _Group(
+                order[part],
+                ids[part],
+                steps[part],
+                drawn[part] if self.x.on_demand else samples[part],
+                samples[part],
+                weight[part],
+                None if widths is None else widths[part],
+            )
 
-    def _batches(
-        self, plan: Plan, group: Tensor
-    ) -> Iterator[tuple[slice, int, Tensor, Tensor, Tensor]]:
+    def _batches(self, group: _Group) -> Iterator[tuple[slice, int, Tensor, Tensor, Tensor]]:
         """(rows, step, x, y, weight) of each step of a group; rows count within the group."""
-        members = group.cpu().numpy()
-        steps = plan.steps[members]
-        samples = torch.from_numpy(plan.samples[members]).to(self.x.device)
-        weight = torch.from_numpy(plan.weight[members]).to(self.x.device, self.x.dtype)
-        for j in range(int(steps[0])):
-            if self.sequential:
-                width = int((plan.weight[members[0], j] > 0).sum())
-                real, share = samples[0, j, :width], weight[0, j, :width]
-                yield slice(0, 1), j, self.x[real], self.y[real], share
-            else:
-                active = int(np.searchsorted(-steps, -j))
-                batch = samples[:active, j]
-                yield slice(0, active), j, self.x[batch], self.y[batch], weight[:active, j]
+        for j in range(int(group.steps[0])):
+            rows = slice(0, int(np.searchsorted(-group.steps, -j)))
+            cut: tuple[Any, ...] = (rows, j)
+            if group.widths is not None:
+                cut = (0, j, slice(group.widths[0, j]))
+            yield rows, j, self.x[group.drawn[cut]], self.y[group.samples[cut]], group.weight[cut]
+
+    def _reached(self, group: _Group, marks: Array) -> dict[int, tuple[Tensor, Tensor]]:
+        """The rows of a group that reach one of their `marks` (k, E) with a step, by the number of steps
+        after it: rows within the group, and where they go in a path (k E, d).
+        """
+        if not marks.shape[1]:
+            return {}
+        marks = marks[group.members]
+        row, mark = np.nonzero(marks <= group.steps[:, None])
+        after = marks[row, mark]
+        order = np.argsort(after, kind="stable")
+        place = group.members[row] * marks.shape[1] + mark
+        found = sent(np.stack([row, place])[:, order], self.x.device)
+        stops, first = np.unique(after[order], return_index=True)
+        last = [*first[1:], len(order)]
+        return {
+            int(stop): (found[0, a:b], found[1, a:b])
+            for stop, a, b in zip(stops, first, last, strict=True)
+        }
 
     def _gradients(
         self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor
@@ -350,8 +341,3 @@ class Solver:
             return self.model.gradient_parts(w, x, y, weight)
         loss, parts = self.model.gradient_parts(w[0], x, y, weight)
         return loss, [part.unsqueeze(0) for part in parts]
-
-
-def _counts_up(lengths: Array) -> Array:
-    """0..l-1 for each length l, one after the other: [2, 3] -> [0, 1, 0, 1, 2]."""
-    return np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)

@@ -10,9 +10,12 @@ from ray import tune
 
 from trials import algorithms
 from trials.checkpoint import Checkpoint, StorageError
+from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
+from trials.memory import take_part
 from trials.metrics import score
 from trials.outcome import Report, Status
+from trials.saved_model import SavedModel
 from trials.simulation import Simulation
 from trials.spec import TrialSpec
 from trials.tensors import torch
@@ -51,13 +54,14 @@ class FederatedTrial(tune.Trainable):
         for path, text in (sources or {}).items():
             algorithms.supply(path, text)
         self._datasets = datasets or {}
+        self._samples: dict[str, Dataset] = {}
         self._data: dict[str, FederatedData] = {}
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take over another trial; data that are already dealt stay."""
         self._simulation: Simulation | None = None
-        self._reported = 0
+        self._reported, self._afresh = 0, False
         self._scores: dict[int, float] = {}
         self._earlier: list[tuple[int, float]] = []
         self._config = TrialConfig.of(new_config)
@@ -65,23 +69,39 @@ class FederatedTrial(tune.Trainable):
         place, seconds = self._config.checkpoint, self._config.checkpoint_seconds
         self._checkpoint = Checkpoint(place, seconds) if place else None
         if self._config.device == "cuda":
-            # Trials that share a GPU share its memory; one that takes more than its part fails alone.
             torch.cuda.empty_cache()
-            share = self._config.need.get("GPU", 1.0)
-            torch.cuda.set_per_process_memory_fraction(min(1.0, share))
+            take_part(self._config.need.get("GPU", 1.0))
         return True
 
     def step(self) -> dict[str, Any]:
         """The rounds up to the next report."""
         try:
-            report = self._step()
+            report = self._step() or self._step_halved()
         except StorageError as fault:
             report = Report(Status.HALTED, error=str(fault))
         except Exception:
             report = Report(Status.FAILED, error=traceback.format_exc())
         return report.result()
 
-    def _step(self) -> Report:
+    def _step(self) -> Report | None:
+        """A step; None where memory does not hold as many clients at once, and may hold half."""
+        try:
+            return self._rounds()
+        except torch.OutOfMemoryError:
+            if self._simulation is None or not self._simulation.half:
+                raise
+        return None
+
+    def _step_halved(self) -> Report:
+        """The step from the last checkpoint on, half as many clients at once."""
+        self._simulation = None
+        if self._config.device == "cuda":
+            torch.cuda.empty_cache()
+        self._started().halve()
+        self._reported, self._afresh = 0, True
+        return self._rounds()
+
+    def _rounds(self) -> Report:
         simulation, config = self._started(), self._config
         started, stops = time.monotonic(), {*config.stops, config.pause}
         while not simulation.finished:
@@ -90,6 +110,8 @@ class FederatedTrial(tune.Trainable):
                 break
         report = self._report(simulation)
         self._scores[report.round] = report.val_score
+        if report.status == Status.FINISHED and config.model is not None:
+            Checkpoint(config.model).save(SavedModel.of(self._spec, simulation).content)
         if report.status == Status.PAUSED:
             assert config.paused is not None
             Checkpoint(config.paused).save(self._state())
@@ -101,6 +123,7 @@ class FederatedTrial(tune.Trainable):
         """The report of all that was not reported yet."""
         news, self._reported = simulation.history[self._reported :], len(simulation.history)
         earlier, self._earlier = self._earlier, []
+        afresh, self._afresh = self._afresh, False
         if simulation.finished:
             status = Status.DIVERGED if simulation.diverged else Status.FINISHED
         else:
@@ -116,6 +139,8 @@ class FederatedTrial(tune.Trainable):
             simulation.fed.data.fingerprint,
             simulation.fed.execution,
             simulation.fed.chunk,
+            simulation.fed.halved,
+            afresh,
         )
 
     def _state(self) -> dict[str, Any]:
@@ -150,6 +175,12 @@ class FederatedTrial(tune.Trainable):
         if key not in self._data:
             if len(self._data) == KEPT:
                 self._data.pop(next(iter(self._data)))
-            dataset = ray.get(self._datasets[self._spec.dataset_key])
-            self._data[key] = deal_data(self._spec, dataset)
+            self._data[key] = deal_data(self._spec, self._loaded())
         return self._data[key]
+
+    def _loaded(self) -> Dataset:
+        """The data set, one object for all deals, which share its samples."""
+        key = self._spec.dataset_key
+        if key not in self._samples:
+            self._samples[key] = ray.get(self._datasets[key])
+        return self._samples[key]

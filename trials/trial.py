@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from trials import datasets, heterogeneity, losses, models
 from trials.datasets.base import Dataset
+from trials.device import named, usable
 from trials.errors import UserError
 from trials.federated_data import FederatedData, deal
 from trials.federation import Federation
@@ -35,8 +36,10 @@ def deal_data(spec: TrialSpec, dataset: Dataset) -> FederatedData:
     return deal(dataset, heterogeneity.parse(spec.heterogeneity), spec.settings)
 
 
-def fit_model(spec: TrialSpec, dataset: Dataset) -> Model:
-    """The model of a spec, for the data set's shape; raises `UserError` when it does not fit."""
+def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
+    """The model of a spec, for the data set's shape; raises `UserError` when it does not fit, or has no
+    such execution on the device, which need not be there.
+    """
     loss = losses.resolve(spec.settings.loss, dataset.task.metric)
     mixed = spec.settings.dtype == "bf16"
     model = Model(models.parse(spec.model), dataset.shape, dataset.classes, loss, mixed)
@@ -46,21 +49,8 @@ def fit_model(spec: TrialSpec, dataset: Dataset) -> Model:
             f"model {spec.model} has {model.d:.3g} weights, which take {needed / 1e9:,.0f} GB at least, "
             f"and this machine has {there / 1e9:,.0f} GB"
         )
-    execution(model, spec.settings, torch.device("cpu"))
+    execution(model, spec.settings, named(device))
     return model
-
-
-def _device(name: str) -> torch.device:
-    """The device; raises `UserError` where it is none, or not there."""
-    try:
-        found = torch.device(name)
-        torch.empty(0, device=found)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"device {name!r} cannot be used: {reason}") from None
-    if found.type not in ("cpu", "cuda"):
-        raise UserError(f"device {name!r} cannot be used: must be cpu or cuda")
-    return found
 
 
 def simulate(
@@ -76,11 +66,11 @@ def simulate(
     torch.set_num_threads(threads)
     fed = Federation(
         data,
-        fit_model(spec, data.dataset),
+        fit_model(spec, data.dataset, device),
         heterogeneity.parse(spec.heterogeneity),
         spec.settings,
         spec.seed,
-        _device(device),
+        usable(device),
         memory,
     )
     return Simulation(spec.configured(), fed)
@@ -92,11 +82,26 @@ def run(
     device: str = "cpu",
     on_evaluation: Callable[[dict[str, float]], None] = lambda entry: None,
     memory: float | None = None,
+    halved: dict[str, int] | None = None,
+    chosen: Callable[[TrialSpec, FederatedData], TrialSpec] = lambda spec, data: spec,
 ) -> tuple[Simulation, FederatedData]:
-    """Load, deal and run to the end, without Ray."""
+    """Load, deal and run to the end, without Ray; `halved` is what was recorded of a run that is repeated,
+    and `chosen` says how the spec is computed.
+
+    Raises `UserError` before that for a device that cannot be used, and when its memory does not do.
+    """
+    usable(device)
     data = deal_data(spec, load_dataset(spec, root))
-    simulation = simulate(spec, data, device, memory=memory)
-    on_evaluation(simulation.history[0])
-    while not simulation.finished:
-        on_evaluation(simulation.advance())
+    try:
+        simulation = simulate(chosen(spec, data), data, device, memory=memory)
+        simulation.fed.halved = halved
+        on_evaluation(simulation.history[0])
+        while not simulation.finished:
+            on_evaluation(simulation.advance())
+    except torch.OutOfMemoryError as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"{device} has too little memory for this run; a smaller --memory-budget or chunk computes "
+            f"fewer clients at once ({reason})"
+        ) from None
     return simulation, data

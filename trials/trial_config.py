@@ -16,7 +16,8 @@ class TrialConfig:
     aside for the trial. `checkpoint` names the trial's own checkpoint, written every
     `checkpoint_seconds`: a trial whose checkpoint is there continues from it, else from that of
     `begins`, of a trial that was the same up to there. At round `pause` it ends as paused, once its
-    state is in the checkpoint `paused`.
+    state is in the checkpoint `paused`. Its final models go into the checkpoint `model`, where they
+    are kept.
     """
 
     trial: TrialSpec
@@ -30,6 +31,7 @@ class TrialConfig:
     begins: str | None = None
     pause: int | None = None
     paused: str | None = None
+    model: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for Tune's `config`."""

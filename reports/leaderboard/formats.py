@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Callable
+from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
@@ -10,7 +11,8 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from reports.leaderboard import pareto
+from reports.leaderboard import audit_wording, interim, pareto
+from reports.leaderboard.interim import Standing
 from reports.leaderboard.leaderboard import OUTSIDE, Leaderboard, Row
 from reports.leaderboard.statistics import Across
 from reports.leaderboard.wording import (
@@ -24,6 +26,7 @@ from reports.leaderboard.wording import (
     overall_title,
     params_text,
     rank_text,
+    short,
     spread_text,
     standings,
     title_of,
@@ -68,7 +71,9 @@ def table(board: Leaderboard, width: int) -> Group:
         title = _title(rows[0]) + _budget(board, rows[0])
         parts += [Text(title, style="bold"), shown, Text(verdict(rows))]
         parts += [*map(Text, tuning_notes(board, rows)), Text()]
+    parts += _interim(board)
     parts += pareto.tables(board.pareto)
+    parts += _audit(board)
     for metric, compared in _several(board).items():
         shown = Table()
         for name in ("algorithm", "average rank", "differs from (Wilcoxon-Holm)"):
@@ -78,8 +83,56 @@ def table(board: Leaderboard, width: int) -> Group:
         parts += [Text(overall_title(metric, compared), style="bold"), shown]
         parts += [Text(" ".join(overall(compared))), Text()]
     parts += [Text(f"Note: {note}") for note in board.notes] + [Text()] * bool(board.notes)
-    parts.append(Text(legend(board), style="dim"))
+    if board.rows or not board.interim:
+        parts.append(Text(legend(board), style="dim"))
     return Group(*parts)
+
+
+STANDING = ("#", "algorithm", "best val", "trials", "final runs", "best so far")
+
+
+def _standing(one: Standing) -> list[str]:
+    """The line of an algorithm in a cell that is not over."""
+    return [
+        "-" if one.rank is None else str(one.rank),
+        short(one.algorithm),
+        number(one.best),
+        f"{one.trials}/{one.planned}",
+        f"{one.finals}/{one.seeds}",
+        params_text(one.params),
+    ]
+
+
+def _interim(board: Leaderboard) -> list[Any]:
+    """A table for each cell that is not over."""
+    parts: list[Any] = []
+    for (sweep, place), members in groupby(board.interim, key=lambda one: one.group):
+        shown = Table()
+        for name in STANDING:
+            left = name in ("algorithm", "best so far")
+            shown.add_column(name, justify="left" if left else "right", overflow="fold")
+        for one in members:
+            shown.add_row(*map(Text, _standing(one)))
+        parts += [Text(f"{place} ({sweep}): {interim.MARK}", style="bold"), shown, Text()]
+    return [*parts, Text(interim.ABOUT), Text()] if parts else []
+
+
+def _audit(board: Leaderboard) -> list[Any]:
+    """How fair the searches were, row by row, and what mends what was found."""
+    if not any(row.audit for row in board.rows):
+        return []
+    head, *lines = audit_wording.facts(board.rows)
+    shown = Table()
+    for name in head:
+        left = name in ("algorithm", "cell", "at an edge")
+        shown.add_column(name, justify="left" if left else "right", overflow="fold")
+    for line in lines:
+        shown.add_row(*map(Text, line))
+    parts: list[Any] = [Text("Audit of the searches", style="bold"), shown]
+    for command, texts in audit_wording.found(board.rows):
+        parts += [Text(text) for text in texts]
+        parts.append(Text(f"  {command}", style="cyan"))
+    return [*parts, Text(audit_wording.ABOUT, style="dim"), Text()]
 
 
 def _columns(board: Leaderboard, metric: str) -> Columns:
@@ -136,12 +189,20 @@ def _budget(board: Leaderboard, row: Row) -> str:
 
 
 def _csv(board: Leaderboard) -> str:
-    rows = [{**row, "params": params_text(row["params"])} for row in board.as_dict()["rows"]]
+    rows = [
+        {**asdict(row), "params": params_text(row.params), "audit": _findings(row)}
+        for row in board.rows
+    ]
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0]) if rows else ["algorithm"], lineterminator="\n")
     writer.writeheader()
     writer.writerows({key: _no_formula(value) for key, value in row.items()} for row in rows)
     return out.getvalue()
+
+
+def _findings(row: Row) -> str:
+    found = row.audit.findings if row.audit else ()
+    return "; ".join(f"{finding.kind}: {finding.text}" for finding in found)
 
 
 def _no_formula(value: Any) -> Any:
@@ -163,6 +224,20 @@ def _markdown(board: Leaderboard) -> str:
         parts.append(f"**{_plain(_title(rows[0]))}{_budget(board, rows[0])}**\n")
         parts += ["| " + " | ".join(line) + " |" for line in lines]
         parts.append(f"\n{_plain(' '.join([verdict(rows), *tuning_notes(board, rows)]))}\n")
+    for (sweep, place), standing in groupby(board.interim, key=lambda one: one.group):
+        parts.append(f"**{_plain(f'{place} ({sweep})')}: {interim.MARK}**\n")
+        lines = [list(STANDING), ["---"] * len(STANDING)]
+        lines += [[_plain(cell) for cell in _standing(one)] for one in standing]
+        parts += ["| " + " | ".join(line) + " |" for line in lines]
+        parts.append(f"\n{interim.ABOUT}\n")
+    if any(row.audit for row in board.rows):
+        head, *rest = audit_wording.facts(board.rows)
+        parts.append("**Audit of the searches**\n")
+        lines = [head, ["---"] * len(head), *([_plain(cell) for cell in line] for line in rest)]
+        parts += ["| " + " | ".join(line) + " |" for line in lines]
+        for command, texts in audit_wording.found(board.rows):
+            parts += ["", *(f"- {_plain(text)}" for text in texts), f"\n      {command}"]
+        parts.append(f"\n{audit_wording.ABOUT}\n")
     for metric, compared in _several(board).items():
         parts.append(f"**{overall_title(metric, compared)}**\n")
         lines = [["algorithm", "average rank", "differs from (Wilcoxon-Holm)"], ["---"] * 3]
@@ -170,7 +245,9 @@ def _markdown(board: Leaderboard) -> str:
         parts += ["| " + " | ".join(line) + " |" for line in lines]
         parts.append(f"\n{_plain(' '.join(overall(compared)))}\n")
     parts += [f"Note: {_plain(note)}\n" for note in board.notes]
-    return "\n".join([*parts, _plain(legend(board)), ""])
+    return "\n".join(
+        [*parts, *([] if board.interim and not board.rows else [_plain(legend(board))]), ""]
+    )
 
 
 def _plain(text: str) -> str:

@@ -15,8 +15,10 @@ from statistics import fmean, median_low
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.frames import frame
+from reports.leaderboard.audit import Audit
 from reports.leaderboard.budget import Budgets
 from reports.leaderboard.comparable import FinalRun, Group, Trials, matched
+from reports.leaderboard.interim import Standing
 from reports.leaderboard.replication import (
     Difference,
     difference,
@@ -68,7 +70,8 @@ class Row:
     than all (None when it is one of them). `worst_clients` is the score of the worst 10 % of
     clients, `client_spread` the standard deviation over clients.
 
-    `sweeps` are those that the group was made of, `runs` the final runs' ids.
+    `sweeps` are those that the group was made of, `runs` the final runs' ids. `audit` says how fair its
+    search was, None where no search trial is recorded.
     """
 
     algorithm: str
@@ -111,6 +114,7 @@ class Row:
     page: str
     warm: bool = False
     outside: str = ""
+    audit: Audit | None = None
     over: str = "seed"
     tunings: int = 1
     deals: int = 1
@@ -143,7 +147,9 @@ class Leaderboard:
     `metric` and `direction` are the rows', or a list of them where data sets are ranked by several.
     `differences` has every pair of each group, `overall` the comparison over cells by metric, `notes`
     what could not be compared or ranked, `pareto` the fronts of entries that were searched with two
-    objectives (`reports.leaderboard.pareto`), `budgets` what fewer trials would have chosen, `searched` how each sweep found its configurations, in words.
+    objectives (`reports.leaderboard.pareto`), `budgets` what fewer trials would have chosen, `searched` how
+    each sweep found its configurations, in words, `interim` how cells stand whose final runs are not all
+    there: they have no rows yet.
     """
 
     study: str
@@ -159,6 +165,7 @@ class Leaderboard:
     pareto: tuple[Any, ...] = ()
     searched: Mapping[str, str] = field(default_factory=dict)
     budgets: tuple[Budgets, ...] = ()
+    interim: tuple[Standing, ...] = ()
 
     def to_pandas(self) -> "pd.DataFrame":
         """A row an algorithm in a cell, with hyperparameters as columns `params.lr`, ..."""
@@ -368,7 +375,7 @@ def _mean(values: Any) -> float | None:
     return None if not found or None in found else fmean(found)
 
 
-UNORDERED = ("params", "runs", "page", "chosen", "spread", "by_replicate")
+UNORDERED = ("params", "runs", "page", "audit", "chosen", "spread", "by_replicate")
 SORTABLE = [item.name for item in fields(Row) if item.name not in UNORDERED]
 """What rows can be ordered by."""
 

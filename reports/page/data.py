@@ -47,13 +47,16 @@ class Failure:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Where numbers come from: the study as it was run, versions, seeds, fingerprints."""
+    """Where numbers come from: the study as it was run, versions, seeds, fingerprints; and its `setting`:
+    rounds, clients, participation, date, duration and budget.
+    """
 
     name: str
     study: str
     study_yaml: str
     facts: Mapping[str, str]
     page: str
+    setting: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

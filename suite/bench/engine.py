@@ -26,8 +26,11 @@ from suite.bench.limit import FLOPS
 from suite.bench.worker import Workload
 from suite.console import say
 from trials import models
+from trials.device import DEVICES, named, usable
 from trials.errors import UserError, unknown
 from trials.models.base import Model
+from trials.settings import Settings
+from trials.solver import EXECUTIONS, executions
 
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = ("fedjax", "flwr", "pfl", "fedlab")
@@ -128,7 +131,8 @@ def running(command: list[str], workload: Workload, core: int) -> Iterator[Worke
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured: workloads and peers by name, how often, how long each time, where.
+    """What is measured: workloads and peers by name, how often, how long each time, where. Besides as the
+    suite chooses itself, it is measured in those of the `executions` that a workload has.
 
     Raises `UserError` for what there is not, and for peers on a GPU, where they are not set up.
     """
@@ -139,6 +143,7 @@ class Plan:
     runs: int = 5
     seconds: float = 1.0
     device: str = "cpu"
+    executions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in self.workloads:
@@ -147,12 +152,14 @@ class Plan:
         for name in self.peers:
             if name not in PEERS:
                 raise unknown("peer", name, PEERS)
-        if self.device not in ("cpu", "cuda"):
-            raise unknown("device", self.device, ("cpu", "cuda"))
+        for name in self.executions:
+            if name not in EXECUTIONS:
+                raise unknown("execution", name, EXECUTIONS)
+        if self.device not in DEVICES:
+            raise unknown("device", self.device, DEVICES)
         if self.device == "cuda" and self.peers:
             raise UserError("device is cuda, which peers are not set up for; use --peers none")
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise UserError("device is cuda, but torch finds no GPU")
+        usable(self.device)
 
 
 def measure(plan: Plan) -> dict[str, Any]:
@@ -205,6 +212,13 @@ def flops(workload: Workload) -> int:
     return int(counter.get_total_flops())
 
 
+def _executions(workload: Workload, wanted: tuple[str, ...]) -> list[str]:
+    """Those of the wanted executions that a workload has on its device."""
+    model = Model(models.parse(workload.model), workload.shape, workload.classes)
+    settings = Settings(batch_size=workload.batch_size)
+    return [how for how in executions(model, settings, named(workload.device)) if how in wanted]
+
+
 def _script(peer: str) -> Path:
     return ROOT / "benchmarks" / f"{peer}_peer.py"
 
@@ -221,14 +235,17 @@ def _workload(workload: Workload, plan: Plan) -> dict[str, Any]:
         name: [sys.executable, "-m", f"suite.bench.{name}"] for name in ("limit", "ours", "loop")
     }
     commands |= {name: [plan.peer_python, str(_script(name))] for name in plan.peers}
+    systems = {name: (command, workload) for name, command in commands.items()}
+    for how in _executions(workload, plan.executions):
+        systems[f"ours, {how}"] = commands["ours"], replace(workload, execution=how)
     one, *others = _cores()
     failed: dict[str, str] = {}
     with ExitStack() as stack:
         workers: dict[str, Worker] = {}
-        for name, command in commands.items():
+        for name, (command, work) in systems.items():
             say(f"{workload.name}: preparing {name}")
             try:
-                workers[name] = stack.enter_context(running(command, workload, one))
+                workers[name] = stack.enter_context(running(command, work, one))
             except RuntimeError as error:
                 if name not in plan.peers:
                     raise

@@ -25,6 +25,7 @@ def federation(workload: Workload) -> Federation:
         clients=len(parts),
         participation=workload.per_round / len(parts),
         batch_size=workload.batch_size,
+        execution=workload.execution,
     )
     return Federation(
         FederatedData(dataset, np.arange(len(y)), offsets, nothing, nothing),

@@ -3,15 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from matplotlib import rc_context
-from matplotlib.figure import Figure
-
-from reports.page.figures import SIGN, metadata
-from suite.yaml_files import refuse_foreign
+from reports.page import drawing
+from reports.page.drawing import FORMS, SIGN
+from reports.page.style import HUES, Spec, top
+from suite.yaml_files import refuse_foreign, write_files
 from trials.errors import UserError
 
-ENDINGS = (".png", ".svg", ".pdf")
-SMALL: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "suite", "font.size": 8}
+ENDINGS = tuple(f".{form}" for form in FORMS)
 
 
 def check(path: Path | None) -> None:
@@ -27,38 +25,65 @@ def check(path: Path | None) -> None:
 
 def engine(document: dict[str, Any], path: Path) -> None:
     """Local steps per second of every system, a group of bars a workload, on a logarithmic axis."""
-    found = document["workloads"]
-    rates = [{one["system"]: one["steps_per_second"] for one in w["systems"]} for w in found]
-    names = list(dict.fromkeys(name for workload in rates for name in workload))
-    with rc_context(SMALL):
-        figure = Figure(figsize=(7, 3), layout="constrained")
-        axes = figure.subplots()
-        for i, name in enumerate(names):
-            there = [j for j, workload in enumerate(rates) if name in workload]
-            at = [j + (i - (len(names) - 1) / 2) * 0.8 / len(names) for j in there]
-            axes.bar(at, [rates[j][name] for j in there], 0.8 / len(names), label=name)
-        axes.set_yscale("log")
-        axes.set_ylabel("local steps a second, one thread")
-        axes.set_xticks(range(len(found)), [workload["workload"] for workload in found])
-        axes.legend(frameon=False, ncols=3)
-        _save(figure, path)
+    values = [
+        {"workload": work["workload"], "system": one["system"], "rate": one["steps_per_second"]}
+        for work in document["workloads"]
+        for one in work["systems"]
+    ]
+    systems = list(dict.fromkeys(value["system"] for value in values))
+    rate = {"field": "rate", "type": "quantitative", "scale": {"type": "log"}}
+    rate |= {"title": "local steps a second, one thread", "axis": {"format": "~s"}}
+    least = min((value["rate"] for value in values), default=1.0)
+    spec = {
+        "width": {"step": 16},
+        "height": 180,
+        "data": {"values": [{**value, "least": least / 2} for value in values]},
+        "mark": "bar",
+        "encoding": {
+            "x": {"field": "workload", "sort": None, "title": None, "axis": {"labelAngle": 0}},
+            "xOffset": {"field": "system", "sort": systems},
+            "y": rate,
+            "y2": {"field": "least"},
+            "color": _named("system", systems),
+        },
+    }
+    _save(spec, path)
 
 
 def scaling(document: dict[str, Any], path: Path) -> None:
     """Time of a round along each axis, both logarithmic."""
-    found = document["axes"]
-    with rc_context(SMALL):
-        figure = Figure(figsize=(7, 2.6), layout="constrained")
-        for axes, one in zip(figure.subplots(1, len(found), sharey=True), found, strict=True):
-            for line in one["lines"]:
-                axes.loglog(one["points"], line["seconds_a_round"], "o-", label=line["model"])
-            axes.set_xlabel(one["axis"])
-            axes.minorticks_off()
-            axes.grid(alpha=0.3)
-            axes.legend(frameon=False)
-        figure.axes[0].set_ylabel("seconds a round")
-        _save(figure, path)
+    models = [line["model"] for one in document["axes"] for line in one["lines"]]
+    plots = []
+    for place, one in enumerate(document["axes"]):
+        values = [
+            {"model": line["model"], "at": at, "seconds": seconds}
+            for line in one["lines"]
+            for at, seconds in zip(one["points"], line["seconds_a_round"], strict=True)
+        ]
+        log = {"type": "quantitative", "scale": {"type": "log"}}
+        across = {**log, "field": "at", "title": one["axis"], "axis": {"format": "~s"}}
+        title = "seconds a round" if place == 0 else None
+        plots.append(
+            {
+                "width": 180,
+                "height": 150,
+                "data": {"values": values},
+                "mark": {"type": "line", "point": True},
+                "encoding": {
+                    "x": across,
+                    "y": {**log, "field": "seconds", "title": title},
+                    "color": _named("model", list(dict.fromkeys(models))),
+                },
+            }
+        )
+    _save({"hconcat": plots, "resolve": {"scale": {"y": "shared"}}}, path)
 
 
-def _save(figure: Figure, path: Path) -> None:
-    figure.savefig(path, metadata=metadata(path.suffix[1:]), dpi=150)
+def _named(field: str, names: list[str]) -> Spec:
+    hues = [HUES[i % len(HUES)] for i in range(len(names))]
+    legend = {"title": None, "orient": "bottom"}
+    return {"field": field, "scale": {"domain": names, "range": hues}, "legend": legend}
+
+
+def _save(spec: Spec, path: Path) -> None:
+    write_files({path: drawing.drawn(drawing.svg(top(spec)), path.suffix[1:])}, SIGN)

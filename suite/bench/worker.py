@@ -36,7 +36,7 @@ class Workload:
     `per_round` clients, drawn anew each round, take sizes[k] / batch_size steps each, which comes out
     even; they are averaged by their samples. `model` is a name of the suite's. Samples are N(0, 1)
     floats of `shape`, or whole numbers below `tokens`; labels are below `classes`. `device` is cpu, or
-    cuda for the suite and the loop.
+    cuda for the suite and the loop; `execution` is the suite's, None its own choice.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Workload:
     batch_size: int
     tokens: int = 0
     device: str = "cpu"
+    execution: str | None = None
 
     def written(self) -> str:
         """The workload as JSON, for a command line."""

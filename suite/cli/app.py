@@ -10,6 +10,8 @@ import sys
 import typer
 
 from suite.cli import (
+    advise,
+    authoring,
     bench,
     configurations,
     control,
@@ -21,11 +23,13 @@ from suite.cli import (
     run,
     sweep,
     transfer,
+    watch,
 )
 from suite.console import say
 from suite.execution.stop_signal import HaltedError
+from suite.trust import Trust
 from trials.errors import UserError
-from trials.plugins import failure
+from trials.plugins import failure, guarded
 
 GARBAGE = 50_000
 """New objects between two searches for garbage: Python's 700 make a search of each of many imports, and
@@ -39,7 +43,19 @@ app = typer.Typer(
     help="Federated-learning algorithms, tuned fairly, compared across papers, reused.",
     epilog="Start here: [bold]suite sweep quickstart[/bold]",
 )
-for group in (sweep, run, results, reproduce, transfer, listing, control, doctor):
+for group in (
+    sweep,
+    run,
+    results,
+    reproduce,
+    transfer,
+    advise,
+    listing,
+    authoring,
+    control,
+    watch,
+    doctor,
+):
     app.add_typer(group.app)
 app.add_typer(configurations.app, name="tuned")
 app.add_typer(data.app, name="data")
@@ -50,7 +66,8 @@ def main() -> None:
     """Entry point of the `suite` command."""
     gc.set_threshold(GARBAGE)
     try:
-        app()
+        with guarded(Trust(sys.argv[1:])):
+            app()
     except UserError as error:
         say(f"error: {error}")
         sys.exit(2)

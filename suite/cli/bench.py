@@ -79,11 +79,18 @@ def memory(
 )
 def engine(
     workloads: Annotated[str, typer.Option(help="Which ones, with commas between.")] = "all",
-    peers: Annotated[str, typer.Option(help="fedjax, flwr, pfl, fedlab; or none.")] = "all",
+    peers: Annotated[
+        str | None,
+        typer.Option(help="fedjax, flwr, pfl, fedlab; or none. Default: all, none on cuda."),
+    ] = None,
     peer_python: Annotated[
         str, typer.Option(help="The interpreter that has the peers, see benchmarks/README.md.")
     ] = sys.executable,
-    device: Annotated[str, typer.Option(help="cpu or cuda; on cuda without peers.")] = "cpu",
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    executions: Annotated[
+        str | None,
+        typer.Option(help="compiled, batched, sequential. Default: none apart, all on cuda."),
+    ] = None,
     runs: Runs = 5,
     seconds: Seconds = 1.0,
     plot: Plot = None,
@@ -95,11 +102,12 @@ def engine(
     plots.check(plot)
     plan = engine.Plan(
         _names(workloads, tuple(engine.WORKLOADS)),
-        _names(peers, engine.PEERS),
+        _names(peers or ("none" if device == "cuda" else "all"), engine.PEERS),
         peer_python,
         runs,
         seconds,
         device,
+        _names(executions or ("all" if device == "cuda" else "none"), engine.EXECUTIONS),
     )
     found = engine.measure(plan)
     if plot is not None:

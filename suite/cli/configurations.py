@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from suite.cli.options import RUNS, Json, Only, Storage, Tracking
+from suite.cli.options import RUNS, Json, Only, Storage, Tracking, Trust
 from suite.console import READING, emit, say
 from trials.errors import UserError
 
@@ -97,6 +97,7 @@ def tuned_export(
 def tuned_import(
     source: Annotated[Path, typer.Argument(help="A YAML file, or a folder of them.")],
     storage: Storage = RUNS,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Check configurations and keep them beside the store, for `suite run --tuned`.
@@ -124,20 +125,26 @@ def tuned_recommend(
     heterogeneity: Annotated[str, typer.Option(help="Its heterogeneity level.")],
     algorithm: Only = None,
     model: Only = None,
+    clients: Annotated[
+        int | None, typer.Option(min=1, help="How many there will be; default: as it was tuned.")
+    ] = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """The best known configuration for a cell, else of the nearest cell; how near, on what evidence."""
+    """The best known configuration for a cell, else that of the nearest cell, adapted to this one; how near,
+    on what evidence, what was adapted.
+    """
     say(READING)
     from suite.configurations.library import known
     from suite.configurations.recommend import recommend
 
-    found = recommend(known(storage, tracking_uri), dataset, heterogeneity, algorithm, model)
+    tuned = known(storage, tracking_uri)
+    found = recommend(tuned, dataset, heterogeneity, algorithm, model, clients)
     if as_json:
         emit(found.document())
         return
-    sys.stdout.write(found.best.text())
+    sys.stdout.write(found.adapted.configuration.text())
     for line in found.lines():
         say(line)
 

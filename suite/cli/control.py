@@ -1,16 +1,15 @@
 """`suite status`, `stop` and `cancel`: a sweep that another process runs; and the plan of one."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from suite.cli.options import RUNS, Json, Storage
 from suite.console import emit, say
-
-if TYPE_CHECKING:
-    pass
+from trials.errors import UserError
 
 app = typer.Typer()
 Name = Annotated[str, typer.Argument(help="The sweep's name.")]
@@ -26,25 +25,58 @@ def status(
     from suite.sweeps.status import status as read
     from suite.sweeps.status import sweeps
 
-    names = sweeps(storage) if name is None else [name]
-    found = [read(storage, each) for each in names]
+    if name is not None:
+        found = [read(storage, name)]
+    else:
+        found = []
+        for each in sweeps(storage):
+            try:
+                found.append(read(storage, each))
+            except UserError as error:
+                say(f"sweep {each}: {error}")
     if as_json:
         emit(found if name is None else found[0])
         return
+    out = Console()
     for one in found:
-        counts = [
-            f"{one[key]} {key}" for key in ("finished", "pruned", "diverged", "failed", "died")
-        ]
-        shown = ", ".join(count for count in counts if not count.startswith("0 "))
-        state = "running" if one["running"] else "not running here"
-        state += f", asked to {one['asked_to']}" if one["asked_to"] else ""
-        Console().print(
-            f"{one['name']}: {one['ended']}/{one['expected']} trials ({shown or 'none yet'}), "
-            f"{one['recorded']} recorded; {state}, last event {one['idle_seconds']:.0f} s ago",
-            highlight=False,
-            soft_wrap=True,
-            markup=False,
-        )
+        for line in [_standing(one), *_best(one)]:
+            out.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+def _standing(one: dict[str, Any]) -> str:
+    """How far a sweep is, in one line."""
+    from suite.sweeps.pace import spell
+
+    counts = [f"{one[key]} {key}" for key in ("finished", "pruned", "diverged", "failed", "died")]
+    shown = ", ".join(count for count in counts if not count.startswith("0 "))
+    state = "running" if one["running"] else "not running here"
+    state += f", asked to {one['asked_to']}" if one["asked_to"] else ""
+    if one["running"] and one["per_minute"] is not None:
+        state += f", {one['per_minute']:.0f} trials/min, about {spell(one['seconds_left'])} left"
+    return (
+        f"{one['name']}: {one['ended']}/{one['expected']} trials ({shown or 'none yet'}), "
+        f"{one['recorded']} recorded; {state}, last event {one['idle_seconds']:.0f} s ago"
+    )
+
+
+LEADERS = 3
+"""Methods of a cell that are named."""
+
+
+def _best(one: dict[str, Any]) -> Iterator[str]:
+    """The methods that validate best in each cell of a sweep, in a line a cell."""
+    from trials.metrics import TASKS
+    from trials.place import Place
+
+    cells: dict[Place, list[dict[str, Any]]] = {}
+    for entry in one["best"]:
+        if entry["best"] is not None:
+            place = Place(*(entry[part] for part in Place._fields))
+            cells.setdefault(place, []).append(entry)
+    for place, entries in cells.items():
+        entries.sort(key=lambda entry: -TASKS[entry["metric"]].sign * entry["best"])
+        names = (f"{e['algorithm'].rpartition(':')[2]} {e['best']:.4f}" for e in entries[:LEADERS])
+        yield f"  {place}: best on validation {', '.join(names)}"
 
 
 @app.command(epilog="Example: suite stop quickstart")

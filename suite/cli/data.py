@@ -38,7 +38,7 @@ def describe(
     as_json: Json = False,
 ) -> None:
     """Deal a data set to clients as a run would, and say who holds what."""
-    from reports.page.figures import SIGN
+    from reports.page.drawing import SIGN
     from suite import dealt_data as data
     from suite.yaml_files import refuse_foreign
 

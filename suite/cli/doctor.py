@@ -1,5 +1,8 @@
 """`suite doctor`: whether everything that a sweep needs works here."""
 
+from dataclasses import asdict
+from typing import Annotated
+
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -15,9 +18,16 @@ def doctor(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
+    gpu: Annotated[
+        bool,
+        typer.Option("--gpu", help="Instead: whether this machine's GPU computes as a CPU does."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Check that everything a sweep needs works here. Exit code 1 if something does not."""
+    if gpu:
+        _gpu(as_json)
+        return
     from suite.doctor import examine
 
     checks = examine(storage, tracking_uri, data_root)
@@ -32,3 +42,21 @@ def doctor(
             if not check.ok and check.remedy:
                 Console().print(f"     {check.remedy}", highlight=False)
     raise typer.Exit(0 if all(check.ok for check in checks) else 1)
+
+
+def _gpu(as_json: bool) -> None:
+    """Each check as it ends, with its seconds and its table."""
+    from suite.gpu_doctor import examine
+
+    found = []
+    for check in examine():
+        found.append(check)
+        if as_json:
+            continue
+        mark = "ok  " if check.ok else "FAIL"
+        lines = [f"{mark} {check.name}: {check.detail} ({check.seconds:.0f} s)"]
+        lines += ["     " + "  ".join(map(str, row.values())) for row in check.table]
+        Console().print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+    if as_json:
+        emit([asdict(check) for check in found])
+    raise typer.Exit(0 if all(check.ok for check in found) else 1)

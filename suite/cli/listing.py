@@ -47,13 +47,35 @@ def list_things(
     if as_json:
         emit(found)
         return
+    rows = _algorithms(found) if kind is Listing.algorithms else found
     shown = Table()
-    columns = [key for key in found[0] if key not in ("published", "assumes")]
-    for column in columns:
-        shown.add_column(column)
-    for item in found:
-        shown.add_row(*(escape(_cell(item[column])) for column in columns))
-    Console().print(shown)
+    for column in rows[0]:
+        shown.add_column(column, overflow="fold", min_width=WIDTHS.get(column))
+    for item in rows:
+        shown.add_row(*(escape(_cell(value)) for value in item.values()))
+    out = Console()
+    out.print(shown)
+    if kind is Listing.heterogeneity:
+        from trials.heterogeneity import grammar
+
+        out.print(f"A level is written {grammar()}", highlight=False, markup=False)
+
+
+WIDTHS = {"name": 18, "hyperparameters": 33}
+"""Columns that are not squeezed in a terminal of 80 characters."""
+
+
+def _algorithms(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Algorithms in three columns: their papers below their names."""
+    return [
+        {
+            "name": f"{item['name']}\n{item['paper']}"
+            + (", unranked" if item["reference"] and item["paper"] != "reference" else ""),
+            "summary": item["summary"],
+            "hyperparameters": item["hyperparameters"],
+        }
+        for item in found
+    ]
 
 
 def _cell(value: Any) -> str:

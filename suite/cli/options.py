@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from suite.tracking import RUNS as RUNS
+from suite.trust import grant
+
 
 def finite(value: float | None) -> float | None:
     """An option's number; raises `BadParameter` for one that nothing can be measured by."""
@@ -37,9 +40,6 @@ def folder(path: Path) -> Path:
     return path
 
 
-RUNS = Path("runs")
-"""Where the store and all sweeps are, unless a person says otherwise."""
-
 Storage = Annotated[
     Path, typer.Option(callback=folder, help="Folder of the MLflow store and of all sweeps.")
 ]
@@ -53,6 +53,20 @@ DataRoot = Annotated[
 Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Run seed.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
+
+def _trusted(value: bool) -> bool:
+    if value:
+        grant()
+    return value
+
+
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust", callback=_trusted, help="Let code run that files name and that never ran here."
+    ),
+]
+"""Of commands that run what a file or a store may name."""
 SweepName = Annotated[str | None, typer.Option("--name", help="A sweep's name.")]
 Where = Annotated[
     list[str] | None,
@@ -75,6 +89,6 @@ MemoryBudget = Annotated[
     typer.Option(
         min=0.001,
         callback=finite,
-        help="GB for the clients that are computed at once; default: 2, or half of a GPU's.",
+        help="GB for the clients that are computed at once; default: 2, or what its part of a GPU holds.",
     ),
 ]

@@ -107,8 +107,10 @@ def _print(study: "Study", plan: dict[str, Any]) -> None:
     for warning in plan["warnings"]:
         line(f"Warning: {warning}.")
     members = ", two for each member" if study.scheduler == "pbt" else ""
+    on_gpu = plan["gpu_memory_bytes_per_trial"]
+    gpu = f" and {_size(on_gpu)} of a GPU at least" if on_gpu else ""
     line(
-        f"{_hours(plan)}. Memory {_size(plan['memory_bytes_per_trial'])} a trial; checkpoints "
+        f"{_hours(plan)}. Memory {_size(plan['memory_bytes_per_trial'])}{gpu} a trial; checkpoints "
         f"{_size(plan['checkpoint_bytes'])} at most, one for each of {plan['trials_at_once']} running "
         f"trials{members}; records {_size(plan['record_bytes'])}. Nothing was started."
     )

@@ -23,6 +23,7 @@ from suite.cli.options import (
 )
 from suite.console import emit, finite, say
 from suite.yaml_files import assigned, refuse_foreign, write_files
+from trials.errors import UserError
 
 app = typer.Typer()
 
@@ -31,6 +32,14 @@ Place = Annotated[
     str | None, typer.Argument(help="PAPER, PAPER/TABLE or PAPER/TABLE/ROW, as in --list.")
 ]
 List = Annotated[bool, typer.Option("--list", help="All tables, with what they would cost here.")]
+Summary = Annotated[
+    Path | None,
+    typer.Option(
+        "--summary",
+        metavar="FOLDER",
+        help="How much of the papers was run and what came out, by the documents in a folder.",
+    ),
+]
 Seeds = Annotated[int | None, typer.Option(min=1, help="Runs of each method; default 5.")]
 Rounds = Annotated[
     int | None, typer.Option(min=1, help="At most so many rounds; what needs more is not run.")
@@ -40,6 +49,15 @@ Quick = Annotated[
 ]
 MaxMinutes = Annotated[
     float | None, typer.Option(min=0, help="Leave out rows that would take longer here.")
+]
+Readings = Annotated[
+    bool,
+    typer.Option(
+        "--readings", help="Run every reading that the file declares; fit them on the baselines."
+    ),
+]
+Minutes = Annotated[
+    float | None, typer.Option(min=0, help="With --readings: start no run after so long.")
 ]
 Assigned = Annotated[
     list[str] | None,
@@ -52,10 +70,13 @@ Output = Annotated[Path | None, typer.Option(help="Folder for NAME.md and NAME.j
 def reproduce(
     path: Place = None,
     list_: List = False,
+    summary: Summary = None,
     seeds: Seeds = None,
     rounds: Rounds = None,
     quick: Quick = False,
     max_minutes: MaxMinutes = None,
+    readings: Readings = False,
+    minutes: Minutes = None,
     assign: Assigned = None,
     output: Output = None,
     cpus_per_trial: CpusPerTrial = 1.0,
@@ -71,52 +92,61 @@ def reproduce(
     What is done is not done again: the same command continues, and more --seeds extends.
     """
     from suite.reproduction.plan import QUICK_SEEDS, SEEDS, Effort
-    from suite.reproduction.reproduce import reproduce as run
 
+    if summary is not None:
+        _summary(summary, storage, data_root, output, as_json)
+        return
     if list_ or path is None:
         _list(storage, data_root, seeds or SEEDS, as_json)
         return
+    from reports.claims.page import page as one_reading
+    from reports.claims.readings_page import readings_page
     from suite.execution.cluster import Resources
+    from suite.reproduction.fit import fit
+    from suite.reproduction.reproduce import reproduce as run
     from suite.studies.validation import Faults
 
     faults = Faults("reproduce")
     other = [faults.attempt("--set", text, partial(assigned, text)) for text in assign or ()]
     faults.check()
-    for file in _files(output, path) if output is not None else ():
+    if minutes is not None and not readings:
+        raise UserError("--minutes bounds --readings; --max-minutes leaves out long rows")
+    if readings and (max_minutes is not None or quick):
+        raise UserError("--readings goes with --minutes, not with --max-minutes or --quick")
+    name = f"{path}-readings" if readings else path
+    for file in _files(output, name) if output is not None else ():
         refuse_foreign([file], SIGNS[file.suffix])
     few = seeds or (QUICK_SEEDS if quick else SEEDS)
-    effort = Effort(few, rounds, quick, max_minutes, dict(filter(None, other)))
-    options: list[str] = [f"--seeds {seeds}"] if seeds else []
-    options += [f"--rounds {rounds}"] if rounds else []
-    options += ["--quick"] if quick else []
-    options += [f"--max-minutes {max_minutes:g}"] if max_minutes is not None else []
+    limit = minutes if readings else max_minutes
+    effort = Effort(few, rounds, quick, limit, dict(filter(None, other)))
+    given = {"seeds": seeds, "rounds": rounds, "max-minutes": max_minutes, "minutes": minutes}
+    options = [f"--{option} {value:g}" for option, value in given.items() if value is not None]
+    options += ["--quick"] * quick + ["--readings"] * readings
     options += [f"--set {shlex.quote(text)}" for text in assign or ()]
     command = " ".join(["suite reproduce", shlex.quote(path), *options])
     resources = Resources(cpus_per_trial, gpus_per_trial, max_concurrent)
-    report = run(path, effort, tracking_uri, storage, data_root, resources, command)
+    facts = (path, effort, tracking_uri, storage, data_root, resources, command)
+    report = fit(*facts) if readings else run(*facts)
     document = report.document()
+    page = readings_page(document) if readings else one_reading(document)
     if output is not None:
-        _write(output, path, document)
+        _write(output, name, document, page)
     if as_json:
         emit(document)
     else:
         from rich.markdown import Markdown
 
-        from reports.claims.page import page
-
-        Console().print(Markdown(page(document)))
+        Console().print(Markdown(page))
     if report.interrupted:
         say("Interrupted: this is what is done. The same command continues.")
         raise typer.Exit(130)
     raise typer.Exit(1 if report.failed else 0)
 
 
-def _write(output: Path, path: str, document: dict[str, Any]) -> None:
+def _write(output: Path, path: str, document: dict[str, Any], page: str) -> None:
     """The page and the document, side by side."""
-    from reports.claims.page import page
-
     text = json.dumps(finite(document), indent=1, ensure_ascii=False)
-    for file, content in zip(_files(output, path), (page(document), f"{text}\n"), strict=True):
+    for file, content in zip(_files(output, path), (page, f"{text}\n"), strict=True):
         write_files({file: content.encode()}, SIGNS[file.suffix])
     say(f"wrote {_files(output, path)[0]} and .json")
 
@@ -125,8 +155,33 @@ def _files(output: Path, path: str) -> list[Path]:
     return [output / f"{path.replace('/', '-')}{form}" for form in SIGNS]
 
 
-SIGNS = {".md": ": published and measured", ".json": '"command": "suite reproduce '}
+SIGNS = {
+    ".md": "Published numbers are the paper's; measured ones come from the runs of",
+    ".json": '"command": "suite reproduce ',
+}
 """How the page and the document are known again."""
+
+
+def _summary(
+    folder: Path, storage: Path, data_root: str | None, output: Path | None, as_json: bool
+) -> None:
+    from reports.claims.summary_page import summary_page
+    from suite.reproduction.summary import document, summary
+
+    found = document(summary(folder, storage, data_root))
+    if output is not None:
+        write_files({output / "summary.md": summary_page(found).encode()}, SUMMARY_SIGN)
+        say(f"wrote {output / 'summary.md'}")
+    if as_json:
+        emit(found)
+    else:
+        from rich.markdown import Markdown
+
+        Console().print(Markdown(summary_page(found)))
+
+
+SUMMARY_SIGN = "# Published and measured, over all papers"
+"""How a summary is known again."""
 
 
 def _list(storage: Path, data_root: str | None, seeds: int, as_json: bool) -> None:

@@ -38,6 +38,8 @@ def _format(text: str) -> Format:
     return Format(text)
 
 
+INTERIM = (Format.table, Format.md, Format.svg)
+"""What also shows cells whose final runs are not all there."""
 FORMATS = tuple(map(str, Format))
 FORMAT = typer.Option("--format", parser=_format, metavar=f"<{'|'.join(FORMATS)}>")
 
@@ -57,6 +59,7 @@ class Metric(StrEnum):
     best = "best"
     worst_clients = "worst_clients"
     client_spread = "client_spread"
+    fine_tuned = "fine_tuned"
     loss = "loss"
     top5 = "top5"
 
@@ -79,7 +82,7 @@ def leaderboard(
         Metric,
         typer.Option(
             help="score: mean of the last three evaluations; best: over rounds (optimistic: it picks "
-            "on test data); worst_clients: the worst 10 %; client_spread; loss; top5."
+            "on test data); worst_clients: the worst 10 %; client_spread; fine_tuned (settings.fine_tune); loss; top5."
         ),
     ] = Metric.score,
     target: Annotated[
@@ -103,12 +106,14 @@ def leaderboard(
     say(READING)
     from reports.leaderboard.formats import render, table
     from suite.results.leaderboards import read_leaderboard
-    from suite.results.query import Query
+    from suite.results.query import NONE_YET, Query
     from suite.tracking.store import open_existing
 
     query = Query(name, tuple(study or ()), _tags(where), metric.value, target, at.value)
     store = open_existing(tracking_uri, storage)
     board = read_leaderboard(store, query)
+    if not board.rows and form not in INTERIM and not as_json:
+        raise UserError(f"{NONE_YET}, or see how it stands without --format {form}")
     if sort:
         board = _sorted(board, sort)
     if as_json:
@@ -170,24 +175,27 @@ def ui(
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
 ) -> None:
-    """Open MLflow's web UI on the recorded runs."""
-    import os
-    import subprocess
-
+    """Serve the leaderboards, live pages of sweeps, and MLflow's web UI on the recorded runs."""
     from suite.tracking.store import is_server, open_existing
 
     store = open_existing(tracking_uri, storage)
-    remote = is_server(store.uri)
-    for name, address in store.pages(store.uri if remote else f"http://{host}:{port}"):
-        say(f"{name}: {address}")
-    if remote:
+    if is_server(store.uri):
+        for name, address in store.pages(store.uri):
+            say(f"{name}: {address}")
         return
-    say(f"Starting MLflow's pages on {store.uri}; Ctrl-C ends them.")
-    command = ["-m", "mlflow", "ui", "--backend-store-uri", store.uri]
-    command += ["--host", host, "--port", str(port), "--workers", "1"]
-    # Else MLflow starts runners of jobs that nothing here submits, a handful of processes.
-    env = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **os.environ}
-    subprocess.run([sys.executable, *command], check=False, env=env)
+    from suite.watch import server as pages
+    from suite.watch.ui import ui as serve
+
+    there = pages.bind(host, port, port)
+    log = storage / "ui.log"
+    pages.quiet(log)
+    say("starting MLflow's pages")
+    serve(
+        store,
+        storage,
+        there,
+        lambda site: say(f"Leaderboard: {site}/ (Ctrl-C ends it; log: {log})"),
+    )
 
 
 RESERVED = {

@@ -6,9 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from suite.cli.options import RUNS, DataRoot, Json, MemoryBudget, Seed, Storage, Tracking, named
+from suite.cli.options import (
+    RUNS,
+    DataRoot,
+    Json,
+    MemoryBudget,
+    Seed,
+    Storage,
+    Tracking,
+    Trust,
+    named,
+)
 from suite.console import READING, emit, say
 from trials.errors import UserError
+from trials.metrics import LAST
 
 if TYPE_CHECKING:
     from suite.runs.single import Finished, OnEvaluation, Recording
@@ -42,24 +53,34 @@ def run(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     memory_budget: MemoryBudget = None,
     record: Annotated[bool, typer.Option(help="Record the run in MLflow.")] = True,
+    save: Annotated[
+        Path | None, typer.Option(help="Folder for the final model: `suite.load_model` reads it.")
+    ] = None,
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Run one configuration and show its curve."""
     from suite.runs import single
     from suite.runs.request import Request
+    from suite.runs.saving import check_folder
+    from suite.sweeps.third_party import spelled
     from trials import algorithms
     from trials.spec import outside
 
+    if save is not None:
+        check_folder(save)
     path = config_file or config
+    algorithm = algorithm and spelled(algorithm, storage)
     entry = (algorithm, dataset, model, heterogeneity)
     base = _base(path, entry, storage, tracking_uri) if path or tuned else {}
-    if algorithm and base and base["algorithm"] not in _spellings(algorithm):
+    if algorithm and base and not _same(base["algorithm"], algorithm):
         raise UserError(f"--algorithm {algorithm}: {path} configures {base['algorithm']}")
     sized = {k: v for k, v in (("rounds", rounds), ("clients", clients)) if v is not None}
     asked = dict(zip(("algorithm", "dataset", "model", "heterogeneity"), entry, strict=True))
+    asked["algorithm"] = base.get("algorithm", algorithm)
     request = Request.over(base, asked, sized, assignments=tuple(assign or ()), seed=seed)
     spec = request.spec()
     if reason := outside(algorithms.resolve(spec.algorithm), spec.settings):
@@ -68,11 +89,15 @@ def run(
     budget = memory_budget and memory_budget * 1e9
     say(f"loading {spec.dataset}")
     done = single.execute(spec, data_root, device, _shown(recording), budget)
-    run_id = recording.record(done) if recording else None
+    if save is not None:
+        done.save(save)
+    run_id = recording.record(done, save) if recording else None
     if as_json:
         emit(done.document() | ({"run_id": run_id} if run_id else {}))
     else:
         Console().print(_summary(done, run_id), highlight=False, markup=False)
+        if line := _beside(base.get("scores", {}), seed, done):
+            Console().print(line, highlight=False, markup=False)
 
 
 @app.command(epilog="Example: suite replay 0f3c... (a run id from the leaderboard's MLflow runs)")
@@ -81,6 +106,7 @@ def replay(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Run a recorded run again and compare every metric to the last bit. Exit code 1 if any differs."""
@@ -101,6 +127,42 @@ def replay(
     raise typer.Exit(1 if differences else 0)
 
 
+@app.command(epilog="Example: suite score model/ (a folder of `suite run --save` or `save: best`)")
+def score(
+    folder: Annotated[Path, typer.Argument(help="A saved model's folder.")],
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    data_root: DataRoot = None,
+    trust: Trust = False,
+    as_json: Json = False,
+) -> None:
+    """Score a saved model on its run's data and compare with what the run scored. Exit code 1 where
+    a score differs in any bit.
+    """
+    say(f"reading {folder}")
+    from trials.saved_model import read
+
+    saved = read(folder)
+    spec, was, now = saved.card.spec, saved.card.scores, saved.score(data_root, device)
+    differing = sorted(key for key in was.keys() | now if was.get(key) != now.get(key))
+    if as_json:
+        facts = {"algorithm": spec.algorithm, **spec.place.names(), "seed": spec.seed}
+        emit({**facts, "scores": now, "identical": not differing, "differences": differing})
+    else:
+        shown = ", ".join(f"{key} {value:.4f}" for key, value in now.items())
+        out = Console()
+        out.print(f"{spec.algorithm} on {spec.place}, seed {spec.seed}: {shown}", **PLAIN)
+        same = (
+            f"{', '.join(differing)} differ from the run's"
+            if differing
+            else "as in its run, to the last bit"
+        )
+        out.print(same, **PLAIN)
+    raise typer.Exit(1 if differing else 0)
+
+
+PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
+
+
 def _base(
     path: Path | None, entry: tuple[str | None, ...], storage: Path, tracking_uri: str | None
 ) -> dict[str, Any]:
@@ -108,7 +170,9 @@ def _base(
     from suite.configurations import configuration
 
     if path is not None:
-        return configuration.read(path).model_dump()
+        found = configuration.read(path)
+        found.refuse_changed(str(path))
+        return found.model_dump()
     say(READING)
     from suite.configurations.library import known, select_tuned
 
@@ -118,13 +182,15 @@ def _base(
             f"no tuned configuration matches {' '.join(filter(None, entry)) or 'anything'}: "
             "see `suite tuned list`, or make one with `suite sweep`"
         )
+    matching[0].refuse_changed(f"the tuned configuration of {matching[0].algorithm}")
     return matching[0].model_dump()
 
 
-def _spellings(algorithm: str) -> tuple[str, str]:
+def _same(name: str, asked: str) -> bool:
+    """Whether a configuration is of the algorithm that is asked for."""
     from trials import algorithms
 
-    return algorithm, algorithms.canonical(algorithm)
+    return asked == name or algorithms.is_named(name, algorithms.canonical(asked))
 
 
 def _shown(recording: "Recording | None") -> "OnEvaluation":
@@ -145,9 +211,23 @@ def _summary(done: "Finished", run_id: str | None) -> str:
     return (
         f"{spec.algorithm} {spec.params} on {spec.place}, seed "
         f"{spec.seed}: {document['status']} after {last['round']} rounds, test {metric} "
-        f"{last['test_' + metric]:.4f}, {document['seconds']} s "
+        f"{done.test_score:.4f} (mean of the last {LAST} evaluations), {last['test_' + metric]:.4f} at the "
+        f"end, {document['seconds']} s "
         f"({document['evaluation_share']:.0%} of it evaluating)"
     ) + (f", run {run_id}" if run_id else "")
+
+
+def _beside(scores: dict[str, Any], seed: int, done: "Finished") -> str:
+    """What the configuration's file says of the same statistic; "" where it does not."""
+    name = f"test_{done.data.dataset.task.metric}"
+    by_seed = scores.get("test_by_seed") or {}
+    value = scores.get(name)
+    if not isinstance(value, int | float):
+        return ""
+    own = by_seed.get(seed, by_seed.get(str(seed)))
+    what = name.replace("_", " ")
+    mine = f"; with seed {seed}: {own:.4f}" if isinstance(own, int | float) else ""
+    return f"The configuration's {what}, mean of {len(by_seed)} seeds: {value:.4f}{mine}"
 
 
 def show_evaluation(entry: dict[str, float]) -> None:

@@ -2,7 +2,9 @@
 
 import shlex
 import sys
+from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,17 +21,20 @@ from suite.cli.options import (
     MemoryBudget,
     Storage,
     Tracking,
+    Trust,
     finite,
 )
 from suite.cli.plan import show_plan
+from suite.cli.watch import watched
 from suite.console import emit, say
+from trials.errors import UserError
 from trials.outcome import ENDINGS, Status
 
 if TYPE_CHECKING:
     from suite.execution.cluster import Resources
     from suite.sweeps.paths import SweepPaths
     from suite.sweeps.request import SweepRequest
-    from suite.sweeps.sweep import Result
+    from suite.sweeps.result import Result
 
 app = typer.Typer()
 
@@ -60,6 +65,14 @@ WarmStart = Annotated[
     str | None,
     typer.Option(help="A tuned file, a folder of them, or `nearest`: configurations to try first."),
 ]
+Ranges = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--range",
+        metavar="NAME=LOW..HIGH",
+        help="Search NAME there: lr of all algorithms, fedprox.mu of one. May be repeated.",
+    ),
+]
 MemoryPerTrial = Annotated[
     float | None, typer.Option(min=0.1, callback=finite, help="GB; default: an estimate.")
 ]
@@ -80,6 +93,12 @@ CheckpointSeconds = Annotated[
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue (or extend) a sweep of this name.")
 ]
+Repair = Annotated[
+    bool,
+    typer.Option(
+        "--repair", help="With --resume: set damaged lines of its journal aside, and go on."
+    ),
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything, show the plan, start nothing.")
 ]
@@ -92,6 +111,10 @@ Smoke = Annotated[
         "--smoke",
         help="2 rounds, 4 clients (natural: all there are), 3 trials, 2 seeds: seconds.",
     ),
+]
+
+Watch = Annotated[
+    bool, typer.Option("--watch", help="Show it in the browser while it runs (suite watch).")
 ]
 
 
@@ -110,6 +133,7 @@ def sweep(
     seeds: Seeds = None,
     sampler: Sampler = None,
     scheduler: Scheduler = None,
+    ranges: Ranges = None,
     warm_start: WarmStart = None,
     tunings: Tunings = None,
     deals: Deals = None,
@@ -125,25 +149,32 @@ def sweep(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
+    trust: Trust = False,
     resume: Resume = False,
+    repair: Repair = False,
     dry_run: DryRun = False,
     calibrate: Calibrate = False,
     smoke: Smoke = False,
+    watch: Watch = False,
     as_json: Json = False,
 ) -> None:
     """Tune every algorithm of a study fairly, run the best again with fresh seeds, rank them."""
     say(f"reading {study}")
     from suite.execution.cluster import Resources
+    from suite.studies.study import LISTS, VALUES
     from suite.sweeps.paths import SweepPaths
-    from suite.sweeps.request import LISTS, VALUES, SweepRequest
+    from suite.sweeps.request import SweepRequest
 
     paths = SweepPaths(
         storage, Path(study).stem if name is None else name, tracking_uri, data_root, checkpoints
     )
     lists = dict(zip(LISTS, (algorithms, datasets, models, heterogeneity), strict=True))
     values = (trials, rounds, seeds, sampler, scheduler, warm_start, tunings, deals, splits)
-    changes = _changes(lists, dict(zip(VALUES, values, strict=True)))
-    request = SweepRequest(study, paths, changes, resume, smoke)
+    given = dict(zip(VALUES, values, strict=True))
+    changes = _changes(lists, given, storage) | _ranges(ranges or [])
+    if repair and (dry_run or not resume):
+        raise UserError("--repair: goes with --resume, and without --dry-run")
+    request = SweepRequest(study, paths, changes, resume, smoke, repair)
     resources = Resources(
         cpus_per_trial,
         gpus_per_trial,
@@ -156,19 +187,41 @@ def sweep(
     if dry_run:
         show_plan(request, resources, calibrate, as_json)
     else:
-        _run(request, resources, as_json)
+        _run(request, resources, watch, as_json)
 
 
-def _changes(lists: dict[str, str | None], values: dict[str, Any]) -> dict[str, Any]:
+def _changes(lists: dict[str, str | None], values: dict[str, Any], storage: Path) -> dict[str, Any]:
     """What the command line changes of the study."""
+    from suite.sweeps.third_party import spelled
     from trials.names import split_top
 
     listed = {key: split_top(text, ",") for key, text in lists.items() if text is not None}
+    if "algorithms" in listed:
+        listed["algorithms"] = [spelled(name, storage) for name in listed["algorithms"]]
     return {**listed, **{key: value for key, value in values.items() if value is not None}}
 
 
-def _run(request: "SweepRequest", resources: "Resources", as_json: bool) -> None:
-    result = request.run(resources)
+def _ranges(given: list[str]) -> dict[str, Any]:
+    """The ranges that the command line changes of the study."""
+    from trials.names import number
+
+    found = {}
+    for text in given:
+        name, _, span = text.partition("=")
+        try:
+            low, high = (number(float, end) for end in span.split(".."))
+        except ValueError:
+            raise UserError(
+                f"--range {text}: must be NAME=LOW..HIGH, as in --range lr=0.001..10"
+            ) from None
+        found[f"search.{name}"] = {"low": low, "high": high}
+    return found
+
+
+def _run(request: "SweepRequest", resources: "Resources", watching: bool, as_json: bool) -> None:
+    with ExitStack() as stack:
+        opened = partial(stack.enter_context, watched(request.paths)) if watching else lambda: None
+        result = request.run(resources, opened)
     if as_json:
         emit(asdict(result.summary))
     if result.ending:
@@ -199,6 +252,8 @@ def _conclude(result: "Result", paths: "SweepPaths") -> None:
         highlight=False,
         soft_wrap=True,
     )
+    if paths.models.exists():
+        out.print(f"Models: {paths.models}", highlight=False, soft_wrap=True)
     out.print("Next:")
     for command in _next(result, paths):
         out.print(f"  {shlex.join(command)}", highlight=False, soft_wrap=True, markup=False)
@@ -206,15 +261,10 @@ def _conclude(result: "Result", paths: "SweepPaths") -> None:
 
 def _next(result: "Result", paths: "SweepPaths") -> list[list[str]]:
     """Commands that a person may want now."""
-    where = []
-    if paths.storage != RUNS:
-        where += ["--storage", str(paths.storage)]
-    if paths.tracking_uri:
-        where += ["--tracking-uri", paths.tracking_uri]
     commands = [["leaderboard", "--name", paths.name], ["ui"]]
     if result.leaderboard is not None and result.leaderboard.rows:
         best = result.leaderboard.rows[0]
         entry = ["--algorithm", best.algorithm, "--dataset", best.dataset, "--model", best.model]
         entry += ["--heterogeneity", best.heterogeneity, "--seed", "1"]
         commands.insert(1, ["run", "--tuned", *entry])
-    return [["suite", *command, *where] for command in commands]
+    return [["suite", *command, *result.store.options] for command in commands]

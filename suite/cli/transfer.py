@@ -7,7 +7,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from suite.cli.options import RUNS, DataRoot, Json, MaxConcurrent, Only, Storage, Tracking
+from suite.cli.options import (
+    RUNS,
+    CpusPerTrial,
+    DataRoot,
+    GpusPerTrial,
+    Json,
+    MaxConcurrent,
+    Only,
+    Storage,
+    Tracking,
+    Trust,
+)
 from suite.console import READING, emit, say
 
 if TYPE_CHECKING:
@@ -26,10 +37,13 @@ def transfer(
     seeds: Annotated[
         int, typer.Option(min=1, help="Runs of each pair of cells, tuned on and used on.")
     ] = 3,
+    cpus_per_trial: CpusPerTrial = 1.0,
+    gpus_per_trial: GpusPerTrial = 0.0,
     max_concurrent: MaxConcurrent = None,
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """What reusing a configuration tuned on another cell costs, as a matrix for each algorithm.
@@ -43,7 +57,7 @@ def transfer(
     from suite.tracking.store import Store
 
     found = select_tuned(known(storage, tracking_uri), algorithm, dataset, model, heterogeneity)
-    resources = Resources(max_concurrent=max_concurrent)
+    resources = Resources(cpus_per_trial, gpus_per_trial, max_concurrent)
     result = run(found, seeds, Store(tracking_uri, storage), storage, data_root, resources)
     if result.interrupted:
         say("Interrupted; what is done is kept. The same command continues.")

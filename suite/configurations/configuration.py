@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, field_validator
 
 from suite.studies.validation import Faults, check_run
 from suite.yaml_files import dump, parse_mapping, read_text, writing
-from trials import datasets
+from trials import datasets, plugins
 from trials.errors import UserError
 from trials.files import plain
 from trials.place import Place
@@ -49,6 +49,10 @@ class Tuned(BaseModel):
         """The run of this configuration with a seed."""
         return canonical(self.algorithm, self.params, self.place, self.settings, seed)
 
+    def refuse_changed(self, source: str) -> None:
+        """Raise `UserError` where the code that it was tuned with has changed since."""
+        plugins.refuse_changed(self.provenance.get("code", {}), source)
+
     @field_validator("scores")
     @classmethod
     def _scores(cls, scores: dict[str, Any]) -> dict[str, Any]:
@@ -60,9 +64,8 @@ class Tuned(BaseModel):
     @property
     def path(self) -> Path:
         """Where it lies below a folder of tuned files: dataset/heterogeneity/model/algorithm.yaml."""
-        parts = [self.dataset, self.heterogeneity, self.model, self.algorithm]
-        *folders, name = map(_safe, parts)
-        return Path(*folders) / f"{name}.yaml"
+        path = relative_path(self.algorithm, self.place)
+        return path.with_name(f"{path.name}.yaml")
 
     @property
     def loss(self) -> float:
@@ -95,6 +98,11 @@ _SHAPES: dict[str, Callable[[Any], bool]] = {
 """Scores that are not one number."""
 
 
+def relative_path(algorithm: str, place: Place) -> Path:
+    """dataset/heterogeneity/model/algorithm, each as one part of a path."""
+    return Path(*map(_safe, (place.dataset, place.heterogeneity, place.model, algorithm)))
+
+
 def _safe(name: str) -> str:
     """A name as one part of a path; one that holds a path keeps its end and a hash of the whole."""
     if "/" not in name:
@@ -110,7 +118,7 @@ def parse(text: str, source: str) -> Tuned:
     faults = Faults(source)
     faults.validate(Tuned, content)
     if not faults.found:
-        check_run(faults, content)
+        check_run(faults, content, resolves=False)
     faults.check()
     return Tuned.model_validate(content)
 
@@ -134,6 +142,7 @@ def read_all(source: Path) -> list[Tuned]:
     for path in paths:
         try:
             found.append(read(path))
+            found[-1].refuse_changed(str(path))
             found[-1].spec(0).configured()
         except UserError as error:
             bad.append(str(error))

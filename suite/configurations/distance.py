@@ -95,22 +95,26 @@ class Distance:
 T = TypeVar("T", bound=Placed)
 
 
-def nearest(wanted: Place, found: Iterable[T]) -> list[tuple[Distance, T]]:
+def nearest(
+    wanted: Place, found: Iterable[T], measured: float | None = None
+) -> list[tuple[Distance, T]]:
     """`found` with their distances from `wanted`, nearest first; equally near ones keep their order.
-    Those of another task are left out.
+    Those of another task are left out. `measured` is the skew of `wanted` where its level has none.
     """
-    pairs = [(distance(wanted, item.place), item) for item in found]
+    pairs = [(distance(wanted, item.place, measured), item) for item in found]
     reachable = [pair for pair in pairs if math.isfinite(pair[0].total)]
     return sorted(reachable, key=lambda pair: pair[0].total)
 
 
-def distance(a: Place, b: Place) -> Distance:
-    """The distance between two places with canonical names, by the rule of the module."""
+def distance(a: Place, b: Place, measured: float | None = None) -> Distance:
+    """The distance between two places with canonical names, by the rule of the module; `measured` is the
+    skew of `a` where its level is `natural`, if it is known.
+    """
     if datasets.parse(a.dataset).task != datasets.parse(b.dataset).task:
         between = math.inf
     else:
         between = _apart(a.dataset, b.dataset)
-    levels = _levels_apart(a.heterogeneity, b.heterogeneity)
+    levels = _levels_apart(a.heterogeneity, b.heterogeneity, measured)
     return Distance(between, _apart(a.model, b.model), levels)
 
 
@@ -152,10 +156,11 @@ def _partition(level: str) -> tuple[str, Any]:
     return _bare(text), names.parse("heterogeneity", text, heterogeneity.PARTITIONS)
 
 
-def _levels_apart(a: str, b: str) -> float:
+def _levels_apart(a: str, b: str, measured: float | None) -> float:
     if a == b:
         return 0.0
-    match skew(a), skew(b):
+    mine = skew(a)
+    match measured if mine is None else mine, skew(b):
         case (None, None):
             skews = 0.0
         case (None, _) | (_, None):
@@ -163,9 +168,9 @@ def _levels_apart(a: str, b: str) -> float:
         case (one, other):
             skews = abs(one - other)
     (rule_a, *rest_a), (rule_b, *rest_b) = names.split_top(a, "+"), names.split_top(b, "+")
-    mine, yours = ({_bare(modifier): modifier for modifier in rest} for rest in (rest_a, rest_b))
-    changed = sum(0.05 for m in mine.keys() & yours.keys() if mine[m] != yours[m])
-    missing = 0.1 * len(mine.keys() ^ yours.keys())
+    ours, yours = ({_bare(modifier): modifier for modifier in rest} for rest in (rest_a, rest_b))
+    changed = sum(0.05 for m in ours.keys() & yours.keys() if ours[m] != yours[m])
+    missing = 0.1 * len(ours.keys() ^ yours.keys())
     rules = 0.05 if _bare(rule_a) != _bare(rule_b) else 0.01 * (rule_a != rule_b)
     return skews + rules + changed + missing
 

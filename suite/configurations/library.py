@@ -13,6 +13,7 @@ from suite.results.query import EVERYTHING, Query, published
 from suite.tracking.store import Store, open_existing
 from suite.tracking.tags import RunKind
 from trials import algorithms
+from trials.errors import UserError
 from trials.place import SPELLING
 
 if TYPE_CHECKING:
@@ -31,13 +32,13 @@ def tuned_of(store: Store, row: Row) -> Tuned:
     """The tuned configuration behind a leaderboard row."""
     finals = [
         run
-        for run in store.find(kind=RunKind.FINAL, sweep=row.sweep, cell=row.cell)
+        for run in store.sound(kind=RunKind.FINAL, sweep=row.sweep, cell=row.cell)
         if run.run_id in row.chosen
     ]
     finals.sort(key=lambda run: run.tags.seed)
     first = finals[0].tags
     spec = first.spec
-    searches = store.find(kind=RunKind.SEARCH, sweep=row.sweep, cell=row.cell)
+    searches = store.sound(kind=RunKind.SEARCH, sweep=row.sweep, cell=row.cell)
     confirming = sum(bool(run.tags.confirm) for run in searches)
     scores = [run.metrics["test_score"] for run in finals]
     mean, between = row.mean, [row.ci_low, row.ci_high]
@@ -70,6 +71,7 @@ def tuned_of(store: Store, row: Row) -> Tuned:
             "sweep": row.sweep,
             "origin": first.origin,
             **{key: first[key] for key in ("warm_start", "joint") if key in first},
+            **({"code": first.code} if first.code else {}),
             "search_trial": first.source,
             "suite_version": first.version,
             "partition_fingerprint": first.partition_fingerprint,
@@ -81,8 +83,14 @@ def tuned_of(store: Store, row: Row) -> Tuned:
 
 def tuned_in(store: Store, query: Query = EVERYTHING) -> list[Tuned]:
     """The tuned configurations of a store's leaderboard rows."""
-    rows = published(store, query).values()
-    return [tuned.parse(run.tags.tuned, f"run {run.run_id}") for run in rows]
+    found, broken = [], []
+    for run in published(store, query).values():
+        try:
+            found.append(tuned.parse(run.tags.tuned, f"run {run.run_id}"))
+        except UserError:
+            broken.append((run, "tag suite.tuned"))
+    store.pass_over(broken)
+    return found
 
 
 def list_tuned(store: Store | None, storage: Path) -> list[Tuned]:
@@ -113,5 +121,11 @@ def select_tuned(
     given = {"algorithm": algorithm, "dataset": dataset, "model": model, "heterogeneity": level}
     spelling = {"algorithm": algorithms.canonical, **SPELLING}
     wanted = {part: spelling[part](name) for part, name in given.items() if name is not None}
-    matching = [t for t in found if all(getattr(t, k) == v for k, v in wanted.items())]
+    asked = wanted.pop("algorithm", None)
+    matching = [
+        item
+        for item in found
+        if all(getattr(item, part) == name for part, name in wanted.items())
+        and (asked is None or algorithms.is_named(item.algorithm, asked))
+    ]
     return TunedList(sorted(matching, key=lambda item: item.loss))

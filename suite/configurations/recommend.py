@@ -8,21 +8,33 @@ from suite.configurations.configuration import Tuned
 from suite.configurations.distance import Distance, nearest
 from suite.studies.modelling import LAG, searched_by
 from suite.studies.search_settings import SamplerName
-from trials import algorithms, datasets
+from trials import algorithms, datasets, plugins
 from trials.errors import UserError
 from trials.place import SPELLING, Place
-from trials.spec import outside
+from trials.settings import Settings
+from trials.spec import outside, refuse
 
 OTHERS = 3
 """How many further cells are named."""
 
 
 @dataclass(frozen=True)
+class Adapted:
+    """A configuration for a cell that it was not tuned for, and what was changed of it, in words."""
+
+    configuration: Tuned
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Recommendation:
-    """The best configuration of the nearest cell, and what else there is."""
+    """The best configuration of the nearest cell, the same for the cell that was asked for, and what else
+    there is.
+    """
 
     wanted: dict[str, str | None]
     best: Tuned
+    adapted: Adapted
     distance: Distance
     compared: int
     others: tuple[tuple[Distance, Tuned], ...]
@@ -51,6 +63,8 @@ class Recommendation:
             "exact": self.exact,
             "distance": {**asdict(self.distance), "total": self.distance.total},
             "configuration": self.best.model_dump(mode="json"),
+            "adapted": self.adapted.configuration.model_dump(mode="json"),
+            "adaptations": list(self.adapted.changes),
             "evidence": self.evidence(),
             "others": [
                 {"distance": d.total, "configuration": t.model_dump(mode="json")}
@@ -78,6 +92,8 @@ class Recommendation:
             f"Evidence: {measured} over {seeds} final seeds ({budget or 'budget not recorded'}).",
             f"Tuned under: {settings}. Other settings may want another learning rate.",
         ]
+        if self.adapted.changes:
+            lines.append(f"Adapted: {'; '.join(self.adapted.changes)}.")
         for away, other in self.others:
             lines.append(f"Else: {other.algorithm} on {other.place}, {away}.")
         return lines
@@ -89,25 +105,18 @@ def recommend(
     level: str,
     algorithm: str | None = None,
     model: str | None = None,
+    clients: int | None = None,
 ) -> Recommendation:
-    """The best by validation score of the nearest cell. Without an algorithm, of all that leaderboards
-    rank; without a model, of any model.
+    """The best by validation score of the nearest cell, adapted to the cell asked for, and to so many
+    clients. Without an algorithm, of all that leaderboards rank; without a model, of any model.
 
     Raises `UserError` on unknown names, and when nothing known belongs to the data set's task.
     """
     name = algorithms.canonical(algorithm) if algorithm else None
     dataset, level = SPELLING["dataset"](dataset), SPELLING["heterogeneity"](level)
     model = SPELLING["model"](model) if model else None
-    able = [item for item in found if item.algorithm == name or (name is None and _ranked(item))]
-    if model is None:
-        ranked = [
-            pair
-            for m in {t.model for t in able}
-            for pair in nearest(Place(dataset, m, level), [t for t in able if t.model == m])
-        ]
-    else:
-        ranked = nearest(Place(dataset, model, level), able)
-    ranked.sort(key=lambda pair: (pair[0].total, pair[1].loss, pair[1].algorithm, pair[1].model))
+    able = [item for item in found if _asked_for(item, name) and _takes(item, level)]
+    ranked = ranking(able, dataset, level, model)
     if not ranked:
         what = f"of {name} " if name else ""
         raise UserError(
@@ -121,7 +130,75 @@ def recommend(
         cells.setdefault(pair[1].place, pair)
     others = [pair for place, pair in cells.items() if place != best.place]
     wanted = {"algorithm": name, "dataset": dataset, "model": model, "heterogeneity": level}
-    return Recommendation(wanted, best, away, len(there), tuple(others[:OTHERS]))
+    adapted = adapt(best, Place(dataset, model or best.model, level), clients)
+    return Recommendation(wanted, best, adapted, away, len(there), tuple(others[:OTHERS]))
+
+
+def ranking(
+    found: Sequence[Tuned],
+    dataset: str,
+    level: str,
+    model: str | None = None,
+    measured: float | None = None,
+) -> list[tuple[Distance, Tuned]]:
+    """Configurations with their distances, nearest cell first, in a cell the best validated first; without
+    a model each is as near as its model lets it. `measured` is the data's skew, where the level has none.
+    """
+    if model is None:
+        ranked = [
+            pair
+            for m in {t.model for t in found}
+            for pair in nearest(
+                Place(dataset, m, level), [t for t in found if t.model == m], measured
+            )
+        ]
+    else:
+        ranked = nearest(Place(dataset, model, level), found, measured)
+    return sorted(ranked, key=lambda pair: (pair[0].total, pair[1].loss, *_names(pair[1])))
+
+
+def adapt(item: Tuned, wanted: Place, clients: int | None = None) -> Adapted:
+    """A configuration for another cell. As many clients take part in a round as did where it was tuned; how
+    a round is computed is left to the new model. Scores, which are of the other cell, are left out.
+    """
+    old = item.settings
+    new: dict[str, Any] = {}
+    if wanted.heterogeneity.startswith("natural") and clients is None:
+        new["clients"] = None
+    elif clients is not None:
+        new["clients"] = clients
+    if old.clients and new.get("clients") and new["clients"] != old.clients:
+        selected = max(1, round(old.participation * old.clients))
+        new["participation"] = round(min(1.0, selected / new["clients"]), 6)
+    if wanted.model != item.model:
+        new |= {"execution": None, "chunk": None}
+    settings = Settings(**{**old.model_dump(), **new})
+    pairs = [(part, getattr(item, part), name) for part, name in wanted.names().items()]
+    pairs += [(key, getattr(old, key), getattr(settings, key)) for key in new]
+    changes = [f"{key} {_said(was)} -> {_said(now)}" for key, was, now in pairs if was != now]
+    if not changes:
+        return Adapted(item, ())
+    tuned_for = {"adapted_from": str(item.place), **item.provenance}
+    content = {**item.model_dump(), **wanted.names(), "settings": settings}
+    made = Tuned(**{**content, "scores": {}, "provenance": tuned_for})
+    return Adapted(made, (*changes, f"its scores, those of {item.place}, are left out"))
+
+
+def _said(value: Any) -> str:
+    return "as many as there are" if value is None else str(value)
+
+
+def _names(item: Tuned) -> tuple[str, str]:
+    return item.algorithm, item.model
+
+
+def _takes(item: Tuned, level: str) -> bool:
+    """Whether the algorithm can run at a level under the configuration's settings."""
+    try:
+        refuse(item.algorithm, algorithms.resolve(item.algorithm), item.settings, level)
+    except UserError:
+        return False
+    return True
 
 
 def _budget(item: Tuned) -> dict[str, Any]:
@@ -136,7 +213,13 @@ def _budget(item: Tuned) -> dict[str, Any]:
     return {**budget, "sampler": searched_by(sampler, scheduler, asked, LAG)}
 
 
+def _asked_for(item: Tuned, name: str | None) -> bool:
+    return _ranked(item) if name is None else algorithms.is_named(item.algorithm, name)
+
+
 def _ranked(item: Tuned) -> bool:
     """Whether leaderboards rank it: neither a reference nor outside its paper's setting."""
+    if plugins.named(item.algorithm):
+        return True  # of others' code nothing is known that does not run it
     cls = algorithms.resolve(item.algorithm)
     return not cls.reference and not outside(cls, item.settings)

@@ -77,6 +77,8 @@ def transfer(
             "transfer needs one algorithm that is tuned for two cells of one task: see `suite tuned "
             "list`, or add some with `suite sweep` or `suite tuned import`"
         )
+    for tuned in {id(one): one for pair in pairs for one in pair}.values():
+        tuned.refuse_changed(f"the tuned configuration of {tuned.algorithm} on {tuned.place}")
     jobs: dict[tuple[int, int], Job] = {}
     for i, (source, target) in enumerate(pairs):
         for k in range(seeds):

@@ -70,6 +70,7 @@ class Resources:
     `memory_per_trial` in bytes replaces the estimate; `memory_budget` in bytes is what a trial's clients
     that are computed at once may take of it (`trials.memory.memory_budget`). `address` is a running cluster's (`host:port`, `ray://host:port`, `auto`); None starts one on
     this machine, as does `local`. `checkpoint_seconds` is how often a trial writes its checkpoint.
+    Raises `UserError` for more than one GPU a trial.
     """
 
     cpus_per_trial: float = 1.0
@@ -85,6 +86,13 @@ class Resources:
         """Whether there is a running cluster to join."""
         return self.address not in (None, "", "local")
 
+    def __post_init__(self) -> None:
+        if self.gpus_per_trial > 1:
+            raise UserError(
+                f"gpus_per_trial is {self.gpus_per_trial:g}, but must be at most 1: a trial computes on "
+                "one GPU, or a part of one"
+            )
+
     def need(self, memory: int) -> dict[str, float]:
         """The resources that Ray sets aside for a trial that takes `memory` bytes."""
         need = {"CPU": self.cpus_per_trial, "GPU": self.gpus_per_trial, "memory": float(memory)}
@@ -97,6 +105,12 @@ class Cluster:
     def __init__(self, resources: Resources) -> None:
         self.resources, self.shared = resources, resources.joins
         self._counted, self._slots = -math.inf, 0
+
+    @property
+    def dashboard(self) -> str:
+        """The address of Ray's own page, "" where none runs."""
+        found = ray._private.worker.get_dashboard_url()
+        return f"http://{found}" if found else ""
 
     def slots(self, memory: int = 0) -> int:
         """How many trials fit on all nodes that are alive now, or `max_concurrent`; at least 1.
@@ -112,12 +126,18 @@ class Cluster:
         return max(1, self._slots)
 
     def refuse(self, memory: Mapping[str, int]) -> None:
-        """Raise `UserError` when an entry's trials, which take `memory[name]` bytes, fit on no node.
+        """Raise `UserError` when an entry's trials, which take `memory[name]` bytes, fit on no node, or
+        any trial at all needs a GPU, and there is none.
 
         A cluster that can grow is taken at its word.
         """
         if ray._private.state.state.get_max_resources_from_cluster_config():
             return
+        if self.resources.gpus_per_trial and not any(node.get("GPU") for node in nodes()):
+            raise UserError(
+                f"gpus_per_trial is {self.resources.gpus_per_trial:g}, but no node of the cluster has a "
+                "GPU that Ray knows of: leave it out, or run where there is one"
+            )
         for name, wanted in memory.items():
             need = self.resources.need(wanted)
             if not any(fits(node, need) for node in nodes()):
@@ -134,8 +154,14 @@ def nodes() -> list[dict[str, float]]:
 
 
 def fits(node: Mapping[str, float], need: Mapping[str, float]) -> int:
-    """The number of trials with these needs that one node holds."""
-    return min(int(node.get(name, 0) / amount + 1e-9) for name, amount in need.items())
+    """The number of trials with these needs that one node holds; a part of a GPU is one of one card."""
+    return min(_holds(name, node.get(name, 0), amount) for name, amount in need.items())
+
+
+def _holds(name: str, there: float, amount: float) -> int:
+    if name == "GPU" and amount < 1:
+        return int(there) * int(1 / amount + 1e-9)
+    return int(there / amount + 1e-9)
 
 
 def local_slots(resources: Resources) -> int:

@@ -5,9 +5,9 @@ import os
 import signal
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,12 +25,15 @@ from ray.tune.experiment.config_parser import _create_trial_from_spec, _make_par
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search.search_algorithm import SearchAlgorithm
 
+from suite.execution.cards import cards, refuse
+from suite.execution.choices import choose
 from suite.execution.plan import Hooks, Plan, TrialSource
 from suite.execution.stop_signal import Control, HaltedError
 from suite.search.population import folder as stop_folder
 from suite.search.schedulers import SCHEDULERS, EntrySchedulers
 from suite.search.trial import Ask
 from trials import algorithms
+from trials.calibration import cell, with_execution
 from trials.checkpoint import Checkpoint
 from trials.outcome import Kind, Outcome, Report, Status
 from trials.trainable import FederatedTrial
@@ -126,7 +129,9 @@ class _Callback(_Unpicklable, tune.Callback):
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
         """Keep the history and drop it from the result, which Tune would keep too."""
-        self.outcomes.setdefault(ask_id(trial), Outcome()).add(Report.take(result))
+        outcome = self.outcomes.setdefault(ask_id(trial), Outcome())
+        outcome.add(Report.take(result))
+        self.hooks.reported(self.source.asks[ask_id(trial)], outcome)
 
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
@@ -186,6 +191,7 @@ class _Config:
 
     plan: Plan
     cluster: Cluster
+    executions: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.entries = {entry.id: entry for entry in self.plan.entries}
@@ -200,8 +206,10 @@ class _Config:
         plan, resources = self.plan, self.cluster.resources
         searches = ask.kind == Kind.SEARCH and SCHEDULERS[plan.scheduler] is not None
         memory = plan.memory.get(ask.cell, 0) if self.cluster.shared else 0
+        spec = plan.source.spec(ask)
+        execution = spec.settings.execution or self.executions.get(cell(spec))
         return TrialConfig(
-            plan.source.spec(ask),
+            with_execution(spec, execution) if execution else spec,
             stops=self.entries[ask.cell].stops if searches else (),
             device="cuda" if resources.gpus_per_trial else "cpu",
             threads=max(1, int(resources.cpus_per_trial)),
@@ -212,6 +220,7 @@ class _Config:
             begins=self._pause(ask.search, ask.since, ask.parent) if ask.parent else None,
             pause=ask.until,
             paused=self._pause(ask.search, ask.until, ask.trial_id) if ask.until else None,
+            model=plan.model(ask),
         ).as_dict()
 
     def _pause(self, search: str, stop: int, trial_id: str) -> str:
@@ -222,25 +231,41 @@ class _Config:
 def drive(plan: Plan) -> None:
     """Run every trial that the plan's source still asks for, or until its control ends it.
 
-    Raises `UserError` when the cluster cannot be joined or none of its nodes can hold a trial.
+    Raises `UserError` when the cluster cannot be joined, when none of its nodes can hold a trial, or
+    torch there has no GPU for those that need one.
     """
     control = plan.hooks.control
     with connect(plan.resources) as cluster, _interruptible(control):
+        plan.hooks.joined(cluster.dashboard)
         cluster.refuse({entry.name: plan.memory.get(entry.id, 0) for entry in plan.entries})
-        tuner = _tuner(plan, _Config(plan, cluster))
+        # Workers read the store's copy in place, one a node; the driver gives up its own.
+        shared = {key: ray.put(plan.data.pop(key)) for key in list(plan.data)}
+        executions = _executions(plan, shared) if plan.resources.gpus_per_trial else {}
+        tuner = _tuner(plan, _Config(plan, cluster, executions), shared)
         try:
             tuner.fit()
         except OSError as error:  # Tune's own files, which nothing is resumed from
             control.halt(f"storage {plan.folder} cannot be written: {error.strerror or error}")
 
 
-def _tuner(plan: Plan, config: _Config) -> tune.Tuner:
+def _executions(plan: Plan, shared: Mapping[str, Any]) -> dict[str, str]:
+    """How each cell is computed on GPUs, once it is known that they can be used."""
+    refuse(cards(), plan.gpu_memory, plan.resources)
+    control, known = plan.hooks.control, dict(plan.executions)
+    left = {name: spec for name, spec in plan.probes.items() if name not in known}
+    found = choose(left, shared, plan.resources, lambda: control.draining)
+    try:
+        plan.hooks.chosen(found)
+    except HaltedError as halted:
+        control.halt(str(halted))
+    return known | found
+
+
+def _tuner(plan: Plan, config: _Config, shared: Mapping[str, Any]) -> tune.Tuner:
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max(config.slots, 16))
     search = _Search(plan, config)
     schedulers = EntrySchedulers(plan.entries, plan.source.asks, plan.scheduler)
     schedulers.replay(plan.ended)
-    # Workers read the store's copy in place, one a node; the driver gives up its own.
-    shared = {key: ray.put(plan.data.pop(key)) for key in list(plan.data)}
     files = dict(found for name in plan.source.algorithms if (found := algorithms.source(name)))
     return tune.Tuner(
         tune.with_parameters(FederatedTrial, datasets=shared, sources=files),

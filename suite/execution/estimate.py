@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from suite.execution.cluster import Resources
 from suite.search.sweep_search import SweepSearch
 from suite.studies.entry import Entry
 from suite.studies.study import Study
+from trials.calibration import cell
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
 from trials.footprint import Footprint, footprint
@@ -29,19 +31,33 @@ class Estimates:
         self.study, self.data, self.resources = study, data, resources
         self.device = "cuda" if resources.gpus_per_trial else "cpu"
         self._dealt: tuple[str, FederatedData] | None = None
+        self._known: dict[str, Footprint] = {}
 
     def footprint(self, entry: Entry) -> Footprint:
         """The footprint of a trial of the entry; the memory is `memory_per_trial` where that is given."""
+        if entry.id not in self._known:
+            self._known[entry.id] = self._footprint(entry)
+        return self._known[entry.id]
+
+    def _footprint(self, entry: Entry) -> Footprint:
         spec = self._anchor(entry)
         data = self._deal(spec)
-        model, budget = fit_model(spec, data.dataset), self.resources.memory_budget
+        model, budget = fit_model(spec, data.dataset, self.device), self.resources.memory_budget
         found = footprint(spec, data, model, self.device, budget)
         given = self.resources.memory_per_trial
-        return found if given is None else Footprint(found.state, given, found.steps)
+        return found if given is None else replace(found, memory=given)
 
     def memory(self, entries: Iterable[Entry]) -> dict[str, int]:
         """Bytes of a trial of each entry, by the entry's id."""
         return {entry.id: self.footprint(entry).memory for entry in entries}
+
+    def gpu_memory(self, entries: Iterable[Entry]) -> dict[str, int]:
+        """Bytes of a GPU that a trial of each entry needs at least, by the entry's name."""
+        return {entry.name: self.footprint(entry).device for entry in entries}
+
+    def probes(self, entries: Iterable[Entry]) -> dict[str, TrialSpec]:
+        """A trial of each cell, in which its execution is measured."""
+        return {cell(spec): spec for spec in map(self._anchor, entries)}
 
     def entry(self, entry: Entry, calibrate: bool) -> dict[str, Any]:
         """What the whole entry takes: every trial at full rounds, so that early stopping can only spare some.
@@ -61,6 +77,7 @@ class Estimates:
             "client_steps": round(runs * s.rounds * steps),
             "seconds": seconds,
             "memory_bytes_per_trial": found.memory,
+            "gpu_memory_bytes_per_trial": found.device,
             "checkpoint_bytes_per_trial": found.state,
             "record_bytes": runs * evaluations * METRICS * RECORD_BYTES,
         }
@@ -89,6 +106,9 @@ class Estimates:
             "checkpoint_bytes": kept,
             "memory_bytes_per_trial": max(
                 (entry["memory_bytes_per_trial"] for entry in entries), default=0
+            ),
+            "gpu_memory_bytes_per_trial": max(
+                (entry["gpu_memory_bytes_per_trial"] for entry in entries), default=0
             ),
         }
 

@@ -37,13 +37,18 @@ class TrialSource(Protocol):
 
 @dataclass
 class Hooks:
-    """What the driver calls when a trial is handed out (is it new?) and when it has ended. Both may
-    raise `HaltedError`, which ends the run, as `control` does.
+    """What the driver calls when a trial is handed out (is it new?), when it has ended, and when the
+    executions of cells are chosen. All may raise `HaltedError`, which ends the run, as `control` does.
+    `reported` is called whenever a trial has said more, `joined` with the address of Ray's dashboard
+    ("": it has none).
     """
 
     asked: Callable[[Ask, bool], None]
     ended: Callable[[Ask, Outcome], None]
     control: Control
+    reported: Callable[[Ask, Outcome], None] = lambda ask, outcome: None
+    joined: Callable[[str], None] = lambda dashboard: None
+    chosen: Callable[[Mapping[str, str]], None] = lambda found: None
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,10 @@ class Plan:
 
     `data` are the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Tune's own
     files, `checkpoints` the path or URI of the folder that all nodes reach. `scheduler` stops search
-    trials of `entries`, of which `ended` are over; `memory` estimates the bytes of a trial of each entry.
+    trials of `entries`, of which `ended` are over; `memory` estimates the bytes of a trial of each entry,
+    `gpu_memory` those of a GPU by the name of what is run. On a GPU `executions` are those of the cells that
+    are chosen by now, and `probes` has a trial of each cell.
+    `model` says where a trial leaves its final models, None where they are not kept.
     """
 
     source: TrialSource
@@ -65,3 +73,7 @@ class Plan:
     scheduler: str = "none"
     ended: Mapping[str, Outcome] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
+    gpu_memory: Mapping[str, int] = field(default_factory=dict)
+    model: Callable[[Ask], str | None] = lambda ask: None
+    executions: Mapping[str, str] = field(default_factory=dict)
+    probes: Mapping[str, TrialSpec] = field(default_factory=dict)

@@ -9,14 +9,14 @@ a default in silence. docs/reproduce.md explains the form.
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
 from pydantic import ValidationError
 
-from suite.reproduction.paper import Layer, Paper, paper_names
+from suite.reproduction.paper import Layer, Open, Paper, paper_names
 from suite.studies.validation import Faults
 from suite.yaml_files import parse_mapping
 from trials import algorithms, heterogeneity
@@ -40,6 +40,15 @@ DECIDED = (
     "aggregation",
 )
 """Settings that must be stated or chosen; so must the local work, and every hyperparameter."""
+
+PER_SEED = "per seed"
+"""The value of `data_seed` or `partition_seed` under which each run's seed draws or deals the data anew."""
+
+PLACE = tuple(Place._fields)
+"""The parts of a place, which a reading may change as it may a setting."""
+
+SCORED = "scored"
+"""The open setting that says which evaluation of a run counts: `last`, or `best`."""
 
 
 @dataclass(frozen=True)
@@ -74,25 +83,32 @@ class Configured:
         """The number of rounds that the paper states, or that was chosen."""
         return int(self.decisions["rounds"].value)
 
+    @property
+    def known(self) -> set[str]:
+        """The settings and hyperparameters that the method has."""
+        return {*Settings.model_fields, *algorithms.resolve(self.algorithm).ranges()}
+
+    def value(self, key: str) -> Any:
+        """What is decided on a setting or hyperparameter; None where nothing is."""
+        drawn = {"partition_seed": PER_SEED, "data_seed": PER_SEED if self.drawn else 0}
+        decided = {name: decision.value for name, decision in self.decisions.items()}
+        return (drawn | decided).get(key)
+
     def spec(self, variant: Mapping[str, Any], seed: int, rounds: int, every: int) -> TrialSpec:
         """The trial of one run under the paper's protocol: no validation data; the seed also deals the data, and
-        draws them where they are random.
+        draws them where they are random, unless it is decided otherwise.
         """
-        given = {name: d.value for name, d in self.decisions.items()}
+        keys = {**self.decisions, "partition_seed": None, "data_seed": None}
+        given = {key: self.value(key) for key in keys}
         settings = {k: v for k, v in given.items() if k in Settings.model_fields}
         params = {k: v for k, v in given.items() if k not in settings}
-        settings |= {
-            "rounds": rounds,
-            "eval_every": every,
-            "val_fraction": 0.0,
-            "partition_seed": seed,
-            "data_seed": seed if self.drawn else 0,
-        }
+        settings |= {"rounds": rounds, "eval_every": every, "val_fraction": 0.0}
+        drawn = {k: seed for k in ("partition_seed", "data_seed") if settings[k] == PER_SEED}
         return canonical(
             self.algorithm,
             {**params, **variant},
             self.place,
-            Settings(**settings),
+            Settings(**settings | drawn),
             seed,
         )
 
@@ -105,6 +121,9 @@ class Experiment:
     table: str
     row: str
     methods: Mapping[str, Configured]
+    own: frozenset[str] = frozenset()
+    """The methods that are the paper's; the others are its baselines."""
+    open: Mapping[str, Open] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
@@ -178,7 +197,18 @@ def experiment(paper: Paper, name: str, table: str, row: str) -> Experiment | No
     if not found and not faults.found:
         faults.add("methods", None, "a row that is run needs at least one")
     faults.check()
-    return Experiment(name, table, row, found)
+    own = own_methods(paper, table) & frozenset(found)
+    declared = paper.open | paper.tables[table].open | columns.open
+    return Experiment(name, table, row, found, own, declared)
+
+
+def own_methods(paper: Paper, table: str) -> frozenset[str]:
+    """The methods of a table that are the paper's; the others are its baselines."""
+    return frozenset(
+        method
+        for method, column in paper.tables[table].methods.items()
+        if algorithms.resolve(column.algorithm or method).paper == paper.paper
+    )
 
 
 def undecided(configured: Configured) -> list[str]:

@@ -21,6 +21,26 @@ class Layer(BaseModel):
     readings: list[str] = []
 
 
+class Open(BaseModel):
+    """What a paper leaves open, or says in two ways: candidates, each with its reason.
+
+    A candidate is a value of the setting, hyperparameter or part of the place (data set, model, level)
+    that the open setting is named after; or several of them at once, name -> value. It concerns `of`:
+    all methods, the paper's own, its baselines, or those listed.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    of: Literal["all", "own", "baselines"] | list[str] = "all"
+    values: Annotated[list[tuple[Any, Annotated[str, Field(min_length=1)]]], Field(min_length=2)]
+
+
+class Shared(Layer):
+    """A layer that speaks of all methods; an inner `open` of the same name takes an outer one's place."""
+
+    open: dict[str, Open] = {}
+
+
 class Method(Layer):
     """A column of a table. `search`: values of hyperparameters that all run, of which the best counts."""
 
@@ -28,7 +48,7 @@ class Method(Layer):
     search: dict[str, list[Any]] = {}
 
 
-class Row(Layer):
+class Row(Shared):
     """One experiment: data, model, level, and the printed numbers, metric -> method -> number.
 
     One that is `not_run` only keeps its numbers; the reason is shown.
@@ -60,7 +80,7 @@ class Claim(BaseModel):
     by: float = 0.0
 
 
-class Table(Layer):
+class Table(Shared):
     """A table or figure of a paper: its methods, rows and claims."""
 
     source: str
@@ -85,7 +105,7 @@ class Data(BaseModel):
     drawn: bool = False
 
 
-class Paper(Layer):
+class Paper(Shared):
     """A paper's file: its data and tables."""
 
     paper: str

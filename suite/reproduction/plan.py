@@ -24,13 +24,16 @@ NO_DATA = "no data: "
 
 @dataclass(frozen=True)
 class Effort:
-    """How much of the paper's protocol is run; `other`: values of what is ours, instead of ours."""
+    """How much of the paper's protocol is run; `other`: values of what is ours, instead of ours;
+    `every_round`: evaluate after each, though no metric needs it.
+    """
 
     seeds: int = SEEDS
     rounds: int | None = None
     quick: bool = False
     max_minutes: float | None = None
     other: Mapping[str, Any] = field(default_factory=dict)
+    every_round: bool = False
 
     def cut(self, rounds: int) -> int:
         """The rounds that are run of those the paper ran."""
@@ -70,7 +73,7 @@ def plan_of(paper: Paper, made: Experiment, effort: Effort) -> Planned:
     table = paper.tables[made.table]
     row = table.rows[made.row]
     names = [*row.numbers, *(c.metric for c in table.claims if c.metric)]
-    every_round = any(_every_round(name) for name in names)
+    every_round = effort.every_round or any(_every_round(name) for name in names)
     planned = max(configured.rounds for configured in made.methods.values())
     rounds = effort.cut(planned)
     jobs = {}

@@ -17,7 +17,7 @@ from suite.reproduction.experiments import (
     reason_not_run,
     selected,
 )
-from suite.reproduction.paper import Paper
+from suite.reproduction.paper import Paper, Table
 from suite.reproduction.plan import (
     SEEDS,
     Effort,
@@ -213,16 +213,14 @@ def _row(
     store: Store,
 ) -> Row:
     content, at = paper.tables[table], paper.tables[table].rows[row]
-    said = [
-        Statement(c.says, c.metric, c.of, c.relation, c.to, c.times, c.by) for c in content.claims
-    ]
+    said = statements_of(content)
     if plan is None:
         numbers = entries(at.numbers, {}, 0, why_not)
         claims = statements(said, at.numbers, {}, 0, why_not)
         facts = (content.source, content.about, at.dataset, at.model, at.heterogeneity)
         return Row(table, row, *facts, 0, [], [], [], numbers, claims, 0, 0.0, why_not or "")
     wanted = [*at.numbers, *(c.metric for c in content.claims if c.metric)]
-    runs, best, seconds = _runs(plan, wanted, done, store)
+    runs, best, seconds = runs_of(plan, wanted, done, store)
     missing = len({job.id for job in plan.jobs.values()} - seconds.keys())
     numbers = entries(at.numbers, runs, plan.planned, None)
     claims = statements(said, at.numbers, runs, plan.planned, None)
@@ -248,7 +246,14 @@ def _row(
     )
 
 
-def _runs(
+def statements_of(table: Table) -> list[Statement]:
+    """A table's claims, to be judged."""
+    return [
+        Statement(c.says, c.metric, c.of, c.relation, c.to, c.times, c.by) for c in table.claims
+    ]
+
+
+def runs_of(
     plan: Planned, wanted: Sequence[str], done: Mapping[str, Record], store: Store
 ) -> tuple[dict[str, dict[int, Run]], dict[str, list[dict[str, Any]]], dict[str, float]]:
     """The runs of each method's best variant; the searched values that ran, the best first; and

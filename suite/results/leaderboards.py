@@ -4,24 +4,35 @@ from collections import Counter
 from dataclasses import replace
 
 from reports.leaderboard.budget import Budgets, Trial, budgets
+from reports.leaderboard.interim import Ongoing, Standing
 from reports.leaderboard.leaderboard import Leaderboard, leaderboard
+from suite.results.audits import audited
 from suite.results.final_runs import final_run
 from suite.results.fronts import read_fronts
-from suite.results.query import AT_THE_END, EVERYTHING, METRIC, Query, published, say_why_none
+from suite.results.interim import ongoing, standings
+from suite.results.query import (
+    AT_THE_END,
+    EVERYTHING,
+    METRIC,
+    Held,
+    Query,
+    published,
+    say_why_none,
+)
 from suite.studies.modelling import LAG, searched_by
 from suite.tracking.store import Record, Store
-from suite.tracking.tags import RunKind
 from trials.errors import UserError, unknown
-from trials.metrics import COSTS, TASKS
+from trials.metrics import COSTS, TASKS, direction
 from trials.outcome import Status
 from trials.place import Place
 
 
 def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
-    """The leaderboard of a sweep, of studies, or of all that the store holds.
+    """The leaderboard of a sweep, of studies, or of all that the store holds; cells whose final runs are
+    not all there stand under `interim`.
 
     `target` defaults to the one that the sweeps' studies gave. Raises `UserError` when there are no
-    such final runs, or a metric was not recorded.
+    such runs, or a metric was not recorded.
     """
     for kind, name, known in (("metric", query.metric, METRIC), ("cost", query.at, COSTS)):
         if name not in known:
@@ -31,23 +42,47 @@ def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
             f"metric {query.metric} is recorded of the final model only, so it cannot be compared "
             f"at equal {query.at}"
         )
-    finals = [r for r in query.find(store, RunKind.FINAL, **query.tags) if r.finished]
-    if not finals:
+    held = Held.of(store, query)
+    open_cells = ongoing(store, query, held) if query.interim else set()
+    standing = standings(open_cells, query, held)
+    finals = [
+        run
+        for run in held.finals
+        if run.finished and Ongoing(run.tags.sweep, run.tags.place) not in open_cells
+    ]
+    if not finals and not standing:
         say_why_none(store, query)
-    targets = {run.tags.target for run in finals} - {None}
+    board = _ranked(store, query, replace(held, finals=finals))
+    if not finals:
+        board = _unranked(board, held, standing)
+    return replace(board, interim=standing)
+
+
+def _unranked(board: Leaderboard, held: Held, standing: tuple[Standing, ...]) -> Leaderboard:
+    """A leaderboard without rows, with what is known of those that will come."""
+    metrics = list(dict.fromkeys(one.metric.removeprefix("val_") for one in standing if one.metric))
+    return replace(
+        board,
+        study=", ".join(sorted({one.study for one in standing})),
+        metric=", ".join(f"test_{name}" for name in metrics),
+        direction=", ".join(map(direction, metrics)),
+        searched={run.tags.sweep: searched(run) for run in held.sweeps},
+    )
+
+
+def _ranked(store: Store, query: Query, held: Held) -> Leaderboard:
+    """The rows of the final runs, all that is known of them."""
+    targets = {run.tags.target for run in held.finals} - {None}
     target = query.target
     if target is None and len(targets) == 1:
         target = targets.pop()
-    searches = query.find(store, RunKind.SEARCH, **query.scope)
-    trials = _budgets(searches)
+    trials = _budgets(held.searches)
     selected = {
-        (run.tags.sweep, run.tags.trial_id): run.metrics.get("val_score") for run in searches
+        (run.tags.sweep, run.tags.trial_id): run.metrics.get("val_score") for run in held.searches
     }
-    entries = [run.tags.cell for run in query.find(store, RunKind.CELL, **query.scope)]
-    begun = {run.tags.sweep: run for run in query.find(store, RunKind.SWEEP, **query.scope)}
-    ways = {sweep: searched(run) for sweep, run in begun.items()}
-    sweeps = list(ways)
-    margins = {run.tags.study_json.get("margin") for run in begun.values()}
+    entries = [run.tags.cell for run in held.entries]
+    sweeps = [run.tags.sweep for run in held.sweeps]
+    margins = {run.tags.study_json.get("margin") for run in held.sweeps}
 
     def order(run: Record) -> tuple[int, ...]:
         """The place of a final run: as the study lists its cells; of equal ones the older sweep
@@ -65,16 +100,17 @@ def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
             page=pages.get((run.tags.sweep, run.tags.cell), ""),
             selected=selected.get((run.tags.sweep, run.tags.source)),
         )
-        for run in sorted(finals, key=order)
+        for run in sorted(held.finals, key=order)
     ]
     margin = margins.pop() if len(margins) == 1 and query.metric in ("score", "best") else None
     board = leaderboard(runs, trials, target, query.at, margin)
+    board = audited(board, held, store.options)
     kept = {(row.sweep, row.cell) for row in board.rows}
-    searches = [run for run in searches if (run.tags.sweep, run.tags.cell) in kept]
-    fronts = read_fronts(store, searches, finals, query)
-    curves = _curves(board, searches) if (query.metric, query.at) == ("score", "rounds") else ()
+    searches = [run for run in held.searches if (run.tags.sweep, run.tags.cell) in kept]
+    fronts = read_fronts(store, searches, held.finals, query)
     named = {row.sweep for row in board.rows}
-    ways = {sweep: way for sweep, way in ways.items() if sweep in named}
+    ways = {run.tags.sweep: searched(run) for run in held.sweeps if run.tags.sweep in named}
+    curves = _curves(board, searches) if (query.metric, query.at) == ("score", "rounds") else ()
     return replace(board, pareto=fronts, searched=ways, budgets=curves)
 
 
@@ -113,5 +149,4 @@ def _budgets(searches: list[Record]) -> dict[tuple[str, str], int]:
 
 def searched(sweep: Record) -> str:
     """The words for how a sweep found its configurations."""
-    study = sweep.tags.study_json
-    return searched_by(study["sampler"], study["scheduler"], study["trials"], LAG)
+    return searched_by(*sweep.tags.search, LAG)

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NoReturn, Self
 
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import RunKind
+from trials.algorithms import is_named
 from trials.errors import UserError, unknown
 
 METRIC = {
@@ -13,22 +14,26 @@ METRIC = {
     "best": "best_{}",
     "worst_clients": "{}_worst10",
     "client_spread": "{}_spread",
+    "fine_tuned": "{}_fine_tuned",
     "loss": "loss",
     "top5": "top5_accuracy",
 }
 """What `--metric` may ask for, as it is recorded for a task's metric, without `test_`: the mean of the
 last three evaluations; the best over rounds; the worst 10 % of clients; the standard deviation over
-clients; loss and top-5 accuracy, again means of the last three.
+clients; the mean over clients that fine-tuned the final model; loss and top-5 accuracy, again means of the last three.
 """
 
 
-AT_THE_END = ("worst_clients", "client_spread")
+AT_THE_END = ("worst_clients", "client_spread", "fine_tuned")
 """Recorded of the untrained and the final model only."""
+NONE_YET = "there are no final runs yet: finish the sweep with --resume"
 
 
 @dataclass(frozen=True)
 class Query:
-    """Which final runs, compared by what. `where` are tags; `sweep` and `studies` may be given too."""
+    """Which final runs, compared by what. `where` are tags; `sweep` and `studies` may be given too. Unless
+    `interim`, cells whose final runs are not all there are compared by those that are.
+    """
 
     sweep: str | None = None
     studies: tuple[str, ...] = ()
@@ -36,6 +41,7 @@ class Query:
     metric: str = "score"
     target: float | None = None
     at: str = "rounds"
+    interim: bool = True
 
     @property
     def scope(self) -> dict[str, str]:
@@ -49,11 +55,44 @@ class Query:
 
     def find(self, store: Store, kind: RunKind, **where: str) -> list[Record]:
         """The runs of a kind that are asked for, oldest first."""
-        found = store.find(kind=kind, **where)
+        found = store.sound(kind=kind, **where)
         return [run for run in found if not self.studies or run.tags.get("study") in self.studies]
+
+    def finals(self, store: Store) -> list[Record]:
+        """The final runs that are asked for, oldest first; of a third party's algorithm also by its short
+        name.
+        """
+        tags = dict(self.tags)
+        asked = tags.pop("algorithm", None)
+        found = self.find(store, RunKind.FINAL, **tags)
+        if asked is None:
+            return found
+        return [run for run in found if is_named(run.tags.get("algorithm", ""), asked)]
 
 
 EVERYTHING = Query()
+
+
+@dataclass(frozen=True)
+class Held:
+    """The runs that a store holds of what is asked for, each kind oldest first: of all algorithms, but for
+    `finals`, which have the query's tags.
+    """
+
+    sweeps: list[Record]
+    entries: list[Record]
+    searches: list[Record]
+    finals: list[Record]
+
+    @classmethod
+    def of(cls, store: Store, query: Query) -> Self:
+        """Read them."""
+        return cls(
+            sweeps=query.find(store, RunKind.SWEEP, **query.scope),
+            entries=query.find(store, RunKind.CELL, **query.scope),
+            searches=query.find(store, RunKind.SEARCH, **query.scope),
+            finals=query.find(store, RunKind.FINAL, **query.tags),
+        )
 
 
 def published(store: Store, query: Query | None = None) -> dict[tuple[str, str], Record]:
@@ -67,7 +106,7 @@ def published(store: Store, query: Query | None = None) -> dict[tuple[str, str],
 
 def say_why_none(store: Store, query: Query) -> NoReturn:
     """Say why there are no final runs."""
-    recorded = store.find(kind=RunKind.SWEEP)
+    recorded = store.sound(kind=RunKind.SWEEP)
     for key, wanted in (("sweep", [query.sweep] if query.sweep else []), ("study", query.studies)):
         known = {run.tags[key] for run in recorded}
         for name in wanted:
@@ -79,7 +118,7 @@ def say_why_none(store: Store, query: Query) -> NoReturn:
         r for r in Query(query.sweep, query.studies).find(store, RunKind.FINAL) if r.finished
     ]
     if not everything:
-        raise UserError("there are no final runs yet: finish the sweep with --resume")
+        raise UserError(NONE_YET)
     for key, value in query.where.items():
         found = {run.tags[key] for run in everything if key in run.tags}
         if not found:

@@ -1,25 +1,27 @@
 """`suite report`: what a report shows, read from the store, written, and attached to the sweeps' runs."""
 
 import math
+import time
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from reports.leaderboard.leaderboard import Contest, Leaderboard
 from reports.page.data import Curve, Failure, ReportData, Sweep, Trial
-from reports.page.figures import SIGN
+from reports.page.drawing import SIGN
 from suite.results.leaderboards import read_leaderboard, searched
-from suite.results.query import Query, published
+from suite.results.query import NONE_YET, Query, published
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import RunKind
 from suite.yaml_files import dump, write_files
 from trials import schedule
+from trials.errors import UserError
 from trials.metrics import COSTS, cost_until
 from trials.outcome import Status
-from trials.trial_id import TrialId
 
 FACTS = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
+SHARED = ("rounds", "clients", "participation")
+"""The settings that a report names first."""
 PAGE = "report.html"
 
 
@@ -39,11 +41,8 @@ def write(store: Store, query: Query, folder: Path, server: str) -> Written:
     from reports.page.page import build
 
     data = read(store, query, server)
-    with TemporaryDirectory() as drawn:
-        page = build(data, Path(drawn))
-        figures = {
-            folder / "figures" / p.name: p.read_bytes() for p in sorted(Path(drawn).iterdir())
-        }
+    page, drawn = build(data)
+    figures = {folder / "figures" / name: drawn[name] for name in sorted(drawn)}
     write_files({folder / PAGE: page.encode(), **figures}, SIGN)
     for run in _sweeps(store, query, data.board):
         store.attach(run.run_id, folder / PAGE, "report")
@@ -53,8 +52,10 @@ def write(store: Store, query: Query, folder: Path, server: str) -> Written:
 def read(store: Store, query: Query, server: str) -> ReportData:
     """The data of a report: everything it shows."""
     board = read_leaderboard(store, query)
+    if not board.rows:
+        raise UserError(NONE_YET)
     group_of = {(row.sweep, row.cell): row.group for row in board.rows}
-    finals = {run.run_id: run for run in query.find(store, RunKind.FINAL, **query.tags)}
+    finals = {run.run_id: run for run in query.finals(store)}
     searches = [r for r in query.find(store, RunKind.SEARCH, **query.scope) if _cell(r) in group_of]
     sweeps = _sweeps(store, query, board)
     rows = published(store, query)
@@ -114,7 +115,7 @@ def _curve(store: Store, run: Record, group: Contest, metric: str) -> Curve:
 
 
 def _trial(run: Record, group: Contest) -> Trial:
-    index = TrialId.parse(run.tags.trial_id).index
+    index = run.tags.number.index
     score = run.metrics.get("val_score", math.nan)
     return Trial(
         group,
@@ -152,4 +153,25 @@ def _sweep(run: Record, finals: list[Record]) -> Sweep:
     facts["search seed"] = str(study.get("seed", 0))
     facts["final seeds"] = ", ".join(map(str, sorted({r.tags.seed for r in mine})))
     facts |= {f"fingerprint of {k}": ", ".join(sorted(v)) for k, v in prints.items()}
-    return Sweep(run.tags.sweep, run.tags.study, dump(study), facts, run.page)
+    return Sweep(run.tags.sweep, run.tags.study, dump(study), facts, run.page, _setting(run))
+
+
+def _setting(run: Record) -> dict[str, str]:
+    """What all algorithms of a sweep had alike, when it began, how long it took, and its budget."""
+    study = run.tags.study_json
+    shared = study.get("settings", {})
+    found = {name: f"{shared[name]}" for name in SHARED if shared.get(name) is not None}
+    found["budget"] = f"{study['trials']} trials an entry, {study['seeds']} final seeds"
+    found["date"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.began)) + " UTC"
+    if run.ended is not None:
+        found["duration"] = duration(run.ended - run.began)
+    return found
+
+
+def duration(seconds: float) -> str:
+    """A time span as people say it."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

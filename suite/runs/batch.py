@@ -5,9 +5,11 @@ spec) is not run again.
 """
 
 import hashlib
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,12 @@ from suite.tracking.recorder import Recorder
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import RunKind, dumps, run_tags, spec_params, spec_tags, written
 from trials import datasets
+from trials.calibration import cell
+from trials.datasets.base import Dataset
+from trials.footprint import footprint
 from trials.outcome import Kind, Outcome, Status
 from trials.spec import TrialSpec
-from trials.trial import load_dataset
+from trials.trial import deal_data, fit_model, load_dataset
 
 RECORD_SECONDS = 600.0
 """How long a finished batch waits for a tracking server that is away."""
@@ -42,17 +47,18 @@ class Job:
 
 
 class Queue:
-    """What the driver asks for trials: the jobs, in order. No search, no cells."""
+    """What the driver asks for trials: the jobs, in order, as long as there is time. No search, no cells."""
 
-    def __init__(self, jobs: list[Job]) -> None:
+    def __init__(self, jobs: list[Job], until: float = math.inf) -> None:
         self.jobs = {job.id: job for job in jobs}
+        self.until = until
         self.asks: dict[str, Ask] = {}
         self._left = list(self.jobs)
         self._open = set(self.jobs)
 
     def next(self) -> tuple[Ask, bool] | None:
         """The next job and that it is new; None when all were handed out."""
-        if not self._left:
+        if not self._left or self._late:
             return None
         job = self.jobs[self._left.pop(0)]
         spec = job.spec
@@ -67,8 +73,12 @@ class Queue:
 
     @property
     def exhausted(self) -> bool:
-        """Whether all jobs have ended."""
-        return not self._open
+        """Whether all jobs have ended, or time is up and those that were handed out have."""
+        return not (self._open - set(self._left) if self._late else self._open)
+
+    @property
+    def _late(self) -> bool:
+        return time.monotonic() >= self.until
 
     @property
     def algorithms(self) -> set[str]:
@@ -91,7 +101,7 @@ class Batch:
 
     def done(self) -> dict[str, Record]:
         """Finished runs of this kind by job id."""
-        found = self.store.find(kind=self.kind)
+        found = self.store.sound(kind=self.kind)
         return {r.tags.trial_id: r for r in found if r.finished}
 
     def record(self, job: Job, outcome: Outcome) -> None:
@@ -110,8 +120,12 @@ class Batch:
         self.store.log(run_id, spec_params(job.spec), outcome.history)
         self.store.set_status(run_id, "FAILED" if outcome.status == Status.FAILED else "FINISHED")
 
-    def run(self, jobs: list[Job], data_root: str | None, resources: Any) -> tuple[int, bool]:
-        """Run what is not done and record it; how many runs failed, and whether it was interrupted."""
+    def run(
+        self, jobs: list[Job], data_root: str | None, resources: Any, until: float = math.inf
+    ) -> tuple[int, bool]:
+        """Run what is not done and record it, starting none after the clock's (`time.monotonic`) `until`;
+        how many runs failed, and whether it was interrupted.
+        """
         done = self.done()
         left = list({job.id: job for job in jobs if job.id not in done}.values())
         if not left:
@@ -123,7 +137,8 @@ class Batch:
         for job in left:
             if job.spec.dataset_key not in data:
                 data[job.spec.dataset_key] = load_dataset(job.spec, data_root)
-        queue, ended, failed = Queue(left), 0, 0
+        gpu_memory = _gpu_memory(left, data) if resources.gpus_per_trial else {}
+        queue, ended, failed = Queue(left, until), 0, 0
         recorder = Recorder(
             lambda item: self.record(*item),
             lambda error: say(f"recording waits: {str(error)[:100]}"),
@@ -148,7 +163,9 @@ class Batch:
         control = Control(self.folder)
         hooks = Hooks(asked=lambda ask, new: None, ended=take, control=control)
         checkpoints = str(self.folder.resolve() / "checkpoints")
-        drive(Plan(queue, data, resources, hooks, self.folder, checkpoints))
+        probes = {cell(job.spec): job.spec for job in left}
+        gpu: dict[str, Any] = {"gpu_memory": gpu_memory, "probes": probes}
+        drive(Plan(queue, data, resources, hooks, self.folder, checkpoints, **gpu))
         written = recorder.close(RECORD_SECONDS)
         if control.fault or not written:
             fault = control.fault or f"{self.store.uri} did not take all records"
@@ -156,3 +173,18 @@ class Batch:
                 fault, "The same command runs what is not recorded, once that is mended."
             )
         return failed, bool(control.ending)
+
+
+def _gpu_memory(jobs: list[Job], loaded: Mapping[str, Dataset]) -> dict[str, int]:
+    """Bytes of a GPU that each job needs at least, by its name; raises `UserError` for a job whose
+    execution is for CPUs only.
+    """
+    found = {}
+    for _, alike in groupby(jobs, key=lambda job: job.spec.data_key):
+        of_one_deal = list(alike)
+        dataset = loaded[of_one_deal[0].spec.dataset_key]
+        dealt = deal_data(of_one_deal[0].spec, dataset)
+        for job in of_one_deal:
+            model = fit_model(job.spec, dataset, "cuda")
+            found[job.name] = footprint(job.spec, dealt, model, "cuda").device
+    return found

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reports.frames import frame
+from suite.runs.saving import save
 from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags
-from trials import trial
+from trials import plugins, trial
+from trials.calibration import fastest, with_execution
 from trials.errors import UserError
 from trials.federated_data import FederatedData
 from trials.metrics import DERIVED, score
 from trials.outcome import Outcome, Status
+from trials.saved_model import SavedModel
 from trials.settings import Settings
 from trials.simulation import Simulation
 from trials.spec import TrialSpec
@@ -22,7 +25,6 @@ from trials.spec import TrialSpec
 if TYPE_CHECKING:
     import pandas as pd
 
-if TYPE_CHECKING:
     from suite.tracking.store import Record, Store
 
 OnEvaluation = Callable[[dict[str, float]], None]
@@ -78,6 +80,12 @@ class Finished:
         """
         return Recording(tracking_uri, Path(storage)).record(self)
 
+    def save(self, folder: Path | str) -> None:
+        """Keep the final server model, and clients' own, in a folder, for `suite.load_model`; raises
+        `UserError` where the folder holds anything else, or cannot be written.
+        """
+        save(SavedModel.of(self.spec, self.simulation), Path(folder))
+
     @property
     def outcome(self) -> Outcome:
         """The run's outcome, as it is recorded."""
@@ -89,6 +97,7 @@ class Finished:
             seconds=self.seconds,
             execution=fed.execution,
             chunk=fed.chunk,
+            halved=fed.halved,
         )
 
     def document(self) -> dict[str, Any]:
@@ -127,10 +136,17 @@ def execute(
     device: str,
     on_evaluation: OnEvaluation,
     memory: float | None = None,
+    halved: dict[str, int] | None = None,
 ) -> Finished:
-    """Run a spec to its end in this process; `memory` is its budget in bytes."""
+    """Run a spec to its end in this process; `memory` is its budget in bytes, `halved` as recorded."""
     started = time.perf_counter()
-    simulation, data = trial.run(spec, data_root, device, on_evaluation, memory)
+
+    def chosen(spec: TrialSpec, data: FederatedData) -> TrialSpec:
+        if device == "cpu":
+            return spec
+        return with_execution(spec, fastest(spec, data, device, memory)[0])
+
+    simulation, data = trial.run(spec, data_root, device, on_evaluation, memory, halved, chosen)
     return Finished(spec, simulation, data, time.perf_counter() - started)
 
 
@@ -151,13 +167,17 @@ class Recording:
             self._opening.result()
         return self._opening
 
-    def record(self, run: Finished) -> str:
-        """Record a run; its id."""
+    def record(self, run: Finished, model: Path | None = None) -> str:
+        """Record a run, and the model that was saved of it in a folder; its id."""
         spec, store = run.spec, self.begin().result()
         tags = {**run_tags(RunKind.RUN, spec, run.outcome), **spec_tags(spec)}
         name = f"{spec.algorithm} · {spec.place} · seed {spec.seed}"
         run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
         store.log(run_id, spec_params(spec), run.history)
+        if model is not None:
+            from suite.tracking.models import log_model
+
+            log_model(store, run_id, model, run.outcome.last_round, spec_params(spec))
         store.set_status(run_id, "FINISHED")
         return run_id
 
@@ -178,10 +198,12 @@ def replay(
     """
     recorded = store.get(run_id)
     spec, tags = spec_of(recorded), recorded.tags
+    plugins.refuse_changed(tags.code or {}, f"run {run_id}")
     how = {"execution": tags.execution, "chunk": tags.chunk}
     how = {name: value for name, value in how.items() if value is not None}
     same = Settings.model_validate(spec.settings.model_dump() | how)
-    run = execute(spec.model_copy(update={"settings": same}), data_root, "cpu", on_evaluation)
+    again = spec.model_copy(update={"settings": same})
+    run = execute(again, data_root, "cpu", on_evaluation, halved=tags.halved)
     return run, _differences(store, recorded, run)
 
 

@@ -122,7 +122,7 @@ def trainable(request: Request, data_root: str | None, device: str) -> type[tune
     """The trainable of a request, for `tune.Tuner`. Its data set is loaded here, once, and shared by
     all trials through Ray's object store.
 
-    Raises `UserError` for a request that cannot be run as it stands.
+    Raises `UserError` for a request that cannot be run as it stands, on a device of this name.
     """
     spec = request.spec()
     faults = Faults("trainable")
@@ -133,7 +133,7 @@ def trainable(request: Request, data_root: str | None, device: str) -> type[tune
     data_root = None if data_root is None else str(Path(data_root).expanduser().resolve())
     dataset = load_dataset(spec, data_root)
     clients = deal_data(spec, dataset).clients
-    spec.configured().check(clients, fit_model(spec, dataset), spec.settings)
+    spec.configured().check(clients, fit_model(spec, dataset, device), spec.settings)
     source = algorithms.source(spec.algorithm)
     made: type[tune.Trainable] = tune.with_parameters(
         FederatedTrainable,

@@ -135,7 +135,7 @@ class SweepSearch:
     @property
     def thin(self) -> list[str]:
         """The warning that budgets are small for what is searched, in words; [] where none is."""
-        counts = {s.entry.label: s.entry.space.searched for s in self.firsts}
+        counts = {s.entry.label: len(s.entry.space.searched) for s in self.firsts}
         small = [name for name, count in counts.items() if self.study.trials < BUDGET * count]
         if not small:
             return []
@@ -188,7 +188,11 @@ class SweepSearch:
         return {entry.entry.algorithm for entry in self.entries.values()}
 
     def spec(self, ask: Ask) -> TrialSpec:
-        """The trial that an ask runs."""
+        """The trial that an ask runs; what only tests, and chooses nothing, is left out of the search."""
         search = self.entries[ask.search]
         split = search.replicate.split
-        return search.entry.spec(ask.params, ask.seed, ask.partition_seed, split)
+        spec = search.entry.spec(ask.params, ask.seed, ask.partition_seed, split)
+        if not ask.counted or spec.settings.fine_tune is None:
+            return spec
+        untested = spec.settings.model_copy(update={"fine_tune": None})
+        return spec.model_copy(update={"settings": untested})

@@ -71,10 +71,14 @@ class Entry:
         """Readable: `folb · digits · logreg · dirichlet(0.3)`."""
         return f"{self.label} · {self.place}"
 
+    def about(self) -> dict[str, str]:
+        """The parts of its name, and what it is ranked by, as plain data."""
+        return {"algorithm": self.algorithm, **self.place.names(), "metric": self.task.metric}
+
     @property
     def label(self) -> str:
         """The algorithm's short name; a third party's class name."""
-        return self.algorithm.rpartition(":")[2]
+        return algorithms.label(self.algorithm)
 
     @property
     def stops(self) -> tuple[int, ...]:

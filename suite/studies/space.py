@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import optuna
     from optuna.distributions import BaseDistribution
 
+NO_CONTENT = ("searched", "other", "under", "at_least", "at_most")
+"""What of a range does not tell one entry's content from another's."""
+
 COMPARED = {
     "rounds",
     "clients",
@@ -25,6 +28,7 @@ COMPARED = {
     "dtype",
     "execution",
     "chunk",
+    "fine_tune",
     "eval_every",
     "data_seed",
     "partition_seed",
@@ -152,12 +156,9 @@ class Space:
         return cls({**ranges, **fixed}, anchor)
 
     @property
-    def searched(self) -> int:
-        """How many names have more than one value."""
-        return sum(
-            len(of.choices) > 1 if of.choices is not None else of.low != of.high
-            for of in self.ranges.values()
-        )
+    def searched(self) -> dict[str, Range]:
+        """The ranges of more than one value."""
+        return {name: spec for name, spec in self.ranges.items() if spec.several}
 
     def active(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values of the names that exist under each other."""
@@ -216,7 +217,7 @@ class Space:
             name: {
                 k: v
                 for k, v in spec.__dict__.items()
-                if v not in (None, False) and k not in ("searched", "other", "under")
+                if v not in (None, False) and k not in NO_CONTENT
             }
             | {"default": self.anchor_values[name]}
             for name, spec in self.ranges.items()
@@ -232,8 +233,7 @@ def _fixed(spec: Range, value: Any) -> Range:
 
 def _needs_bound(spec: Range, costs: Collection[str]) -> None:
     """Raise `UserError` when a range is searched whose cost the study leaves free."""
-    several = len(spec.choices) > 1 if spec.choices is not None else spec.low != spec.high
-    if spec.under and spec.searched and several and spec.under not in costs:
+    if spec.under and spec.searched and spec.several and spec.under not in costs:
         raise UserError(
             f"is searched only under a constraint on {spec.under}, or with `pareto: {spec.under}`: "
             "the score alone would drive it to the end of its range"

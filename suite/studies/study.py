@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -25,6 +25,20 @@ Margin = Annotated[
     Field(exclude_if=lambda margin: margin is None),
 ]
 Names = Annotated[list[str], Field(min_length=1)]
+LISTS = ("algorithms", "datasets", "models", "heterogeneity")
+"""What a study has lists of, and a command takes between commas."""
+VALUES = (
+    "trials",
+    "settings.rounds",
+    "seeds",
+    "sampler",
+    "scheduler",
+    "warm_start",
+    "tunings",
+    "deals",
+    "splits",
+)
+"""What else of a study the command line replaces, in the order of its options."""
 
 
 class Study(SearchSettings):
@@ -36,6 +50,7 @@ class Study(SearchSettings):
     of `tunings` x `deals` x `splits` replicates (`suite.studies.replicates`). A trial that dies is started again from its checkpoint; when it has died
     once and `retries` times more without getting any further, it has failed. `target` is a test score for "rounds to target",
     `margin` the largest difference of scores that does not matter.
+    `save` keeps the final models of each entry's best final run.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -55,6 +70,7 @@ class Study(SearchSettings):
     design: Annotated[Design, Field(exclude_if=lambda design: design == "nested")] = "nested"
     margin: Margin = None
     retries: Whole = 2
+    save: Literal["none", "best"] = "none"
     settings: Settings = Settings()
     search: dict[str, RangeSpec] = {}
 
@@ -113,8 +129,16 @@ def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, St
 
 
 def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source: str) -> Study:
-    """A study from its content; raises `UserError` with every fault of its form."""
-    content = override(content, overrides)
+    """A study from its content; raises `UserError` with every fault of its form. Ranges of the study's own
+    algorithms that `overrides` leave out go with them.
+    """
+    before, content = content, override(content, overrides)
+    search = content.get("search")
+    if isinstance(search, dict) and "algorithms" in overrides:
+        gone = _names(before.get("algorithms")) - _names(overrides["algorithms"])
+        content["search"] = {
+            key: value for key, value in search.items() if str(key).rpartition(".")[0] not in gone
+        }
     faults = Faults(source)
     faults.validate(Study, content)
     check_names(faults, content)
@@ -122,15 +146,24 @@ def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source
     return Study.model_validate(content)
 
 
+def _names(listed: Any) -> set[str]:
+    return set(map(str, listed)) if isinstance(listed, list) else set()
+
+
 def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """A study's content with keys replaced; `settings.rounds` is a key inside another."""
+    """A study's content with keys replaced; `settings.rounds` is a key inside another. Of a range that is
+    given there, what is not replaced stays.
+    """
     changed = dict(content)
     for key, value in overrides.items():
         outer, dot, inner = key.partition(".")
+        within = changed.get(outer) or {}
         if not dot:
             changed[outer] = value
-        elif isinstance(changed.get(outer) or {}, dict):
-            changed[outer] = {**(changed.get(outer) or {}), inner: value}
+        elif isinstance(within, dict):
+            known = within.get(inner)
+            merged = {**known, **value} if isinstance(known, dict) else value
+            changed[outer] = {**within, inner: merged}
     return changed
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from trials import algorithms, datasets, heterogeneity, models
+from trials import algorithms, datasets, heterogeneity, models, plugins
 from trials.errors import UserError, unknown
 from trials.settings import Settings
 
@@ -87,13 +87,14 @@ def check_names(faults: Faults, content: Mapping[str, Any]) -> None:
             faults.add(f"search.{key}", None, str(unknown("hyperparameter or setting", key, known)))
 
 
-def check_run(faults: Faults, run: Mapping[str, Any]) -> None:
+def check_run(faults: Faults, run: Mapping[str, Any], resolves: bool = True) -> None:
     """Note what is wrong with one configuration: `algorithm`, `dataset`, `model`, `heterogeneity`
-    and `params`.
+    and `params`. Where nothing `resolves`, for it is only read, an algorithm of others' code stays as it is.
     """
-    cls = faults.attempt(
-        "algorithm", run["algorithm"], partial(algorithms.resolve, run["algorithm"])
-    )
+    name = run["algorithm"]
+    cls = None
+    if resolves or not plugins.named(name):
+        cls = faults.attempt("algorithm", name, partial(algorithms.resolve, name))
     faults.attempt("dataset", run["dataset"], partial(datasets.parse, run["dataset"]))
     faults.attempt("model", run["model"], partial(models.parse, run["model"]))
     level = run["heterogeneity"]

@@ -5,13 +5,17 @@ lack fields that came later, and get their defaults.
 """
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Self
 
+from pydantic import TypeAdapter
+
 from suite.search.trial import Ask, Known
-from trials.errors import UserError
-from trials.outcome import Outcome, Status
+from suite.sweeps.journal import broken
+from trials.outcome import Kind, Outcome, Status
+from trials.trial_id import REPEATS, TrialId
 
 Line = Mapping[str, Any]
 Warm = Mapping[str, list[Known]]
@@ -21,8 +25,9 @@ Warm = Mapping[str, list[Known]]
 @dataclass(frozen=True)
 class Begun:
     """A session of the sweep begins: its study (plain data), what its entries start from, how many of an
-    entry's trials may be in flight, how many trials there will be in how many entries. `id` tells the sweep
-    from others of its name.
+    entry's trials may be in flight, how many trials there will be in how many entries, what the entries are
+    (by id: algorithm, data set, model, level, and the metric they are ranked by). `id` tells the sweep from
+    others of its name.
     """
 
     name: ClassVar = "begin"
@@ -33,6 +38,7 @@ class Begun:
     cells: int | None = None
     planned: int | None = None
     id: str | None = None
+    entries: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def fields(self) -> dict[str, Any]:
@@ -45,7 +51,7 @@ class Begun:
     def read(cls, line: Line) -> Self:
         """Read an event from a line's fields."""
         warm = {entry: [Known(**k) for k in given] for entry, given in line.get("warm", {}).items()}
-        later = line.get("cells"), line.get("planned"), line.get("id")
+        later = line.get("cells"), line.get("planned"), line.get("id"), line.get("entries", {})
         return cls(line["study_name"], line["study"], line["lag"], warm, *later)
 
 
@@ -151,24 +157,64 @@ class Recorded:
         return cls(**line)
 
 
-Event = Begun | Asked | WentOn | Stood | Ended | Died | Recorded
+@dataclass(frozen=True)
+class Chosen:
+    """How cells are computed, as it was measured; `suite.execution.choices`."""
+
+    name: ClassVar = "chosen"
+    executions: Mapping[str, str]
+
+    def fields(self) -> dict[str, Any]:
+        """The event's fields as journaled."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, line: Line) -> Self:
+        """Read an event from a line's fields."""
+        return cls(**line)
+
+
+Event = Begun | Asked | WentOn | Stood | Ended | Died | Recorded | Chosen
 EVENTS: dict[str, type[Event]] = {
-    kind.name: kind for kind in (Begun, Asked, WentOn, Stood, Ended, Died, Recorded)
+    kind.name: kind for kind in (Begun, Asked, WentOn, Stood, Ended, Died, Recorded, Chosen)
 }
 
 
 def read(line: Line) -> Event:
-    """The event of a journal's line; raises `UserError` for one of a later version."""
-    name, fields = line["event"], {key: value for key, value in line.items() if key != "event"}
-    if name not in EVENTS:
-        raise UserError(f"the journal has an event {name!r}: a later version of suite wrote it")
-    return EVENTS[name].read(fields)
+    """The event of a journal's line; raises `ValueError` for what is none, or one of a later version."""
+    name, fields = line.get("event"), {key: value for key, value in line.items() if key != "event"}
+    if not isinstance(name, str) or name not in EVENTS:
+        raise ValueError(f"{name!r} is no event of this version of suite")
+    try:
+        event = EVENTS[name].read(fields)
+        _TYPED[name].validate_python(_plain(event))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ValueError(f"its fields are not those of the event {name!r}") from None
+    return event
+
+
+def _plain(event: Event) -> dict[str, Any]:
+    """The fields of an event, and of what is in it, which pydantic takes as checked where it is an object."""
+    return {key: _fields(value) for key, value in vars(event).items()}
+
+
+def _fields(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_fields(one) for one in value]
+    if isinstance(value, Mapping):
+        return {key: _fields(one) for key, one in value.items()}
+    return vars(value) if isinstance(value, Ask | Known | Outcome) else value
+
+
+_TYPED = {name: TypeAdapter(kind) for name, kind in EVENTS.items()}
 
 
 @dataclass
 class SweepState:
     """All that is known of a sweep from its events: what was asked, in order; who waits, and who is
-    over; the rounds at which attempts at trials died; the runs that trials are recorded in.
+    over; the rounds at which attempts at trials died; the runs that trials are recorded in; how cells are
+    computed, where that was measured. Of the last session also when its trials ended, and how many ran
+    when the first of them did (`full`).
     """
 
     begun: Begun | None = None
@@ -178,34 +224,95 @@ class SweepState:
     ended: dict[str, Outcome] = field(default_factory=dict)
     deaths: dict[str, list[int]] = field(default_factory=dict)
     recorded: dict[str, str] = field(default_factory=dict)
+    executions: dict[str, str] = field(default_factory=dict)
     id: str | None = None
+    ends: list[float] = field(default_factory=list)
+    full: int = 0
+
+    _asked: set[str] = field(default_factory=set, repr=False)
+    _counts: Counter[str] = field(default_factory=Counter, repr=False)
+
+    @property
+    def running(self) -> int:
+        """How many trials were handed out and have not ended, nor wait."""
+        return len({ask.trial_id for ask in self.asks} - self.ended.keys() - self.standing.keys())
 
     def add(self, event: Event) -> None:
-        """Take an event into account; each after all before it."""
+        """Take an event into account; each after all before it. Raises `ValueError` for one that cannot
+        come next, and then nothing has changed.
+        """
+        if self.begun is None and not isinstance(event, Begun):
+            raise ValueError("the sweep has not begun")
         match event:
             case Begun():
+                _must(None in (self.id, event.id) or self.id == event.id, "it is of another sweep")
                 self.begun, self.sessions = event, self.sessions + 1
+                self.ends, self.full = [], 0
                 self.id = self.id or event.id
             case Asked(ask):
+                self._may_ask(ask)
                 self.asks.append(ask)
+                self._asked.add(ask.trial_id)
             case WentOn(asks):
+                for ask in asks:
+                    _must(ask.trial_id in self.standing, f"trial {ask.trial_id} waits at no stop")
                 self.asks += asks
                 for ask in asks:
                     del self.standing[ask.trial_id]
-            case Ended(trial_id, outcome):
+            case Ended(trial_id, outcome, at):
+                self._must_be_open(trial_id)
+                self.full = self.full or self.running
+                self.ends.append(at)
                 self.standing.pop(trial_id, None)
                 self.ended[trial_id] = outcome
             case Stood(trial_id, outcome):
+                self._must_be_open(trial_id)
+                _must(trial_id not in self.standing, f"trial {trial_id} waits at a stop already")
                 self.standing[trial_id] = outcome
             case Died(trial_id, at):
+                self._must_be_open(trial_id)
                 self.deaths.setdefault(trial_id, []).append(at)
             case Recorded(trial_id, run_id):
+                _must(trial_id in self.ended, f"trial {trial_id} has not ended")
                 self.recorded[trial_id] = run_id
+            case Chosen(executions):
+                self.executions |= executions
+
+    def _may_ask(self, ask: Ask) -> None:
+        """A search trial once, in the order of its entry's; a run that repeats one until it has ended:
+        one that is not over is asked for anew where it is wanted again.
+        """
+        own = TrialId.parse(ask.trial_id)
+        _must(
+            (own.cell, own.kind) == (ask.cell, ask.kind), f"{ask.trial_id} is no id of such a trial"
+        )
+        again = ask.trial_id in (self.ended if ask.kind in REPEATS else self._asked)
+        _must(not again, f"trial {ask.trial_id} was asked for before")
+        if ask.kind != Kind.SEARCH:
+            _must(ask.source in self._asked, f"{ask.source}, which it repeats, was not asked for")
+        else:
+            first = self._counts[ask.cell]
+            _must(ask.index == own.index == first, f"trial {first} of its entry was not asked for")
+            self._counts[ask.cell] += 1
+
+    def _must_be_open(self, trial_id: str) -> None:
+        _must(trial_id in self._asked, f"trial {trial_id} was not asked for")
+        _must(trial_id not in self.ended, f"trial {trial_id} has ended before")
 
 
-def replay(lines: Iterable[Line]) -> SweepState:
-    """The state that a journal's lines add up to."""
+def _must(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
+
+
+def replay(lines: Iterable[Line], journal: str = "journal") -> SweepState:
+    """The state that a journal's lines add up to; raises `UserError` for the first one that cannot be
+    where it is.
+    """
     state = SweepState()
-    for line in lines:
-        state.add(read(line))
+    for number, line in enumerate(lines, 1):
+        try:
+            state.add(read(line))
+        except ValueError as error:
+            raise broken(journal, number, str(error)) from None
     return state

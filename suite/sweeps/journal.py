@@ -9,8 +9,10 @@ import fcntl
 import json
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from suite.execution.stop_signal import HaltedError
 from trials.errors import UserError
@@ -27,12 +29,12 @@ class Journal:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._file = path.open("a+b", buffering=0)
+        _lock(self._file, path)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            self.lines, whole = _read(path)
+        except UserError:
             self._file.close()
-            raise UserError(f"another process is running this sweep ({path} is locked)") from None
-        self.lines, whole = _read(path)
+            raise
         self._file.truncate(whole)
         self._fault = ""
 
@@ -41,11 +43,11 @@ class Journal:
 
         Raises `HaltedError` when the disk does not take it, and ever after: what is torn stays last.
         """
-        line = json.dumps({"event": event, **fields}, separators=(",", ":")).encode() + b"\n"
+        text = line(event, fields) + b"\n"
         with self._lock:
             if not self._fault:
                 try:
-                    if os.write(self._file.fileno(), line) < len(line):
+                    if os.write(self._file.fileno(), text) < len(text):
                         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                     os.fsync(self._file.fileno())
                 except OSError as error:
@@ -56,6 +58,27 @@ class Journal:
     def close(self) -> None:
         """Give up the lock."""
         self._file.close()
+
+
+def line(event: str, fields: Line) -> bytes:
+    """An event as a journal holds it, without the line's end."""
+    return json.dumps({"event": event, **fields}, separators=(",", ":")).encode()
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Keep other processes from a journal; raises `UserError` where one is writing it."""
+    with path.open("rb") as file:
+        _lock(file, path)
+        yield
+
+
+def _lock(file: IO[bytes], path: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise UserError(f"another process is running this sweep ({path} is locked)") from None
 
 
 def peek(path: Path) -> list[Line]:
@@ -99,4 +122,23 @@ def _read(path: Path) -> tuple[list[Line], int]:
     """The lines, and how many bytes they take; a torn last line is not among them."""
     whole = path.read_bytes()
     whole = whole[: whole.rfind(b"\n") + 1]
-    return [json.loads(line) for line in whole.splitlines()], len(whole)
+    return [parsed(path, n, raw) for n, raw in enumerate(whole.split(b"\n")[:-1], 1)], len(whole)
+
+
+def parsed(path: Path, number: int, raw: bytes) -> Line:
+    """A line; raises `UserError` where it is none that a journal holds."""
+    try:
+        line = json.loads(raw)
+    except (ValueError, RecursionError):
+        line = None
+    if not isinstance(line, dict):
+        raise broken(str(path), number, "it is no JSON object")
+    return line
+
+
+def broken(journal: str, number: int, fault: str) -> UserError:
+    """The error for a line that a sweep did not write there."""
+    return UserError(
+        f"journal {journal}, line {number}: {fault}. It is damaged, or a later version of suite wrote "
+        "it: --resume --repair sets such lines aside and continues from the rest and the store's records"
+    )

@@ -1,7 +1,6 @@
 """What of a sweep is in its tracking store: runs of the sweep, its entries, its trials, its leaderboard."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End, Known
 from suite.studies.entry import Entry
 from suite.studies.study import Study
+from suite.sweeps.glance import numbers, title
 from suite.tracking.store import Store
 from suite.tracking.tags import RunKind, run_tags, spec_params, versions, written
 from suite.yaml_files import foreign
@@ -48,6 +48,7 @@ class Ledger:
         self.recorded = dict(recorded)
         # An earlier session may have left a half-written run of these in the store.
         self._maybe_recorded = set(search.asks)
+        self._shown: dict[str, tuple[str, int]] = {}
 
     def open(self) -> None:
         """Find or make the runs of the sweep and its entries, which are the parents of the trials'."""
@@ -61,17 +62,25 @@ class Ledger:
         )
         store.log(self.sweep_run, tags=study)
         entries = {
-            record.tags.cell: record.run_id for record in store.find(sweep=name, kind=RunKind.CELL)
+            record.tags.cell: record.run_id for record in store.sound(sweep=name, kind=RunKind.CELL)
         }
         for entry in self.entries.values():
+            own = written(kind=RunKind.CELL, space=entry.space.searched)
             if entry.id not in entries:
-                tags = {**common, **identity(entry), **written(kind=RunKind.CELL)}
+                tags = {**common, **identity(entry), **own}
                 entries[entry.id] = store.create(self.experiment, entry.name, tags, self.sweep_run)
+            else:  # a version before may have begun it, which recorded less
+                store.log(entries[entry.id], tags=own)
         self.entry_runs = {entry_id: entries[entry_id] for entry_id in self.entries}
+        for record in store.find(sweep=name, kind=RunKind.RUNNING):  # of a session that was killed
+            store.delete(record.run_id)
         self.close("RUNNING")
 
     def close(self, status: str) -> None:
-        """Set the status of the runs of the sweep and its entries."""
+        """Set the status of the runs of the sweep and its entries; trials that still run are shown no more."""
+        for run_id, _ in self._shown.values():
+            self.store.delete(run_id)
+        self._shown.clear()
         for run_id in [*self.entry_runs.values(), self.sweep_run]:
             self.store.set_status(run_id, status)
 
@@ -82,7 +91,7 @@ class Ledger:
 
     def missing(self, trial_ids: Iterable[str]) -> list[str]:
         """Which of these trials have no run in the store; all, when the store was lost."""
-        there = {record.run_id for record in self.store.find(sweep=self.name)}
+        there = {record.run_id for record in self.store.sound(sweep=self.name)}
         return [trial_id for trial_id in trial_ids if self.recorded.get(trial_id) not in there]
 
     def record(self, ask: Ask, outcome: Outcome) -> str:
@@ -93,7 +102,10 @@ class Ledger:
         reached: Mapping[str, float] = {}
         if target is not None and not outcome.lost(f"test_{entry.task.metric}"):
             reached = reach(outcome.history, entry.task.metric, target)
-        if trial_id in self._maybe_recorded:
+        # Of a write that fails nothing is shown any more: the next one begins anew.
+        run_id, seen = self._shown.pop(trial_id, ("", -1))
+        shown = bool(run_id)
+        if not shown and trial_id in self._maybe_recorded:
             for record in store.find(sweep=self.name, trial_id=trial_id):
                 store.delete(record.run_id)
         self._maybe_recorded.add(trial_id)
@@ -116,11 +128,9 @@ class Ledger:
             ),
             **self._circumstances(ask, outcome),
         }
-        number = f"trial {ask.index}" if ask.kind == Kind.SEARCH else f"seed {ask.seed}"
-        name = " · ".join(filter(None, (entry.name, ask.replicate, number)))
-        run_id = store.create(
-            self.experiment, name, tags, self.entry_runs[entry.id], outcome.seconds
-        )
+        if not shown:
+            parent = self.entry_runs[entry.id]
+            run_id = store.create(self.experiment, _name(entry, ask), tags, parent, outcome.seconds)
         scores = _scores(ask, outcome, entry)
         if scores and "rounds_to_target" in self.study.costs:
             cost = self.search.entries[ask.search].candidates.cost(
@@ -129,10 +139,41 @@ class Ledger:
             scores[0]["rounds_to_target"] = cost
         if scores:
             scores[0] |= reached
-        store.log(run_id, spec_params(spec), [*outcome.history, *scores])
+        news = [entry for entry in outcome.history if entry["round"] > seen]
+        store.log(run_id, spec_params(spec), [*news, *scores], tags if shown else None)
         store.set_status(run_id, "FAILED" if outcome.status == Status.FAILED else "FINISHED")
         self.recorded[trial_id] = run_id
         return run_id
+
+    def show(self, ask: Ask, history: list[dict[str, float]]) -> None:
+        """Write what a running trial reported and is not there yet, in a run that no reader of results
+        counts before it is recorded.
+        """
+        trial_id, entry = ask.trial_id, self.entries[ask.cell]
+        run_id, seen = self._shown.get(trial_id, ("", -1))
+        if not run_id:
+            tags = {
+                **identity(entry, ask.params),
+                **written(
+                    kind=RunKind.RUNNING,
+                    study=self.study_name,
+                    sweep=self.name,
+                    trial_id=trial_id,
+                    origin=ask.origin,
+                    metric=entry.task.metric,
+                    seed=ask.seed,
+                    params=ask.params,
+                ),
+                **versions(),
+            }
+            parent = self.entry_runs[entry.id]
+            run_id = self.store.create(self.experiment, _name(entry, ask), tags, parent)
+            self._maybe_recorded.add(trial_id)
+            self._shown[trial_id] = run_id, seen
+        news = [entry for entry in history if entry["round"] > seen]
+        self.store.log(run_id, history=news)
+        if news:
+            self._shown[trial_id] = run_id, int(news[-1]["round"])
 
     def _circumstances(self, ask: Ask, outcome: Outcome) -> dict[str, str]:
         """Tags of what is not so in every sweep."""
@@ -156,7 +197,7 @@ class Ledger:
         The former rows are removed last, so that there are some whenever this is cut off.
         """
         store, name, board = self.store, self.name, None
-        found = store.find(sweep=name)
+        found, former = store.sound(sweep=name), store.find(sweep=name, kind=RunKind.LEADERBOARD)
         # What comes back first: at no moment is an entry without final runs.
         for record in sorted(found, key=lambda run: run.tags.kind != RunKind.SUPERSEDED):
             trial_id, kind = record.tags.get("trial_id", ""), record.tags.kind
@@ -169,12 +210,11 @@ class Ledger:
             elif trial_id not in finals and kind in (RunKind.FINAL, RunKind.PARETO):
                 store.log(record.run_id, tags=written(kind=RunKind.SUPERSEDED))
         if any(outcome.status != Status.FAILED for outcome in finals.values()):
-            board = read_leaderboard(store, Query(name, target=self.study.target))
+            board = read_leaderboard(store, Query(name, target=self.study.target, interim=False))
             for place, row in enumerate(board.rows):
                 self._publish(row, self.entries[row.cell], place, folder)
-        for record in found:
-            if record.tags.kind == RunKind.LEADERBOARD:
-                store.delete(record.run_id)
+        for record in former:
+            store.delete(record.run_id)
         self.close("FINISHED")
         return board
 
@@ -204,15 +244,12 @@ class Ledger:
             ),
             **versions(),
         }
-        rank = "unranked" if row.rank is None else f"rank {row.rank}"
-        title = f"{entry.name} · {rank}"
-        run_id = store.create(self.experiment, title, tags, self.entry_runs[entry.id])
-        about = f"{title}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
+        run_id = store.create(
+            self.experiment, title(row, len(self.study.models)), tags, self.entry_runs[entry.id]
+        )
+        about = f"{entry.name}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
         store.describe(run_id, f"{about}\n\n```yaml\n{tuned.text()}```\n")
-        numbers = {
-            key: value for key, value in asdict(row).items() if isinstance(value, int | float)
-        }
-        store.log(run_id, row.params, [{**numbers, "round": 0}])
+        store.log(run_id, row.params, [{**numbers(row), "round": 0}])
         store.set_status(run_id, "FINISHED")
 
     def _importance(self, entry: Entry) -> dict[str, float]:
@@ -240,6 +277,11 @@ def identity(entry: Entry, params: Mapping[str, Any] | None = None) -> dict[str,
         outside=entry.outside(params) or None,
         **entry.place.names(),
     )
+
+
+def _name(entry: Entry, ask: Ask) -> str:
+    number = f"trial {ask.index}" if ask.kind == Kind.SEARCH else f"seed {ask.seed}"
+    return " · ".join(filter(None, (entry.name, ask.replicate, number)))
 
 
 def _recorded_as(ask: Ask) -> RunKind:

@@ -66,9 +66,18 @@ class SweepPaths:
         """Whether there is such a sweep."""
         return begun(self.journal)
 
+    @property
+    def models(self) -> Path:
+        """Where the models are that `save: best` keeps."""
+        return self.folder / "models"
+
+    def model(self, trial_id: str) -> str:
+        """Where a final run leaves its models until the sweep has ended."""
+        return f"{self.checkpoint_folder}/{trial_id}.model.pt"
+
     def state(self) -> SweepState:
         """What its journal says of the sweep, which another process may be writing."""
-        return replay(peek(self.journal)) if self.begun else SweepState()
+        return replay(peek(self.journal), str(self.journal)) if self.begun else SweepState()
 
     @property
     def checkpoint_folder(self) -> str:
@@ -84,6 +93,11 @@ class SweepPaths:
         a sweep that has not begun, the files to start from cannot.
         """
         with writable(self.folder):
+            if in_the_way(self.journal) and (self.folder / MARKER).exists():
+                raise UserError(
+                    f"journal {self.journal} does not begin as a sweep's, so no sweep made it like that: if it is damaged, "
+                    "--resume --repair sets such lines aside; if it is another file, move it away"
+                )
             if not self.begun and self._foreign():
                 raise UserError(
                     f"{self.folder} holds files and no sweep made it: choose another --name or --storage"

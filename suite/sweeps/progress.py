@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -12,26 +13,35 @@ from rich.text import Text
 
 from suite.search.trial import Ask
 from suite.studies.entry import Entry
+from suite.sweeps.pace import Pace, spell
 from trials.metrics import best_of
 from trials.outcome import ENDINGS, Kind, Status
+from trials.place import Place
 
 LINE_SECONDS = 5.0
+AROUND = 10
+"""Lines of a screen that are no rows of the table."""
 
 
 class Progress:
-    """Counts per entry; `asked`, `reported` and `ended` are called by the driver as things happen."""
+    """Counts per entry; `asked`, `reported` and `ended` are called by the driver as things happen.
 
-    def __init__(self, entries: list[Entry], expected: int, name: str) -> None:
+    `planned` is how many trials each entry will have.
+    """
+
+    def __init__(self, entries: list[Entry], planned: Mapping[str, int], name: str) -> None:
         self.entries, self.name = {entry.id: entry for entry in entries}, name
-        self.expected = expected
+        self.planned, self.expected = planned, sum(planned.values())
         self.running: dict[str, Ask] = {}
         self.counts: dict[str, Counter[str]] = {entry.id: Counter() for entry in entries}
         self.best: dict[str, float] = {}
         self.waiting = ""
-        self._started, self._new = time.monotonic(), 0
+        self._shares: dict[str, float] = {}
+        self._pace, self._new = Pace(), 0
         self._console = Console(stderr=True)
         self._done = threading.Event()
         self._live: Live | None = None
+        self._common, self._names = _names(entries)
 
     def __enter__(self) -> "Progress":
         """Start showing."""
@@ -56,22 +66,46 @@ class Progress:
         """A trial was handed out."""
         self.running[ask.trial_id] = ask
 
+    def reported(self, ask: Ask, at: int) -> None:
+        """A running trial came to this round."""
+        share = at / self.entries[ask.cell].settings.rounds
+        self._shares[ask.trial_id] = share
+        self._pace.begin(time.monotonic(), share, len(self.running))
+
     def ended(self, ask: Ask, status: Status, value: float | None, before: bool = False) -> None:
         """A trial ended; `before` says that it did so in an earlier session of this sweep."""
-        self.running.pop(ask.trial_id, None)
+        if not before:
+            self._pace.begin(time.monotonic(), 1.0, len(self.running))
+        self.stands(ask)
         self.counts[ask.cell][status] += 1
         self._new += not before
         if ask.kind == Kind.SEARCH and status == Status.FINISHED and value is not None:
             better = best_of(self.entries[ask.cell].task.direction)
             self.best[ask.cell] = better(value, self.best.get(ask.cell, value))
+        if not before:
+            self._say_if_done(self.entries[ask.cell].place)
 
     def stands(self, ask: Ask) -> None:
         """A member of a population waits for the others."""
         self.running.pop(ask.trial_id, None)
+        self._shares.pop(ask.trial_id, None)
 
     def note(self, text: str) -> None:
         """Say something that a person should know, and go on."""
         self._say(f"{self.name}: {text}")
+
+    def _say_if_done(self, place: Place) -> None:
+        """Say of a cell whose last trial ended that it is done, and who validated best."""
+        cell = [entry for entry in self.entries.values() if entry.place == place]
+        if not all(self._is_done(entry) for entry in cell):
+            return
+        scored = [entry for entry in cell if entry.id in self.best]
+        scored.sort(key=lambda entry: -entry.task.sign * self.best[entry.id])
+        best = [f", best on validation: {e.label} {self.best[e.id]:.4f}" for e in scored[:1]]
+        self.note(f"{place} is done{''.join(best)}")
+
+    def _is_done(self, entry: Entry) -> bool:
+        return sum(self.counts[entry.id].values()) >= self.planned[entry.id]
 
     def _total(self) -> Counter[str]:
         return sum(self.counts.values(), Counter())
@@ -79,40 +113,42 @@ class Progress:
     def _line(self) -> str:
         total = self._total()
         done = sum(total.values())
-        rate = self._new / max(1e-9, time.monotonic() - self._started)
-        left = (self.expected - done) / rate if rate else 0.0
+        shares = list(self._shares.values())
+        rate = self._pace.rate(time.monotonic(), self._new + sum(shares))
         states = ", ".join(f"{total[s]} {s}" for s in ENDINGS if total[s])
         text = f"{self.name}: {done}/{self.expected} trials ({states or 'starting'})"
-        text += f", {len(self.running)} running, {rate * 60:.0f} trials/min"
+        text += f", {len(self.running)} running, {(rate or 0) * 60:.0f} trials/min"
         if rate and done < self.expected:
-            text += f", about {left:.0f} s left"
+            text += f", about {spell((self.expected - done - sum(shares)) / rate)} left"
         return text + (f" - {self.waiting}" if self.waiting else "")
 
     def _table(self) -> Group:
+        total, running = self._total(), Counter(ask.cell for ask in list(self.running.values()))
+        states = [state for state in ENDINGS[1:] if total[state]]
         table = Table(expand=True)
-        table.add_column("entry", no_wrap=True, ratio=1)
-        for name in ("done", "running", "pruned", "diverged", "failed", "best val"):
+        table.add_column(f"entry ({self._common})" if self._common else "entry", ratio=1)
+        for name in ("done", "running", *states, "best val"):
             table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
-        running = Counter(ask.cell for ask in list(self.running.values()))
         shown = list(self.entries.values())
-        room = max(5, self._console.height - 8)
+        room = max(5, self._console.height - AROUND)
         if len(shown) > room:
             shown = sorted(shown, key=lambda entry: -running[entry.id])[:room]
         for entry in shown:
             count, best = self.counts[entry.id], self.best.get(entry.id)
             table.add_row(
-                entry.name,
-                str(sum(count.values())),
+                Text(self._names[entry.id], overflow="fold"),
+                f"{sum(count.values())}/{self.planned[entry.id]}",
                 str(running[entry.id] or ""),
-                *(str(count[state] or "") for state in ENDINGS[1:]),
+                *(str(count[state] or "") for state in states),
                 "" if best is None else f"{best:.4f}",
             )
-        done = sum(self._total().values())
-        hidden = len(self.entries) - len(shown)
         below = Table.grid(expand=True)
-        if hidden:
-            below.add_row(f"... and {hidden} more entries")
-        below.add_row(ProgressBar(total=self.expected, completed=done))
+        if hidden := [entry for entry in self.entries.values() if entry not in shown]:
+            over = sum(map(self._is_done, hidden))
+            below.add_row(
+                f"... and {len(hidden)} more entries" + f", {over} of them done" * (over > 0)
+            )
+        below.add_row(ProgressBar(total=self.expected, completed=sum(total.values())))
         below.add_row(Text(self._line(), overflow="fold"))
         return Group(table, below)
 
@@ -122,3 +158,12 @@ class Progress:
 
     def _say(self, line: str) -> None:
         self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+def _names(entries: list[Entry]) -> tuple[str, dict[str, str]]:
+    """What all entries have in common of data set, model and level, and each one's name without it."""
+    places = [entry.place for entry in entries]
+    differ = [i for i in range(len(Place._fields)) if len({place[i] for place in places}) > 1]
+    common = [part for i, part in enumerate(places[0]) if i not in differ] if places else []
+    names = {e.id: " · ".join([e.label, *(e.place[i] for i in differ)]) for e in entries}
+    return " · ".join(common), names

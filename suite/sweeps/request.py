@@ -6,36 +6,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from suite.console import say
-from suite.studies.study import Study, check_study, complete, read_study, small
+from suite.studies.study import LISTS, Study, check_study, complete, read_study, small
 from suite.sweeps.paths import SweepPaths
+from suite.sweeps.repair import repair
+from suite.sweeps.result import Result
 from suite.sweeps.resume import resumed_study
-from suite.sweeps.sweep import Result, Sweep
+from suite.sweeps.sweep import Sweep
 from trials.errors import UserError
 
 if TYPE_CHECKING:
     from suite.execution.cluster import Resources
-
-LISTS = ("algorithms", "datasets", "models", "heterogeneity")
-"""What a study has lists of, and a command takes between commas."""
-VALUES = (
-    "trials",
-    "settings.rounds",
-    "seeds",
-    "sampler",
-    "scheduler",
-    "warm_start",
-    "tunings",
-    "deals",
-    "splits",
-)
-"""What else of a study the command line replaces, in the order of its options."""
 
 
 @dataclass(frozen=True)
 class SweepRequest:
     """`study` is a shipped study's name, a file's path, or a study's content, which is named as the sweep.
     `changes` replaces keys of the study, `settings.rounds` one inside another. `resume` continues, or
-    extends, a sweep that was begun; `smoke` makes it a matter of seconds.
+    extends, a sweep that was begun, whose journal `repair` mends before; `smoke` makes it a matter of
+    seconds.
     """
 
     study: str | Mapping[str, Any]
@@ -43,6 +31,7 @@ class SweepRequest:
     changes: Mapping[str, Any] = field(default_factory=dict)
     resume: bool = False
     smoke: bool = False
+    repair: bool = False
 
     def read(self) -> tuple[str, Study]:
         """The study's name and content; raises `UserError` with every fault of its form."""
@@ -64,11 +53,15 @@ class SweepRequest:
 
     def open(self, begin: Callable[[], object] = lambda: None) -> Sweep:
         """The sweep, ready to run; raises `UserError` when it cannot be. `begin` as in `Sweep`."""
+        if self.repair:
+            repair(self.paths)
         name, content = self.read()
         return Sweep(name, content, self.paths, self.resume, begin)
 
-    def run(self, resources: "Resources") -> Result:
-        """Run it, and say what a person should know of it; raises as `open` and `Sweep.run` do."""
+    def run(self, resources: "Resources", opened: Callable[[], object] = lambda: None) -> Result:
+        """Run it, and say what a person should know of it; raises as `open` and `Sweep.run` do. `opened` is
+        called once there is something to watch.
+        """
         from suite.execution.cluster import ahead
 
         with ahead(resources) as begin:
@@ -76,6 +69,7 @@ class SweepRequest:
             notes = self.differences(sweep.study) if self.resume else []
             for note in [*notes, *sweep.search.warnings]:
                 say(note)
+            opened()
             result = sweep.run(resources)
         for note in sweep.search.unmet:
             say(note)

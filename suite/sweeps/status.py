@@ -1,40 +1,54 @@
 """How a sweep stands, read from its journal by another process than the one that runs it."""
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from suite.execution.stop_signal import WORDS, Control
-from suite.sweeps.events import Begun, replay
-from suite.sweeps.journal import begun, is_locked, peek
-from suite.sweeps.paths import check_name
+from suite.studies.entry import Entry
+from suite.studies.study import Study
+from suite.sweeps.events import Begun, SweepState, replay
+from suite.sweeps.journal import begun, broken, in_the_way, is_locked, peek
+from suite.sweeps.pace import Pace
+from suite.sweeps.paths import MARKER, check_name
 from trials.errors import UserError, unknown
-from trials.outcome import ENDINGS
+from trials.metrics import TASKS, best_of
+from trials.outcome import ENDINGS, Kind, Status
 
 
 def sweeps(storage: Path) -> list[str]:
-    """Names of the sweeps under a storage root."""
+    """Names of the sweeps under a storage root, those with a damaged journal included."""
     found = storage.glob("*/journal.jsonl")
-    return sorted(path.parent.name for path in found if begun(path))
+    return sorted(path.parent.name for path in found if begun(path) or _damaged(path))
+
+
+def _damaged(journal: Path) -> bool:
+    return journal.with_name(MARKER).exists() and in_the_way(journal)
 
 
 def status(storage: Path, name: str) -> dict[str, Any]:
     """Counts of a sweep. `running` says whether a process has its journal locked, as far as this
-    machine can see; `idle_seconds` is the time since anything happened.
+    machine can see; `idle_seconds` is the time since anything happened; `per_minute` is its pace in this
+    session, and `seconds_left` what is left at it (None: not known, or it does not run); `best` has the best
+    validation score of each entry.
 
-    Raises `UserError` when there is no such sweep.
+    Raises `UserError` when there is no such sweep, or its journal is damaged.
     """
     folder = _folder(storage, name)
     path = folder / "journal.jsonl"
-    state = replay(peek(path))
-    assert state.begun is not None  # or it would be no sweep
-    entries, planned = _sizes(state.begun, name)
+    state = replay(peek(path), str(path))
+    if state.begun is None:
+        raise broken(str(path), 1, "the sweep has not begun")
+    entries, planned = sizes(state.begun, name)
+    running, rate = is_locked(path), pace(state)
+    left = max(0, planned - len(state.ended))
     statuses = Counter(outcome.status for outcome in state.ended.values())
     return {
         "name": name,
         "study": state.begun.study_name,
-        "running": is_locked(path),
+        "running": running,
         "cells": entries,
         "expected": planned,
         "asked": len({ask.trial_id for ask in state.asks}),
@@ -45,20 +59,56 @@ def status(storage: Path, name: str) -> dict[str, Any]:
         "sessions": state.sessions,
         "idle_seconds": round(time.time() - path.stat().st_mtime, 1),
         "asked_to": _asked(folder),
+        "per_minute": None if rate is None else round(60 * rate, 1),
+        "seconds_left": round(left / rate, 1) if rate and running else None,
+        "best": _best(state, name),
     }
 
 
-def _sizes(begun: Begun, name: str) -> tuple[int, int]:
+def pace(state: SweepState) -> float | None:
+    """Trials per second in the last session."""
+    if not state.ends:
+        return None
+    found = Pace()
+    found.begin(min(state.ends), 1.0, state.full)
+    return found.rate(max(state.ends), len(state.ends))
+
+
+def _best(state: SweepState, name: str) -> list[dict[str, Any]]:
+    """Each entry with the best validation score of its search trials that ran to their end (None: there is
+    none yet), in the order of the study.
+    """
+    assert state.begun is not None
+    entries = state.begun.entries or {e.id: e.about() for e in _entries(state.begun, name)}
+    of = {ask.trial_id: ask for ask in state.asks if ask.kind == Kind.SEARCH}
+    scores: dict[str, list[float]] = defaultdict(list)
+    for trial_id, outcome in state.ended.items():
+        if trial_id in of and outcome.status == Status.FINISHED and outcome.value is not None:
+            scores[of[trial_id].cell].append(outcome.value)
+    found = []
+    for entry_id, about in entries.items():
+        better = best_of(TASKS[about["metric"]].direction)
+        best = reduce(better, scores[entry_id]) if scores[entry_id] else None
+        found.append({"cell": entry_id, **about, "best": best, "trials": len(scores[entry_id])})
+    return found
+
+
+def sizes(begun: Begun, name: str) -> tuple[int, int]:
     """Entries and planned trials; earlier versions did not journal them."""
     if begun.cells is not None and begun.planned is not None:
         return begun.cells, begun.planned
     from suite.search.sweep_search import SweepSearch
-    from suite.studies.entries import make_entries
-    from suite.studies.study import Study
 
+    entries = _entries(begun, name)
     study = Study.model_validate(begun.study)
-    entries = make_entries(study, f"sweep {name}")
     return len(entries), SweepSearch(entries, study, begun.lag, begun.warm).planned
+
+
+def _entries(begun: Begun, name: str) -> list[Entry]:
+    """The entries of a sweep, made anew."""
+    from suite.studies.entries import make_entries
+
+    return make_entries(Study.model_validate(begun.study), f"sweep {name}")
 
 
 def ask(storage: Path, name: str, word: str) -> bool:

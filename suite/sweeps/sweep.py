@@ -4,21 +4,18 @@ import os
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlflow.exceptions import MlflowException
 
-from reports.frames import frame
 from reports.leaderboard.leaderboard import Leaderboard
-from suite.configurations.library import TunedList, list_tuned, select_tuned, tuned_in
+from suite.configurations.library import list_tuned
 from suite.configurations.warm_start import NEAREST, tuned_files, warm_start
 from suite.console import say
 from suite.execution.stop_signal import Control, HaltedError
-from suite.results.query import Query
 from suite.search.entry_search import EntrySearch
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End, Known
@@ -28,6 +25,7 @@ from suite.studies.study import Study
 from suite.sweeps.events import (
     Asked,
     Begun,
+    Chosen,
     Died,
     Ended,
     Event,
@@ -39,18 +37,19 @@ from suite.sweeps.events import (
 )
 from suite.sweeps.journal import Journal
 from suite.sweeps.ledger import Ledger
+from suite.sweeps.live import Live
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.progress import Progress
+from suite.sweeps.result import Result, Summary
+from suite.sweeps.running import Running
 from suite.tracking.recorder import Recorder
-from suite.tracking.store import Store, is_server
+from suite.tracking.store import Store, UnreadableError, is_server
 from suite.tracking.tags import RunKind, versions
 from suite.yaml_files import writable
 from trials.errors import UserError
 from trials.outcome import Kind, Outcome, Status
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from suite.execution.cluster import Resources
 
 RECORD_SECONDS = 600.0
@@ -59,46 +58,6 @@ FAULT_SECONDS = 5.0
 """How long one that was halted by a fault does."""
 LOCAL_TRIES = 5
 """How often in a row a store on this machine may refuse a record before the sweep is halted."""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What a sweep did, in counts; the JSON document of `suite sweep`. `storage` is its own folder."""
-
-    study: str
-    name: str
-    cells: int
-    trials_finished: int
-    trials_pruned: int
-    trials_diverged: int
-    trials_failed: int
-    final_runs: int
-    final_runs_diverged: int
-    seconds: float
-    tracking_uri: str
-    experiment_id: str
-    storage: str
-
-
-@dataclass(frozen=True)
-class Result:
-    """What came out of a sweep. `ending` is how it ended before its work was done: interrupted, stopped or
-    cancelled, else ""; then `leaderboard` is None.
-    """
-
-    summary: Summary
-    leaderboard: Leaderboard | None
-    ending: str
-    store: Store
-
-    @property
-    def tuned(self) -> TunedList:
-        """The best configuration of each algorithm in each entry, best validated first."""
-        return select_tuned(tuned_in(self.store, Query(self.summary.name)))
-
-    def to_pandas(self) -> "pd.DataFrame":
-        """The leaderboard's rows; none where the sweep did not end."""
-        return self.leaderboard.to_pandas() if self.leaderboard else frame([])
 
 
 class Sweep:
@@ -146,7 +105,8 @@ class Sweep:
         with writable(paths.folder):
             paths.mark()
             self.journal = Journal(paths.journal)
-        self.state = replay(self.journal.lines)
+        self.state = replay(self.journal.lines, str(paths.journal))
+        self._check_entries()
         self.id = self.state.id or uuid.uuid4().hex
         self.control = Control(paths.folder)
         self.control.clear()
@@ -168,7 +128,18 @@ class Sweep:
         )
         sizes = len(self.entries), self.search.planned
         content = study.model_dump(mode="json")
-        self._note(Begun(study_name, content, lag, self.warm, *sizes, self.id, versions()))
+        about = {entry.id: entry.about() for entry in self.entries}
+        self._note(Begun(study_name, content, lag, self.warm, *sizes, self.id, about, versions()))
+
+    def _check_entries(self) -> None:
+        """Raise `UserError` where the journal has trials of entries that its study does not make."""
+        strange = {ask.cell for ask in self.state.asks} - {entry.id for entry in self.entries}
+        if strange:
+            self.journal.close()
+            raise UserError(
+                f"journal {self.paths.journal} has trials of {', '.join(sorted(strange))}, which its study "
+                "does not ask for: it is damaged, or another sweep's"
+            )
 
     def _warm(self, state: SweepState) -> dict[str, list[Known]]:
         """What the entries start from: as journaled, and looked up for entries that are new."""
@@ -195,7 +166,11 @@ class Sweep:
         started = time.monotonic()
         # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-        self.progress = Progress(self.entries, self.search.planned, self.paths.name)
+        planned: Counter[str] = Counter()
+        for search in self.search.entries.values():
+            planned[search.entry.id] += search.planned
+        self.progress = Progress(self.entries, planned, self.paths.name)
+        self.running = Running(self.paths.folder, {e.id: e.task.metric for e in self.entries})
         current = self._current_finals()
         for trial_id, outcome in self.state.ended.items():
             ask = self.search.asks[trial_id]
@@ -205,7 +180,8 @@ class Sweep:
         with self.progress:
             self._open_ledger()
             self._refused = 0
-            recorder = self.recorder = Recorder(lambda write: write(), self._waiting)
+            recorder = self.recorder = Recorder(self._write, self._waiting)
+            self.live = Live(self.ledger, recorder.put)
             for trial_id in self.ledger.missing(self.state.ended):
                 recorder.put(partial(self._record, trial_id))
             complete = False
@@ -226,6 +202,7 @@ class Sweep:
                 recorder.put(self._harvest if complete else last)
                 halted = self.control.ending == "halted"
                 written = recorder.close(FAULT_SECONDS if halted else RECORD_SECONDS)
+                self.running.close()
                 self.journal.close()
         if self.control.fault and not (complete and written):
             raise HaltedError(self.control.fault)
@@ -242,7 +219,7 @@ class Sweep:
     def _open_ledger(self) -> None:
         try:
             self.ledger.open()
-        except MlflowException as error:
+        except (MlflowException, UnreadableError) as error:
             self.journal.close()
             reason = str(error).splitlines()[0][:300]
             raise HaltedError(
@@ -259,27 +236,56 @@ class Sweep:
         from suite.execution.estimate import Estimates
         from suite.execution.plan import Hooks, Plan
 
+        estimates = Estimates(self.study, self.data, resources)
         drive(
             Plan(
                 self.search,
                 self.data,
                 resources,
-                Hooks(asked=self._asked, ended=self._ended, control=self.control),
+                Hooks(
+                    self._asked,
+                    self._ended,
+                    self.control,
+                    self._reported,
+                    self.running.joined,
+                    self._chosen,
+                ),
                 self.paths.folder / "tune",
                 self.paths.checkpoint_folder,
                 self.entries,
                 self.study.scheduler,
                 self.state.ended,
-                Estimates(self.study, self.data, resources).memory(self.entries),
+                estimates.memory(self.entries),
+                estimates.gpu_memory(self.entries),
+                self._model,
+                self.state.executions,
+                estimates.probes(self.entries),
             )
         )
+
+    def _model(self, ask: Ask) -> str | None:
+        """Where a trial leaves its final models, if the study keeps them."""
+        if self.study.save == "none" or ask.kind != Kind.FINAL:
+            return None
+        return self.paths.model(ask.trial_id)
 
     def _asked(self, ask: Ask, new: bool) -> None:
         if new:
             self._note(Asked(ask))
         self.progress.asked(ask)
 
+    def _reported(self, ask: Ask, outcome: Outcome) -> None:
+        self.progress.reported(ask, outcome.last_round)
+        self.live.reported(ask, outcome)
+        self.running.reported(ask, outcome)
+
+    def _chosen(self, executions: Mapping[str, str]) -> None:
+        if executions:
+            self._note(Chosen(executions))
+
     def _ended(self, ask: Ask, outcome: Outcome) -> None:
+        self.live.over(ask)
+        self.running.over(ask)
         if outcome.status == Status.FAILED and self._starts_again(ask, outcome):
             return
         if ask.stands(outcome.status):
@@ -345,11 +351,19 @@ class Sweep:
     def _record(self, trial_id: str) -> None:
         run_id = self.ledger.record(self.search.asks[trial_id], self.state.ended[trial_id])
         self._note(Recorded(trial_id, run_id))
+
+    def _write(self, item: Callable[[], object]) -> None:
+        """Write something to the tracking store, in the thread that does so."""
+        item()
         self.progress.waiting, self._refused = "", 0
 
     def _harvest(self) -> None:
         finals = {trial_id: self.state.ended[trial_id] for trial_id in self._current_finals()}
         self.board = self.ledger.harvest(finals, self.paths.folder / "tuned")
+        if self.study.save == "best":
+            from suite.sweeps.models import keep_best  # loads torch
+
+            keep_best(self.store, self.search, finals, self.ledger.recorded, self.paths)
 
     def _waiting(self, error: Exception) -> bool:
         """A record could not be written: whether to give up. A server may come back; a store on this

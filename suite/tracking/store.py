@@ -9,18 +9,26 @@ import json
 import logging
 import math
 import os
+import re
+import sqlite3
 import time
+import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+from suite.console import say
+from suite.tracking import RUNS
+from suite.tracking.names import grouped
+from suite.tracking.names import plain as plain_name
 from suite.tracking.tags import PREFIX, RunKind, Tags
 from suite.yaml_files import writable
 from trials.errors import UserError
 from trials.files import plain
-from trials.outcome import lost
+from trials.outcome import Status, lost
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("DO_NOT_TRACK", "true")
@@ -29,6 +37,7 @@ os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
+from mlflow.version import VERSION
 
 for _name in ("alembic", "mlflow"):
     logging.getLogger(_name).setLevel(logging.WARNING)
@@ -39,6 +48,8 @@ VIEW = "leaderboard"
 VIEW_TAGS = ("score", "dataset", "model", "heterogeneity", "paper", "sweep")
 VIEW_METRICS = ("rank", "mean", "worst_clients")
 """What MLflow's table of runs shows beside their names when it is opened as a leaderboard."""
+UNQUOTABLE = set("'\"\\")
+"""What has no escape in MLflow's filters."""
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "lustre", "beegfs", "gpfs", "fuse.sshfs"}
 
 
@@ -50,20 +61,45 @@ class Record:
     tags: Tags
     params: dict[str, str]
     metrics: dict[str, float]
+    began: float = 0.0
+    """When it started, in seconds since 1970; `ended` likewise, None while it runs."""
+    ended: float | None = None
 
     @property
     def finished(self) -> bool:
         """Whether the run came to its end, be it by divergence."""
         return self.tags.run_status == "FINISHED"
 
+    @property
+    def over(self) -> bool:
+        """Whether the run is over, however it ended; one that is half-written is not."""
+        return self.tags.run_status != "RUNNING"
+
     def lost(self, metric: str) -> bool:
         """Whether a metric has no mean over the last evaluations, or the run diverged."""
         return lost(metric, self.tags.status, self.tags.not_finite or ())
 
     @property
+    def fault(self) -> str:
+        """What of the run cannot be read: `tag suite.spec`, `metric test_score`; "" where it is sound."""
+        if tag := self.tags.fault:
+            return f"tag {tag}"
+        needs: list[str] = []
+        if self.finished and self.tags.kind in (RunKind.FINAL, RunKind.PARETO):
+            needs = ["test_score"]
+        elif self.tags.kind == RunKind.SEARCH and self.tags.status == Status.FINISHED:
+            needs = ["val_score", self.tags.pareto] if self.tags.pareto else []
+        lacks = (name for name in needs if not math.isfinite(self.metrics.get(name, math.nan)))
+        return next((f"metric {name}" for name in lacks), "")
+
+    @property
     def page(self) -> str:
         """The path of the run's page in MLflow, below the server's address."""
         return f"/#/experiments/{self.tags.experiment_id}/runs/{self.run_id}"
+
+
+class UnreadableError(UserError):
+    """A tracking store answers no more, or with what no store of this version of MLflow holds."""
 
 
 class Store:
@@ -74,18 +110,26 @@ class Store:
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
         self.uri = tracking_uri or sqlite_uri(storage)
+        self.options: list[str] = []
+        """The options by which commands are told of it, where it is not the usual one."""
+        if storage != RUNS:
+            self.options += ["--storage", str(storage)]
+        if tracking_uri:
+            self.options += ["--tracking-uri", tracking_uri]
         _refuse_database(self.uri)
         if tracking_uri is None:
             with writable(storage):
                 storage.mkdir(parents=True, exist_ok=True)
-        self._artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
+        self._said: set[str] = set()
+        self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         with _patience(1, 5), contextlib.nullcontext() if tracking_uri else _alone(storage):
             try:
                 self.client = MlflowClient(self.uri)
                 self.client.search_experiments(max_results=1)
             except Exception as error:
-                reason = str(error).splitlines()[0][:300]
-                raise UserError(f"tracking store {self.uri} does not answer: {reason}") from None
+                raise UserError(
+                    f"tracking store {self.uri} does not answer: {_schema(error)}"
+                ) from None
 
     def experiment(self, study: str) -> str:
         """The id of a study's experiment, made when there is none."""
@@ -94,29 +138,47 @@ class Store:
             if found.lifecycle_stage == "deleted":  # on MLflow's pages; its name stays taken
                 self.client.restore_experiment(found.experiment_id)
             return str(found.experiment_id)
-        made = str(self.client.create_experiment(study, self._artifacts))
+        made = str(self.client.create_experiment(study, self.artifacts))
         self._share_view(made)
         return made
 
     def pages(self, server: str) -> list[tuple[str, str]]:
-        """(name, address) of each experiment on MLflow's pages, opened as a leaderboard."""
+        """(name, address) of each sweep on MLflow's pages, opened as its leaderboard; of an experiment
+        without sweeps, of it.
+        """
         found = [e for e in self.client.search_experiments() if e.name != "Default"]
+        sweeps = self.find(kind=RunKind.SWEEP)
+        pages = []
         for experiment in found:
-            self._share_view(str(experiment.experiment_id))
-        view = f"runs?workflowType=machine_learning&viewStateShareKey={VIEW}"
-        return [(e.name, f"{server}/#/experiments/{e.experiment_id}/{view}") for e in found]
+            number = str(experiment.experiment_id)
+            names: list[str | None] = [
+                run.tags.sweep for run in sweeps if run.tags.experiment_id == number
+            ]
+            for name in names or [None]:
+                key = self._share_view(number, name)
+                view = f"runs?workflowType=machine_learning&viewStateShareKey={key}"
+                page = f"{server}/#/experiments/{number}/{view}"
+                pages.append((name or experiment.name, page))
+        return pages
 
-    def _share_view(self, experiment: str) -> None:
-        """Keep the view as MLflow's own "Share" does: as a tag, whose key is in the address."""
+    def _share_view(self, experiment: str, sweep: str | None = None) -> str:
+        """Keep the view as MLflow's own "Share" does: as a tag, whose key is in the address. Of one sweep
+        it shows no other's rows.
+        """
         columns = [f"tags.`{PREFIX}{tag}`" for tag in VIEW_TAGS]
+        where, key = {"kind": str(RunKind.LEADERBOARD)}, VIEW
+        if sweep is not None and not set(sweep) & UNQUOTABLE:
+            where["sweep"] = sweep
+            key += f"-{zlib.crc32(sweep.encode()):08x}"
         state = {
-            "searchFilter": f"tags.`{PREFIX}kind` = '{RunKind.LEADERBOARD}'",
+            "searchFilter": " and ".join(f"tags.`{PREFIX}{k}` = '{v}'" for k, v in where.items()),
             "orderByKey": f"tags.`{PREFIX}row`",
             "orderByAsc": True,
             "selectedColumns": [*columns, *(f"metrics.`{name}`" for name in VIEW_METRICS)],
         }
-        tag = f"mlflow.sharedViewState.{VIEW}"
+        tag = f"mlflow.sharedViewState.{key}"
         self.client.set_experiment_tag(experiment, tag, json.dumps(state))
+        return key
 
     def create(
         self,
@@ -144,7 +206,7 @@ class Store:
         """Params, tags, and metrics with step = round, in one batch; what is not finite is left out."""
         now = int(time.time() * 1000)
         metrics = [
-            Metric(key, float(value), now, int(entry["round"]))
+            Metric(grouped(key), float(value), now, int(entry["round"]))
             for entry in history or []
             for key, value in entry.items()
             if key != "round" and math.isfinite(value)
@@ -171,26 +233,45 @@ class Store:
         else:
             self.client.set_terminated(run_id, status)
 
+    def sound(self, **tags: str) -> list[Record]:
+        """Runs with these tags in all experiments, oldest first; without those that cannot be read
+        (`Record.fault`), which are said once.
+        """
+        found = [(run, run.fault) for run in self.find(**tags)]
+        self.pass_over((run, fault) for run, fault in found if fault)
+        return [run for run, fault in found if not fault]
+
+    def pass_over(self, found: Iterable[tuple[Record, str]]) -> None:
+        """Say of runs what of them cannot be read: each once, in one line for those of a sweep."""
+        new = [(run, fault) for run, fault in found if run.run_id not in self._said]
+        self._said.update(run.run_id for run, _ in new)
+        for (sweep, fault), count in Counter((r.tags.get("sweep"), f) for r, f in new).items():
+            runs = "1 run" if count == 1 else f"{count} runs"
+            of = "no sweep" if sweep is None else f"sweep {sweep}"
+            say(f"{runs} of {of} could not be read: {fault}")
+
     def find(self, **tags: str) -> list[Record]:
-        """Runs with these tags in all experiments, oldest first."""
-        wanted = [str(e.experiment_id) for e in self.client.search_experiments()]
-        plain = {k: v for k, v in tags.items() if not set(v) & set("'\"\\")}  # has no escape
+        """The same with those that cannot be read."""
+        plain = {k: v for k, v in tags.items() if not set(v) & UNQUOTABLE}
         where = " and ".join(f"tags.`{PREFIX}{k}` = '{v}'" for k, v in plain.items())
         found: list[Run] = []
         token: str | None = None
-        while True:
-            page = self.client.search_runs(
-                wanted,
-                where,
-                max_results=1000,
-                order_by=["attributes.start_time"],
-                page_token=token,
-            )
-            found += page
-            token = page.token
-            if not token:
-                records = [_record(run) for run in found]
-                return [r for r in records if all(r.tags.get(k) == v for k, v in tags.items())]
+        with self._reading():
+            wanted = [str(e.experiment_id) for e in self.client.search_experiments()]
+            while True:
+                page = self.client.search_runs(
+                    wanted,
+                    where,
+                    max_results=1000,
+                    order_by=["attributes.start_time"],
+                    page_token=token,
+                )
+                found += page
+                token = page.token
+                if not token:
+                    break
+        records = [_record(run) for run in found]
+        return [r for r in records if all(r.tags.get(k) == v for k, v in tags.items())]
 
     def get(self, run_id: str) -> Record:
         """The run of this id; raises `UserError` when there is none."""
@@ -200,8 +281,22 @@ class Store:
             raise UserError(f"there is no run {run_id!r} in {self.uri}") from None
 
     def history(self, run_id: str, metric: str) -> list[tuple[int, float]]:
-        """(round, value) of a metric, in order of rounds."""
-        return sorted((m.step, m.value) for m in self.client.get_metric_history(run_id, metric))
+        """(round, value) of a metric, in order of rounds; what was written twice is there once."""
+        with self._reading():
+            for name in dict.fromkeys((grouped(metric), metric)):
+                if found := self.client.get_metric_history(run_id, name):
+                    return sorted({(m.step, m.value) for m in found})
+        return []
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Turn what MLflow says of a store that cannot be read into a message."""
+        try:
+            yield
+        except MlflowException as error:
+            raise UnreadableError(
+                f"tracking store {self.uri} cannot be read: {_reason(error)}"
+            ) from None
 
     def course(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
         """These metrics of a run as its history: one entry a round at which any was recorded."""
@@ -264,17 +359,49 @@ def _holds(database: Path) -> bool:
 
 
 def _refuse_database(uri: str) -> None:
-    """Raise `UserError` where SQLite would wait: for a pipe, or minutes for a folder."""
-    if uri.startswith("sqlite:///") and os.path.lexists(path := uri.removeprefix("sqlite:///")):
-        plain(Path(path), "store")
+    """Raise `UserError` where SQLite would wait, for a pipe, or minutes for a folder; and for a database
+    of something else, in which MLflow would make its tables.
+    """
+    path = Path(uri.removeprefix("sqlite:///"))
+    if not uri.startswith("sqlite:///") or not os.path.lexists(path):
+        return
+    plain(path, "store")
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            found = database.execute("select name from sqlite_master where type = 'table'")
+            tables = [name for (name,) in found]
+    except sqlite3.Error as error:
+        raise UserError(f"cannot read store {path}: {error}") from None
+    if tables and "experiments" not in tables:
+        shown = ", ".join(sorted(tables)[:5])
+        raise UserError(f"store {path} is a database of something else than MLflow: it has {shown}")
+
+
+def _schema(error: Exception) -> str:
+    """What MLflow says of a database that does not open; of one of another schema, which it is and what
+    to do, where MLflow takes a later one for an earlier.
+    """
+    found = re.search(r"\(found version (\w+), but expected (\w+)\)", str(error))
+    if found is None:
+        return _reason(error)
+    return (
+        f"its schema is {found[1]}, and MLflow {VERSION} reads {found[2]}: a later MLflow wrote "
+        "it, which it needs, or an earlier one, after which `mlflow db upgrade` brings it up"
+    )
 
 
 def _record(run: Run) -> Record:
     tags = {k.removeprefix(PREFIX): v for k, v in run.data.tags.items() if k.startswith(PREFIX)}
     tags["run_status"] = run.info.status
     tags["experiment_id"] = run.info.experiment_id
+    metrics = {plain_name(name): value for name, value in run.data.metrics.items()}
     return Record(
-        run.info.run_id, Tags(tags, run.info.run_id), dict(run.data.params), dict(run.data.metrics)
+        run.info.run_id,
+        Tags(tags, run.info.run_id),
+        dict(run.data.params),
+        metrics,
+        run.info.start_time / 1000,
+        None if run.info.end_time is None else run.info.end_time / 1000,
     )
 
 
@@ -301,6 +428,10 @@ def _patience(retries: int, seconds: int) -> Iterator[None]:
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).strip() or repr(error)).splitlines()[0][:300]
 
 
 def is_server(uri: str) -> bool:

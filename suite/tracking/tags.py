@@ -8,17 +8,21 @@ import contextlib
 import importlib.metadata
 import json
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import fields
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, overload
 
-from trials import algorithms
+from trials import algorithms, plugins
+from trials.algorithm import Range
 from trials.errors import UserError
+from trials.metrics import COUNTED, TASKS
 from trials.outcome import Outcome, Status
 from trials.place import Place
 from trials.spec import TrialSpec
+from trials.trial_id import TrialId
 
 PREFIX = "suite."
 T = TypeVar("T")
@@ -29,6 +33,8 @@ class RunKind(StrEnum):
 
     SWEEP = "sweep"
     CELL = "cell"
+    RUNNING = "running"
+    """A trial that is not over; then it becomes one of the next two."""
     SEARCH = "search"
     FINAL = "final"
     PARETO = "pareto"
@@ -38,7 +44,17 @@ class RunKind(StrEnum):
     """A final run of what is no longer the best of its cell."""
     RUN = "run"
     REPRODUCE = "reproduce"
+    READING = "reading"
+    """A run under another reading of what a paper leaves open."""
     TRANSFER = "transfer"
+
+
+class TagError(UserError):
+    """A tag of a run is missing, or cannot be read: damaged, or of a later version."""
+
+    def __init__(self, run_id: str, tag: str, fault: str) -> None:
+        super().__init__(f"run {run_id}: tag {PREFIX}{tag} {fault}")
+        self.tag = tag
 
 
 class _Tag(Generic[T]):
@@ -49,20 +65,18 @@ class _Tag(Generic[T]):
         self.name = name
 
     def value(self, tags: "Tags") -> T:
-        """The tag as its type; raises `UserError` where it is missing or its text cannot be read."""
+        """The tag as its type; raises `TagError` where it is missing or its text cannot be read."""
         if self.name not in tags:
-            raise UserError(f"run {tags.run_id}: tag {PREFIX}{self.name} is missing")
+            raise TagError(tags.run_id, self.name, "is missing")
         text = tags[self.name]
         try:
             return self._read(text)
-        except ValueError:
-            raise UserError(
-                f"run {tags.run_id}: tag {PREFIX}{self.name} cannot be read: {text[:80]!r}"
-            ) from None
+        except (ValueError, RecursionError):
+            raise TagError(tags.run_id, self.name, f"cannot be read: {text[:80]!r}") from None
 
 
 class Tag(_Tag[T]):
-    """A tag that every run of its kinds has; reading it raises `UserError` where it is missing."""
+    """A tag that every run of its kinds has; reading it raises `TagError` where it is missing."""
 
     @overload
     def __get__(self, tags: None, owner: type) -> Self: ...
@@ -95,6 +109,45 @@ def _mapping(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(text)
     return found
+
+
+def _space(text: str) -> dict[str, Range]:
+    found = {}
+    for name, given in _mapping(text).items():
+        lists = {key: tuple(value) for key, value in given.items() if isinstance(value, list)}
+        found[name] = Range(**{**given, **lists})
+    return found
+
+
+def _space_written(ranges: Mapping[str, Range]) -> str:
+    given = {
+        name: {key: v for key, usual in SPAN.items() if (v := getattr(spec, key)) != usual}
+        for name, spec in ranges.items()
+    }
+    return dumps({name: {"type": ranges[name].type, **own} for name, own in given.items()})
+
+
+SPAN = {
+    f.name: f.default
+    for f in fields(Range)
+    if f.name in ("low", "high", "log", "choices", "above", "at_least", "at_most")
+}
+"""What of a range says where it was searched, and what is not written since it is so by default."""
+
+
+def _importance(text: str) -> dict[str, float]:
+    return {name: float(value) for name, value in _mapping(text).items()}
+
+
+def _one_of(known: Collection[str]) -> Callable[[str], str]:
+    """A reader of texts of which only some mean something."""
+
+    def read(text: str) -> str:
+        if text not in known:
+            raise ValueError(text)
+        return text
+
+    return read
 
 
 def _flag(text: str) -> bool:
@@ -140,15 +193,22 @@ class Tags(Mapping[str, str]):
     outside = Maybe(str)
     """How its settings are not those that its paper assumes."""
 
-    metric = Tag(str)
+    space = Maybe[dict[str, Range]](_space, _space_written)
+    """The ranges of more than one value that an entry searches."""
+
+    metric = Tag(_one_of(TASKS))
     """What its task is ranked by, without `test_`."""
     seed = Tag(int)
     status = Tag(Status)
     spec = Tag(TrialSpec.model_validate_json, lambda spec: dumps(spec.model_dump(mode="json")))
     """The whole trial: enough to run it again."""
+    code = Maybe(_mapping, dumps)
+    """The SHA-256 of others' code that it ran, by name."""
     partition_fingerprint = Tag(str)
     execution = Maybe(str)
     chunk = Maybe(int)
+    halved = Maybe[dict[str, int]](json.loads, dumps)
+    """From which `round` on another `chunk` of clients was computed at once."""
     error = Maybe(str)
     not_finite = Maybe(_words, " ".join)
     """The metrics whose mean is not finite."""
@@ -168,7 +228,7 @@ class Tags(Mapping[str, str]):
     target = Maybe(float)
     reached = Maybe(_flag, _flagged)
     warm_start = Maybe(str)
-    pareto = Maybe(str)
+    pareto = Maybe(_one_of((*COUNTED, "rounds_to_target")))
     """The cost that is traded for the score."""
     joint = Maybe(str)
     feasible = Maybe(_flag, _flagged)
@@ -177,7 +237,7 @@ class Tags(Mapping[str, str]):
     """The tuned file of a leaderboard row."""
     score = Tag(str)
     row = Tag(str)
-    importance = Maybe[dict[str, float]](json.loads, dumps)
+    importance = Maybe(_importance, dumps)
 
     claim = Tag(str)
     """The row of a paper's table that a run is for, with its `method`."""
@@ -194,6 +254,33 @@ class Tags(Mapping[str, str]):
         """The cell's address."""
         return Place.of(self)
 
+    @property
+    def number(self) -> TrialId:
+        """What its id says of a sweep's trial."""
+        try:
+            return TrialId.parse(self.trial_id)
+        except ValueError:
+            raise TagError(self.run_id, "trial_id", "cannot be read") from None
+
+    @property
+    def search(self) -> tuple[str, str, int]:
+        """Sampler, scheduler and budget of a sweep."""
+        study = self.study_json
+        found = study.get("sampler"), study.get("scheduler"), study.get("trials")
+        if tuple(map(type, found)) != (str, str, int):
+            raise TagError(self.run_id, "study_json", "cannot be read")
+        return found
+
+    @property
+    def fault(self) -> str:
+        """The first tag that readers of this kind of run need and cannot read; "" where all can be."""
+        try:
+            for name in ("kind", *NEEDS.get(self.kind, ())):
+                getattr(self, name)
+        except TagError as error:
+            return PREFIX + error.tag
+        return ""
+
     def __getitem__(self, name: str) -> str:
         return self._texts[name]
 
@@ -202,6 +289,43 @@ class Tags(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._texts)
+
+
+_TRIAL = (
+    "sweep",
+    "cell",
+    "cell_name",
+    "algorithm",
+    "number",
+    "status",
+    "metric",
+    "params",
+    "origin",
+)
+_FINAL = (
+    *("sweep", "study", "cell", "cell_name", "algorithm", "paper", "place", "metric", "seed"),
+    *(
+        "status",
+        "spec",
+        "params",
+        "partition_fingerprint",
+        "reference",
+        "target",
+        "reached",
+        "code",
+    ),
+)
+NEEDS: Mapping[RunKind, tuple[str, ...]] = {
+    RunKind.SWEEP: ("sweep", "study", "search"),
+    RunKind.CELL: ("sweep", "cell"),
+    RunKind.SEARCH: (*_TRIAL, "confirm", "pareto", "feasible"),
+    RunKind.FINAL: _FINAL,
+    RunKind.PARETO: (*_FINAL, "source"),
+    RunKind.LEADERBOARD: ("tuned", "importance"),
+    RunKind.REPRODUCE: ("trial_id", "status", "metric", "claim", "method"),
+    RunKind.TRANSFER: ("trial_id", "status", "metric", "source_cell", "target_cell"),
+}
+"""What readers of a kind of run ask for: one without it, or with a text that means nothing, is not read."""
 
 
 def written(**values: Any) -> dict[str, str]:
@@ -228,7 +352,9 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: Outcome) -> dict[str, str]
         partition_fingerprint=outcome.fingerprint,
         execution=outcome.execution or None,
         chunk=outcome.chunk,
+        halved=outcome.halved,
         spec=spec,
+        code=plugins.hashes(spec.algorithm, spec.dataset) or None,
         not_finite=outcome.not_finite or None,
         error=outcome.error[-5000:] or None,
     )

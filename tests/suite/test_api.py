@@ -57,7 +57,16 @@ def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:
 def test_importing_it_loads_nothing_and_it_tells_what_it_has() -> None:
     script = f"import sys, suite; print([m for m in {HEAVY} if m in sys.modules], dir(suite))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    names = ["Resources", "UserError", "leaderboard", "run", "sweep", "trainable", "tuned"]
+    names = [
+        "Resources",
+        "UserError",
+        "leaderboard",
+        "load_model",
+        "run",
+        "sweep",
+        "trainable",
+        "tuned",
+    ]
     assert done.stdout.strip() == f"[] {names}", done.stderr
     assert all(getattr(suite, name) for name in names)
     with pytest.raises(AttributeError, match="module 'suite' has no attribute 'sweeep'"):

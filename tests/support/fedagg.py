@@ -9,8 +9,8 @@ from tests.support.oracle import EXECUTIONS, LR, SEED, clients, gradient, initia
 from tests.support.simulations import dealt, settings, simulation
 from trials.algorithms import ALGORITHMS
 from trials.federation import Federation
+from trials.plans import minibatches
 from trials.randomness import uniform
-from trials.solver import minibatches
 
 SIZES, L, BATCH = [5, 9, 3, 7, 6], 3, 4
 N = len(SIZES)

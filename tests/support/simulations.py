@@ -23,6 +23,7 @@ from trials.models.base import Model
 from trials.settings import Settings
 from trials.simulation import Simulation
 
+CPU = torch.device("cpu")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -68,6 +69,9 @@ def local_work(name: str, steps: int = 4) -> dict[str, Any]:
     return {"local_steps": steps}
 
 
+CPU = torch.device("cpu")
+
+
 def simulation(
     algorithm: Algorithm,
     data: FederatedData,
@@ -76,13 +80,14 @@ def simulation(
     level: str = "iid",
     seed: int = 0,
     federation: type[Federation] = Federation,
+    device: torch.device = CPU,
 ) -> Simulation:
     """A simulation at round 0; of `level` only the system part matters, data are dealt already."""
     loss = losses.resolve(common.loss, data.dataset.task.metric)
     shape, classes = data.dataset.shape, data.dataset.classes
     fitted = Model(models.parse(model), shape, classes, loss, common.dtype == "bf16")
     level_ = heterogeneity.parse(level)
-    fed = federation(data, fitted, level_, common, seed, torch.device("cpu"))
+    fed = federation(data, fitted, level_, common, seed, device)
     return Simulation(algorithm, fed)
 
 
@@ -104,7 +109,7 @@ def state(run: Simulation) -> dict[str, np.ndarray]:
     """All tensors of the state; of per-client tables the rows of all clients."""
     everyone = torch.arange(run.fed.n)
     return {
-        name: (value[everyone] if isinstance(value, ClientRows) else value).numpy()
+        name: (value[everyone] if isinstance(value, ClientRows) else value).cpu().numpy()
         for name, value in run.state.items()
     }
 

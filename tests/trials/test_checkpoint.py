@@ -172,23 +172,3 @@ def test_a_storage_that_does_not_work_halts_and_does_not_fail(tmp_path: Path) ->
     assert result["status"] == "halted"
     assert result["done"]
     assert f"{tmp_path}/file/x.pt cannot be" in result["error"]
-
-
-def test_a_part_of_a_gpu_is_all_that_a_trial_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    shares = []
-    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", shares.append)
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
-    made = actor(spec())
-    for need in ({"GPU": 0.25}, {"GPU": 2.0}):
-        made.reset_config({**config(spec()), "device": "cuda", "need": need})
-    assert shares == [0.25, 1.0]
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_a_trial_over_its_part_of_a_gpu_fails_alone() -> None:
-    made = actor(spec())
-    made.reset_config({**config(spec()), "device": "cuda", "need": {"GPU": 0.01}})
-    size = torch.cuda.get_device_properties(0).total_memory // 50
-    with pytest.raises(torch.OutOfMemoryError):
-        torch.empty(size, dtype=torch.uint8, device="cuda")
-    assert finish(made)[-1]["status"] == "finished"

@@ -28,7 +28,7 @@ def test_labels_are_mixed_as_the_client_holds_them():
     """Client 0 holds label 0 three times and label 1 once; label 2 is in no test set."""
     y = [0, 0, 0, 1, 1, 2, 2, 0, 1, 1]
     data = federated(y, [7, 8, 9], [[0, 1, 2, 3], [4, 5], [6]])
-    groups, shares = data.client_tests
+    _, groups, shares = data.client_tests
     assert [g.tolist() for g in groups] == [[7], [8, 9]]
     np.testing.assert_allclose(shares, [[0.75, 0.25], [0.0, 1.0]], err_msg="two clients are known")
 
@@ -36,7 +36,7 @@ def test_labels_are_mixed_as_the_client_holds_them():
 def test_clients_with_their_own_test_samples_are_tested_on_those():
     client = [5, 5, 8, 8, 9, 8, 5, 8]
     data = federated([0, 1] * 4, [5, 6, 7], [[0, 1], [2, 3], [4]], client)
-    groups, shares = data.client_tests
+    _, groups, shares = data.client_tests
     assert [g.tolist() for g in groups] == [[6], [5, 7]], "nobody tests client 9"
     np.testing.assert_array_equal(shares, np.eye(2))
 
@@ -44,7 +44,7 @@ def test_clients_with_their_own_test_samples_are_tested_on_those():
 def test_dealt_anew_born_owners_count_no_more():
     client = [5, 5, 8, 8, 9, 8, 5, 8]
     data = federated([0, 1] * 4, [5, 6, 7], [[0, 2], [1, 3], [4]], client)
-    _, shares = data.client_tests
+    shares = data.client_tests.shares
     np.testing.assert_allclose(shares, [[1, 0], [0, 1], [1, 0]])
 
 

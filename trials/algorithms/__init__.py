@@ -7,9 +7,11 @@
 import dataclasses
 import importlib.util
 import sys
-from importlib.metadata import entry_points
+from contextlib import suppress
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from trials.algorithm import Algorithm
 from trials.algorithms.astw import ASTW
@@ -44,7 +46,7 @@ from trials.algorithms.safl_extended import SAFLExtended
 from trials.algorithms.scaffold import SCAFFOLD
 from trials.errors import UserError, unknown
 from trials.files import plain, resolved
-from trials.plugins import module_name
+from trials.plugins import admit, contained, keep_alive, module_name
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     "safl": SAFL,
@@ -79,16 +81,33 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "local_only": LocalOnly,
 }
 
+BASE = "trials.algorithm.Algorithm"
+GROUP = "suite.algorithms"
+"""The entry points of installed packages' algorithms."""
 HOOKS = ("init", "round", "scored")
 """What an algorithm has to say itself."""
 
 
 def known() -> dict[str, type[Algorithm]]:
-    """All algorithms by name: the project's own and those of installed packages."""
+    """All algorithms by name: the project's own and those of installed packages, as far as they can be
+    imported (`broken` has the others).
+    """
     found = dict(ALGORITHMS)
-    for point in entry_points(group="suite.algorithms"):
-        found.setdefault(point.name, point.load())
+    for point in entry_points(group=GROUP):
+        with suppress(UserError):
+            found.setdefault(point.name, _from_package(point))
     return found
+
+
+def broken() -> list[str]:
+    """Why algorithms of installed packages are not among those that are known."""
+    faults = []
+    for point in entry_points(group=GROUP):
+        try:
+            _from_package(point)
+        except UserError as error:
+            faults.append(str(error))
+    return faults
 
 
 def resolve(name: str) -> type[Algorithm]:
@@ -101,16 +120,36 @@ def resolve(name: str) -> type[Algorithm]:
     path, _, class_name = name.rpartition(":")
     if path.endswith(".py"):
         return _from_file(resolved(path, "algorithm file"), class_name)
-    algorithms = known()
-    if name not in algorithms:
-        raise unknown("algorithm", name, algorithms)
-    return algorithms[name]
+    if name.endswith(".py"):
+        names = [f"{name}:{each}" for each in in_file(name)]
+        raise UserError(f"algorithm {name}: name its class too: {' or '.join(names)}")
+    for point in entry_points(group=GROUP, name=name):
+        return _from_package(point)
+    raise unknown("algorithm", name, known())
 
 
 def canonical(name: str) -> str:
     """The name as it is recorded; a file's path is made absolute."""
     path, _, class_name = name.rpartition(":")
     return f"{resolved(path, 'algorithm file')}:{class_name}" if path.endswith(".py") else name
+
+
+def label(name: str) -> str:
+    """The short name of an algorithm; a third party's class name."""
+    return name.rpartition(":")[2]
+
+
+def is_named(name: str, asked: str) -> bool:
+    """Whether a recorded name is what a person asks for, who may use the short one."""
+    return asked in (name, label(name))
+
+
+def in_file(path: str) -> list[str]:
+    """The algorithms that a file defines, in its order; raises `UserError` where there are none."""
+    found = _defined(_imported(resolved(path, "algorithm file")))
+    if not found:
+        raise UserError(f"{path} has no class that derives from {BASE}")
+    return found
 
 
 def source(name: str) -> tuple[str, str] | None:
@@ -123,15 +162,30 @@ def supply(path: str, text: str) -> None:
     """Import an algorithm file from its text, for a machine that may not have the file."""
     name = module_name("algorithm", path)
     if name not in sys.modules:
-        module = sys.modules[name] = ModuleType(name)
+        module = ModuleType(name)
         module.__file__ = path
-        exec(compile(text, path, "exec"), module.__dict__)
+        keep_alive()
+        with contained():
+            exec(compile(text, path, "exec"), module.__dict__)
+        sys.modules[name] = module
 
 
-def _from_file(path: Path, class_name: str) -> type[Algorithm]:
+def _from_package(point: EntryPoint) -> type[Algorithm]:
+    """The class of an entry point; raises `UserError` where it cannot be imported, or is none."""
+    where = f"algorithm {point.name} of {point.dist.name if point.dist else 'a package'}"
+    try:
+        found = point.load()
+    except (Exception, SystemExit) as error:
+        raise UserError(f"{where} ({point.value}) cannot be imported: {error!r}") from error
+    return _checked(found, f"{where} ({point.value})", point.attr)
+
+
+def _imported(path: Path, class_name: str = "") -> ModuleType:
     name = module_name("algorithm", str(path))
+    plain(path, "algorithm file")
+    admit(f"{path}:{class_name}")
     if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, plain(path, "algorithm file"))
+        spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
@@ -141,18 +195,40 @@ def _from_file(path: Path, class_name: str) -> type[Algorithm]:
         except (Exception, SystemExit) as error:
             del sys.modules[name]
             raise UserError(f"algorithm file {path} cannot be imported: {error!r}") from error
-    cls = getattr(sys.modules[name], class_name, None)
+    return sys.modules[name]
+
+
+def _defined(module: ModuleType) -> list[str]:
+    """The algorithms that a module defines itself, in its order."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and issubclass(value, Algorithm)
+        and value.__module__ == module.__name__
+    ]
+
+
+def _from_file(path: Path, class_name: str) -> type[Algorithm]:
+    module = _imported(path, class_name)
+    cls = getattr(module, class_name, None)
+    return _checked(cls, str(path), class_name, ", ".join(_defined(module)))
+
+
+def _checked(cls: Any, where: str, name: str, there: str = "") -> type[Algorithm]:
+    """A class of others, if an algorithm can be made of it; raises `UserError` that names what it lacks.
+    `there`: the algorithms that are where it was looked for.
+    """
     if not (isinstance(cls, type) and issubclass(cls, Algorithm)):
-        raise UserError(
-            f"{path} has no class {class_name!r} that derives from trials.algorithm.Algorithm"
-        )
+        rule = f"is an algorithm; it has {there}" if there else f"derives from {BASE}"
+        raise UserError(f"{where} has no class {name!r} that {rule}")
     lacks = [hook for hook in HOOKS if getattr(cls, hook) is getattr(Algorithm, hook)]
     if lacks:
-        raise UserError(f"{path}:{class_name} lacks {', '.join(lacks)}, which a round is made of")
+        raise UserError(f"{where}:{name} lacks {', '.join(lacks)}, which a round is made of")
     for field in dataclasses.fields(cls):
         if "range" not in field.metadata:
             raise UserError(
-                f"{path}:{class_name}: its field {field.name} has no range: make it with real(), "
+                f"{where}:{name}: its field {field.name} has no range: make it with real(), "
                 "whole() or choice() of trials.algorithm"
             )
     return cls

@@ -29,17 +29,19 @@ class ASTW(FedAvg):
 
     paper = "Chen et al. 2020"
 
-    A: float = real(math.e / 2, low=1.0, high=math.e)
+    A: float = real(math.e / 2, low=1.0, high=math.e, at_least=1)
     loop: int = whole(15, low=1, high=30, searched=False, above=0)
-    deep_share: float = real(1 / 3, low=0.0, high=1.0, searched=False)
+    deep_share: float = real(1 / 3, low=0.0, high=1.0, searched=False, at_least=0, at_most=1)
 
     def init(self, fed: Federation) -> State:
-        """`w`, own weights `z` (n, d), uploads (n, d) and the rounds of them, `stamp` (2, n)."""
+        """`w`, own weights `z` (n, d), uploads (n, d) and the rounds of them, `stamp` (2, n)
+        on the CPU.
+        """
         return {
             **super().init(fed),
             "z": fed.client_rows(fed.initial),
             "uploads": fed.client_rows(),
-            "stamp": torch.zeros(2, fed.n, dtype=fed.dtype, device=fed.device),
+            "stamp": torch.zeros(2, fed.n, dtype=fed.dtype),
         }
 
     def parts(self, fed: Federation) -> list[slice]:
@@ -70,7 +72,12 @@ class ASTW(FedAvg):
             stamp[i, ids] = fed.round
         uploads.write(ids, newest)
         for i, part in enumerate(self.parts(fed)):
-            known = stamp[i].nonzero()[:, 0].cpu()
-            q = fed.weights(known) * self.A ** (stamp[i, known] - fed.round)
+            known = stamp[i].nonzero()[:, 0]
+            q = fed.weights(known) * fed.tensor(self.A ** (stamp[i, known] - fed.round))
             w[part] = q / q.sum() @ uploads[known][:, part]
         return {**state, "w": w, "stamp": stamp}
+
+    def personal(self, state: State, fed: Federation) -> Tensor:
+        """The clients' own weights z."""
+        own: Tensor = state["z"][fed.everyone]
+        return own

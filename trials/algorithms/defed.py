@@ -53,24 +53,25 @@ class DeFed(Algorithm):
         topology.parse(self.topology).matrix(clients, settings.partition_seed)
 
     def init(self, fed: Federation) -> State:
-        """All clients' models `W` (n, d), and the mixing matrix (n, n)."""
-        mixing = topology.parse(self.topology).matrix(fed.n, fed.settings.partition_seed)
-        return {"W": fed.initial(fed.everyone), "mixing": fed.tensor(mixing)}
+        """All clients' models `W` (n, d), and the mixing matrix (n, n) on the CPU."""
+        matrix = topology.parse(self.topology).matrix(fed.n, fed.settings.partition_seed)
+        mixing = torch.from_numpy(matrix).to(fed.dtype)
+        return {"W": fed.initial(fed.everyone), "mixing": mixing}
 
     def round(self, state: State, fed: Federation) -> State:
         """The awake clients mix their old models and add their own steps."""
         w, ids = state["W"], fed.select().unique()
-        scale = torch.ones(len(ids)).to(w)
+        scale, rows = w.new_ones(len(ids)), fed.index(ids)
         if self.grad_scale == "samples":
             scale = fed.tensor(fed.data.sizes[ids.numpy()] / fed.data.sizes.sum())
-        moved = fed.train(ids, w[ids], self.lr * scale, lambda w, g: g) - w[ids]
+        moved = fed.train(ids, w[rows], self.lr * scale, lambda w, g: g) - w[rows]
         mixed = fed.exchange(w, among(state["mixing"], ids))
-        return {**state, "W": mixed.index_add(0, ids.to(w.device), moved)}
+        return {**state, "W": mixed.index_add(0, rows, moved)}
 
     def scored(self, state: State, fed: Federation) -> Scored:
         """Every client's model, and their average."""
         w = state["W"]
-        return {"clients": Devices(w, torch.ones(len(w)).to(w) / len(w)), "average": w.mean(0)}
+        return {"clients": Devices(w, w.new_ones(len(w)) / len(w)), "average": w.mean(0)}
 
     def measured(self, state: State, fed: Federation) -> dict[str, float]:
         """The distance of the clients from their average, `consensus_error`."""
@@ -80,7 +81,7 @@ class DeFed(Algorithm):
 
 def among(mixing: Tensor, ids: Tensor) -> Tensor:
     """The mixing matrix when only `ids` are awake: other edges' weight goes to the diagonal."""
-    awake = torch.zeros(len(mixing)).to(mixing)
+    awake = mixing.new_zeros(len(mixing))
     awake[ids] = 1
     edges = mixing * awake * awake.unsqueeze(1)
     edges.fill_diagonal_(0)

@@ -19,8 +19,8 @@ class FedAdam(FedAdagrad):
         the server rate is not given there.
     """
 
-    beta1: float = real(0.9, low=0.0, high=0.99, searched=False)
-    beta2: float = real(0.99, low=0.9, high=0.999, searched=False)
+    beta1: float = real(0.9, low=0.0, high=0.99, searched=False, at_least=0, at_most=1)
+    beta2: float = real(0.99, low=0.9, high=0.999, searched=False, at_least=0, at_most=1)
 
     def second_moment(self, V: Tensor, delta: Tensor) -> Tensor:
         """V as a running mean of Delta^2."""

@@ -44,8 +44,8 @@ class FedAgg(FedAvg):
     alpha: float = real(0.1, low=0.01, high=1.0, log=True, above=0)
     scaling: str = choice("cosine", ("cosine", "raw"))
     local_direction: str = choice("own", ("own", "mean"))
-    sweeps: int = whole(1, low=1, high=3, searched=False)
-    eta_max: float = real(10.0, low=1.0, high=100.0, log=True, searched=False)
+    sweeps: int = whole(1, low=1, high=3, searched=False, above=0)
+    eta_max: float = real(10.0, low=1.0, high=100.0, log=True, searched=False, above=0)
 
     def round(self, state: State, fed: Federation) -> State:
         """Sweep 0 at eta_0, then the sweeps."""

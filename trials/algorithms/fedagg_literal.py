@@ -40,8 +40,8 @@ class FedAggLiteral(FedAvg):
     }
 
     alpha: float = real(0.1, low=0.01, high=1.0, log=True, above=0)
-    tolerance: float = real(1e-3, low=1e-6, high=0.1, log=True, searched=False)
-    max_sweeps: int = whole(50, low=1, high=10000, log=True, searched=False)
+    tolerance: float = real(1e-3, low=1e-6, high=0.1, log=True, searched=False, above=0)
+    max_sweeps: int = whole(50, low=1, high=10000, log=True, searched=False, above=0)
 
     def round(self, state: State, fed: Federation) -> State:
         """Algorithm 1 for this round's model, then Algorithm 2."""
@@ -57,7 +57,8 @@ class FedAggLiteral(FedAvg):
             rows = path.expand(len(ids), -1, -1)
             g = torch.stack([fed.gradient(ids, w) for w in rows[:, :-1].unbind(1)], 1)
             phi1, phi2 = mean_fields(ids, rows, g, fed)
-            change = max((phi1 - before1).norm(), (phi2 - before2).norm())
+            change1, change2 = (phi1 - before1).norm(), (phi2 - before2).norm()
+            change = torch.where(change2 > change1, change2, change1)
             if not change >= self.tolerance:
                 break
         rates = self.rates(state["w"], phi1, phi2)

@@ -32,7 +32,7 @@ class FedDyn(FedAvg):
         "selection=with_replacement": "the server's h is the mean of states that change once a round",
     }
 
-    alpha: float = real(0.01, low=1e-4, high=1.0, log=True)
+    alpha: float = real(0.01, low=1e-4, high=1.0, log=True, at_least=0)
 
     def init(self, fed: Federation) -> State:
         """`w`, `mean_h` and mean_S w_k `selected`, all (d,); the clients' `h` (n, d)."""

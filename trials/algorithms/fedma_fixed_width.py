@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from trials.algorithm import State
 from trials.algorithms.fedavg import FedAvg
@@ -10,6 +14,7 @@ from trials.federation import Federation
 from trials.models.base import Model
 from trials.settings import Settings
 from trials.tensors import Tensor, torch
+from trials.transfer import sent
 
 
 @dataclass(frozen=True)
@@ -44,33 +49,40 @@ class FedMAFixedWidth(FedAvg):
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
         """Match, then average."""
-        received = fed.upload(ids, local)
-        matched = torch.stack([match(w, state["w"], fed.model) for w in received])
+        matched = match(fed.upload(ids, local), state["w"], fed.model)
         return {**state, "w": fed.weights(ids) @ matched}
 
 
 def match(w: Tensor, reference: Tensor, model: Model) -> Tensor:
-    """w (d,) with its hidden units in the order nearest to `reference` (d,)."""
+    """Rows w (k, d) with their hidden units in the order nearest to those of `reference` (d,)."""
     w = w.clone()
-    mine, theirs = model.views(w), model.views(reference)
-    layers = dict.fromkeys(name.rpartition(".")[0] for name in mine)
-    order: Tensor | None = None
+    mine, theirs = [model.views(row) for row in w], model.views(reference)
+    layers = list(dict.fromkeys(name.rpartition(".")[0] for name in theirs))
+    orders: list[Tensor] = []
     for layer in layers:
-        tensors = [t for t in (f"{layer}.weight", f"{layer}.bias") if t in mine]
-        weight = mine[tensors[0]]
-        if order is not None:
-            by_unit = weight.view(len(weight), len(order), -1)
+        tensors = [t for t in (f"{layer}.weight", f"{layer}.bias") if t in theirs]
+        for one, order in zip(mine, orders, strict=False):
+            by_unit = one[tensors[0]].view(len(one[tensors[0]]), len(order), -1)
             by_unit.copy_(by_unit[:, order].clone())
-        if layer == list(layers)[-1]:
+        if layer == layers[-1]:
             break
-        units, target = (
-            torch.cat([of[t].reshape(len(weight), -1) for t in tensors], 1) for of in (mine, theirs)
-        )
-        from scipy.optimize import linear_sum_assignment  # takes every start half a second
-
+        units, target = [_units(one, tensors) for one in mine], _units(theirs, tensors)
         # |a - b|^2 = |a|^2 + |b|^2 - 2 <a, b>, of which only the product depends on the matching.
-        cost = -(target @ units.T).nan_to_num(0.0)
-        order = torch.from_numpy(linear_sum_assignment(cost.cpu().numpy())[1]).to(w.device)
-        for t in tensors:
-            mine[t].copy_(mine[t][order].clone())
+        cost = torch.stack([-(target @ own.T).nan_to_num(0.0) for own in units])
+        orders = list(sent(assignments(cost.cpu().numpy()), w.device))
+        for one, order in zip(mine, orders, strict=True):
+            for t in tensors:
+                one[t].copy_(one[t][order].clone())
     return w
+
+
+def assignments(cost: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Of each cost matrix (k, n, n) the cheapest assignment: row i takes column found[k, i]."""
+    from scipy.optimize import linear_sum_assignment  # takes every start half a second
+
+    return np.stack([linear_sum_assignment(one)[1] for one in cost])
+
+
+def _units(of: dict[str, Tensor], tensors: list[str]) -> Tensor:
+    """A layer's units as rows: weights and bias."""
+    return torch.cat([of[t].reshape(len(of[t]), -1) for t in tensors], 1)

@@ -29,5 +29,6 @@ class FedNuSign(FedProx):
         g = fed.upload(fed.everyone, fed.gradient(fed.everyone, w))
         sign = (g @ (fed.weights(fed.everyone) @ g)).sign()
         ids = fed.select()
-        delta = fed.upload(ids, self.train(state, ids, w[ids], fed)) - w[ids]
-        return {**state, "w": state["w"] + (sign[ids].unsqueeze(1) * delta).mean(0)}
+        rows = fed.index(ids)
+        delta = fed.upload(ids, self.train(state, ids, w[rows], fed)) - w[rows]
+        return {**state, "w": state["w"] + (sign[rows].unsqueeze(1) * delta).mean(0)}

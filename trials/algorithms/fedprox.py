@@ -21,7 +21,7 @@ class FedProx(FedAvg):
 
     paper = "Li et al. 2020"
 
-    mu: float = real(0.01, low=1e-4, high=1.0, log=True)
+    mu: float = real(0.01, low=1e-4, high=1.0, log=True, at_least=0)
 
     def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
         """Gradient of h_k on the minibatch."""

@@ -30,7 +30,7 @@ class FedUmf(FedAvg):
     paper = "FedUmf"
     refuses = {"init=own": "unselected clients train from one common model theta"}
 
-    alpha: float = real(1.0, low=0.05, high=1.0)
+    alpha: float = real(1.0, low=0.05, high=1.0, at_least=0)
 
     def init(self, fed: Federation) -> State:
         """The base's, and of the round before: what was sent, the real hyperparameters (a schedule may
@@ -50,15 +50,16 @@ class FedUmf(FedAvg):
         idle = torch.ones(fed.n, dtype=torch.bool)
         idle[ids] = idle[fed.absent] = False
         fed.deferred(idle.nonzero()[:, 0])
-        start = theta[ids]
-        fused = ~state["past_selected"].cpu()[ids]
+        start = theta[fed.index(ids)]
+        fused = ~state["past_selected"][ids]
         if fused.any():
             reals = dict(zip(self._reals, state["past_reals"].tolist(), strict=True))
             past = {**state, **{name: state[f"past_{name}"] for name in self.sent}}
             before = past["w"].expand(int(fused.sum()), -1)
             then = replace(self, **reals).train(past, ids[fused], before, fed, fed.round - 1)
             ratio = self.lr / reals["lr"] if reals["lr"] else 0.0
-            start[fused] += self.fusion_rate * ratio * (then - before)
+            rows = fed.index(fused.nonzero()[:, 0])
+            start[rows] += self.fusion_rate * ratio * (then - before)
         return start
 
     @property

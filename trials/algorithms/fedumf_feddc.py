@@ -24,8 +24,8 @@ class FedUmfFedDC(FedUmf, FedDC):
 
     refuses = {**FedUmf.refuses, **FedDC.refuses}
 
-    alpha: float = real(0.01, low=1e-4, high=1.0, log=True)
-    fusion: float = real(1.0, low=0.05, high=1.0)
+    alpha: float = real(0.01, low=1e-4, high=1.0, log=True, at_least=0)
+    fusion: float = real(1.0, low=0.05, high=1.0, at_least=0)
     displacement_from: str = choice("theta", ("theta", "start"))
 
     @property

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from trials.algorithm import State, choice, real
 from trials.algorithms.fedprox import FedProx
 from trials.federation import Federation
-from trials.tensors import Tensor
+from trials.tensors import Tensor, torch
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,9 @@ class FOLB(FedProx):
     refuses = {"init=own": "gradients are compared at one common model w"}
 
     variant: str = choice("plain", ("plain", "heterogeneity"))
-    psi: float = real(1.0, low=0.1, high=100.0, log=True, when={"variant": "heterogeneity"})
+    psi: float = real(
+        1.0, low=0.1, high=100.0, log=True, when={"variant": "heterogeneity"}, at_least=0
+    )
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
@@ -48,5 +50,5 @@ class FOLB(FedProx):
             agreement = agreement - self.psi * gamma * (mean @ mean)
         total = agreement.abs().sum()
         delta = fed.upload(ids, local) - start
-        p = agreement / total if total > 0 else agreement
+        p = torch.where(total > 0, agreement / total, agreement)
         return {**state, "w": state["w"] + p @ delta}

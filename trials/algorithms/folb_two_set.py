@@ -39,5 +39,5 @@ class FOLBTwoSet(FedProx):
         first = fed.upload(ids, fed.gradient(ids, start))
         normal = (second @ second.mean(0)).sum()
         delta = fed.upload(ids, local) - start
-        p = first @ first.mean(0) / normal if normal > FLOOR else torch.zeros_like(first[:, 0])
+        p = torch.where(normal > FLOOR, first @ first.mean(0) / normal, 0.0)
         return {**state, "w": state["w"] + p @ delta}

@@ -29,7 +29,7 @@ class LBOptimal(FedProx):
         """All devices say how much they matter, the drawn ones train."""
         w = fed.broadcast(fed.everyone, state["w"])
         ids = fed.draw(self.importance(fed.gradient(fed.everyone, w), fed))
-        local = fed.upload(ids, self.train(state, ids, w[ids], fed))
+        local = fed.upload(ids, self.train(state, ids, w[fed.index(ids)], fed))
         return {**state, "w": local.mean(0)}
 
     def importance(self, g: Tensor, fed: Federation) -> Tensor:

@@ -29,7 +29,7 @@ class SAFL(FedAvg):
 
     paper = "SAFL"
 
-    epsilon: float = real(0.3, low=0.0, high=1.0)
+    epsilon: float = real(0.3, low=0.0, high=1.0, at_least=0, at_most=1)
     L: float = real(80.0, low=1.0, high=200.0, log=True, above=0)
 
     def init(self, fed: Federation) -> State:
@@ -52,6 +52,11 @@ class SAFL(FedAvg):
         """(3), and the clients remember where they ended."""
         state["z"].write(ids, local)
         return super().aggregate(state, ids, start, local, fed)
+
+    def personal(self, state: State, fed: Federation) -> Tensor:
+        """The clients' own weights z."""
+        own: Tensor = state["z"][fed.everyone]
+        return own
 
     def scored(self, state: State, fed: Federation) -> Scored:
         """z_bar, and the weighted mean of all devices' weights."""

@@ -26,7 +26,9 @@ class SAFLExtended(SAFL):
         studies that bound `uploaded_bytes` or make it an objective.
     """
 
-    nu: float = real(0.25, low=0.01, high=10.0, log=True, searched=False, under="uploaded_bytes")
+    nu: float = real(
+        0.25, low=0.01, high=10.0, log=True, searched=False, under="uploaded_bytes", at_least=0
+    )
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
@@ -36,7 +38,8 @@ class SAFLExtended(SAFL):
         sends = self.sends(state, ids, local, fed)
         if not sends.any():
             return state
-        return super().aggregate(state, ids[sends], start[sends], local[sends], fed)
+        rows = fed.index(sends.nonzero()[:, 0])
+        return super().aggregate(state, ids[sends], start[rows], local[rows], fed)
 
     def sends(self, state: State, ids: Tensor, local: Tensor, fed: Federation) -> Tensor:
         """(24), (25): whether each client uploads, (k,) on the CPU."""

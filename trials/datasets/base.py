@@ -37,7 +37,7 @@ class OnDemand(ABC):
         """Samples `ids` (b,): float32 (b, *shape), a function of the ids alone."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dataset:
     """N samples: `x` (N, *shape) float32, `y` (N,) int64 below `classes`, `test` (N,) bool.
 
@@ -57,6 +57,13 @@ class Dataset:
     def shape(self) -> tuple[int, ...]:
         """Shape of one sample: (features,), (tokens,) or (channels, height, width)."""
         return tuple(self.x.shape[1:])
+
+    def bytes(self, size: int) -> int:
+        """Bytes of samples and labels on a device, with numbers of `size` bytes; samples that are computed
+        on demand are not there.
+        """
+        x = 0 if isinstance(self.x, OnDemand) else self.x.size * size
+        return x + self.y.nbytes
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,9 @@ class Synthetic(DatasetFamily):
     W_k in R^{60x10}, b_k in R^10 ~ N(u_k, 1); y = argmax(x W_k + b_k). alpha and beta are standard
     deviations, as in the authors' code. A tenth of each device's samples is test. Features are used
     as they are drawn.
+
+    alpha changes no label: W_k = u_k + noise adds the same x u_k 1 + u_k to every class's logit, so equal
+    seeds give equal data for every alpha at the same beta (up to the rounding of x W_k).
     """
 
     summary: ClassVar[str] = "FedProx's Synthetic(alpha,beta): 30 devices, 60 features, 10 classes"

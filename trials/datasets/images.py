@@ -9,7 +9,7 @@ import pickle
 import tarfile
 from abc import abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 from zipfile import ZipFile
@@ -156,7 +156,7 @@ def _mnist_layouts(archive: str, *sums: tuple[str, str, str]) -> tuple[tuple[Fil
 @dataclass(frozen=True)
 class MNIST(Images):
     """MNIST (LeCun et al. 1998) through torchvision: 60,000 / 10,000 images 28x28, standardised by
-    the training set's mean 0.1307 and deviation 0.3081.
+    the training set's mean 0.1307 and deviation 0.3081; with the flag `unit` pixels / 255, in [0, 1].
     """
 
     summary: ClassVar[str] = "MNIST 28x28 through torchvision, 10 classes"
@@ -178,9 +178,16 @@ class MNIST(Images):
         (parts[3], "ec29112dd5afa0611ce80d1b7f02629c", "27ae3e4e09519cfbb04c329615203637"),
     )
 
+    unit: bool = field(default=False, kw_only=True)
+
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """The standardised images of the files below the data root, downloaded when absent."""
-        return self.pixels(root).standardised(10, [self.mean], [self.deviation])
+        """The scaled images of the files below the data root, downloaded when absent."""
+        return self.pixels(root).standardised(10, *self.scale)
+
+    @property
+    def scale(self) -> tuple[list[float], list[float]]:
+        """What is taken from pixels / 255, and what the rest is divided by."""
+        return ([0.0], [1.0]) if self.unit else ([self.mean], [self.deviation])
 
     @override
     def pixels(self, root: str | None) -> Pixels:
@@ -256,7 +263,7 @@ class MNIST01(MNIST):
 
     @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        return binary(self.pixels(root), seed).standardised(2, [self.mean], [self.deviation])
+        return binary(self.pixels(root), seed).standardised(2, *self.scale)
 
 
 @dataclass(frozen=True)
@@ -269,7 +276,22 @@ class FashionMNIST01(FashionMNIST):
 
     @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        return binary(self.pixels(root), seed).standardised(2, [self.mean], [self.deviation])
+        return binary(self.pixels(root), seed).standardised(2, *self.scale)
+
+
+def _standardise_each(x: Array, pixels: Pixels) -> None:
+    """x <- (x - mean) / (deviation + 0.001), both of each pixel over training and test images."""
+    n = len(pixels.train) + len(pixels.test)
+    total = np.zeros(pixels.train.shape[1:])
+    square = np.zeros(pixels.train.shape[1:])
+    for images in (pixels.train, pixels.test):
+        for start in range(0, len(images), 1000):
+            some = images[start : start + 1000].astype(np.float64)
+            total += some.sum(0)
+            square += np.square(some).sum(0)
+    mean = total / n
+    x -= mean.astype(np.float32)
+    x /= (np.sqrt(square / n - mean**2) + 0.001).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -282,7 +304,7 @@ class MNISTPowerLaw(MNIST):
     test set and deals 54,000 images, and thus has smaller clients.
 
     A pixel p of 0..255 becomes (p - mean) / (deviation + 0.001), mean and deviation of that pixel over
-    all 70,000 images, as in the authors' code.
+    all 70,000 images, as in the authors' code; with the flag `unit` p / 255.
     """
 
     summary: ClassVar[str] = (
@@ -306,16 +328,10 @@ class MNISTPowerLaw(MNIST):
         except UserError as error:
             raise UserError(f"mnist_powerlaw: {error}") from None
         x, test, client = on_devices(pixels, dealt, "mnist_powerlaw_test", seed)
-        total = np.zeros(pixels.train.shape[1:])
-        square = np.zeros(pixels.train.shape[1:])
-        for images in (pixels.train, pixels.test):
-            for start in range(0, len(images), 1000):
-                some = images[start : start + 1000].astype(np.float64)
-                total += some.sum(0)
-                square += np.square(some).sum(0)
-        mean = total / len(y)
-        x -= mean.astype(np.float32)
-        x /= (np.sqrt(square / len(y) - mean**2) + 0.001).astype(np.float32)
+        if self.unit:
+            x /= np.float32(255)
+        else:
+            _standardise_each(x, pixels)
         return Dataset(x, y[np.concatenate(dealt)], test, 10, client)
 
 

@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -26,7 +27,7 @@ from trials.datasets.images import Pixels
 from trials.errors import UserError, unknown
 from trials.files import plain, resolved
 from trials.metrics import CLASSIFICATION
-from trials.plugins import module_name
+from trials.plugins import admit, call, module_name
 
 
 @dataclass(frozen=True)
@@ -297,14 +298,17 @@ class Function(Own):
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         """The function's data set. Raises `UserError` saying what is wrong with the function or its data."""
         place, _, name = self.path.rpartition(":")
+        if place.endswith(".py") and not Path(place).exists():
+            raise UserError(f"data set {self.path}: there is no file {place}")
+        admit(self.path)
         module = _module(self.path, place)
         function = getattr(module, name, None)
         if not callable(function):
             known = [n for n, v in vars(module).items() if callable(v) and n[0] != "_"]
             raise unknown(f"function in {place}:", name, known)
         try:
-            made = function()
-        except (Exception, SystemExit) as error:
+            made = call(function)
+        except Exception as error:
             raise UserError(
                 f"data set {self.path} raised {type(error).__name__}: {error}"
             ) from error
@@ -327,10 +331,8 @@ class Function(Own):
 def _module(text: str, place: str) -> ModuleType:
     try:
         if not place.endswith(".py"):
-            return importlib.import_module(place)
+            return call(partial(importlib.import_module, place))
         name = module_name("dataset", place)
-        if not Path(place).exists():
-            raise UserError(f"data set {text}: there is no file {place}")
         spec = importlib.util.spec_from_file_location(name, plain(Path(place), "data set"))
         assert spec is not None
         assert spec.loader is not None

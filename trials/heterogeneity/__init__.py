@@ -75,7 +75,7 @@ class Heterogeneity:
 
 
 def parse(text: str) -> Heterogeneity:
-    """Read a level. Raises `UserError` that shows the grammar or the nearest known name."""
+    """Read a level. Raises `UserError` that shows the nearest known name."""
     first, *rest = names.split_top(text, "+")
     given: dict[str, Modifier] = {}
     try:
@@ -85,7 +85,9 @@ def parse(text: str) -> Heterogeneity:
             if given.setdefault(_bare(part), modifier) is not modifier:
                 raise UserError(f"heterogeneity {text!r}: +{_bare(part)} is given twice")
     except UserError as error:
-        raise UserError(f"{error} (a level is written {grammar()})") from None
+        raise UserError(
+            f"{error} (`suite list heterogeneity` says how levels are written)"
+        ) from None
     name = dealing = names.spell(_bare(first), partition)
     kept = {key: given[key] for key in MODIFIERS if key in given}
     for key, modifier in kept.items():

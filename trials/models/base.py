@@ -58,6 +58,9 @@ class Architecture(ABC):
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
         """The parameters for samples of `shape`; raises `UserError` when they do not fit."""
 
+    def check(self, x: Array, classes: int) -> None:  # noqa: B027 - most read anything
+        """Raise `UserError` for samples x (N, *shape) that it cannot read, such as unknown tokens."""
+
     @abstractmethod
     def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """Logits (b, C) of x (b, *shape), or (k, b, C) of x (k, b, *shape) with (k, ...) weights."""
@@ -126,21 +129,31 @@ class Model:
 
     def logits(self, w: Tensor, x: Tensor) -> Tensor:
         """(b, C) for weights (d,) and samples (b, *shape); (k, b, C) for (k, d), (k, b, *shape)."""
-        with self._precision(w):
-            return self.architecture.forward(self.views(w), x).to(w.dtype)
+        return self.outputs(self.views(w), x)
+
+    def outputs(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """The same from the named parameters."""
+        like = next(iter(p.values()))
+        with self._precision(like):
+            return self.architecture.forward(p, x).to(like.dtype)
 
     def gradients(self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Losses (k,) and gradients (k, d) at w (k, d); or () and (d,) at w (d,).
 
         See `Architecture.gradients`.
         """
+        if w.dim() == 1 and not self.architecture.one_by_one:
+            real = weight > 0
+            x, y, weight = x[real], y[real], weight[real]
         losses, parts = self.gradient_parts(w, x, y, weight)
         return losses, torch.cat(parts, -1)
 
     def gradient_parts(
         self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
-        """The losses and gradients of `gradients`, each slot of the layout apart: (k, size) or (size,)."""
+        """The losses and gradients of `gradients`, each slot of the layout apart: (k, size) or (size,).
+        Of one client without padding, if it is not `one_by_one`.
+        """
         with self._precision(w):
             losses, parts = self.architecture.gradients(self.views(w), x, y, weight, self.loss)
         return losses, [part.flatten(w.dim() - 1) for part in parts]
@@ -255,18 +268,25 @@ def max_pool2(x: Tensor, same: bool = False) -> Tensor:
 
 def embedding(x: Tensor, w: Tensor) -> Tensor:
     """Token ids x (b, t), a table w (V, e) -> (b, t, e); or with a leading k on both. Ids may be
-    floats. Raises `UserError` for an id that is not in 0..V-1.
+    floats. Raises `UserError` for an id that is not in 0..V-1, on a CPU: a GPU's answer would have to
+    be waited for, and there all samples are checked before the first step (`Architecture.check`).
     """
     ids, size = x.long(), w.shape[-2]
+    if x.device.type == "cpu":
+        check_tokens(ids, size)
+    if w.dim() == 3:
+        ids = ids + size * torch.arange(len(w), device=w.device).view(-1, 1, 1)
+    return F.embedding(ids, w.flatten(0, -2))
+
+
+def check_tokens(ids: Tensor | Array, size: int) -> None:
+    """Raise `UserError` unless all token ids are in 0..size-1."""
     low, high = int(ids.min()), int(ids.max())
     if low < 0 or high >= size:
         raise UserError(
             f"token ids must be 0..{size - 1} for a model with a vocabulary of {size}, "
             f"but there are ids from {low} to {high}"
         )
-    if w.dim() == 3:
-        ids = ids + size * torch.arange(len(w), device=w.device).view(-1, 1, 1)
-    return F.embedding(ids, w.flatten(0, -2))
 
 
 def lstm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
@@ -280,7 +300,8 @@ def lstm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
         nothing = x.new_zeros(1, len(x), w.shape[1] - inputs)
         weights = [w[:, :inputs], w[:, inputs:], b, torch.zeros_like(b)]
         states: Tensor = torch.lstm(
-            x, (nothing, nothing), weights, True, 1, 0.0, False, False, True
+            # cuDNN keeps what a backward pass needs in training mode only.
+            *(x, (nothing, nothing), weights, True, 1, 0.0, w.requires_grad, False, True)
         )[0]
         return states
     ahead = linear(x.flatten(-3, -2), w[..., :inputs], b).unflatten(-2, x.shape[-3:-1])

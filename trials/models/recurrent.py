@@ -5,6 +5,7 @@ position goes through one fully connected layer. A layer has one bias, as its Te
 their constant 1 on the forget gate is left out, so that one rule starts all weights.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,12 +13,29 @@ from typing import ClassVar
 from typing_extensions import override
 
 from trials.errors import UserError
-from trials.models.base import Architecture, Parameters, dense, embedding, linear, lstm
+from trials.models.base import (
+    Architecture,
+    Array,
+    Parameters,
+    check_tokens,
+    dense,
+    embedding,
+    linear,
+    lstm,
+)
 from trials.tensors import Tensor
 
 
 class StackedLSTM(Architecture):
     """An embedding, two LSTM layers, an output layer."""
+
+    @abstractmethod
+    def tokens(self, classes: int) -> int:
+        """How many tokens it knows."""
+
+    @override
+    def check(self, x: Array, classes: int) -> None:
+        check_tokens(x, self.tokens(classes))
 
     @override
     def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
@@ -57,6 +75,10 @@ class CharLSTM(StackedLSTM):
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
         return _stack("char_lstm", shape, classes, classes, 8, 100)
 
+    @override
+    def tokens(self, classes: int) -> int:
+        return classes
+
 
 @dataclass(frozen=True)
 class SentLSTM(StackedLSTM):
@@ -81,3 +103,7 @@ class SentLSTM(StackedLSTM):
     @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
         return _stack("sent_lstm", shape, classes, self.vocabulary, self.width, 256)
+
+    @override
+    def tokens(self, classes: int) -> int:
+        return self.vocabulary

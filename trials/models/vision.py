@@ -74,10 +74,13 @@ class Network(Architecture):
         BatchNorm would see.
         """
         if y.dim() == 1:
-            real = weight > 0
-            return super().gradients(p, x[real], y[real], weight[real], loss)
-        rows = zip(_rows(p, len(x)), x, y, weight, strict=True)
-        found = [self.gradients(*row, loss) for row in rows]
+            return super().gradients(p, x, y, weight, loss)
+        found = [
+            self.gradients(one, samples[real], label[real], share[real], loss)
+            for one, samples, label, share, real in zip(
+                _rows(p, len(x)), x, y, weight, weight > 0, strict=True
+            )
+        ]
         losses, gradients = zip(*found, strict=True)
         return torch.stack(losses), [torch.stack(of) for of in zip(*gradients, strict=True)]
 

@@ -1,6 +1,5 @@
 """The report and MLflow's pages in a real browser: the installed Chromium, headless."""
 
-import shutil
 import socket
 import subprocess
 import sys
@@ -12,22 +11,16 @@ import pytest
 from reports.page.data import Curve, ReportData
 from reports.page.page import build
 from suite.tracking.store import Store
+from tests.support import browser as chromium
 from tests.support.boards import LEVELS, A, B, C, board_of, runs, trials
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
-if not CHROMIUM:
-    pytest.skip("needs Chromium (Debian: apt-get install chromium)", allow_module_level=True)
-sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright (pip)")
-PATIENCE = 200_000
-"""Milliseconds: MLflow's pages are megabytes of script."""
+sync_api = chromium.needed()
 
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium.browser(sync_api) as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -92,29 +85,17 @@ def report(store, served, tmp_path_factory) -> str:
     curves = tuple(Curve(r.group, r.algorithm, s, *curve) for r in board.rows for s in (1, 2))
     found = tuple(t for g in groups for n in ("zeta", "folb") for t in trials(g, n))
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(build(ReportData(board, curves, found, server=served)))
+    path.write_text(build(ReportData(board, curves, found, server=served))[0])
     return path.as_uri()
 
 
 @pytest.fixture
 def page(browser):
-    """A page that is offline but for the machine itself, and what it complained about."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE)
-    page.complaints = []
-    page.on("pageerror", lambda error: page.complaints.append(str(error)))
-    page.on(
-        "console",
-        lambda message: page.complaints.append(message.text) if message.type == "error" else None,
-    )
-    local = ("http://127.0.0.1", "file:", "data:", "blob:")
-    page.route(
-        "**/*",
-        lambda route: route.continue_() if route.request.url.startswith(local) else route.abort(),
-    )
-    yield page
-    context.close()
+    with chromium.new_page(browser) as opened:
+        yield opened
+
+
+NO_ZETA = "![...document.querySelectorAll('#curves svg text')].some((t) => t.textContent == 'zeta')"
 
 
 def column(page, number: int) -> list[str]:
@@ -130,10 +111,12 @@ def test_rows_sort_by_any_heading(page, report):
     heads.nth(1).click()
     assert column(page, 1) == ["alpha", "folb", "zeta"]
     heads.nth(2).click()
-    assert column(page, 1) == ["alpha", "folb", "zeta"], "numbers: the least first"
-    heads.nth(2).press("Enter")
-    assert column(page, 1) == ["zeta", "folb", "alpha"]
+    assert column(page, 1) == ["zeta", "folb", "alpha"], "scores: the best first"
     assert heads.nth(2).get_attribute("aria-sort") == "descending"
+    heads.nth(2).press("Enter")
+    assert column(page, 1) == ["alpha", "folb", "zeta"]
+    heads.nth(4).click()
+    assert column(page, 1) == ["zeta", "folb", "alpha"], "behind the best: the least first"
     assert page.complaints == []
 
 
@@ -149,12 +132,13 @@ def test_rows_filter_and_lines_hide(page, report):
     assert visible.count() == 2
     page.fill("#filter", "")
     assert visible.count() == 6
-    line = page.locator("#curves .s-zeta").first
-    assert line.is_visible()
-    page.click(".chip[data-slug=zeta]")
-    assert not line.is_visible()
-    page.click(".chip[data-slug=zeta]")
-    assert line.is_visible()
+    chromium.drawn(page)
+    line = page.locator("#curves svg text", has_text="zeta")
+    assert line.count() == 4, "two cells, against rounds and bytes"
+    page.click(".chip[data-name=zeta]")
+    page.wait_for_function(NO_ZETA)
+    page.click(".chip[data-name=zeta]")
+    page.wait_for_function(f"!({NO_ZETA})")
     assert page.complaints == []
 
 
@@ -164,7 +148,10 @@ def test_it_reads_at_every_width_and_in_the_dark(page, report, width, scheme):
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 900})
     page.goto(report)
+    chromium.drawn(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing sticks out"
+    cut = "[...document.querySelectorAll('.scroll')].some((e) => e.scrollWidth > e.clientWidth)"
+    assert width < 1440 or not page.evaluate(cut), "no table is cut off"
     shades = page.evaluate(
         "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
     )
@@ -178,14 +165,61 @@ def test_it_reads_at_every_width_and_in_the_dark(page, report, width, scheme):
     assert page.complaints == []
 
 
-def test_print_shows_what_is_folded(page, report):
+def test_rank_and_name_stay_when_a_table_is_moved(page, report):
+    page.set_viewport_size({"width": 390, "height": 900})
     page.goto(report)
+    table = page.locator(".board").first
+    table.evaluate("(e) => e.scrollLeft = 300")
+    left = table.bounding_box()["x"]
+    for cell in (".rank", ".name"):
+        assert table.locator(f"tbody {cell}").first.bounding_box()["x"] - left < 60
+    assert table.locator("tbody td").nth(1).bounding_box()["x"] < left, "the others move"
+
+
+def test_charts_answer_to_the_pointer_and_to_scales(page, report):
+    page.goto(report)
+    chromium.drawn(page)
+    plot = page.locator("#curves figure.chart svg").first
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    told = page.locator("#vg-tooltip-element.visible")
+    told.wait_for()
+    assert "test accuracy" in told.inner_text()
+    assert "0.9000" in told.inner_text()
+    low = (
+        page.locator("#curves figure.chart").first.locator(".role-axis-label text").all_inner_texts
+    )
+    before = low()
+    page.click("[data-scope=all]")
+    page.wait_for_function(
+        "(before) => [...document.querySelector('#curves figure.chart').querySelectorAll("
+        "'.role-axis-label text')].map((t) => t.textContent).join() != before.join()",
+        arg=before,
+    )
+    assert page.complaints == []
+
+
+def test_search_charts_are_drawn_when_they_are_opened(page, report):
+    page.goto(report)
+    chromium.drawn(page)
+    entry = page.locator("#search details").first
+    assert entry.locator("svg").count() == 0
+    entry.locator("summary").first.click()
+    entry.locator("svg.marks").wait_for()
+    assert page.complaints == []
+
+
+def test_print_begins_with_the_leaderboards_and_is_short(page, report, tmp_path):
+    page.goto(report)
+    chromium.drawn(page)
     page.emulate_media(media="print")
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert page.locator("details:not([open])").count() == 0
-    assert not page.locator("nav").is_visible()
-    page.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert page.locator("details[open]").count() == 0
+    for hidden in ("nav", "#search", ".tools", ".switches"):
+        assert not page.locator(hidden).first.is_visible(), hidden
+    page.emulate_media(media="screen")
+    document = page.pdf(format="A4")
+    assert document.count(b"/Type /Page\n") <= 6
+    assert document.count(b"/Type /Page\n") >= 2
 
 
 def test_a_rows_link_leads_to_its_run_in_mlflow(page, report):
@@ -195,8 +229,17 @@ def test_a_rows_link_leads_to_its_run_in_mlflow(page, report):
     assert "/runs/" in page.url
 
 
+def test_the_first_page_is_the_leaderboard_and_leads_into_mlflow(page, served):
+    page.goto(served)
+    assert page.inner_text("h1") == "Leaderboard"
+    page.get_by_role("link", name="quick in MLflow").click()
+    page.get_by_text("zeta · iid").first.wait_for()
+    page.goto(f"{served}/#/experiments/1", wait_until="commit")
+    page.wait_for_url("**/mlflow/#/experiments/1**")
+
+
 def test_mlflow_opens_as_the_leaderboard(page, store, served):
-    ((name, address),) = store.pages(served)
+    ((name, address),) = store.pages(f"{served}/mlflow")
     assert name == "quick"
     page.goto(address, wait_until="commit")
     page.get_by_text("zeta · iid").first.wait_for()

@@ -1,17 +1,18 @@
 """The report: what is on the page and in its figures, from records made by hand; no browser."""
 
+import json
 import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 import pytest
 
 from reports.leaderboard.pareto import Front, Point
-from reports.page import figures, tuning
+from reports.page import drawing, line_charts, style, tuning
+from reports.page.board_table import leading, strip
 from reports.page.data import Curve, Failure, ReportData, Sweep, Trial
 from reports.page.page import build, leaderboard_page
 from tests.support.boards import LEVELS, A, B, C, board_of, runs, trials
@@ -60,9 +61,25 @@ def data() -> ReportData:
 
 
 @pytest.fixture(scope="module")
-def built(data, tmp_path_factory) -> tuple[str, Path]:
-    folder = tmp_path_factory.mktemp("figures")
-    return build(data, folder), folder
+def built(data) -> tuple[str, dict[str, bytes]]:
+    return build(data)
+
+
+def specs(page: str) -> dict[str, dict]:
+    """The charts of a page, by name."""
+    found = re.findall(
+        r'data-chart="([^"]+)".*?<script type="application/json">(.*?)</script>', page
+    )
+    return {name: json.loads(text) for name, text in found}
+
+
+def strings(value) -> list[str]:
+    """All texts in a document."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return [text for one in value for text in strings(one)]
+    return [value] if isinstance(value, str) else []
 
 
 class Page(HTMLParser):
@@ -99,26 +116,29 @@ def test_the_page_is_whole_and_needs_nothing_else(built):
     page = Page(built[0])
     assert (page.wrong, page.open) == ([], [])
     assert [a for a in page.loaded if not a.startswith(("#", "data:"))] == []
-    assert "@import" not in built[0]
-    assert re.findall(r"url\((?!#|&quot;#|\"#)", built[0]) == []
-    assert len(page.ids) == len(set(page.ids)), "an id of one figure must not be another's"
-    assert len(built[0]) < 1_000_000
+    own = built[0].replace(drawing.script(), "")
+    assert drawing.script() in built[0]
+    assert "@import" not in own
+    assert re.findall(r"url\((?!#|&quot;#|\"#)", own) == []
+    assert len(page.ids) == len(set(page.ids))
+    assert len(own) < 300_000
 
 
 def test_every_row_links_to_its_run(built, data):
     page = Page(built[0])
     for row in data.board.rows:
         assert data.server + row.page in page.links
-    rows = [row for row in page.rows if row and row[0].isdigit() and len(row) > 8]
+    rows = [row for row in page.rows if row and row[0].isdigit() and len(row) > 5]
     assert [r[1] for r in rows] == ["fedavg", "folb", "My<Own>"] * 2
     assert rows[0][2].startswith("0.9100 ±")
     assert rows[0][-1].endswith("algorithm: fedavg"), "the tuned YAML"
 
 
 def test_every_section_is_there(built):
-    sections = re.findall(r'<section id="(\w+)">', built[0])
+    sections = re.findall(r'<section id="(\w+)"', built[0])
     wanted = ["leaderboard", "across", "curves", "budget", "heterogeneity", "search"]
     assert sections == [*wanted, "failures", "provenance"]
+    assert next(iter(specs(built[0]))) == "critical-difference-test-accuracy"
     for word in ("cannot reject at this n", "abc123", "trials: 8", "fingerprint", "PED-ANOVA"):
         assert word in built[0] or word == "fingerprint"
     assert "&lt;b&gt;ZeroDivisionError" in built[0], "what runs say is text, not markup"
@@ -131,10 +151,10 @@ def front(algorithm: str, *points: Point) -> Front:
     return Front(algorithm, **named, metric="accuracy", cost=cost, points=points)
 
 
-def test_fronts_are_drawn_and_listed(data, tmp_path):
+def test_fronts_are_drawn_and_listed(data):
     cheap, dear = Point("s0", {"lr": 0.1}, 0.5, 2e6), Point("s1", {"lr": 0.3}, 0.9, 9e6, "best", A)
     fronts = (front("fedavg", cheap, dear), front("folb", Point("s2", {"mu": 1.0}, 0.7, 3e6)))
-    page = build(replace(data, board=replace(data.board, pareto=fronts)), tmp_path)
+    page, files = build(replace(data, board=replace(data.board, pareto=fronts)))
     rows = [row for row in Page(page).rows if row[-1] in ("lr=0.1", "lr=0.3", "mu=1")]
     assert [row[:4] for row in rows] == [
         ["fedavg", "2,000,000", "0.5000", ""],
@@ -142,13 +162,18 @@ def test_fronts_are_drawn_and_listed(data, tmp_path):
         ["folb", "3,000,000", "0.7000", ""],
     ]
     assert rows[1][4].startswith(f"{fmean(A):.4f} ±")
-    assert (tmp_path / "front-digits-logreg-iid-uploaded-bytes-night.svg").exists()
-    svg = page[page.index('<section id="fronts">') :]
-    assert "uploaded MB" in svg
-    assert "s s-folb" in svg, "its lines can be hidden"
+    name = "front-digits-logreg-iid-uploaded-bytes-night"
+    assert "uploaded MB" in files[f"{name}.svg"].decode()
+    spec = specs(page)[name]
+    assert spec["params"] == [{"name": "shown", "value": ["fedavg", "folb", "My<Own>"]}]
+    assert [(p["x"], p["role"]) for p in spec["datasets"]["points"]] == [
+        (2.0, ""),
+        (9.0, "best"),
+        (3.0, ""),
+    ]
 
 
-def test_warm_started_cells_have_figures_of_their_own(data, tmp_path):
+def test_warm_started_cells_have_figures_of_their_own(data):
     """They are compared apart, so that they do not stand in the others' heat map either."""
     both = [
         runs(name, scores, warm=warm, heterogeneity=level)
@@ -156,69 +181,86 @@ def test_warm_started_cells_have_figures_of_their_own(data, tmp_path):
         for name, scores in (("fedavg", A), ("folb", B))
     ]
     found = replace(data, board=board_of(*both), curves=(), trials=(), tuned={})
-    text = build(found, tmp_path)
-    drawn = {path.stem for path in tmp_path.glob("heat-*.svg")}
-    assert drawn == {"heat-test-accuracy", "heat-test-accuracy-warm-started"}
+    text, files = build(found)
+    drawn = {name for name in files if name.startswith("heat-") and name.endswith("svg")}
+    assert drawn == {"heat-test-accuracy.svg", "heat-test-accuracy-warm-started.svg"}
     for name, level, other in (
         ("heat-test-accuracy", "iid", "labels(2)"),
         ("heat-test-accuracy-warm-started", "labels(2)", "iid"),
     ):
-        drawing = (tmp_path / f"{name}.svg").read_text()
-        assert level in drawing
-        assert other not in drawing
+        picture = files[f"{name}.svg"].decode()
+        assert level in picture
+        assert other not in picture
     assert Page(text).wrong == []
 
 
 def test_figures_are_files_of_three_kinds(built):
-    names = {path.stem for path in built[1].iterdir()}
-    kinds = {path.suffix for path in built[1].iterdir()}
-    assert kinds == {".svg", ".png", ".pdf"}
-    assert len(list(built[1].iterdir())) == 3 * len(names)
+    """Of what compares algorithms; the search of each entry is on the page alone."""
+    page, files = built
+    names = {name.rpartition(".")[0] for name in files}
+    assert {*files} == {f"{name}.{kind}" for name in names for kind in ("svg", "png", "pdf")}
     for start, count in {
-        "leaderboard": 2, "rounds": 2, "bytes": 2, "budget": 3, "critical-difference": 1,
-        "heat": 1, "slices": 4, "parallel": 4,
+        "leaderboard": 2, "rounds": 2, "bytes": 2, "budget": 3, "critical-difference": 1, "heat": 1,
     }.items():  # fmt: skip
         assert sum(name.startswith(start) for name in names) == count, start
-    for path in built[1].iterdir():
-        start = path.read_bytes()[:5]
-        assert start.startswith(
-            {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}[path.suffix]
-        )
+    assert sum(name.startswith("search") for name in specs(page)) == 4
+    for name, content in files.items():
+        kind = name.rpartition(".")[2]
+        assert content.startswith({"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<svg"}[kind])
+        assert drawing.SIGN.encode() in content
+        assert b"href" not in content, "no links in pictures"
 
 
 def test_the_same_records_make_the_same_page(built, data):
-    assert build(data) == built[0]
+    page, files = build(data)
+    assert page == built[0]
+    same = [name for name in files if files[name] == built[1][name]]
+    assert same == [name for name in files if not name.endswith("pdf")], "fonts have no order there"
 
 
-def test_ink_follows_the_page_and_lines_can_be_hidden(data):
-    curves = [c for c in data.curves if c.group == data.curves[0].group]
-    look = figures.styles(["fedavg", "folb", "x.py:My<Own>"])
-    drawn = figures.Drawn(
-        "n", "t", 'a "title" <x>', figures.curves(curves, look, "test_accuracy", "rounds")
-    )
-    text = figures.inline(drawn)
-    assert "var(--ink)" in text
-    assert figures.INK not in text
-    assert text.count('class="s s-fedavg"') == 2, "the line and its band"
-    assert 'aria-label="a &quot;title&quot; &lt;x>"' in text
+def test_ink_follows_the_page_but_not_in_files(built):
+    page, files = built
+    spec = specs(page)["rounds-digits-logreg-iid-night"]
+    assert "var(--ink)" in strings(spec["config"])
+    assert style.INK not in strings(spec)
+    picture = files["rounds-digits-logreg-iid-night.svg"].decode()
+    assert "var(" not in picture
+    assert style.INK in picture
 
 
 def test_a_curve_is_the_mean_with_its_interval(data):
     curves = [c for c in data.curves if c.algorithm == "folb"][:2]
-    look = figures.styles(["folb"])
-    (axes,) = figures.curves(curves, look, "test_accuracy", "bytes").axes
-    (line,) = axes.lines
-    assert line.get_xdata() == pytest.approx([0.0, 1.0, 2.0]), "MB"
-    assert line.get_ydata() == pytest.approx([0.1, 0.53, 0.9])
+    rows = [row for row in data.board.rows if row.group == curves[0].group]
+    spec = line_charts.curves(curves, style.styles(["folb"]), rows, "bytes")
+    points = spec["datasets"]["points"]
+    assert [p["x"] for p in points] == [0.0, 1.0, 2.0], "MB"
+    assert [p["y"] for p in points] == [0.1, 0.53, 0.9]
     half = 12.7062 * 0.02 / 2  # t of one degree of freedom, s = 0.02 / sqrt(2), n = 2
-    (band,) = axes.collections
-    reached = band.get_paths()[0].vertices[:, 1]
-    assert reached.max() == pytest.approx(0.9, abs=0.53 + half - 0.9)
-    assert reached.min() == pytest.approx(min(0.1, 0.53 - half), abs=1e-4)
+    assert [p["low"] for p in points] == pytest.approx([0.1, 0.53 - half, 0.9], abs=1e-5)
+    assert [p["high"] for p in points] == pytest.approx([0.1, 0.53 + half, 0.9], abs=1e-5)
+    assert [p["said"] for p in points] == ["0.1000", "0.5300 ± 0.1271", "0.9000"]
+
+
+def test_labels_keep_a_line_of_text_apart():
+    """1.0 of a span is 240 pixels, a line of text 12 of them: 0.05."""
+    found = line_charts.apart({"a": 0.5, "b": 0.51, "c": 0.2, "d": 1.4}, (0.0, 1.0))
+    assert found == pytest.approx({"c": 0.2, "a": 0.5, "b": 0.55})
+    found = line_charts.apart({"a": 0.99, "b": 1.0}, (0.0, 1.0))
+    assert found == pytest.approx({"a": 0.95, "b": 1.0}), "down where there is no room above"
+
+
+def test_spans_show_the_leaders_the_ties_and_all():
+    ends = {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.1}
+    found = [line_charts.Line(name, (0, 1, 2), (0.0, end, end)) for name, end in ends.items()]
+    spans = line_charts.spans(found, 1, ["a", "b"])
+    assert list(spans) == ["leaders", "ties", "all"]
+    assert spans["leaders"] == pytest.approx((0.7 - 0.006, 0.9 + 0.006)), "the better three"
+    assert spans["ties"] == pytest.approx((0.8 - 0.003, 0.9 + 0.003))
+    assert spans["all"] == pytest.approx((-0.027, 0.927))
 
 
 def test_thirty_algorithms_look_different():
-    look = figures.styles([f"a{i}" for i in range(30)])
+    look = style.styles([f"a{i}" for i in range(30)])
     assert len({(hue, str(dash)) for hue, dash in look.values()}) == 30
 
 
@@ -269,9 +311,35 @@ def test_importance_finds_what_matters():
     assert tuning.importance([({"lr": i}, 0.5) for i in range(9)], True) == {}
 
 
+def test_the_first_line_says_who_won_and_what_is_known(data, built):
+    assert "<h1>fedavg: average rank 1.00, first in 2 of 2 cells</h1>" in built[0]
+    assert "With 2 data sets no test can tell it from the others." in built[0]
+    one = leaderboard_page(board_of(runs("a", A), runs("b", B), runs("c", C)))
+    half = 2.776445 * 0.0158114 / 5**0.5  # t of 4 degrees of freedom, s of A
+    assert f"<h1>a: 0.9100 ± {half:.4f} test accuracy on digits · logreg · iid</h1>" in one
+    assert "As configured here, shown not to be the best: c; not shown to differ from a: b." in one
+
+
+def test_what_all_rows_have_alike_is_said_below_the_table():
+    page = leaderboard_page(board_of(runs("a", A), runs("b", B, spent={"uploaded_bytes": 9e6})))
+    heads = re.findall(r"<th[^>]*>([^<]*)</th>", page)
+    assert "MB" in heads
+    assert "seeds" not in heads
+    assert "All rows: k samples 9, seeds 5, trials 0." in page
+
+
+def test_a_row_far_behind_the_leaders_is_an_arrow():
+    found = [runs(n, [0.9 + i / 500, 0.91]) for i, n in enumerate("abc")] + [runs("z", [0.2, 0.2])]
+    rows = board_of(*found).rows
+    scale = leading(rows)
+    assert scale[0] > 0.5
+    assert [strip(row, scale)["out"] for row in rows] == [0, 0, 0, -1]
+
+
 def test_a_leaderboard_alone_is_a_page():
 
     page = Page(leaderboard_page(board_of(runs("a", A), runs("b", B), target=0.9)))
     assert (page.wrong, page.open, page.links) == ([], [], ["#leaderboard"])
+    assert page.loaded == ["data:,"], "without charts it needs no library"
     assert [row[1] for row in page.rows if row[0].isdigit()] == ["a", "b"]
     assert Page(leaderboard_page(board_of())).wrong == []

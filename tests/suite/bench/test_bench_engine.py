@@ -128,7 +128,8 @@ def test_the_json_document_and_a_missing_peer(tmp_path: Path) -> None:
         (["--plot", "e.doc"], ".svg"),
         (["--plot", "nowhere/e.svg"], "folder"),
         (["--device", "gpu"], "cpu"),
-        (["--device", "cuda"], "--peers none"),
+        (["--device", "cuda", "--peers", "fedjax"], "--peers none"),
+        (["--executions", "batchd"], "batched"),
         (["--peer-python", "no/python"], "no/python"),
     ],
 )

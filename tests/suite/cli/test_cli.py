@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from tests.support.commands import SUITE, document, fault, study_file, suite, suite_here
-from trials import heterogeneity
 
 STUDY = "study quickstart: 1 fault, nothing was started\n  "
 RUN = "run: 1 fault, nothing was started\n  "
@@ -29,7 +28,7 @@ BAD = {
     ),
     "sweep quickstart --heterogeneity dirchlet(0.3)": (
         f"{STUDY}heterogeneity[0] = 'dirchlet(0.3)': unknown heterogeneity 'dirchlet(0.3)'. "
-        f"Did you mean 'dirichlet'? (a level is written {heterogeneity.grammar()})"
+        "Did you mean 'dirichlet'? (`suite list heterogeneity` says how levels are written)"
     ),
     "sweep quickstart --trials -3": f"{STUDY}trials = -3: must be greater than or equal to 1",
     "sweep quickstrat": "unknown study 'quickstrat'. Did you mean 'quickstart'?",

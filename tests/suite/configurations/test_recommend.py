@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from suite.configurations import configuration as tuned
 from suite.configurations.distance import distance
 from suite.configurations.library import select_tuned
-from suite.configurations.recommend import recommend
+from suite.configurations.recommend import Adapted, adapt, recommend
 from suite.tracking.store import Store
 from tests.support.commands import document, suite_here
 from tests.support.configurations import a_tuned, folder
@@ -116,8 +116,19 @@ def test_imported_offline_then_recommended_and_run(tmp_path):
     near = suite_here(
         "tuned", "recommend", "--dataset", "digits", "--heterogeneity", "labels(4)", cwd=tmp_path
     )
-    assert tuned.parse(near.stdout, "out").heterogeneity == "labels(2)"
-    assert "0.21 away" in near.stderr
+    assert tuned.parse(near.stdout, "out").heterogeneity == "labels(4)"
+    assert near.stderr == (
+        "reading the records\n"
+        "The nearest cell: digits · logreg · labels(2), 0.21 away (heterogeneity 0.21); fedavg validates "
+        "best of 2 algorithms tuned there.\n"
+        "Evidence: test_accuracy 0.8 over 1 final seeds (16 trials).\n"
+        "Tuned under: rounds 5, clients 10, participation 0.5, batch_size 32, local_epochs 1. Other "
+        "settings may want another learning rate.\n"
+        "Adapted: heterogeneity labels(2) -> labels(4); its scores, those of digits · logreg · labels(2), "
+        "are left out.\n"
+        "Else: fedprox on digits · logreg · iid, 0.65 away (heterogeneity 0.65).\n"
+    )
+
     options = (
         "run",
         "--tuned",
@@ -130,6 +141,40 @@ def test_imported_offline_then_recommended_and_run(tmp_path):
     )
     ran = document(suite_here(*options, "--rounds", 1, "--json", cwd=tmp_path))
     assert ran["params"] == {"lr": 0.1}
+
+
+def test_a_configuration_is_adapted_to_the_cell_and_says_how():
+    best = a_tuned(score=0.9)
+    place = Place("mnist", "mlp", "labels(2)")
+    made = adapt(best, place, 40)
+    assert made.configuration.place == place
+    # Five of ten clients took part in a round, so five of forty do.
+    settings = made.configuration.settings
+    assert (settings.clients, settings.participation) == (40, 0.125)
+    assert settings.model_copy(update={"clients": 10, "participation": 0.5}) == best.settings
+    assert made.configuration.params == best.params
+    assert made.configuration.scores == {}
+    assert made.configuration.provenance == {"adapted_from": "digits · logreg · iid"}
+    assert made.changes == (
+        "dataset digits -> mnist",
+        "model logreg -> mlp",
+        "heterogeneity iid -> labels(2)",
+        "clients 10 -> 40",
+        "participation 0.5 -> 0.125",
+        "its scores, those of digits · logreg · iid, are left out",
+    )
+    assert adapt(best, best.place) == Adapted(best, ())
+    assert adapt(best, best.place._replace(heterogeneity="natural")).changes[1] == (
+        "clients 10 -> as many as there are"
+    )
+
+
+def test_what_refuses_the_level_is_not_recommended():
+    known = [a_tuned("fedagg", score=0.99), a_tuned("fedavg", score=0.9)]
+    level = "iid+system(steps=1..5)"
+    assert chosen("digits", level, found=known)[0] == "fedavg"
+    found = recommend(known, "digits", "iid")
+    assert found.best.algorithm == "fedagg"
 
 
 def test_from_any_machine_through_mlflow(tmp_path):

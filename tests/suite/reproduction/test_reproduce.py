@@ -111,6 +111,25 @@ def test_two_seeds_then_nothing_then_a_third_and_interrupted_what_is_done(place,
     assert (chosen["value"], chosen["chosen_because"][:5]) == (0.5, "--set")
 
 
+def test_a_summary_counts_what_has_a_verdict(place, tmp_path):
+    """After the runs above: two numbers are printed, both have a verdict; the statement has one."""
+    two = ("toy", "--seeds", 2, *SINGLY)
+    suite_here("reproduce", *two, "--output", "out", cwd=place)
+    done = suite_here("reproduce", "--summary", "out", "--output", tmp_path, "--json", cwd=place)
+    (paper,) = document(done)["papers"]
+    assert (paper["numbers"], paper["feasible"], paper["judged"]) == (2, 2, 2)
+    assert sum(paper["verdicts"].values()) == 2
+    (claim,) = paper["claims"]
+    assert (claim["says"], claim["readings"], claim["table"]) == ("alike", 1, "one")
+    assert {d["method"]: d["published"] for d in paper["dots"]} == {
+        "fedavg": "90",
+        "fedprox": "> 80",
+    }
+    assert "| all | 2 | 2 | 2 |  |" in (tmp_path / "summary.md").read_text()
+    nothing = suite_here("reproduce", "--summary", tmp_path, cwd=place, code=2).stderr
+    assert nothing == f"error: {tmp_path}: no documents of suite reproduce --output lie there\n"
+
+
 def test_quick_says_what_it_leaves_out():
     known = experiments.read_paper("toy")
     made = experiments.experiment(known, "toy", "one", "iid")

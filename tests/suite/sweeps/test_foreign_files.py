@@ -153,6 +153,8 @@ class Memory:
     def find(self, **tags: str) -> list[Record]:
         return [run for run in self.runs.values() if run.tags and tags.items() <= run.tags.items()]
 
+    sound = find
+
 
 FOREIGN = [
     "ck/s/thesis.txt",

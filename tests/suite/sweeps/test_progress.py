@@ -8,6 +8,7 @@ from rich.console import Console
 from suite.search.trial import Ask
 from suite.studies.entries import make_entries
 from suite.studies.study import read_study
+from suite.sweeps import progress as progress_module
 from suite.sweeps.progress import Progress
 
 ENTRIES, PER_ENTRY = 14, 17
@@ -16,7 +17,8 @@ TRIALS = ENTRIES * PER_ENTRY
 
 def progress() -> Progress:
     name, study = read_study("quickstart", {})
-    return Progress(make_entries(study, name)[:ENTRIES], PER_ENTRY * ENTRIES, name)
+    entries = make_entries(study, name)[:ENTRIES]
+    return Progress(entries, {entry.id: PER_ENTRY for entry in entries}, name)
 
 
 def ask(shown: Progress, entry: int, index: int) -> Ask:
@@ -36,7 +38,7 @@ def test_the_live_table_fits_and_counts(width: int) -> None:
     lines = console.file.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     first = next(line for line in lines if "fedavg" in line)
-    assert [part for part in first.split() if part[0].isdigit()] == ["4", "1", "1", "0.8000"]
+    assert [part for part in first.split() if part[0].isdigit()] == ["4/17", "1", "1", "0.8000"]
     assert all(name in lines[1] for name in ("done", "running", "pruned", "diverged", "best val"))
     text = " ".join(lines[-3:])
     assert f"4/{TRIALS} trials" in text
@@ -58,3 +60,77 @@ def test_trials_of_an_earlier_session_do_not_count_as_speed() -> None:
         shown.ended(ask(shown, 0, index), "finished", 0.5, before=True)
     assert f"5/{TRIALS} trials" in shown._line()
     assert "0 trials/min" in shown._line()
+
+
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What the display takes for the time, in its one element."""
+    now = [1000.0]
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_starting_up_is_no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """30 s of start-up, then two at once, a second each: 2 trials/s, not 4 in 32 s."""
+    shown, now = progress(), clock(monkeypatch)
+    for index in range(2):
+        shown.asked(ask(shown, 0, index))
+    now[0] += 30
+    assert "left" not in shown._line()
+    for step in range(3):
+        now[0] += 1
+        for index in (2 * step, 2 * step + 1):
+            shown.asked(ask(shown, 0, index))
+        for index in (2 * step, 2 * step + 1):
+            shown.ended(ask(shown, 0, index), "finished", 0.5)
+    # 6 of 238 in the first 33 s: (6 - 2) / 2 s = 2/s, 232 left.
+    assert "120 trials/min, about 2 min left" in shown._line()
+
+
+def test_long_trials_tell_the_pace_before_any_of_them_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two trials of 50 rounds: at 5 after the start, 10 s later at 10: 2 x 5 rounds in 10 s are 0.02/s."""
+    shown, now = progress(), clock(monkeypatch)
+    for entry in (0, 1):
+        shown.asked(ask(shown, entry, 0))
+    now[0] += 40
+    shown.reported(ask(shown, 0, 0), 5)
+    shown.reported(ask(shown, 1, 0), 5)
+    now[0] += 10
+    for entry in (0, 1):
+        shown.reported(ask(shown, entry, 0), 10)
+    # 238 - 0.4 trials at 0.02/s are 11880 s.
+    assert shown._line().endswith("2 running, 1 trials/min, about 3.3 h left")
+
+
+def table(shown: Progress, width: int = 80, height: int = 24) -> list[str]:
+    shown._console = Console(width=width, height=height, file=io.StringIO())
+    console = Console(width=width, height=height, file=io.StringIO())
+    console.print(shown._table())
+    return console.file.getvalue().splitlines()
+
+
+def test_every_row_of_a_small_terminal_is_another_one() -> None:
+    """Fourteen entries on 80 x 24, what they have in common in the head; no column is empty."""
+    shown = progress()
+    for entry in range(ENTRIES):
+        shown.asked(ask(shown, entry, 0))
+        shown.ended(ask(shown, entry, 0), "finished", 0.5)
+    lines = table(shown)
+    assert len(lines) <= 24
+    rows = [line.split("│")[1].strip() for line in lines if "/17" in line]
+    assert len(set(rows)) == ENTRIES
+    assert {"fedavg · iid", "fedavg · labels(2)"} <= set(rows)
+    assert "entry (digits · logreg)" in lines[1]
+    assert not any(state in lines[1] for state in ("pruned", "diverged", "failed"))
+
+
+def test_a_cell_that_is_done_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = progress()
+    for entry in range(ENTRIES):
+        for index in range(PER_ENTRY):
+            shown.asked(ask(shown, entry, index))
+            shown.ended(ask(shown, entry, index), "finished", (50 + entry) / 100)
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        "quickstart: digits · logreg · iid is done, best on validation: fedumf 0.5600",
+        "quickstart: digits · logreg · labels(2) is done, best on validation: fedumf 0.6300",
+    ]

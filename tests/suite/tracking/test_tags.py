@@ -16,7 +16,7 @@ from suite.search.sweep_search import SweepSearch
 from suite.search.trial import End, Known
 from suite.sweeps.ledger import Ledger
 from suite.tracking.store import Store
-from suite.tracking.tags import RunKind, Tags, versions, written
+from suite.tracking.tags import SPAN, RunKind, Tags, versions, written
 from tests.support.searches import a_study, entries_of
 from trials.errors import UserError
 from trials.outcome import Outcome, Status
@@ -65,6 +65,9 @@ TRIAL = {
     "warm_start": "elsewhere",
     "feasible": "true",
 }
+
+
+TOPOLOGIES = ["ring(2)", "ring(4)", "ring(6)", "ring(8)", "complete", "star"]
 
 
 def plain(value: Any) -> str:
@@ -121,7 +124,21 @@ def test_what_a_sweep_and_its_cells_record(store, swept):
     of_sweep = {"kind": "sweep", "study": "tagged", "sweep": "tagged"}
     study = plain(swept.study.model_dump(mode="json"))
     assert recorded(store, kind="sweep") == {**of_sweep, "study_json": study}
-    assert as_cell(recorded(store, kind="cell")) == {**of_sweep, **CELL, "kind": "cell"}
+    written = as_cell(recorded(store, kind="cell"))
+    assert json.loads(written.pop("space")) == {
+        "lr": {"type": "float", "low": 0.001, "high": 1.0, "log": True},
+        "topology": {"type": "choice", "choices": TOPOLOGIES},
+        "grad_scale": {"type": "choice", "choices": ["one", "samples"]},
+    }
+    assert written == {**of_sweep, **CELL, "kind": "cell"}
+
+
+def test_the_space_of_an_entry_is_read_back(store, swept):
+    (entry,) = entries_of(**STUDY)
+    (run,) = store.find(kind="cell")
+    for name, spec in entry.space.searched.items():
+        read = run.tags.space[name]
+        assert all(getattr(read, key) == getattr(spec, key) for key in ("type", *SPAN))
 
 
 @pytest.mark.parametrize(
@@ -170,13 +187,13 @@ def test_what_a_run_records(store, tmp_path):
     simulation = SimpleNamespace(
         diverged=False,
         history=[{"round": 0, "test_accuracy": 0.1}],
-        fed=SimpleNamespace(execution="batched", chunk=7),
+        fed=SimpleNamespace(execution="batched", chunk=7, halved={"round": 2, "chunk": 3}),
     )
     run = Finished(SPEC, simulation, SimpleNamespace(fingerprint="abc"), 1.0)  # type: ignore[arg-type]
     recording = Recording(store.uri, tmp_path)
     recording.record(run)
-    paper = {"paper": "Li et al. 2020"}
-    assert recorded(store, kind="run") == {**of_trial(SPEC), **paper, "kind": "run"}
+    more = {"paper": "Li et al. 2020", "halved": '{"chunk":3,"round":2}', "kind": "run"}
+    assert recorded(store, kind="run") == {**of_trial(SPEC), **more}
 
 
 def test_what_a_transfer_records(store, tmp_path):

@@ -37,8 +37,8 @@ from trials.algorithms.folb import FOLB
 from trials.algorithms.safl import SAFL
 from trials.models import MODELS
 from trials.models.base import Architecture
+from trials.plans import minibatches
 from trials.randomness import uniform
-from trials.solver import minibatches
 
 
 def averaged(sizes, mu=0.0, aggregation="samples", momentum=0.0, decay=0.0):

@@ -17,8 +17,8 @@ from tests.support.simulations import dealt, finish, settings, simulation, state
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
 from trials.federated_data import FederatedData
+from trials.plans import minibatches
 from trials.randomness import uniform
-from trials.solver import minibatches
 
 LR = 0.3
 SIZES = [5, 9, 3, 7, 4]

@@ -63,6 +63,13 @@ def test_synthetic_is_fixed_by_its_seed():
     assert len(a.y) != len(other.y) or (a.x != other.x).any()
 
 
+def test_alpha_changes_no_sample_and_no_label_of_synthetic():
+    """The same number is added to every class's score, which moves no maximum."""
+    a, b = (Synthetic(alpha, 0.5).load(0, None, None) for alpha in (0, 1))
+    np.testing.assert_array_equal(a.x, b.x)
+    np.testing.assert_array_equal(a.y, b.y)
+
+
 def test_synthetic_has_30_devices_of_at_least_50():
     dataset = Synthetic(0, 0).load(0, None, None)
     sizes = np.bincount(dataset.client)

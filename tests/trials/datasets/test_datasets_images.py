@@ -97,6 +97,18 @@ def test_mnist_gzipped_and_unpacked_give_the_same(mnist):
     assert all(report.sound for report in datasets.prepare("mnist", str(root)))
 
 
+def test_unit_leaves_pixels_between_0_and_1(mnist):
+    root, (x, _, test_x, _) = mnist
+    made = load("mnist(unit)", root)
+    np.testing.assert_array_equal(
+        made.x[:, 0], np.concatenate([x, test_x]).astype(np.float32) / 255
+    )
+    plain, devices = (load(f"mnist_powerlaw({f})", root, clients=6) for f in ("2", "2, unit"))
+    np.testing.assert_array_equal(devices.y, plain.y)
+    assert (devices.x.min(), devices.x.max()) == (0, 1)
+    assert datasets.canonical("mnist_powerlaw(2, unit)") == "mnist_powerlaw(unit)"
+
+
 def test_a_truncated_file_is_named_and_left_alone(mnist):
     root, _ = mnist
     path = root / "MNIST/raw/t10k-images-idx3-ubyte.gz"

@@ -206,7 +206,7 @@ def test_fedma_takes_chains_and_names_what_is_none(fitted):
             check(2, model, settings())
         return
     check(2, model, settings())
-    matched = match(w[0], w[1], model)
+    (matched,) = match(w[:1], w[1], model)
     assert (matched != w[0]).any() == (name not in ("logreg", "linear"))
     x = ALL[name].samples(np.random.default_rng(0), 2)
     close(model.logits(matched, x), model.logits(w[0], x))

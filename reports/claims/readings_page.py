@@ -1,0 +1,147 @@
+"""What readings explain, as Markdown: all readings, how far each baseline is off, and the answers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from reports.claims.page import table
+
+SHOWN = 12
+"""So many readings of a row are shown in full; the others are counted, the JSON document has them all."""
+
+
+def readings_page(report: Mapping[str, Any]) -> str:
+    """The document of `suite reproduce --readings --json` as a page."""
+    counts = ", ".join(f"{count} {word}" for word, count in report["verdicts"].items())
+    parts = [
+        f"# {report['paper']}: under which readings do its claims hold?",
+        f"{report['cites']}. Published numbers are the paper's; measured ones come from the runs of",
+        f"```\n{report['command']}\n```",
+        f"Protocol: {report['protocol']}. {counts}.",
+    ]
+    for row in report["rows"]:
+        parts += _row(row)
+    parts += ["## How readings are judged", *(f"- {rule}" for rule in report["rules"])]
+    return "\n\n".join(parts) + "\n"
+
+
+def said(row: Mapping[str, Any]) -> str:
+    """What came out of a row's fit, in a sentence."""
+    if not row["readings"]:
+        return row["note"] or "no reading was run"
+    total = row["screened"]
+    if row["explaining"]:
+        count = len(row["explaining"])
+        return f"{count} of {total} readings explain the baselines: {_listed(row['explaining'])}"
+    best = next(r for r in row["readings"] if r["number"] == row["best"])
+    return (
+        f"no reading of {total} explains the baselines (best: {best['number']}, "
+        f"{best['misfit']:.2g} tolerances off in the mean)"
+    )
+
+
+def _row(row: Mapping[str, Any]) -> list[str]:
+    place = " · ".join(row[k] for k in ("dataset", "model", "heterogeneity") if row[k])
+    parts = [
+        f"## {row['source']}, `{row['table']}/{row['row']}`",
+        f"{row['about']}. {place}".strip(),
+        f"**{said(row)}.**",
+    ]
+    if not row["readings"]:
+        return parts
+    if row["note"]:
+        parts.append(f"**{row['note']}.**")
+    parts.append(table(["claim", "answer", "reproduced under", "what decides"], _judged(row)))
+    parts.append(f"{row['seconds']:.0f} s of rounds; {row['seeds']} seeds where it says so.")
+    parts.append(_decides(row))
+    if row["held_out"] is not None:
+        common, here = row["held_out"]
+        parts.append(
+            f"Held out: of {common} readings that explain the other rows' baselines (as far as they share "
+            f"open settings), {here} explain this row's."
+        )
+    parts.append(table(*_readings(row)))
+    hidden = len(row["readings"]) - SHOWN
+    if hidden > 0:
+        parts.append(f"{hidden} more readings, all farther off, are in the JSON document.")
+    parts.append("Open settings:\n\n" + "\n".join(_open(row)))
+    return parts
+
+
+def _judged(row: Mapping[str, Any]) -> list[list[str]]:
+    found = []
+    for one in row["judged"]:
+        given = one["answer"]
+        under = f"{len(given['holds_under'])} of {given['of']}" if given["of"] else ""
+        found.append([one["says"], given["verdict"], under, _shares(given["decided_by"])])
+    return found
+
+
+def _decides(row: Mapping[str, Any]) -> str:
+    if not row["decides"]:
+        return "All readings are equally far off."
+    combined = 1 - sum(row["decides"].values())
+    rest = f", combinations of them {combined:.0%}" if combined >= 0.01 else ""
+    return f"What decides how far the baselines are off: {_shares(row['decides'])}{rest}."
+
+
+def _shares(shares: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {share:.0%}" for name, share in shares.items() if share >= 0.01)
+
+
+def _readings(row: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """A line a reading, the nearest first: its values, what each baseline gave, what the method did."""
+    names = [one["name"] for one in row["open"]]
+    numbers = row["readings"][0]["explained"] or row["readings"][0]["screened"]
+    head = ["reading", *names, "seeds", "off"]
+    head += [f"{n['method']} {n['metric']} = {n['published']}" for n in numbers]
+    own: list[Any] = next((r["numbers"] for r in row["readings"] if r["numbers"]), [])
+    head += [f"{n['method']} {n['metric']} = {n['published']}" for n in own]
+    lines = []
+    for reading in row["readings"][:SHOWN]:
+        found = reading["explained"] or reading["screened"]
+        marked = f"**{reading['number']}**" if reading["explains"] else str(reading["number"])
+        line = [marked, *(_value(reading["values"][name]) for name in names)]
+        line += [str(found[0]["seeds"]), f"{reading['misfit']:.2g}"]
+        line += [_measured(one) for one in found]
+        ran = [_number(one["measured"], one["reached_share"]) for one in reading["numbers"]]
+        lines.append(line + (ran or [""] * len(own)))
+    return head, lines
+
+
+def _measured(one: Mapping[str, Any]) -> str:
+    if one["measured"] is None:
+        return "never"
+    spread = f" (sd {one['spread']:.2g})" if one["spread"] is not None else ""
+    wrong = "" if one["reproduced"] else ", off"
+    wrong += "" if one["in_order"] else ", other order"
+    return f"{one['measured']:.4g}{spread}{wrong}"
+
+
+def _number(value: float | None, reached: float | None) -> str:
+    return "never" if value is None or reached == 0 else f"{value:.4g}"
+
+
+def _open(row: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for one in row["open"]:
+        of = "" if one["of"] == "all" else f" (of {_of(one['of'])})"
+        values = [
+            f"{_value(c['value'])}{' (default)' if c['default'] else ''}: {c['why']}"
+            for c in one["values"]
+        ]
+        lines.append(f"- {one['name']}{of}: {'; '.join(values)}")
+    return lines
+
+
+def _of(of: Any) -> str:
+    return "the paper's own" if of == "own" else of if isinstance(of, str) else ", ".join(of)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_value(one)}" for key, one in value.items())
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _listed(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers))

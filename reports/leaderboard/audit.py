@@ -1,0 +1,190 @@
+"""How fair a row's search was: what its winner says of the ranges, of the budget and of the noise.
+
+An audit is facts of one search. Those that may have cost the method something are its *findings*, each
+with the command that mends it. All scores are validation scores: no test metric takes part.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from statistics import stdev
+from typing import Any, NamedTuple
+
+from reports.leaderboard.statistics import DIGITS
+from trials import schedule
+from trials.algorithm import Range
+from trials.outcome import Status
+
+EDGE = 0.05
+"""A winner is at an edge within this share of a range, on the range's scale."""
+TAIL = 0.1
+"""The last share of the trials, in which a search that has converged finds nothing better."""
+DIVERGED = 0.25
+"""The share of diverged trials from which on a budget was spent outside of what works."""
+PER_HYPERPARAMETER = 10
+"""Trials a hyperparameter that a search needs to see its space at all: the usual size of a design
+(Loeppky, Sacks and Welch, Technometrics 51, 2009).
+"""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One search trial; `value` is its validation score, None when it has none."""
+
+    index: int
+    status: str
+    value: float | None
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A hyperparameter whose winning value is at the `low` or `high` end of its range. Where `closed`,
+    values beyond that end have no meaning: nothing was missed there.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    end: str
+    closed: bool
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What may have cost a method something: its `kind` (edge, rising, diverged, few), it in words, and
+    the command that mends it.
+    """
+
+    kind: str
+    text: str
+    command: str
+
+
+class Mend(NamedTuple):
+    """The commands that mend a sweep's findings: `more` searches longer, `wider` in wider ranges."""
+
+    more: str
+    wider: str
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The facts of one row's search.
+
+    `hyperparameters` that were searched with `trials` trials, of which `diverged_share` diverged; the
+    `edges` its winner is at; `late_gain`, by how much the last tenth of the trials improved the best
+    (0: not at all, None: nothing to compare); `margin`, how far the winner is ahead of the next
+    configuration; `noise`, the standard deviation over final seeds of the winner's score; `as_good`,
+    how many other configurations are within that noise of the winner. What was not recorded is None.
+    """
+
+    hyperparameters: int | None
+    trials: int
+    diverged_share: float
+    edges: tuple[Edge, ...] | None
+    late_gain: float | None
+    margin: float | None
+    noise: float | None
+    as_good: int | None
+    findings: tuple[Finding, ...] = ()
+
+
+def audit(
+    tried: Sequence[Tried],
+    winner: int | None,
+    params: Mapping[str, Any],
+    ranges: Mapping[str, Range] | None,
+    seeds: Sequence[float],
+    sign: int,
+) -> Audit:
+    """The facts of a search whose trial `winner`, with `params`, was chosen, from `ranges`; `seeds` are
+    the winner's scores over final seeds, `sign` is -1 where less is better.
+    """
+    found = {one.index: sign * one.value for one in _finished(tried) if one.value is not None}
+    noise = stdev(seeds) if len(seeds) > 1 else None
+    others = [value for index, value in found.items() if index != winner]
+    best = None if winner is None else found.get(winner)
+    gaps = [] if best is None else [best - value for value in others]
+    return Audit(
+        hyperparameters=None if ranges is None else len(ranges),
+        trials=len(tried),
+        diverged_share=sum(one.status == Status.DIVERGED for one in tried) / max(1, len(tried)),
+        edges=None if ranges is None else tuple(_edges(params, ranges)),
+        late_gain=_late_gain(found, len(tried)),
+        margin=min(gaps, default=None),
+        noise=noise,
+        as_good=None
+        if noise is None or best is None
+        else sum(round(gap - noise, DIGITS) <= 0 for gap in gaps),
+    )
+
+
+def findings(facts: Audit, mend: Mend) -> tuple[Finding, ...]:
+    """What of an audit may have cost the method something. An improvement in the last trials counts where
+    it is larger than the seeds' noise.
+    """
+    found = [
+        Finding(
+            "edge",
+            f"{edge.name}={edge.value:.4g} at the {edge.end} end of {_span(edge)}",
+            mend.wider,
+        )
+        for edge in facts.edges or ()
+        if not edge.closed
+    ]
+    if facts.late_gain and facts.late_gain > (facts.noise or 0.0):
+        text = f"its last tenth of the trials still improved the best by {facts.late_gain:.4f}"
+        found.append(Finding("rising", text, mend.more))
+    if facts.diverged_share >= DIVERGED:
+        text = f"{facts.diverged_share:.0%} of its trials diverged"
+        found.append(Finding("diverged", text, mend.more))
+    if facts.hyperparameters and facts.trials < PER_HYPERPARAMETER * facts.hyperparameters:
+        text = f"{facts.hyperparameters} hyperparameters in {facts.trials} trials"
+        found.append(Finding("few", text, mend.more))
+    return tuple(found)
+
+
+def wider(edge: Edge, spec: Range) -> tuple[float, float]:
+    """A range with one end moved out: by a factor of 10 on a log scale, by its width on a linear one; not
+    beyond half the way to what has a meaning, and a low end above 0 is halved.
+    """
+    low, high = edge.low, edge.high
+    least, most = spec.limits
+    if edge.end == "high":
+        moved = high * 10 if spec.log else 2 * high - low
+        return low, moved if most is None or moved < most else (high + most) / 2
+    moved = low / 10 if spec.log else low / 2 if low > 0 else 2 * low - high
+    return (moved if least is None or moved > least else (low + least) / 2), high
+
+
+def _finished(tried: Sequence[Tried]) -> list[Tried]:
+    return [one for one in tried if one.status == Status.FINISHED]
+
+
+def _late_gain(found: Mapping[int, float], trials: int) -> float | None:
+    """By how much the last tenth of the trials, in the order they were asked, improved the best."""
+    first_late = trials - ceil(TAIL * trials)
+    early = [value for index, value in found.items() if index < first_late]
+    return max(found.values()) - max(early) if early else None
+
+
+def _edges(params: Mapping[str, Any], ranges: Mapping[str, Range]) -> list[Edge]:
+    found = []
+    for name, spec in ranges.items():
+        if name not in params or spec.low is None or spec.high is None:
+            continue
+        value = float(schedule.last(params[name]))
+        share = spec.share(value)
+        if EDGE < share < 1 - EDGE:
+            continue
+        end = "low" if share <= EDGE else "high"
+        bound, limit = (spec.low, spec.limits[0]) if end == "low" else (spec.high, spec.limits[1])
+        found.append(
+            Edge(name, value, spec.low, spec.high, end, limit is not None and bound == limit)
+        )
+    return found
+
+
+def _span(edge: Edge) -> str:
+    return f"{edge.low:g}..{edge.high:g}"

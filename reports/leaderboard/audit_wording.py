@@ -1,0 +1,80 @@
+"""Audits of leaderboard rows in words: a line of facts for each row, and what was found with its mend."""
+
+from collections.abc import Sequence
+
+from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit, Finding
+from reports.leaderboard.leaderboard import Row
+from reports.leaderboard.wording import label
+
+FOUND = {
+    "edge": "Winner at an edge of its range",
+    "rising": "Best still rising in the last tenth of the trials",
+    "diverged": "Many trials diverged",
+    "few": f"Fewer than {PER_HYPERPARAMETER} trials a hyperparameter",
+}
+"""The kinds of findings as the begin of a line."""
+
+ABOUT = (
+    "Searched: hyperparameters in trials. Lead: of the winner over the next configuration on validation; "
+    "noise: its standard deviation over final seeds; as good: other configurations within that "
+    "noise. Last tenth: by how much the last tenth of the trials improved the best."
+)
+"""What the columns of `facts` mean."""
+
+
+def facts(rows: Sequence[Row]) -> list[list[str]]:
+    """A head and a line for each audited row, without columns in which nothing stands."""
+    head = ["algorithm", "cell", "searched", "diverged", "lead / noise", "as good", "last tenth"]
+    cells = _cells(rows)
+    lines = [
+        [label(row), cells[row.group], *_facts(row.audit)] for row in rows if row.audit is not None
+    ]
+    columns = zip([*head, "at an edge"], *lines, strict=True)
+    kept = [column for column in columns if any(column[1:])]
+    return [list(line) for line in zip(*kept, strict=True)]
+
+
+def found(rows: Sequence[Row]) -> list[tuple[str, list[str]]]:
+    """What was found of all rows: (the command that mends it, what that is), the wider ranges first."""
+    cells, commands = _cells(rows), dict[str, dict[str, list[str]]]()
+    for kind in FOUND:
+        for row in rows:
+            for finding in row.audit.findings if row.audit else ():
+                if finding.kind == kind:
+                    who = f"{label(row)} {cells[row.group]}".strip()
+                    named = commands.setdefault(finding.command, {}).setdefault(kind, [])
+                    named.append(_named(who, label(row), finding))
+    return [
+        (command, [f"{FOUND[kind]}: {', '.join(dict.fromkeys(who))}." for kind, who in by.items()])
+        for command, by in commands.items()
+    ]
+
+
+def _named(who: str, short: str, finding: Finding) -> str:
+    if finding.kind == "few":  # the same in all cells
+        return short
+    return f"{who} ({finding.text})" if finding.kind == "edge" else who
+
+
+def _facts(audit: Audit) -> list[str]:
+    searched = "" if audit.hyperparameters is None else f"{audit.hyperparameters} in {audit.trials}"
+    lead = "" if audit.margin is None else f"{audit.margin:.4f}"
+    noise = "" if audit.noise is None else f"{audit.noise:.4f}"
+    return [
+        searched,
+        f"{audit.diverged_share:.0%}" if audit.diverged_share else "",
+        f"{lead} / {noise}" if lead and noise else lead,
+        "" if audit.as_good is None else str(audit.as_good),
+        f"+{audit.late_gain:.4f}" if audit.late_gain else "",
+        ", ".join(f"{e.name} {e.end}{' (limit)' * e.closed}" for e in audit.edges or ()),
+    ]
+
+
+def _cells(rows: Sequence[Row]) -> dict[tuple[object, ...], str]:
+    """The groups' names, of what is not the same in all of them."""
+    groups = list(dict.fromkeys(row.group for row in rows))
+    parts = [[*group.place, group.sweeps] for group in groups]
+    differ = [i for i in range(4) if len({part[i] for part in parts}) > 1]
+    return {
+        group: " ".join(part[i] for i in differ) for group, part in zip(groups, parts, strict=True)
+    }

@@ -1,0 +1,72 @@
+"""How cells stand whose final runs are not all there: by validation only, and never mixed with finals."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from trials.metrics import direction, sign
+from trials.place import Place
+
+MARK = "interim, validation only"
+"""Beside the title of every such table."""
+ABOUT = (
+    "Interim: the best validation score of the search so far, of one seed, which flatters who had more "
+    "trials. Ranks count once all final runs of a cell are there."
+)
+
+
+class Ongoing(NamedTuple):
+    """The sweep and the address of a cell that is not over."""
+
+    sweep: str
+    place: Place
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One algorithm in a cell that is not over: `best` is the best validation score of its `trials` so far,
+    of `planned`, and `params` the configuration that had it; `finals` of `seeds` final runs are there.
+    `rank` is None for a reference, and while there is no score.
+    """
+
+    algorithm: str
+    dataset: str
+    model: str
+    heterogeneity: str
+    metric: str
+    rank: int | None
+    best: float | None
+    trials: int
+    planned: int
+    finals: int
+    seeds: int
+    params: Mapping[str, Any]
+    reference: bool
+    sweep: str
+    study: str
+    cell: str
+
+    @property
+    def group(self) -> Ongoing:
+        """What standings must share to be ranked together."""
+        return Ongoing(self.sweep, Place.of(self))
+
+
+def ranked(standings: Sequence[Standing]) -> tuple[Standing, ...]:
+    """Standings cell after cell, best first; those without a score and references last."""
+    found: list[Standing] = []
+    for _, members in groupby(standings, key=lambda one: one.group):
+        cell = list(members)
+        rivals = [one for one in cell if one.best is not None and not one.reference]
+        others = [one for one in cell if one not in rivals]
+        rivals.sort(key=_worth, reverse=True)
+        worths = [_worth(one) for one in rivals]
+        found += [replace(one, rank=1 + worths.index(_worth(one))) for one in rivals]
+        found += others
+    return tuple(found)
+
+
+def _worth(one: Standing) -> float:
+    assert one.best is not None
+    return sign(direction(one.metric)) * one.best

@@ -1,0 +1,171 @@
+"""Charts of scores: trade-offs, intervals, and a heat map; lines are in `line_charts`.
+
+A chart is a Vega-Lite specification, plain data: the page draws it in the browser, where it answers to the
+mouse, and `reports.page.drawing` draws the same one as SVG, PNG and PDF. Charts of several algorithms have the
+parameter `shown` (the algorithms that are drawn) and, where there are leaders to look at, `scope`: a key of
+the parameter `spans`, the ranges of the vertical axis.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+
+from reports.leaderboard.leaderboard import Row
+from reports.leaderboard.pareto import Front
+from reports.leaderboard.wording import short, title_of
+from reports.page.style import (
+    HEIGHT,
+    INK,
+    PAPER,
+    SHOWN,
+    WIDTH,
+    Look,
+    Spec,
+    number,
+    scale,
+    shown,
+    top,
+)
+
+
+def fronts(found: Sequence[Front], look: Look) -> Spec:
+    """What each algorithm scores on validation data at most at a cost; its best and knee are ringed."""
+    unit = 1e6 if found[0].cost.endswith("_bytes") else 1
+    cost = found[0].cost.replace("_", " ")
+    points: list[Spec] = [
+        {"algorithm": short(f.algorithm), "x": number(p.cost / unit), "y": number(p.val_score)}
+        | {"role": p.role}
+        for f in found
+        for p in f.points
+    ]
+    known: list[float] = [point["x"] for point in points]
+    log = min(known) > 0 and max(known) > 30 * min(known)
+    title = cost.replace(" bytes", " MB") if unit > 1 else cost
+    across: Spec = {"field": "x", "type": "quantitative", "title": title}
+    across |= {"scale": {"type": "log" if log else "linear", "zero": False, "nice": False}}
+    score: Spec = {"field": "y", "type": "quantitative", "title": None, "scale": {"zero": False}}
+    told = [
+        {"field": "algorithm"},
+        {"field": "x", "type": "quantitative", "title": title},
+        {"field": "y", "type": "quantitative", "title": "validation score", "format": ".4f"},
+        {"field": "role", "title": "repeated as"},
+    ]
+    place: Spec = {"x": across, "y": score, "color": scale(look, "color")}
+    legend = {"orient": "bottom", "title": None, "labelColor": INK, "symbolType": "stroke"}
+    dashes = {**scale(look, "strokeDash"), "legend": legend}
+    named = {**place, "color": {**place["color"], "legend": legend}}
+    return top(
+        {
+            "width": WIDTH,
+            "height": HEIGHT,
+            "title": f"validation {found[0].metric}",
+            "params": [shown(look)],
+            "datasets": {"points": points},
+            "data": {"name": "points"},
+            "transform": [SHOWN],
+            "layer": [
+                {
+                    "mark": {"type": "line", "interpolate": "step-after"},
+                    "encoding": {**named, "strokeDash": dashes},
+                },
+                {
+                    "mark": {"type": "point", "filled": True, "size": 30},
+                    "encoding": {**place, "tooltip": told},
+                },
+                {
+                    "transform": [{"filter": "datum.role"}],
+                    "mark": {"type": "point", "size": 140},
+                    "encoding": place,
+                },
+            ],
+        }
+    )
+
+
+def dots(rows: Sequence[Row], look: Look) -> Spec:
+    """Scores and their intervals, best first."""
+    values = [
+        {
+            "algorithm": short(row.algorithm),
+            "mean": number(row.mean),
+            "low": number(row.mean if row.ci_low is None else row.ci_low),
+            "high": number(row.mean if row.ci_high is None else row.ci_high),
+        }
+        for row in rows
+    ]
+    across: Spec = {"type": "quantitative", "title": title_of(rows[0].metric)}
+    across |= {"scale": {"zero": False}, "axis": {"tickCount": 5}}
+    place: Spec = {"y": {"field": "algorithm", "type": "nominal", "sort": None, "title": None}}
+    place["color"] = scale(look, "color")
+    ends = {"x": {**across, "field": "low"}, "x2": {"field": "high"}}
+    return top(
+        {
+            "width": WIDTH,
+            "height": {"step": 22},
+            "data": {"values": values},
+            "encoding": place,
+            "layer": [
+                {"mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.5}, "encoding": ends},
+                {
+                    "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
+                    "encoding": {"x": {**across, "field": "mean"}},
+                },
+            ],
+        }
+    )
+
+
+def heat(
+    scores: Sequence[Sequence[float | None]], rows: Sequence[str], columns: Sequence[str]
+) -> Spec:
+    """Scores of algorithms (rows) in cells (columns); the deeper the nearer to the cell's best."""
+    table = np.array([[np.nan if v is None else v for v in row] for row in scores], float)
+    behind = np.nanmax(table, axis=0) - table
+    span = float(np.nanquantile(behind, 0.9)) or 1.0
+    names = [short(name) for name in rows]
+    cells = [
+        {
+            "algorithm": names[i],
+            "level": columns[j],
+            "score": number(abs(table[i, j])),
+            "near": number(1 - min(1.0, behind[i, j] / span)),
+        }
+        for i, j in product(range(len(rows)), range(len(columns)))
+        if math.isfinite(table[i, j])
+    ]
+    shade: Spec = {"field": "near", "type": "quantitative", "legend": None}
+    shade["scale"] = {"domain": [0, 1], "range": ["#eef4fb", "#08519c"]}
+    light = {"condition": {"test": "datum.near > 0.55", "value": "#ffffff"}, "value": "#111111"}
+    wide = max(64, 7 * max(map(len, columns), default=0))
+    return top(
+        {
+            "width": {"step": min(wide, 150)},
+            "height": {"step": 26},
+            "data": {"values": cells},
+            "encoding": {
+                "y": {"field": "algorithm", "sort": names, "title": None, "axis": {"grid": False}},
+                "x": {
+                    "field": "level", "sort": list(columns), "title": None,
+                    "axis": {"orient": "top", "labelAngle": 0, "labelLimit": 145, "grid": False},
+                },
+            },
+            "layer": [
+                {
+                    "mark": {"type": "rect", "stroke": PAPER, "strokeWidth": 2},
+                    "encoding": {"color": shade, "tooltip": [
+                        {"field": "algorithm"}, {"field": "level"},
+                        {"field": "score", "type": "quantitative", "format": ".4f"},
+                    ]},
+                },
+                {
+                    "mark": {"type": "text"},
+                    "encoding": {
+                        "text": {"field": "score", "type": "quantitative", "format": ".3f"},
+                        "color": light,
+                    },
+                },
+            ],
+        }
+    )  # fmt: skip

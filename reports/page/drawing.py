@@ -1,0 +1,93 @@
+"""Charts as files and as part of a page, by vl-convert: Vega and Vega-Lite without a browser."""
+
+import json
+import os
+import re
+import struct
+import tempfile
+import zlib
+from collections.abc import Iterable
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import vl_convert
+
+from reports.page.style import FAINT, INK, PAPER, Chart, Spec
+
+SIGN = "made by suite-fl"
+"""In every page and figure that is written as a file, so that it is known again."""
+VEGA_LITE = "6.4"
+FORMS = ("svg", "png", "pdf")
+SCRIPT = "window.vegaEmbed = vegaEmbed;"
+"""What of the libraries a page uses."""
+
+
+def files(charts: Iterable[Chart], forms: Iterable[str] = FORMS) -> dict[str, bytes]:
+    """The charts as files by name, each with `SIGN` in it."""
+    return {f"{c.name}.{form}": drawn(svg(c.spec), form) for c in charts for form in forms}
+
+
+def svg(spec: Spec) -> str:
+    """The specification drawn as SVG, without what only the pointer makes visible."""
+    text = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
+    ids = {found: f"c{i}" for i, found in enumerate(dict.fromkeys(re.findall(r"clip\d+", text)))}
+    text = re.sub(
+        r"clip\d+", lambda found: ids[found[0]], text
+    )  # else counted on from chart to chart
+    text = re.sub(r'<path [^>]*opacity="0"[^>]*/>', "", text)
+    return text.replace("<rect", f"<desc>{SIGN}</desc><rect", 1)
+
+
+def drawn(text: str, form: str) -> bytes:
+    """An SVG as `svg`, `png` or `pdf`."""
+    if form == "svg":
+        return text.encode()
+    if form == "png":
+        return _signed(vl_convert.svg_to_png(text, scale=1.5))
+    return vl_convert.svg_to_pdf(text) + f"% {SIGN}\n".encode()
+
+
+def _signed(png: bytes) -> bytes:
+    """A PNG that names its maker in a text chunk before its last, empty one."""
+    body = b"tEXtSoftware\0" + SIGN.encode()
+    chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
+    return png[:-12] + chunk + png[-12:]
+
+
+def inline(spec: Spec) -> str:
+    """The specification for a script element of a page, whose colours of ink and paper it takes."""
+    text = json.dumps(spec, separators=(",", ":"), allow_nan=False)
+    for colour, name in ((INK, "ink"), (FAINT, "faint"), (PAPER, "paper")):
+        text = text.replace(colour, f"var(--{name})")
+    return text.replace("<", "\\u003c")
+
+
+@cache
+def script() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script. To make it takes seconds, so it is kept in the user's
+    cache, by the library's version.
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    kept = Path(home) / "suite-fl" / f"vega-{metadata.version('vl-convert-python')}.js"
+    try:
+        return kept.read_text(encoding="utf-8")
+    except OSError:
+        made = vl_convert.javascript_bundle(SCRIPT, vl_version=VEGA_LITE).replace(
+            "</script", "<\\/script"
+        )
+        _keep(kept, made)
+        return made
+
+
+def _keep(path: Path, text: str) -> None:
+    """Write a file at once or not at all; without a place to keep it, it is made again next time."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, delete=False, encoding="utf-8"
+        ) as file:
+            file.write(text)
+        Path(file.name).replace(path)
+    except OSError:
+        pass

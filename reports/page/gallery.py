@@ -1,0 +1,143 @@
+"""The charts of a report, by the section they stand in."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from reports.leaderboard.leaderboard import Contest, Leaderboard, Row
+from reports.leaderboard.pareto import Front
+from reports.leaderboard.wording import overall_title, short, title_of
+from reports.page import charts, line_charts, tuning
+from reports.page.data import ReportData, Trial
+from reports.page.ranks_chart import critical_difference
+from reports.page.search_charts import search
+from reports.page.style import Chart, Look, slug, styles
+from trials.metrics import direction, sign
+from trials.outcome import Status
+
+Gallery = dict[str, list[Chart]]
+"""Charts by section."""
+
+
+def look_of(data: ReportData) -> Look:
+    """Colour and dash of each algorithm of a report."""
+    return styles(
+        [*(row.algorithm for row in data.board.rows), *(t.algorithm for t in data.trials)]
+    )
+
+
+def gallery(data: ReportData, look: Look) -> Gallery:
+    """All charts of a report."""
+    found: Gallery = defaultdict(list)
+    rows_of = groups(data.board)
+    for group, rows in rows_of.items():
+        name, where = _slug(group), place(group)
+        alt = f"{where}: {title_of(rows[0].metric)}, mean and 95 % interval over seeds"
+        found["dots"].append(Chart(f"leaderboard-{name}", where, alt, charts.dots(rows, look)))
+        mine = [c for c in data.curves if c.group == group]
+        for against in ("rounds", "bytes") if mine else ():
+            alt = f"{where}: {title_of(rows[0].metric)} against {against}, bands are intervals"
+            spec = line_charts.curves(mine, look, rows, against)
+            found[against].append(Chart(f"{against}-{name}", where, alt, spec))
+    for metric, compared in data.board.overall.items():
+        if compared.critical_difference is not None and len(compared.datasets) > 1:
+            ranks = zip(compared.algorithms, compared.ranks, strict=True)
+            alt = "Average ranks: " + ", ".join(f"{short(a)} {r:.2f}" for a, r in ranks)
+            title = overall_title(metric, compared)
+            name = f"critical-difference-{slug(metric)}"
+            found["cd"].append(Chart(name, title, alt, critical_difference(compared)))
+        found["heat"].append(_heat(metric, rows_of))
+    for where, fronts in front_groups(data.board).items():
+        alt = f"{where}: best validation score at each cost, a line for each algorithm"
+        found["fronts"].append(
+            Chart(f"front-{slug(where)}", where, alt, charts.fronts(fronts, look))
+        )
+    _tuning(data, look, rows_of, found)
+    return found
+
+
+def groups(board: Leaderboard) -> dict[Contest, list[Row]]:
+    """The rows that are ranked together."""
+    return {key: list(rows) for key, rows in groupby(board.rows, key=lambda row: row.group)}
+
+
+def place(group: Contest) -> str:
+    """The question that a group answers, in a line."""
+    return f"{group.place}" + (", warm-started" if group.warm else "")
+
+
+def front_groups(board: Leaderboard) -> dict[str, list[Front]]:
+    """The fronts that answer the same question, by its name."""
+    found: dict[str, list[Front]] = defaultdict(list)
+    for front in board.pareto:
+        cost = front.cost.replace("_", " ")
+        found[f"{front.place} · {cost} · {front.sweep}"].append(front)
+    return found
+
+
+def _slug(group: Contest) -> str:
+    return slug(f"{place(group)} {group.sweeps}")
+
+
+def _heat(name: str, rows_of: Mapping[Contest, list[Row]]) -> Chart:
+    cells = [group for group, rows in rows_of.items() if rows[0].compared_as == name]
+    better = sign(direction(rows_of[cells[0]][0].metric))
+    score = {(row.algorithm, g): better * row.mean for g in cells for row in rows_of[g]}
+    rows = list(dict.fromkeys(algorithm for algorithm, _ in score))
+    rows.sort(key=lambda n: -sum(score.get((n, g), min(score.values())) for g in cells))
+    table = [[score.get((row, group)) for group in cells] for row in rows]
+    apart = [i for i in range(3) if len({group.place[i] for group in cells}) > 1]
+    columns = [" · ".join(group.place[i] for i in apart or [2]) for group in cells]
+    alt = f"{title_of(name)} of each algorithm (rows) at each heterogeneity level (columns)"
+    return Chart(f"heat-{slug(name)}", title_of(name), alt, charts.heat(table, rows, columns))
+
+
+def _tuning(
+    data: ReportData, look: Look, rows_of: Mapping[Contest, list[Row]], found: Gallery
+) -> None:
+    """Best so far, and for each entry its search."""
+    by_cell: dict[Contest, dict[str, list[Trial]]] = defaultdict(lambda: defaultdict(list))
+    sources = {(row.group, row.algorithm): (row.sweep, row.cell) for row in data.board.rows}
+    places = list(sources)
+    for trial in sorted(data.trials, key=lambda t: places.index((t.group, t.algorithm))):
+        by_cell[trial.group][trial.algorithm].append(trial)
+    signed: dict[Contest, dict[str, list[float]]] = {}
+    for group, cells in by_cell.items():
+        better = sign(direction(rows_of[group][0].metric))
+        best = {name: tuning.best_so_far(trials, better > 0) for name, trials in cells.items()}
+        signed[group] = {n: [better * v for v in values] for n, values in best.items()}
+        spec = line_charts.budget(best, look, "best validation score", better)
+        alt = f"{place(group)}: best validation score so far against search trials"
+        found["budget"].append(Chart(f"budget-{_slug(group)}", place(group), alt, spec))
+        for name, trials in cells.items():
+            share = data.importance.get(sources[group, name])
+            found["search"] += _search(group, name, trials, share, better > 0)
+    ranks = tuning.ranks_by_budget(signed)
+    if len(signed) > 1 and ranks:
+        spec = line_charts.budget(ranks, look, "average rank on validation", -1)
+        title = f"Average rank over {len(signed)} cells"
+        alt = f"{title} of the best configuration so far, against search trials"
+        found["budget"].insert(0, Chart("budget-ranks", title, alt, spec))
+
+
+def _search(
+    group: Contest,
+    name: str,
+    trials: Sequence[Trial],
+    share: Mapping[str, float] | None,
+    up: bool,
+) -> list[Chart]:
+    """The chart of an entry's search, where it has tried anything."""
+    points = [
+        (t.params, t.value) for t in trials if t.status == Status.FINISHED and t.value is not None
+    ]
+    if not points or len({str(sorted(t.params.items())) for t in trials}) < 3:
+        return []
+    if share is None:  # recorded by an earlier version
+        share = tuning.importance(points, up)
+    title = f"{short(name)} · {place(group)}"
+    alt = f"{title}: importance " + ", ".join(f"{k} {v:.2f}" for k, v in share.items())
+    alt += "; search trials over their hyperparameters"
+    return [
+        Chart(f"search-{_slug(group)}-{slug(short(name))}", title, alt, search(trials, share, up))
+    ]

@@ -1,0 +1,99 @@
+"use strict";
+// The parts of the page that changed are put in place of the old ones; charts take the new data.
+const parts = document.getElementById("parts"), linkState = document.getElementById("link-state");
+const seen = new Map([...parts.children].map((part) => [part.dataset.part, part.outerHTML]));
+const bare = (spec) => JSON.stringify({ ...spec, datasets: 0, params: spec.params?.filter((p) => p.name !== "spans") });
+function feed(figure, fresh) {
+  const known = views.get(figure.dataset.chart), text = fresh.querySelector("script").textContent;
+  figure.querySelector("script").textContent = text;
+  if (!known?.view) return;
+  const spec = JSON.parse(text);
+  if (bare(spec) !== bare(known.spec)) return;
+  known.text = text;
+  known.spec = spec;
+  for (const [name, rows] of Object.entries(spec.datasets)) known.view.data(name, rows);
+  const spans = spec.params.find((p) => p.name === "spans");
+  if (spans) known.view.signal("spans", spans.value).signal("scope", inScope(spec));
+  known.view.runAsync();
+}
+function resort(old, part) {
+  const heads = [...old.querySelectorAll("thead th")], now = [...part.querySelectorAll("thead th")];
+  heads.forEach((head, i) => {
+    const way = { ascending: 1, descending: -1 }[head.getAttribute("aria-sort")];
+    if (way && now[i]?.textContent === head.textContent) sortBy(now[i], way);
+  });
+}
+function take(html) {
+  const fresh = new DOMParser().parseFromString(html, "text/html").body, keys = new Set();
+  let before = null;
+  for (const part of [...fresh.children]) {
+    const key = part.dataset.part, text = part.outerHTML;
+    keys.add(key);
+    let old = parts.querySelector(`:scope > [data-part="${key}"]`);
+    if (seen.get(key) !== text || !old) {
+      seen.set(key, text);
+      if (old) {
+        for (const figure of part.querySelectorAll("figure.chart")) {
+          const same = old.querySelector(`figure[data-chart="${figure.dataset.chart}"]`);
+          if (same) { feed(same, figure); figure.replaceWith(same); }
+        }
+        resort(old, part);
+        old.replaceWith(part);
+      } else if (before) before.after(part);
+      else parts.prepend(part);
+      old = part;
+    }
+    before = old;
+  }
+  for (const old of [...parts.children]) if (!keys.has(old.dataset.part)) old.remove();
+  focusable();
+  drawAll();
+}
+// It asks again after a second, or longer where an answer takes long: watching must not slow a sweep.
+const asking = () => parts.querySelector("[data-sure]");
+let etag = "", pause = 1000;
+async function look() {
+  try {
+    if (!document.hidden && !asking()) {
+      const answer = await fetch(`${location.pathname}/parts`, { headers: etag ? { "If-None-Match": etag } : {} });
+      if (answer.ok) {
+        etag = answer.headers.get("ETag") ?? "";
+        pause = Math.max(1000, 50 * Number(answer.headers.get("X-Seconds")) * 1000);
+        take(await answer.text());
+      } else if (answer.status !== 304) throw new Error(answer.status);
+      linkState.textContent = "";
+    }
+  } catch {
+    linkState.textContent = "the server does not answer: this is the last it said";
+    pause = 3000;
+  }
+  setTimeout(look, pause);
+}
+setTimeout(look, 1000);
+// Stop and cancel are asked twice.
+addEventListener("click", async (event) => {
+  const button = event.target.closest?.("[data-ask]");
+  if (!button) return;
+  const word = button.dataset.ask;
+  if (!("sure" in button.dataset)) {
+    const said = { stop: "Really stop? Running trials finish", cancel: "Really cancel? Running trials are lost" };
+    button.dataset.sure = "";
+    button.textContent = said[word];
+    button.after(Object.assign(document.createElement("button"), { type: "button", textContent: "No", id: "no" }));
+    return;
+  }
+  delete button.dataset.sure;
+  document.getElementById("no")?.remove();
+  button.disabled = true;
+  const token = document.querySelector("meta[name=token]").content;
+  const answer = await fetch(`${location.pathname}/${word}`, { method: "POST", headers: { "X-Token": token } });
+  linkState.textContent = await answer.text();
+  etag = "";
+});
+addEventListener("click", (event) => {
+  if (event.target.id !== "no") return;
+  const button = event.target.previousElementSibling;
+  delete button.dataset.sure;
+  button.textContent = button.dataset.ask === "stop" ? "Stop" : "Cancel";
+  event.target.remove();
+});

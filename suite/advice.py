@@ -1,0 +1,320 @@
+"""`suite advise`: which method to use on somebody's data, found within a time.
+
+The data are dealt and measured; the methods that did best on the nearest tuned cells, with FedAvg, are
+tuned on them as in any sweep, with early stopping and as many trials as the time allows; and the winner
+is described in a paragraph.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reports.leaderboard.leaderboard import Leaderboard, Row
+from reports.leaderboard.wording import params_text, title_of, total_bytes
+from suite.configurations.configuration import Tuned
+from suite.configurations.distance import Distance
+from suite.configurations.library import known
+from suite.configurations.recommend import adapt, ranking
+from suite.console import say
+from suite.dealt_data import Description, describe
+from suite.execution.cluster import Resources, local_slots
+from suite.execution.estimate import Estimates
+from suite.studies.entries import load_data, make_entries
+from suite.studies.study import Study, check_study
+from suite.sweeps.paths import SweepPaths
+from suite.sweeps.request import SweepRequest
+from trials import algorithms, datasets
+from trials.errors import UserError
+from trials.place import SPELLING, Place
+from trials.settings import Settings
+from trials.spec import refuse
+
+METHODS = ("fedavg", "fedprox", "fedavgm", "folb")
+"""What is raced where nothing near was tuned; the first one always is."""
+RACED = 4
+SEEDS = 3
+LEAST, MOST = 4, 40
+"""Search trials of a method."""
+LEAST_ROUNDS = 5
+START = 25.0
+"""Seconds that a sweep takes besides its trials: the store, the workers, the leaderboard."""
+TRIAL = 1.0
+"""Seconds that a trial takes besides its rounds, before any of them is stopped early."""
+SLACK = 0.75
+"""The share of the time that is planned: measured rounds are few, and trials wait for each other."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a person asks: data, perhaps how they are dealt, for which model, and how long it may take."""
+
+    dataset: str
+    level: str | None
+    model: str | None
+    clients: int | None
+    minutes: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The race: a study, the cell, what it starts from and how far away that was tuned, what the data are
+    like, what had to be cut to fit the time.
+    """
+
+    study: Study
+    place: Place
+    near: tuple[Distance, Tuned] | None
+    data: Description
+    cut: str
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The answer: the paragraph, the command that uses it, and the leaderboard that it is from."""
+
+    plan: Plan
+    sweep: str
+    leaderboard: Leaderboard
+    seconds: float
+    command: tuple[str, ...]
+
+    @property
+    def best(self) -> Row:
+        """The row that is recommended."""
+        return self.leaderboard.rows[0]
+
+    def document(self) -> dict[str, Any]:
+        """The JSON of `suite advise`."""
+        near = self.plan.near
+        return {
+            "sweep": self.sweep,
+            "recommended": asdict(self.best),
+            "skew": round(label_skew(self.plan.data), 4),
+            "samples": self.plan.data.summaries["samples"],
+            "started_from": None if near is None else near[1].model_dump(mode="json"),
+            "distance": None if near is None else near[0].total,
+            "leaderboard": self.leaderboard.as_dict(),
+            "seconds": round(self.seconds, 1),
+            "command": list(self.command),
+            "text": self.text,
+        }
+
+    @property
+    def text(self) -> str:
+        """One paragraph for a person."""
+        best, plan = self.best, self.plan
+        ranked = [row for row in self.leaderboard.rows if row.rank is not None]
+        tied = [row for row in ranked[1:] if row.within_noise]
+        interval = (
+            f", 95 % interval {best.ci_low:.4f} to {best.ci_high:.4f}"
+            if best.ci_low is not None and best.ci_high is not None
+            else ""
+        )
+        parts = [
+            f"Use {algorithms.label(best.algorithm)} with {params_text(best.params)}.",
+            f"On {measured(plan.data)} it reaches a {title_of(best.metric)} of {best.mean:.4f}{interval} over "
+            f"{best.seeds} fresh seeds, and sends {total_bytes(best) / 1e6:.3g} MB in "
+            f"{plan.study.settings.rounds} rounds.",
+        ]
+        if best.worst_clients is not None:
+            parts.append(f"The worst 10 % of clients get {best.worst_clients:.4f}.")
+        if tied:
+            names = ", ".join(
+                f"{algorithms.label(row.algorithm)} ({row.mean:.4f}, {total_bytes(row) / 1e6:.3g} MB)"
+                for row in tied
+            )
+            parts.append(f"Within the seeds' noise of it: {names}.")
+        behind = [row for row in ranked[1:] if row.within_noise is False]
+        if behind:
+            names = ", ".join(f"{algorithms.label(r.algorithm)} ({r.mean:.4f})" for r in behind)
+            parts.append(f"Behind by more than that: {names}.")
+        parts.append(
+            f"Found in {self.seconds / 60:.1f} minutes by {plan.study.trials} search trials of each of "
+            f"{len(plan.study.algorithms)} methods{_from(plan.near)}.{plan.cut}"
+        )
+        return " ".join(parts)
+
+
+def advise(
+    question: Question,
+    storage: Path,
+    data_root: str | None = None,
+    tracking_uri: str | None = None,
+    resources: Resources | None = None,
+) -> Advice | None:
+    """Measure, race, answer; None where the race was ended before its work was done.
+
+    Raises `UserError` for data and names that are none, and where the time is too short.
+    """
+    started = time.monotonic()
+    resources = resources or Resources()
+    say(f"reading {question.dataset}")
+    plan = make_plan(question, _known(storage, tracking_uri), data_root)
+    paths = SweepPaths(storage, _free(storage), tracking_uri, data_root)
+    plan = _within(plan, question.minutes * 60 - (time.monotonic() - started), resources, data_root)
+    study = plan.study
+    say(f"{measured(plan.data)}{_from(plan.near)}")
+    say(
+        f"racing {', '.join(map(algorithms.label, study.algorithms))}: {study.trials} trials each, "
+        f"{study.settings.rounds} rounds, {study.seeds} seeds{plan.cut and ';' + plan.cut}"
+    )
+    result = SweepRequest(study.model_dump(mode="json"), paths).run(resources)
+    if result.leaderboard is None:
+        return None
+    best = result.leaderboard.rows[0]
+    command = ["suite", "run", "--tuned", "--algorithm", algorithms.label(best.algorithm)]
+    command += ["--dataset", best.dataset, "--model", best.model]
+    command += ["--heterogeneity", best.heterogeneity, "--save", "model"]
+    if storage != Path("runs"):
+        command += ["--storage", str(storage)]
+    seconds = time.monotonic() - started
+    return Advice(plan, paths.name, result.leaderboard, seconds, tuple(command))
+
+
+def make_plan(question: Question, found: Sequence[Tuned], data_root: str | None) -> Plan:
+    """What to race on these data, before it is known how long a trial takes."""
+    dataset = SPELLING["dataset"](question.dataset)
+    level = question.level or _level(dataset, question.clients, data_root)
+    data = describe(dataset, level, question.clients, 0, data_root)
+    able = [item for item in found if item.provenance.get("adapted_from") is None]
+    near = ranking(able, dataset, data.heterogeneity, question.model, label_skew(data))
+    regression = data.data.dataset.task.metric == "mse"
+    model = question.model or (near[0][1].model if near else "linear" if regression else "logreg")
+    if question.model is None and not _fits(model, data):
+        model = "linear" if regression else "logreg"
+        near = ranking(able, dataset, data.heterogeneity, model, label_skew(data))
+    place = Place.canonical(dataset, model, data.heterogeneity)
+    clients = None if data.heterogeneity.startswith("natural") else data.data.clients
+    settings = Settings(clients=clients)
+    if near:
+        settings = adapt(near[0][1], place, clients).configuration.settings
+    names = [name for name in _methods([item for _, item in near]) if _able(name, settings, level)]
+    warm = any(item.algorithm in names for _, item in near)
+    content = {
+        "description": f"The best few methods on {place}, within {question.minutes:g} minutes.",
+        "algorithms": names[:RACED],
+        "datasets": [place.dataset],
+        "models": [place.model],
+        "heterogeneity": [place.heterogeneity],
+        "trials": MOST,
+        "seeds": SEEDS,
+        "scheduler": "asha",
+        "warm_start": "nearest" if warm else None,
+        "settings": settings.model_dump(mode="json"),
+    }
+    return Plan(check_study(content, {}, "advice"), place, near[0] if near else None, data, "")
+
+
+def label_skew(data: Description) -> float:
+    """Mean over clients of the total variation between their labels' shares and those of all together."""
+    shares = data.counts / data.counts.sum(1, keepdims=True)
+    overall = data.counts.sum(0) / data.counts.sum()
+    return float(np.abs(shares - overall).sum(1).mean() / 2)
+
+
+def measured(data: Description) -> str:
+    """What the data are like, in words."""
+    least, most = (data.summaries["samples"][name] for name in ("min", "max"))
+    each = f"{least:.0f}" if least == most else f"{least:.0f} to {most:.0f}"
+    return (
+        f"{data.dataset} dealt {data.heterogeneity} to {data.data.clients} clients "
+        f"({each} samples each, label skew {label_skew(data):.2f})"
+    )
+
+
+def _within(plan: Plan, seconds: float, resources: Resources, data_root: str | None) -> Plan:
+    """The plan with as many trials as fit the time, and with fewer rounds where the fewest do not."""
+    study, source = plan.study, "advice"
+    entries = make_entries(study, source)
+    data = load_data(entries, data_root, source)
+    estimates = Estimates(study, data, resources)
+    say("measuring a few rounds of each method")
+    trial = 0.0  # seconds of one trial of each method
+    for entry in entries:
+        found = estimates.entry(entry, calibrate=True)
+        trial += found["seconds"] / found["trials"] + TRIAL
+    left = (seconds - START) * SLACK * local_slots(resources)
+    fits = int(left / trial) - study.seeds
+    if fits >= LEAST:
+        return replace(plan, study=_changed(study, trials=min(MOST, fits)))
+    rounds = int(study.settings.rounds * left / (trial * (LEAST + study.seeds)))
+    if rounds < LEAST_ROUNDS:
+        needed = trial * (LEAST + study.seeds) * LEAST_ROUNDS / study.settings.rounds
+        minutes = (needed / SLACK / local_slots(resources) + START) / 60
+        raise UserError(
+            f"the time is too short for these data: give at least --minutes {minutes:.2g}"
+        )
+    shorter = study.settings.model_copy(update={"rounds": rounds, "eval_every": None})
+    cut = f" Rounds are {rounds}, not {study.settings.rounds}, to fit the time."
+    return replace(plan, study=_changed(study, trials=LEAST, settings=shorter), cut=cut)
+
+
+def _changed(study: Study, **changes: Any) -> Study:
+    return study.model_copy(update=changes)
+
+
+def _methods(near: Sequence[Tuned]) -> list[str]:
+    """FedAvg, then the methods of the nearest cells, in each the best validated first."""
+    found = [item.algorithm for item in near if not algorithms.resolve(item.algorithm).reference]
+    return list(dict.fromkeys([METHODS[0], *(found or METHODS)]))
+
+
+def _able(name: str, settings: Settings, level: str) -> bool:
+    """Whether a method can run under the settings, and as its paper means it."""
+    cls = algorithms.resolve(name)
+    given = settings.model_dump()
+    if any(given[key] != value for key, (value, _) in cls.assumes.items()):
+        return False
+    try:
+        refuse(name, cls, settings, level)
+    except UserError:
+        return False
+    return True
+
+
+def _level(dataset: str, clients: int | None, data_root: str | None) -> str:
+    """How data are dealt where nobody says: as they were born; else with skewed labels."""
+    loaded = datasets.parse(dataset).load(0, clients, data_root)
+    return "dirichlet(0.3)" if loaded.client is None else "natural"
+
+
+def _fits(model: str, data: Description) -> bool:
+    from trials import models
+
+    dataset = data.data.dataset
+    try:
+        models.parse(model).parameters(dataset.shape, dataset.classes)
+    except UserError:
+        return False
+    return True
+
+
+def _known(storage: Path, tracking_uri: str | None) -> list[Tuned]:
+    """What was tuned, if anything was."""
+    try:
+        return known(storage, tracking_uri)
+    except UserError:
+        say("nothing is tuned here yet: `suite tuned import` takes configurations to start from")
+        return []
+
+
+def _free(storage: Path) -> str:
+    """A sweep's name that is not taken: advice, advice-2, ..."""
+    number = 1
+    while (storage / (name := "advice" if number == 1 else f"advice-{number}")).exists():
+        number += 1
+    return name
+
+
+def _from(near: tuple[Distance, Tuned] | None) -> str:
+    if near is None:
+        return ""
+    distance, item = near
+    where = (
+        "tuned here" if distance.total == 0 else f"the nearest tuned cell, {item.place}, {distance}"
+    )
+    return f", started from {where}"

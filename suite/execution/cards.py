@@ -1,0 +1,77 @@
+"""The GPUs of a cluster, as torch on each of its nodes sees them: looked at before any trial starts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from suite.execution.cluster import Resources  # before Ray, whose environment it sets
+
+# isort: split
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from suite.console import say
+from trials import device
+from trials.errors import UserError
+from trials.memory import CONTEXT, part_of_card
+
+PATIENCE = 120.0
+"""Seconds that nodes may take to say what they have; a worker starts, and torch is imported."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A GPU that torch can compute on, the node it is in, and its bytes of memory."""
+
+    name: str
+    node: str
+    memory: int
+
+
+def cards() -> list[Card]:
+    """Every GPU of the nodes that are alive and have any by Ray's count.
+
+    Raises `UserError` where torch on such a node cannot use them: trials would start there and fail.
+    """
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]
+    look = ray.remote(num_cpus=0, max_retries=0)(device.look)
+    asked = {
+        look.options(
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        ).remote(): node["NodeManagerHostname"]
+        for node in nodes
+    }
+    answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=PATIENCE)
+    for late in silent:
+        say(f"node {asked[late]} did not say what its GPUs are within {PATIENCE:g} s")
+    found = []
+    for reference in answered:
+        node = asked[reference]
+        try:
+            reason, there = ray.get(reference)
+        except ray.exceptions.RayError as error:
+            say(f"node {node} did not say what its GPUs are: {str(error).strip().splitlines()[-1]}")
+            continue
+        if reason:
+            raise UserError(
+                f"node {node} has a GPU, but trials cannot use it: {reason}. Nothing was started"
+            )
+        found += [Card(name, node, memory) for name, memory in there]
+    return found
+
+
+def refuse(found: list[Card], needed: Mapping[str, int], resources: Resources) -> None:
+    """Raise `UserError` when an entry's trials, which take `needed[name]` bytes of a GPU at least, are
+    more than their part of the smallest one: Ray counts GPUs, not their memory.
+    """
+    if not found:
+        return
+    card = min(found, key=lambda card: card.memory)
+    share = min(1.0, resources.gpus_per_trial)
+    part = CONTEXT + part_of_card(card.memory, share)
+    for name, wanted in needed.items():
+        if wanted > part:
+            raise UserError(
+                f"a trial of {name} takes {wanted / 1e9:.1f} GB of a GPU at least, by estimate, and "
+                f"{share:g} of {card.name} (node {card.node}) is {part / 1e9:.1f} GB: a larger "
+                "--gpus-per-trial, fewer clients a round, smaller minibatches or another model would do"
+            )

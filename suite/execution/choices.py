@@ -1,0 +1,51 @@
+"""How trials are computed on a GPU: measured there once a cell, before the first trial of it starts."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from suite.execution.cluster import Resources  # before Ray, whose environment it sets
+
+# isort: split
+import ray
+
+from suite.console import say
+from trials import calibration
+from trials.spec import TrialSpec
+
+
+def choose(
+    probes: Mapping[str, TrialSpec],
+    data: Mapping[str, Any],
+    resources: Resources,
+    ends: Callable[[], bool],
+) -> dict[str, str]:
+    """The fastest execution of each cell, `trials.calibration.cell`, of which `probes` has a trial; `data`
+    are references to data sets by `TrialSpec.dataset_key`. Cells that cannot be measured, and those left
+    when it `ends`, have none, and are computed by rule.
+    """
+    measure = ray.remote(
+        max_retries=0, num_cpus=resources.cpus_per_trial, num_gpus=resources.gpus_per_trial
+    )(calibration.measured)
+    budget = resources.memory_budget
+    running = {
+        measure.remote(
+            spec.model_dump(), data[spec.dataset_key], resources.gpus_per_trial, budget
+        ): cell
+        for cell, spec in probes.items()
+    }
+    found: dict[str, str] = {}
+    if running:
+        say(f"measuring which execution is the fastest of {len(running)} cells")
+    while running and not ends():
+        for done in ray.wait(list(running), timeout=1.0)[0]:
+            cell = running.pop(done)
+            try:
+                found[cell], seconds = ray.get(done)
+            except ray.exceptions.RayError as error:
+                say(f"{cell} is not measured: {str(error).strip().splitlines()[-1]}")
+                continue
+            taken = ", ".join(f"{how} {1000 * s:.1f} ms" for how, s in seconds.items())
+            say(f"{cell} is computed {found[cell]}" + (f" (a round: {taken})" if taken else ""))
+    for left in running:
+        ray.cancel(left, force=True)
+    return found

@@ -1,0 +1,298 @@
+"""`suite doctor --gpu`: whether the suite computes on this machine's GPU what it computes on a CPU.
+
+Each check takes the device, so that it can be tried where there is no GPU.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+
+from trials import device as devices
+from trials import heterogeneity, losses, models
+from trials.algorithms import ALGORITHMS
+from trials.client_rows import ClientRows
+from trials.datasets.base import Dataset
+from trials.errors import UserError
+from trials.federated_data import FederatedData, deal
+from trials.federation import Federation
+from trials.footprint import footprint
+from trials.models.base import Model
+from trials.place import Place
+from trials.settings import Settings
+from trials.simulation import Simulation
+from trials.solver import EXECUTIONS
+from trials.spec import TrialSpec, canonical
+from trials.trial import deal_data, load_dataset, simulate
+
+ROUNDS = 3
+TOLERANCE = 1e-8
+"""How far numbers in double precision may be from the CPU's, beside 1 and beside themselves: after a few
+rounds what orders of summation differ by is below it, and what is computed otherwise above."""
+MODELS: Mapping[str, tuple[tuple[int, ...], int, int]] = {
+    "logreg": ((20,), 4, 0),
+    "mlp(16)": ((20,), 4, 0),
+    "lenet5": ((1, 28, 28), 4, 0),
+    "char_lstm": ((12,), 10, 10),
+}
+"""Models with the shape of their samples, the labels, and for token ids the size of the vocabulary."""
+METERS = ("round_seconds", "evaluation_seconds")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding. `table` holds what was measured, a row a line, where there is more than a sentence."""
+
+    name: str
+    ok: bool
+    detail: str
+    seconds: float
+    table: Sequence[Mapping[str, Any]] = ()
+
+
+def examine(names: Sequence[str] = tuple(ALGORITHMS), device: str = "cuda") -> Iterator[Check]:
+    """All checks, one after the other as they end.
+
+    Raises `UserError` before the first one where there is no GPU.
+    """
+    if device == "cuda" and (reason := devices.no_gpu()):
+        raise UserError(f"no GPU to examine: {reason}")
+    on = devices.usable(device)
+    checks: list[tuple[str, Callable[[], tuple[str, Sequence[Mapping[str, Any]]]]]] = [
+        ("device", lambda: (_named(on), ())),
+        *((f"as on a CPU: {model}", partial(agrees, names, model, on)) for model in MODELS),
+        ("the same bits twice", partial(repeats, names, on)),
+        ("memory of a trial", partial(within, on)),
+        ("clients' tables on the host", partial(tables, on)),
+        ("trials that share a GPU", partial(shared, on)),
+        ("local steps a second", partial(engine, on)),
+    ]
+    for name, action in checks:
+        started = time.monotonic()
+        try:
+            (detail, table), ok = action(), True
+        except Exception as error:
+            detail, table, ok = f"{type(error).__name__}: {error}", (), False
+        yield Check(name, ok, detail, time.monotonic() - started, table)
+
+
+def _named(on: torch.device) -> str:
+    if on.type != "cuda":
+        return f"{on}, torch {torch.__version__}"
+    card = torch.cuda.get_device_properties(on)
+    return (
+        f"{card.name}, {card.total_memory / 1e9:.1f} GB, torch {torch.__version__}, "
+        f"CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"
+    )
+
+
+def _dealt(model: str, settings: Settings) -> FederatedData:
+    """Random samples that fit a model: 24 a client."""
+    shape, classes, tokens = MODELS[model]
+    rng, count = np.random.default_rng(0), 24 * (settings.clients or 1) + 60
+    x = rng.integers(0, tokens, (count, *shape)) if tokens else rng.normal(size=(count, *shape))
+    test = np.arange(count) < 60
+    dataset = Dataset(x.astype(np.float32), rng.integers(0, classes, count), test, classes)
+    return deal(dataset, heterogeneity.parse("iid"), settings)
+
+
+def _run(
+    name: str,
+    model: str,
+    on: torch.device,
+    execution: str,
+    dtype: str = "float32",
+    on_device: float | None = None,
+) -> Simulation:
+    """A few rounds of an algorithm with its defaults, at their end; `on_device` is the bytes
+    of clients' tables that may lie on the device.
+    """
+    given = {"rounds": ROUNDS, "clients": 6, "eval_every": 1, "batch_size": 8}
+    settings = Settings.model_validate({**given, "execution": execution, "dtype": dtype})
+    data = _dealt(model, settings)
+    fitted = Model(
+        models.parse(model),
+        data.dataset.shape,
+        data.dataset.classes,
+        losses.resolve(None, "accuracy"),
+    )
+    fed = Federation(data, fitted, heterogeneity.parse("iid"), settings, 0, on)
+    if on_device is not None:
+        fed.tables = on_device
+    simulation = Simulation(ALGORITHMS[name].configured({}), fed)
+    while not simulation.finished:
+        simulation.advance()
+    return simulation
+
+
+def _numbers(simulation: Simulation) -> dict[str, torch.Tensor]:
+    """The state as it is at the end, on the CPU; of tables every client's row."""
+    everyone = torch.arange(simulation.fed.n)
+    return {
+        key: (value[everyone] if isinstance(value, ClientRows) else value).cpu()
+        for key, value in simulation.state.items()
+    }
+
+
+def agrees(names: Sequence[str], model: str, on: torch.device) -> tuple[str, Any]:
+    """Whether every algorithm ends where it does on a CPU, one client after the other, in double
+    precision and in both executions of the device; raises `RuntimeError` for those that do not.
+    """
+    most, wrong = 0.0, {}
+    for name in names:
+        right = _numbers(_run(name, model, torch.device("cpu"), "sequential", "float64"))
+        for execution in ("batched", "sequential"):
+            found = _numbers(_run(name, model, on, execution, "float64"))
+            off = max(_apart(found[key], right[key]) for key in right)
+            most = max(most, off)
+            if not off <= TOLERANCE:
+                wrong[f"{name} ({execution})"] = off
+    if wrong:
+        raise RuntimeError(", ".join(f"{name} is {off:.1e} off" for name, off in wrong.items()))
+    return f"{len(names)} algorithms in two executions, at most {most:.0e} off", ()
+
+
+def _apart(found: torch.Tensor, right: torch.Tensor) -> float:
+    """The largest difference of two tensors, beside 1 and beside their size."""
+    if not right.numel():
+        return 0.0
+    found, right = found.double(), right.double()
+    return float(((found - right).abs() / right.abs().clamp(min=1.0)).max())
+
+
+def repeats(names: Sequence[str], on: torch.device) -> tuple[str, Any]:
+    """Whether every algorithm gives the same bits when it is run again, in single precision; raises
+    `RuntimeError` for those that do not.
+    """
+    differ = []
+    for name in names:
+        for model in ("mlp(16)", "lenet5"):
+            first, second = (_run(name, model, on, "batched") for _ in range(2))
+            if not _same(first, second):
+                differ.append(f"{name} with {model}")
+    if differ:
+        raise RuntimeError("other bits the second time: " + ", ".join(differ))
+    return f"{len(names)} algorithms with mlp(16) and lenet5", ()
+
+
+def _same(one: Simulation, other: Simulation) -> bool:
+    """Whether two runs ended in the same bits and evaluated the same on the way."""
+    histories = [
+        [{k: v for k, v in entry.items() if k not in METERS} for entry in run.history]
+        for run in (one, other)
+    ]
+    states = [_numbers(run) for run in (one, other)]
+    return histories[0] == histories[1] and all(
+        torch.equal(value, states[1][key]) for key, value in states[0].items()
+    )
+
+
+def _spec(algorithm: str, model: str, **settings: Any) -> TrialSpec:
+    place = Place.canonical("digits", model, "iid")
+    given = {"rounds": 2, "clients": 100, "participation": 1.0, **settings}
+    return canonical(algorithm, {}, place, Settings(**given), 0)
+
+
+def within(on: torch.device) -> tuple[str, Any]:
+    """Whether a trial takes no more of the GPU than was estimated, and whether one whose clients at once
+    are more than memory holds ends with half; raises `RuntimeError` where not.
+    """
+    if on.type != "cuda":
+        return f"not measured: {on} is no GPU", ()
+    spec = _spec("scaffold", "mlp(1024)", execution="batched", chunk=100)
+    data = deal_data(spec, load_dataset(spec, None))
+    taken, simulation = _peak(spec, data, on), simulate(spec, data, on.type)
+    of = footprint(spec, data, simulation.fed.model, on.type)
+    estimate = of.device + of.state
+    if taken > estimate:
+        raise RuntimeError(f"{taken / 1e9:.2f} GB taken, {estimate / 1e9:.2f} GB estimated")
+    total = torch.cuda.get_device_properties(on).total_memory
+    torch.cuda.set_per_process_memory_fraction(0.8 * taken / total)
+    try:
+        with suppress(torch.OutOfMemoryError):
+            _peak(spec, data, on)
+            raise RuntimeError("a trial took more than its part of the GPU")
+        _peak(spec, data, on, halved={"round": 1, "chunk": 50})
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    return (
+        f"{taken / 1e9:.2f} GB of tensors, estimated {estimate / 1e9:.2f} GB with the context; where "
+        "memory does not hold 100 clients at once, 50 do"
+    ), ()
+
+
+def _peak(
+    spec: TrialSpec,
+    data: FederatedData,
+    on: torch.device,
+    halved: dict[str, int] | None = None,
+) -> int:
+    """Bytes of tensors that a trial takes at the most."""
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats(on)
+    simulation = simulate(spec, data, on.type)
+    simulation.fed.halved = halved
+    while not simulation.finished:
+        simulation.advance()
+    return torch.cuda.max_memory_allocated(on)
+
+
+def tables(on: torch.device) -> tuple[str, Any]:
+    """Whether clients' tables on the host give the bits of tables on the device."""
+    names = ("scaffold", "feddyn", "safl")
+    differ = [
+        name
+        for name in names
+        if not _same(
+            _run(name, "mlp(16)", on, "batched"),
+            _run(name, "mlp(16)", on, "batched", on_device=0.0),
+        )
+    ]
+    if differ:
+        raise RuntimeError("other bits with tables on the host: " + ", ".join(differ))
+    return f"{', '.join(names)} give the same bits", ()
+
+
+def shared(on: torch.device) -> tuple[str, Any]:
+    """A small sweep through Ray whose trials share the GPU; raises `RuntimeError` where one fails."""
+    from suite.execution.cluster import Resources
+    from suite.sweeps.paths import SweepPaths
+    from suite.sweeps.request import SweepRequest
+
+    share = 0.25 if on.type == "cuda" else 0.0
+    with TemporaryDirectory() as folder:
+        request = SweepRequest("smoke", SweepPaths(Path(folder), "gpu"), smoke=True)
+        done = request.run(Resources(gpus_per_trial=share)).summary
+    ended = done.trials_finished + done.trials_pruned + done.trials_diverged
+    if done.trials_failed:
+        raise RuntimeError(f"{done.trials_failed} trials failed")
+    return (
+        f"{ended} search trials and {done.final_runs} final runs in {done.seconds:.0f} s, "
+        f"{share:g} of a GPU each"
+    ), ()
+
+
+def engine(on: torch.device, **given: Any) -> tuple[str, Any]:
+    """The table of `suite bench engine`: the suite in each of its executions, and a plain loop."""
+    from suite.bench.engine import Plan, measure
+
+    plan = Plan(**{"peers": (), "device": on.type, "runs": 3, "executions": EXECUTIONS, **given})
+    found = measure(plan)
+    table = [
+        {
+            "workload": one["workload"],
+            "system": row["system"],
+            "steps_per_second": round(row["steps_per_second"], 1),
+            "share_of_limit": round(row["share_of_limit"], 4),
+        }
+        for one in found["workloads"]
+        for row in one["systems"]
+    ]
+    return f"{len(found['workloads'])} workloads", table

@@ -1,0 +1,170 @@
+"""What `suite reproduce --readings` says: rows with all their readings, and an answer on each claim."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from reports.claims.fit import (
+    ANSWERS,
+    RULES,
+    UNEXPLAINED,
+    Answer,
+    Numbers,
+    answer,
+    effects,
+    held_out,
+    misfit,
+)
+from reports.claims.verdicts import NOT_RUN, printed
+from suite.reproduction.experiments import Experiment, own_methods
+from suite.reproduction.fit_rows import FitRow, of_methods
+from suite.reproduction.paper import Paper
+from suite.reproduction.readings import default_reading
+from suite.reproduction.reproduce import statements_of
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A statement, or a printed number of the paper's own method, and the answer on it."""
+
+    says: str
+    metric: str
+    method: str | None
+    published: str | None
+    answer: Answer
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A row of the report."""
+
+    table: str
+    row: str
+    source: str
+    about: str
+    dataset: str | None
+    model: str | None
+    heterogeneity: str | None
+    open: list[dict[str, Any]]
+    readings: list[dict[str, Any]]
+    screened: int
+    explaining: list[int]
+    best: int | None
+    decides: dict[str, float]
+    held_out: tuple[int, int] | None
+    judged: list[Judged]
+    seeds: int
+    seconds: float
+    note: str
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What `suite reproduce --readings` found; `document` is its JSON."""
+
+    paper: str
+    cites: str
+    command: str
+    rows: list[Fitted]
+    failed: int
+    interrupted: bool
+
+    def document(self) -> dict[str, Any]:
+        """Plain data."""
+        given = Counter(j.answer.verdict for row in self.rows for j in row.judged)
+        return {
+            "paper": self.paper,
+            "cites": self.cites,
+            "command": self.command,
+            "protocol": "the paper's, under every reading of what it leaves open; fitted on the baselines",
+            "verdicts": {word: given[word] for word in ANSWERS},
+            "rules": list(RULES),
+            "rows": [asdict(row) for row in self.rows],
+            "runs_failed": self.failed,
+        }
+
+
+def fitted_row(
+    paper: Paper,
+    table: str,
+    row: str,
+    fitted: FitRow | None,
+    why_not: str,
+    explaining: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> Fitted:
+    """A row of the report; `fitted` is None for one that was not run, and `why_not` says why."""
+    content, at = paper.tables[table], paper.tables[table].rows[row]
+    facts = (table, row, content.source, content.about)
+    own = own_methods(paper, table)
+    if fitted is None:
+        judged = _judged(paper, table, row, None, own)
+        place = (at.dataset, at.model, at.heterogeneity)
+        return Fitted(*facts, *place, [], [], 0, [], None, {}, None, judged, 0, 0.0, why_not)
+    tried = fitted.tried
+    screened = [
+        (fitted.readings[i].picks, misfit(t.screened)) for i, t in enumerate(tried) if t.screened
+    ]
+    ranked = sorted((t for t in tried if t.misfit is not None), key=lambda t: (t.misfit, t.number))
+    full = [t for t in ranked if t.explained]
+    left = len(tried) - len(screened)
+    return Fitted(
+        *facts,
+        *next(iter(fitted.made.methods.values())).place,
+        _open(fitted.made),
+        [{**asdict(t), "misfit": t.misfit, "explains": t.explains} for t in ranked],
+        len(screened),
+        [tried[i].number for i in fitted.explaining],
+        (full or ranked)[0].number if ranked else None,
+        effects(screened),
+        held_out(explaining, fitted.readings[0].picks, fitted.made.path),
+        _judged(paper, table, row, fitted, own),
+        fitted.effort.seeds,
+        round(fitted.seconds, 1),
+        f"{left} of {len(tried)} readings were not screened" if left else "",
+    )
+
+
+def _open(made: Experiment) -> list[dict[str, Any]]:
+    """The open settings of a row with their candidates."""
+    default = default_reading(made)
+    return [
+        {
+            "name": name,
+            "of": made.open[name].of,
+            "values": [
+                {"value": value, "why": why, "default": i == pick}
+                for i, (value, why) in enumerate(made.open[name].values)
+            ],
+        }
+        for name, pick in default.picks.items()
+    ]
+
+
+def _judged(
+    paper: Paper, table: str, row: str, fitted: FitRow | None, own: Iterable[str]
+) -> list[Judged]:
+    """Every statement about the row and every number of the paper's own methods, answered."""
+    content = paper.tables[table]
+    explaining = fitted.explaining if fitted else []
+    tried = [fitted.tried[i] for i in explaining if fitted.tried[i].claims] if fitted else []
+    picks = {fitted.tried[i].number: fitted.readings[i].picks for i in explaining} if fitted else {}
+    searched = fitted is not None and not explaining and any(t.explained for t in fitted.tried)
+    unknown = Answer(UNEXPLAINED if searched else NOT_RUN, [], 0, {})
+    found = []
+    for place, claim in enumerate(statements_of(content)):
+        verdicts = {t.number: t.claims[place].verdict for t in tried}
+        given = answer(verdicts, picks, unknown) if claim.of else Answer(NOT_RUN, [], 0, {})
+        found.append(Judged(claim.says, claim.metric or "", None, None, given))
+    for place, (name, method, number) in enumerate(_own_numbers(content.rows[row].numbers, own)):
+        verdicts = {t.number: t.numbers[place].verdict for t in tried}
+        shown = str(printed(number))
+        given = answer(verdicts, picks, unknown)
+        found.append(Judged(f"{method}: {name} = {shown}", name, method, shown, given))
+    return found
+
+
+def _own_numbers(numbers: Numbers, own: Iterable[str]) -> list[tuple[str, str, Any]]:
+    """(metric, method, number) of the paper's own methods, in the order in which they are judged."""
+    mine = of_methods(numbers, own)
+    return [(name, method, n) for name, column in mine.items() for method, n in column.items()]

@@ -1,0 +1,143 @@
+"""The rows of a fit: their readings, what each is to run, and what came out."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from reports.claims.fit import Explained, Numbers, baselines_numbers, misfit, rounds_needed
+from reports.claims.verdicts import Entry, Said, Statement
+from suite.reproduction.experiments import SCORED, Experiment
+from suite.reproduction.paper import Paper
+from suite.reproduction.plan import Effort, Planned, plan_of
+from suite.reproduction.readings import Reading, parts, read, readings
+from suite.reproduction.reproduce import statements_of
+
+KEPT = 4
+"""One in so many screened readings is run with all seeds."""
+
+
+@dataclass
+class Tried:
+    """A reading of a row: its number, its values by open setting, and what came out. `screened` is of one
+    seed, `explained` of all; `numbers` and `claims` are of the paper's own methods.
+    """
+
+    number: int
+    values: dict[str, Any]
+    screened: list[Explained] = field(default_factory=list)
+    explained: list[Explained] = field(default_factory=list)
+    numbers: list[Entry] = field(default_factory=list)
+    claims: list[Said] = field(default_factory=list)
+
+    @property
+    def misfit(self) -> float | None:
+        """How far the baselines' numbers are off in the mean, in tolerances, by all seeds that ran."""
+        found = self.explained or self.screened
+        return misfit(found) if found else None
+
+    @property
+    def explains(self) -> bool:
+        """Whether every baseline's number is reproduced by all seeds, and in the printed order."""
+        return bool(self.explained) and all(one.explained for one in self.explained)
+
+
+@dataclass
+class FitRow:
+    """A row that is fitted. `numbers` are the baselines' only."""
+
+    paper: Paper
+    made: Experiment
+    effort: Effort
+    numbers: Numbers
+    readings: list[Reading]
+    tried: list[Tried]
+    seconds: float = 0.0
+
+    @classmethod
+    def of(cls, paper: Paper, made: Experiment, effort: Effort) -> Self:
+        """A row with nothing run yet."""
+        found = readings(made)
+        keys = {key for r in found for n, v in r.values(made).items() for key in parts(n, v)}
+        numbers = baselines_numbers(
+            paper.tables[made.table].rows[made.row].numbers, made.own | _absent(paper, made)
+        )
+        return cls(
+            paper,
+            made,
+            replace(effort, every_round=SCORED in keys),
+            numbers,
+            found,
+            [Tried(i, r.values(made)) for i, r in enumerate(found, 1)],
+        )
+
+    def plan(self, index: int, own: bool, effort: Effort) -> Planned:
+        """The runs of the paper's own methods, or of its baselines, under a reading."""
+        made = read(self.made, self.readings[index])
+        methods = {m: c for m, c in made.methods.items() if (m in made.own) == own}
+        return plan_of(self.paper, replace(made, methods=methods), effort)
+
+    def screen(self, index: int) -> Planned:
+        """The baselines' runs with one seed, as long as a number could be met."""
+        methods = read(self.made, self.readings[index]).methods
+        rounds = max(c.rounds for m, c in methods.items() if m not in self.made.own)
+        needed = rounds_needed(self.numbers, rounds)
+        return self.plan(index, False, replace(self.effort, seeds=1, rounds=needed))
+
+    def full(self, index: int) -> Planned:
+        """The baselines' runs with all seeds."""
+        return self.plan(index, False, self.effort)
+
+    def method(self, index: int) -> Planned:
+        """The runs of the paper's own methods."""
+        return self.plan(index, True, self.effort)
+
+    def scored(self, numbers: Numbers, index: int) -> dict[str, Mapping[str, Any]]:
+        """Numbers by the metric that a reading takes them from."""
+        best = self.readings[index].scored(self.made) == "best"
+        return {_metric(name, best): column for name, column in numbers.items()}
+
+    def claims(self, index: int) -> list[Statement]:
+        """The table's claims, about the metrics that a reading takes them from."""
+        best = self.readings[index].scored(self.made) == "best"
+        said = statements_of(self.paper.tables[self.made.table])
+        return [replace(s, metric=_metric(s.metric, best)) if s.metric else s for s in said]
+
+    @property
+    def why_not(self) -> str:
+        """Why there is nothing to fit; "" where there is."""
+        if not self.numbers:
+            return "no number of a baseline is printed, so there is nothing to fit a reading on"
+        return "" if len(self.readings) > 1 else "its file declares no open setting"
+
+    @property
+    def kept(self) -> list[int]:
+        """The readings that are run with all seeds, best first: a quarter of the screened ones, and the
+        default.
+        """
+        screened = [i for i, t in enumerate(self.tried) if t.screened]
+        ranked = sorted(screened, key=lambda i: (misfit(self.tried[i].screened), i))
+        best = ranked[: math.ceil(len(ranked) / KEPT)]
+        return best if 0 in best or 0 not in screened else [*best, 0]
+
+    @property
+    def explaining(self) -> list[int]:
+        """The readings that explain the baselines."""
+        return [i for i, t in enumerate(self.tried) if t.explains]
+
+
+def _absent(paper: Paper, made: Experiment) -> set[str]:
+    """The table's methods that this row does not run."""
+    return paper.tables[made.table].methods.keys() - made.methods.keys()
+
+
+def _metric(name: str, best: bool) -> str:
+    return f"best_{name}" if best and name.startswith("test_accuracy") else name
+
+
+def of_methods(numbers: Numbers, methods: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The printed numbers of some methods."""
+    found = {
+        name: {m: n for m, n in column.items() if m in methods} for name, column in numbers.items()
+    }
+    return {name: column for name, column in found.items() if column}

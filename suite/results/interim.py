@@ -1,0 +1,88 @@
+"""Which cells of recorded sweeps are not over, and how they stand."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from reports.leaderboard.interim import Ongoing, Standing, ranked
+from suite.results.query import Held, Query
+from suite.tracking.store import Record, Store
+from suite.tracking.tags import RunKind
+from trials.metrics import TASKS
+from trials.outcome import Status
+
+
+def ongoing(store: Store, query: Query, held: Held) -> set[Ongoing]:
+    """The cells of sweeps that have not ended, of which an entry lacks final runs."""
+    seeds = {
+        run.tags.sweep: run.tags.study_json["seeds"]
+        for run in held.sweeps
+        if run.tags.run_status != "FINISHED"
+    }
+    if not seeds:
+        return set()
+    there = _ended(query.find(store, RunKind.FINAL, **query.scope))
+    return {
+        Ongoing(run.tags.sweep, run.tags.place)
+        for run in held.entries
+        if there[run.tags.sweep, run.tags.cell] < seeds.get(run.tags.sweep, 0)
+    }
+
+
+def standings(cells: Collection[Ongoing], query: Query, held: Held) -> tuple[Standing, ...]:
+    """How the entries of these cells stand that are asked for, in the order of the study."""
+    studies = {run.tags.sweep: run.tags.study_json for run in held.sweeps}
+    tried: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for run in held.searches:
+        tried[run.tags.sweep, run.tags.cell].append(run)
+    there = _ended(held.finals)
+    found = []
+    for entry in held.entries:
+        tags = entry.tags
+        wanted = all(tags.get(key) == value for key, value in query.where.items())
+        if wanted and Ongoing(tags.sweep, tags.place) in cells:
+            runs = tried[tags.sweep, tags.cell]
+            best = _best(runs)
+            found.append(
+                Standing(
+                    algorithm=tags.algorithm,
+                    **tags.place.names(),
+                    metric=f"val_{runs[0].tags.metric}" if runs else "",
+                    rank=None,
+                    best=None if best is None else best.metrics["val_score"],
+                    trials=len(runs),
+                    planned=_planned(studies[tags.sweep]),
+                    finals=there[tags.sweep, tags.cell],
+                    seeds=studies[tags.sweep]["seeds"],
+                    params=best.tags.params if best else {},
+                    reference=bool(tags.reference),
+                    sweep=tags.sweep,
+                    study=tags.study,
+                    cell=tags.cell,
+                )
+            )
+    order = list(dict.fromkeys(one.group for one in found))
+    return ranked(sorted(found, key=lambda one: order.index(one.group)))
+
+
+def _ended(finals: Sequence[Record]) -> Counter[tuple[str, str]]:
+    """The final runs that are over, by sweep and entry."""
+    return Counter((run.tags.sweep, run.tags.cell) for run in finals if run.over)
+
+
+def _planned(study: Mapping[str, Any]) -> int:
+    """The search trials of an entry, those that confirm among them."""
+    confirm = study.get("confirm") or {"best": 0, "seeds": 0}
+    return int(study["trials"] + confirm["best"] * confirm["seeds"])
+
+
+def _best(runs: Sequence[Record]) -> Record | None:
+    """The best of the search trials that ran to their end; of equal ones the first."""
+    done = [run for run in runs if run.tags.status == Status.FINISHED and not run.tags.confirm]
+    done = [run for run in done if "val_score" in run.metrics]
+    done.sort(key=lambda run: run.tags.trial_id)
+    return max(
+        done,
+        key=lambda run: TASKS[run.tags.metric].sign * run.metrics["val_score"],
+        default=None,
+    )

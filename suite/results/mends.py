@@ -1,0 +1,71 @@
+"""The commands that mend what an audit finds: more trials for a sweep, or wider ranges for a new one."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit, Mend, wider
+from suite.studies.study import LISTS, VALUES, read_study, study_names
+from suite.tracking.store import Record
+from trials.algorithm import Range
+from trials.errors import UserError
+
+Searched = Mapping[str, Mapping[str, Range]]
+"""The ranges of the algorithms of a sweep."""
+
+
+def mend(
+    sweep: Record, facts: Sequence[tuple[str, Audit]], ranges: Searched, options: list[str]
+) -> Mend:
+    """The commands for a sweep whose rows have these facts, each beside its algorithm: one that doubles
+    the trials or gives the largest space enough, one that moves out every end that a winner is at.
+    """
+    study, name = sweep.tags.study, sweep.tags.sweep
+    shipped = study in study_names()
+    begin = ["suite", "sweep", study if shipped else f"{study}.yaml"]
+    audits = [audit for _, audit in facts]
+    trials = max(
+        2 * sweep.tags.study_json["trials"],
+        *(PER_HYPERPARAMETER * (audit.hyperparameters or 0) for audit in audits),
+    )
+    if sweep.tags.study_json.get("scheduler") == "pbt":  # a population that has begun cannot grow
+        longer = ["--name", f"{name}-longer", *_changed(sweep)]
+    else:
+        longer = [*(["--name", name] if name != study else []), "--resume"]
+    more = [*begin, *longer, "--trials", str(trials), *options]
+    apart = [*begin, "--name", f"{name}-wider", *_changed(sweep)]
+    wide = [*apart, *_wider(facts, ranges), *options]
+    return Mend(shlex.join(more), shlex.join(wide))
+
+
+def _wider(facts: Sequence[tuple[str, Audit]], ranges: Searched) -> list[str]:
+    """The options that move out every open end that a winner is at. The learning rate is one range for all."""
+    found: dict[str, tuple[float, float]] = {}
+    for algorithm, audit in facts:
+        for edge in audit.edges or ():
+            if not edge.closed:
+                key = edge.name if edge.name == "lr" else f"{algorithm}.{edge.name}"
+                low, high = wider(edge, ranges[algorithm][edge.name])
+                before = found.get(key, (low, high))
+                found[key] = min(low, before[0]), max(high, before[1])
+    spans = (f"{key}={low:g}..{high:g}" for key, (low, high) in found.items())
+    return [word for span in spans for word in ("--range", span)]
+
+
+def _changed(sweep: Record) -> list[str]:
+    """The options by which a sweep was not as its shipped study; of a study that is not shipped none is
+    known, since its file may have said so.
+    """
+    content: dict[str, Any] = dict(sweep.tags.study_json)
+    with suppress(UserError):
+        shipped = read_study(sweep.tags.study, {})[1].model_dump(mode="json")
+        options = []
+        for key in (*LISTS, *VALUES):
+            outer, _, inner = key.partition(".")
+            mine, there = (of[outer][inner] if inner else of[outer] for of in (content, shipped))
+            if mine != there:
+                text = ",".join(mine) if key in LISTS else str(mine)
+                options += [f"--{(inner or outer).replace('_', '-')}", text]
+        return options
+    return []

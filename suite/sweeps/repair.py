@@ -1,0 +1,164 @@
+"""A damaged journal made one again: lines that do not belong are set aside, and what they said is taken
+from the store's records, as far as it is there.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+from suite.console import say
+from suite.search.trial import Ask
+from suite.studies.modelling import LAG
+from suite.sweeps.events import Asked, Begun, Ended, Event, Recorded, SweepState, read
+from suite.sweeps.journal import alone, line, parsed
+from suite.sweeps.paths import MARKER, SweepPaths
+from suite.tracking.store import Record, Store, open_existing
+from suite.tracking.tags import RunKind
+from suite.yaml_files import writable
+from trials.errors import UserError
+from trials.metrics import DERIVED, score
+from trials.outcome import Outcome
+
+ASIDE = "journal-aside-{}.jsonl"
+TRIALS = (RunKind.SEARCH, RunKind.FINAL, RunKind.PARETO, RunKind.SUPERSEDED)
+"""Runs that record a sweep's trials."""
+Found = tuple[bytes, Event | None]
+"""A line, and the event that it says; None where it says none."""
+
+
+def repair(paths: SweepPaths) -> None:
+    """Mend the journal of a sweep that nobody runs, and say what was done; nothing where it is sound.
+
+    Lines are taken in their order, and those that came too early again after the others, until none can
+    be added; then one record of the store, and so on. A trial of which neither knows runs again.
+    Raises `UserError` where too little is left, and for a population, whose members went on from each
+    other.
+    """
+    path = paths.journal
+    if not (path.exists() and (path.with_name(MARKER).exists() or paths.begun)):
+        return
+    with alone(path), writable(paths.folder):
+        lines = path.read_bytes().split(b"\n")[:-1]
+        state, kept = SweepState(), list[bytes]()
+        left = _add(state, [(raw, _event(path, raw)) for raw in lines], kept)
+        if kept == lines:
+            return
+        sound = len(kept)
+        told = _records(open_existing(paths.tracking_uri, paths.storage), paths.name)
+        while _add_one(state, told, kept):
+            left = _add(state, left, kept)
+        _refuse(path, state, bool(left))
+        aside = next(
+            p for n in itertools.count(1) if not (p := path.with_name(ASIDE.format(n))).exists()
+        )
+        aside.write_bytes(b"".join(raw + b"\n" for raw, _ in left))
+        part = path.with_suffix(".part")
+        part.write_bytes(b"".join(raw + b"\n" for raw in kept))
+        part.replace(path)
+    ended = len(state.ended)
+    say(
+        f"journal {path}: {len(left)} of {len(lines)} lines are set aside in {aside.name}, "
+        f"{len(kept) - sound} events are from the store's records; {ended} trials have ended"
+    )
+
+
+def _refuse(path: Path, state: SweepState, lacks: bool) -> None:
+    """Raise `UserError` where a sweep cannot go on from what is left."""
+    if state.begun is None:
+        raise UserError(
+            f"journal {path} says nowhere how the sweep began, and neither does the store: move the "
+            "folder away, or choose another --name"
+        )
+    if lacks and state.begun.study.get("scheduler") == "pbt":
+        raise UserError(
+            f"journal {path} is of a population, whose members went on from each other, and lacks "
+            "lines: choose another --name"
+        )
+
+
+def _event(path: Path, raw: bytes) -> Event | None:
+    try:
+        return read(parsed(path, 0, raw))
+    except ValueError:
+        return None
+
+
+def _add(state: SweepState, found: Iterable[Found], kept: list[bytes]) -> list[Found]:
+    """Add what can be, line after line, until nothing can; what is left."""
+    left = list(found)
+    while True:
+        rest = []
+        for raw, event in left:
+            try:
+                if event is None:
+                    raise ValueError
+                state.add(event)
+                kept.append(raw)
+            except ValueError:
+                rest.append((raw, event))
+        if len(rest) == len(left):
+            return rest
+        left = rest
+
+
+def _add_one(state: SweepState, found: list[Found], kept: list[bytes]) -> bool:
+    """Add the first that can be, and take it out; whether there was one."""
+    for at, one in enumerate(found):
+        if not _add(state, [one], kept):
+            del found[at]
+            return True
+    return False
+
+
+def _records(store: Store, name: str) -> list[Found]:
+    """The events that a store's runs of a sweep tell, as lines."""
+    found: list[Event] = [
+        Begun(run.tags.study, run.tags.study_json, LAG)
+        for run in store.sound(sweep=name, kind=RunKind.SWEEP)
+    ]
+    runs = [
+        run
+        for kind in TRIALS
+        for run in store.sound(sweep=name, kind=kind)
+        if run.tags.run_status in ("FINISHED", "FAILED")
+    ]
+    for run in sorted(runs, key=lambda run: run.tags.number.index):
+        ask, outcome = _ask(run), _outcome(store, run)
+        found += [Asked(ask), Ended(ask.trial_id, outcome), Recorded(ask.trial_id, run.run_id)]
+    return [(line(event.name, event.fields()), event) for event in found]
+
+
+def _ask(run: Record) -> Ask:
+    tags, number = run.tags, run.tags.number
+    return Ask(
+        trial_id=tags.trial_id,
+        cell=number.cell,
+        kind=number.kind,
+        index=number.index if number.number is None else number.number,
+        origin=tags.origin,
+        params=tags.params,
+        seed=tags.seed,
+        partition_seed=tags.spec.settings.partition_seed,
+        source=tags.get("source"),
+    )
+
+
+def _outcome(store: Store, run: Record) -> Outcome:
+    """What a run recorded; what was not finite is NaN, and validation scores are of every evaluation."""
+    tags, metric = run.tags, f"val_{run.tags.metric}"
+    history = store.course(run, run.metrics.keys() - set(DERIVED))
+    if history:
+        history[-1] |= dict.fromkeys(tags.not_finite or (), math.nan)
+    scores = {
+        int(entry["round"]): score(history[: at + 1], metric) for at, entry in enumerate(history)
+    }
+    return Outcome(
+        tags.status,
+        history,
+        {at: value for at, value in scores.items() if math.isfinite(value)},
+        tags.partition_fingerprint,
+        tags.error or "",
+        execution=tags.execution or "",
+        chunk=tags.chunk,
+    )

@@ -1,0 +1,78 @@
+"""What running trials have reported so far: a small file beside the journal, for those who watch.
+
+It is of this moment only. Nothing is rebuilt from it, it is written at most once a second, and a sweep that
+ends removes it.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from suite.search.trial import Ask
+from trials.outcome import Outcome
+
+FILE = "running.json"
+SECONDS = 1.0
+"""How often it is written at most."""
+POINTS = 200
+"""Evaluations of a trial that are told at most; of more, every second, third, ..."""
+Curves = Mapping[str, list[tuple[int, float]]]
+"""(round, validation metric) of each evaluation so far, by trial."""
+
+
+class Running:
+    """Writes what the running trials of a sweep have reported; `metrics` are those of the entries."""
+
+    def __init__(self, folder: Path, metrics: Mapping[str, str]) -> None:
+        self.path, self.metrics, self._dashboard = folder / FILE, metrics, ""
+        self._outcomes: dict[str, tuple[str, Outcome]] = {}
+        self._next = 0.0
+
+    def joined(self, dashboard: str) -> None:
+        """A cluster runs the trials; Ray's own page is at this address, "" where it has none."""
+        self._dashboard = dashboard
+
+    def reported(self, ask: Ask, outcome: Outcome) -> None:
+        """A trial has said more."""
+        self._outcomes[ask.trial_id] = f"val_{self.metrics[ask.cell]}", outcome
+        if time.monotonic() >= self._next:
+            self._write()
+
+    def over(self, ask: Ask) -> None:
+        """A trial runs no more."""
+        self._outcomes.pop(ask.trial_id, None)
+
+    def close(self) -> None:
+        """Nothing runs any more."""
+        with suppress(OSError):
+            self.path.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        curves = {
+            trial_id: _thinned([(e["round"], e[key]) for e in outcome.history if key in e])
+            for trial_id, (key, outcome) in self._outcomes.items()
+        }
+        text = json.dumps({"dashboard": self._dashboard, "trials": curves})
+        part = self.path.with_suffix(".part")
+        with suppress(OSError):  # no sweep ends because nobody can watch it
+            part.write_text(text)
+            part.replace(self.path)
+        self._next = time.monotonic() + SECONDS
+
+
+def _thinned(points: list[Any]) -> list[Any]:
+    step = -(-len(points) // POINTS) or 1
+    return points[::step]
+
+
+def read(folder: Path) -> tuple[Curves, str]:
+    """What the running trials of the sweep in a folder reported, and where Ray's dashboard is ("": it has
+    none); nothing where none runs.
+    """
+    with suppress(OSError, ValueError, KeyError):
+        found = json.loads((folder / FILE).read_text())
+        return found["trials"], str(found["dashboard"])
+    return {}, ""

@@ -1,0 +1,36 @@
+"""Third parties' algorithms by their short names, once a sweep was given their files."""
+
+from pathlib import Path
+
+from suite.sweeps.events import Begun
+from suite.sweeps.journal import begun, peek
+from trials import algorithms
+from trials.errors import UserError
+
+
+def spelled(name: str, storage: Path) -> str:
+    """An algorithm's name in full: one that is nobody's else is the class of a file that a sweep under
+    this storage root was given. Raises `UserError` where two files have one.
+    """
+    if name in algorithms.ALGORITHMS or ":" in name or name.endswith(".py"):
+        return name
+    found = {each for each in _given(storage) if algorithms.label(each) == name}
+    if len(found) > 1:
+        names = " or ".join(sorted(found))
+        raise UserError(f"algorithm {name!r} is in several files: {names}")
+    return next(iter(found), name)
+
+
+def _given(storage: Path) -> set[str]:
+    """The third parties' algorithms of all sweeps under a storage root."""
+    given = {
+        name
+        for journal in storage.glob("*/journal.jsonl")
+        if begun(journal)
+        for line in peek(journal)
+        if line["event"] == Begun.name
+        for name in Begun.read(line).study["algorithms"]
+        if ":" in name
+    }
+    there = map(algorithms.canonical, given)
+    return {name for name in there if Path(name.rpartition(":")[0]).exists()}

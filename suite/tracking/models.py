@@ -1,0 +1,73 @@
+"""A saved model as one of MLflow's, kept with its run.
+
+It is a generic Python model: MLflow's own flavour for PyTorch pickles the module, and loading such a file
+runs what it says. Here MLflow is told to let `suite.tracking.models` load the state dict.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from mlflow import pyfunc
+from mlflow.entities import LoggedModelOutput, LoggedModelStatus
+from mlflow.models import Model
+
+from suite.tracking.store import Store
+from suite.tracking.tags import PREFIX, versions
+
+if TYPE_CHECKING:
+    from trials.torch_module import TrainedModel
+
+NAME = "model"
+
+
+def log_model(store: Store, run_id: str, folder: Path, step: int, params: Mapping[str, Any]) -> str:
+    """Keep the model saved in a folder with a run, as its output at a round, unless the run has one;
+    MLflow's id of it.
+    """
+    client, experiment = store.client, store.get(run_id).tags.experiment_id
+    there = client.search_logged_models([experiment], f"source_run_id = '{run_id}'")
+    if ready := [model.model_id for model in there if model.status == LoggedModelStatus.READY]:
+        return str(ready[0])
+    texts = {key: str(value) for key, value in params.items()}
+    made = client.create_logged_model(experiment, NAME, run_id, params=texts)
+    with TemporaryDirectory() as temporary:
+        here = Path(temporary) / NAME
+        pyfunc.save_model(
+            here,
+            loader_module=__name__,
+            data_path=str(folder),
+            mlflow_model=Model(run_id=run_id, model_id=made.model_id),
+            pip_requirements=[f"suite-fl=={versions()['version']}"],
+        )
+        client.log_model_artifacts(made.model_id, str(here))
+    client.set_logged_model_tags(
+        made.model_id, {PREFIX + key: value for key, value in versions().items()}
+    )
+    client.finalize_logged_model(made.model_id, "READY")
+    client.log_outputs(run_id, [LoggedModelOutput(made.model_id, step)])
+    return str(made.model_id)
+
+
+class Predictor:
+    """What MLflow's `load_model` gives: `predict` maps samples (b, *shape) to outputs (b, C)."""
+
+    def __init__(self, module: "TrainedModel") -> None:
+        self.module = module
+
+    def predict(self, samples: Any, params: Mapping[str, Any] | None = None) -> Any:
+        """The outputs of samples as arrays; logits, or the one output of a regression."""
+        import numpy as np
+        import torch
+
+        x = torch.from_numpy(np.array(samples))
+        with torch.no_grad():
+            return self.module(x.view(len(x), *self.module.fitted.shape)).numpy()
+
+
+def _load_pyfunc(path: str) -> Predictor:
+    """How MLflow loads the model; nothing in its files is run."""
+    from trials.saved_model import read
+
+    return Predictor(read(Path(path)).module())

@@ -1,0 +1,91 @@
+"""Which code of others may run: what the person names, and what they let run before.
+
+A study, a tuned file or a recorded run may come from anyone, and what it names runs with all that its
+reader may do. So code that a file names is asked about once: on a terminal, or by `--trust`.
+"""
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from trials import plugins
+from trials.errors import UserError
+from trials.names import split_top
+
+_granted = False
+
+
+def grant() -> None:
+    """Let all code run that the command comes by: its `--trust`."""
+    global _granted
+    _granted = True
+
+
+class Trust:
+    """The gate of one command (`trials.plugins.guarded`); `words` are the command line's."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        global _granted
+        _granted = False
+        self._words = [piece for word in words for piece in _pieces(word)]
+
+    def __call__(self, code: plugins.Code) -> None:
+        """Raise `UserError` where code must not run. What may is known again by its bytes."""
+        if code.key in _remembered():
+            return
+        if not (_granted or self._is_named(code)):
+            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+                raise UserError(
+                    f"{code.name} is code that has not run here before: {code}. It would run with all that "
+                    "you may do: read it, and add --trust"
+                )
+            sys.stderr.write(
+                f"{code.name} is code that has not run here before: {code}. It runs with all that you "
+                "may do. Let it run? [y/N] "
+            )
+            sys.stderr.flush()
+            if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+                raise UserError(f"{code.name} was not trusted, so nothing ran")
+        _remember(code)
+
+    def _is_named(self, code: plugins.Code) -> bool:
+        """Whether the command line names it, so that it is the person's own wish."""
+        for word in self._words:
+            whole = word.endswith(".py")  # a file, and so whatever is in it
+            with suppress(UserError):
+                if whole and plugins.code(f"{word}:").file == code.file:
+                    return True
+                if plugins.named(word) and plugins.code(word).name == code.name:
+                    return True
+        return False
+
+
+def _pieces(word: str) -> list[str]:
+    """The names that a word of the command line may hold: `--algorithms=a,b.py:C`."""
+    return split_top(re.sub(r"^--[a-z-]+=", "", word), ",")
+
+
+def _list() -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "suite-fl" / "trusted"
+
+
+def _remembered() -> set[str]:
+    """What ran before; nothing of a list that another user could have written."""
+    with suppress(OSError), _list().open(encoding="utf-8") as file:
+        found = os.fstat(file.fileno())
+        if found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return {" ".join(line.split()[:2]) for line in file}
+    return set()
+
+
+def _remember(code: plugins.Code) -> None:
+    path = _list()
+    with suppress(OSError):  # a home that cannot be written is asked again
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a") as file:
+            file.write(f"{code.key} {code.name}\n")

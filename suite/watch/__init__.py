@@ -1,0 +1,1 @@
+"""Pages of our own on loopback: sweeps while they run, and the leaderboards beside MLflow's pages."""

@@ -1,0 +1,190 @@
+"""The server of the live pages: on loopback, for this machine's own browser.
+
+A page elsewhere can make a browser send requests here, so whatever names another host is refused (which
+ends DNS rebinding), and stopping a sweep needs a token that only our own pages have.
+"""
+
+import ipaddress
+import logging
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from reports.page import drawing
+from reports.page.live import home_page, live_page, live_parts
+from suite.execution.stop_signal import WORDS
+from suite.sweeps.status import ask
+from suite.watch.views import Views
+from trials.errors import UserError
+
+SCRIPT = "/vega.js"
+NAMES = {"localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
+"""The names of this machine that a request may call it by; beside them any address."""
+LOG = "%(asctime)s %(name)s %(levelname)s %(message)s"
+
+
+class OwnHost:
+    """Refuses requests that call this machine by another name than its own."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on what names an address or this machine."""
+        if scope["type"] == "http" and not ours(Request(scope).headers.get("host", "")):
+            await PlainTextResponse("this host is not served here", 403)(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+
+def ours(host: str) -> bool:
+    """Whether a Host header is an address or a name of this machine; a rebound name is neither."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return name.lower() in NAMES
+    return True
+
+
+class Pages:
+    """The pages' addresses. `links` are shown on the first one."""
+
+    def __init__(self, views: Views, links: Callable[[], list[tuple[str, str]]]) -> None:
+        self.views, self.links = views, links
+        self.token = secrets.token_urlsafe(32)
+        self._script = ""
+
+    def routes(self) -> list[BaseRoute]:
+        """What is served."""
+        return [
+            Route("/", self.home),
+            Route(SCRIPT, self.script),
+            Route("/sweeps/{name}", self.sweep),
+            Route("/sweeps/{name}/parts", self.parts),
+            Route("/sweeps/{name}/{word}", self.ask, methods=["POST"]),
+        ]
+
+    async def home(self, request: Request) -> Response:
+        """The leaderboards, and all sweeps."""
+        sweeps, boards = await run_in_threadpool(self.views.home)
+        return HTMLResponse(home_page(sweeps, boards, self.links()))
+
+    async def sweep(self, request: Request) -> Response:
+        """The live page of a sweep."""
+        try:
+            found = await run_in_threadpool(self.views.sweep, request.path_params["name"])
+        except UserError as error:
+            return PlainTextResponse(str(error), 404)
+        return HTMLResponse(live_page(found, self.token, SCRIPT))
+
+    async def parts(self, request: Request) -> Response:
+        """What of it changes; nothing where nothing has."""
+        began, name = time.process_time(), request.path_params["name"]
+        try:
+            etag = f'W/"{hash(await run_in_threadpool(self.views.version, name))}"'
+            if request.headers.get("if-none-match") == etag:
+                return Response(status_code=304)
+            found = await run_in_threadpool(self.views.sweep, name)
+        except UserError as error:
+            return PlainTextResponse(str(error), 404)
+        html = await run_in_threadpool(live_parts, found)
+        took = f"{time.process_time() - began:.3f}"
+        return HTMLResponse(html, headers={"ETag": etag, "X-Seconds": took})
+
+    async def ask(self, request: Request) -> Response:
+        """Stop or cancel a sweep, if one of our own pages asks."""
+        name, word = request.path_params["name"], request.path_params["word"]
+        if word not in WORDS:
+            return PlainTextResponse("not found", 404)
+        own = f"{request.url.scheme}://{request.headers.get('host', '')}"
+        token = request.headers.get("x-token", "")
+        if request.headers.get("origin") != own or not secrets.compare_digest(token, self.token):
+            return PlainTextResponse("only a page of this server may ask that", 403)
+        try:
+            here = await run_in_threadpool(ask, self.views.storage, name, word)
+        except UserError as error:
+            return PlainTextResponse(str(error), 404)
+        said = "it answers within seconds" if here else "no process of this machine runs it"
+        return PlainTextResponse(f"Asked {name} to {word}; {said}.")
+
+    async def script(self, request: Request) -> Response:
+        """The chart library."""
+        text = self._script = self._script or await run_in_threadpool(drawing.script)
+        kept = {"Cache-Control": "max-age=86400"}
+        return Response(text, media_type="text/javascript", headers=kept)
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it answers."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._said = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say so."""
+        await super().startup(sockets)
+        self._said()
+
+
+def bind(host: str, port: int | None, usual: int) -> socket.socket:
+    """A socket of this port, or of the usual one and, where that is taken, of any that is free. Raises
+    `UserError` where a port that was asked for is not to be had.
+    """
+    for wanted in (usual, 0) if port is None else (port,):
+        try:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            return socket.create_server((host, wanted), family=family)
+        except OSError as error:
+            reason = error.strerror or error
+    raise UserError(f"--port {port}: {host}:{port} is not to be had: {reason}")
+
+
+def app(routes: list[BaseRoute]) -> ASGIApp:
+    """An application of these routes that answers to this machine's own names only."""
+    return Starlette(routes=routes, middleware=[Middleware(OwnHost)])
+
+
+def serve(app: ASGIApp, there: socket.socket, started: Callable[[], None]) -> None:
+    """Serve until SIGINT or SIGTERM."""
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2
+    )
+    _Server(config, started).run(sockets=[there])
+
+
+def quiet(path: Path) -> None:
+    """Let what servers say go to a file."""
+    handler = logging.FileHandler(path, delay=True)
+    handler.setFormatter(logging.Formatter(LOG))
+    for name in ("uvicorn", "mlflow", "alembic", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+    logging.getLogger("uvicorn").setLevel(logging.INFO)
+
+
+def watch(views: Views, there: socket.socket, started: Callable[[str], None]) -> None:
+    """Serve the live pages, with little of the processor; `started` gets their address."""
+    os.nice(10)
+    pages = Pages(views, lambda: [("MLflow", views.server)])
+    serve(app(pages.routes()), there, lambda: started(site(there)))
+
+
+def site(there: socket.socket) -> str:
+    """The address that a browser finds a socket at."""
+    host, port, *_ = there.getsockname()
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{shown}:{port}"

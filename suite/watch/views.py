@@ -1,0 +1,171 @@
+"""What the pages show of sweeps: the journal as it grows, and the store where final runs are there."""
+
+import json
+import threading
+import time
+from collections import defaultdict
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from reports.leaderboard.leaderboard import Leaderboard
+from reports.page.data import ReportData
+from reports.page.live import LiveCell, LiveEntry, LiveSweep
+from suite.studies.entry import Entry
+from suite.sweeps.pace import spell
+from suite.sweeps.status import sweeps
+from suite.watch.follow import Followed
+from trials.errors import UserError
+from trials.outcome import Kind
+
+STORE_SECONDS = 5.0
+"""How often the store is read at most: MLflow takes a second of a processor for it."""
+
+
+class Views:
+    """The sweeps below a storage root as pages show them; one thread at a time reads.
+
+    `server` is where MLflow's pages are.
+    """
+
+    def __init__(self, storage: Path, tracking_uri: str | None, server: str) -> None:
+        self.storage, self.tracking_uri, self.server = storage, tracking_uri, server
+        self._lock = threading.Lock()
+        self._followed: dict[str, Followed] = {}
+        self._boards: dict[str | None, tuple[object, Leaderboard]] = {}
+        self._reader = ThreadPoolExecutor(1)
+        self._reading: Future[None] | None = None
+        self._next = 0.0
+
+    def version(self, name: str) -> str:
+        """What changes whenever anything of a sweep's page does."""
+        with self._lock:
+            known, _ = self._boards.get(name, (None, None))
+            return json.dumps([self._follow(name).version, known])
+
+    def sweep(self, name: str) -> LiveSweep:
+        """A sweep as it is now. Raises `UserError` where there is none."""
+        with self._lock:
+            followed = self._follow(name)
+            followed.refresh()
+            whole = tuple(place for place, done in _whole(followed).items() if done)
+            board = self._board(name, whole) if whole else None
+            return self._view(followed, board)
+
+    def home(self) -> tuple[list[LiveSweep], ReportData | None]:
+        """All sweeps, and the leaderboard of all that the store holds."""
+        with self._lock:
+            found = [self._follow(name) for name in sweeps(self.storage)]
+            for followed in found:
+                followed.refresh()
+            whole = tuple((f.name, *(p for p, done in _whole(f).items() if done)) for f in found)
+            self._board(None, whole)
+            views = [self._view(followed, None) for followed in found]
+        if self._reading:
+            self._reading.result()
+        _, board = self._boards.get(None, (None, None))
+        return views, None if board is None else ReportData(board, server=self.server)
+
+    def _follow(self, name: str) -> Followed:
+        if name not in self._followed:
+            if name not in sweeps(self.storage):
+                raise UserError(f"there is no sweep {name!r} in {self.storage}")
+            self._followed[name] = Followed(self.storage / name)
+        return self._followed[name]
+
+    def _board(self, name: str | None, whole: object) -> Leaderboard | None:
+        """The leaderboard of a sweep, or of all, as it was read last. Where more cells are whole by now
+        it is read anew, in a thread of its own: MLflow takes seconds.
+        """
+        known, board = self._boards.get(name, (None, None))
+        idle = self._reading is None or self._reading.done()
+        if known != whole and idle and time.monotonic() >= self._next:
+            self._reading = self._reader.submit(self._read, name, whole)
+        return board
+
+    def _read(self, name: str | None, whole: object) -> None:
+        from suite.results.leaderboards import read_leaderboard
+        from suite.results.query import Query
+        from suite.tracking.store import open_existing
+
+        with suppress(UserError):  # the records come after the journal
+            store = open_existing(self.tracking_uri, self.storage)
+            self._boards[name] = whole, read_leaderboard(store, Query(name))
+        self._next = time.monotonic() + STORE_SECONDS
+
+    def _view(self, followed: Followed, board: Leaderboard | None) -> LiveSweep:
+        begun, left = followed.state.begun, followed.seconds_left
+        links = {"MLflow": f"{self.server}/"}
+        if followed.dashboard:
+            links["Ray"] = followed.dashboard
+        return LiveSweep(
+            name=followed.name,
+            study=begun.study_name if begun else "",
+            running=followed.locked,
+            over=followed.over,
+            asked_to=followed.asked_to,
+            planned=followed.planned,
+            ended=len(followed.state.ended),
+            per_minute=followed.per_minute,
+            left="" if left is None else spell(left),
+            trials=begun.study["trials"] if begun else 0,
+            seeds=begun.study["seeds"] if begun else 0,
+            cells=_cells(followed),
+            failures=followed.failures(),
+            board=board,
+            links=links,
+            server=self.server,
+        )
+
+
+def address(name: str) -> str:
+    """The path of a sweep's page."""
+    return f"/sweeps/{quote(name, safe='')}"
+
+
+def _by_place(followed: Followed) -> dict[str, list[Entry]]:
+    found: dict[str, list[Entry]] = defaultdict(list)
+    for entry in followed.entries.values():
+        found[str(entry.place)].append(entry)
+    return found
+
+
+def _whole(followed: Followed) -> dict[str, bool]:
+    """Whether the final runs of a cell are all recorded."""
+    recorded: dict[str, int] = defaultdict(int)
+    for ask in followed.state.asks:
+        recorded[ask.cell] += ask.kind == Kind.FINAL and ask.trial_id in followed.state.recorded
+    seeds = followed.state.begun.study["seeds"] if followed.state.begun else 0
+    return {
+        place: all(recorded[entry.id] >= seeds for entry in entries)
+        for place, entries in _by_place(followed).items()
+    }
+
+
+def _cells(followed: Followed) -> list[LiveCell]:
+    counts = followed.counts()
+    running: dict[str, dict[str, list[tuple[int, float]]]] = defaultdict(dict)
+    asks = {ask.trial_id: ask for ask in followed.state.asks}
+    for trial_id, points in followed.running.items():
+        if trial_id in asks and trial_id not in followed.state.ended:
+            running[asks[trial_id].cell][trial_id] = points
+    return [
+        LiveCell(
+            place,
+            entries[0].task.metric,
+            entries[0].task.sign,
+            [
+                LiveEntry(
+                    entry.algorithm,
+                    entry.label,
+                    entry.reference(),
+                    followed.scores(entry.id),
+                    counts[entry.id],
+                    running[entry.id],
+                )
+                for entry in entries
+            ],
+        )
+        for place, entries in _by_place(followed).items()
+    ]

@@ -1,0 +1,221 @@
+"""`suite new algorithm` writes what works; `suite check` finds what does not."""
+
+import json
+import os
+import runpy
+
+import pytest
+
+from suite.authoring import check as checking
+from suite.authoring.new import new_algorithm
+from tests.support.commands import document, fault, suite_here
+from trials.errors import UserError
+
+HEAD = """
+from dataclasses import dataclass
+import torch
+from trials.algorithm import real
+from trials.algorithms.fedavg import FedAvg
+from trials.algorithms.fedprox import FedProx
+
+@dataclass(frozen=True)
+class Mine(FedAvg):
+"""
+SOUND = HEAD + "    pass\n"
+FAULTS = {
+    "raises": (
+        "two rounds",
+        """
+    def direction(self, w, g, start, **rows):
+        return g + self.gain * (w - start)
+""",
+        "{path} failed: AttributeError: 'Mine' object has no attribute 'gain'\n"
+        "  File {path}, line 12, in direction: return g + self.gain * (w - start)",
+    ),
+    "mixes clients": (
+        "executions",
+        """
+    def direction(self, w, g, start, **rows):
+        return g - g.mean(0) / 2
+""",
+        None,
+    ),
+    "uploads nothing": (
+        "bytes",
+        """
+    def start(self, state, ids, fed):
+        return state["w"].expand(len(ids), -1)
+    def aggregate(self, state, ids, start, local, fed):
+        return {**state, "w": local.mean(0)}
+""",
+        "the model changed and nothing was sent: what reaches the server goes through fed.upload, what "
+        "leaves it through fed.broadcast",
+    ),
+    "keeps something elsewhere": (
+        "state",
+        """
+    seen = {}
+    def aggregate(self, state, ids, start, local, fed):
+        self.seen[fed.round] = local.mean(0)
+        before = self.seen.pop(fed.round - 1, 0)
+        new = super().aggregate(state, ids, start, local, fed)
+        return {**new, "w": new["w"] + 0.1 * before}
+""",
+        "a run that goes on from a checkpoint differs: all that survives a round must be in the state",
+    ),
+    "draws its own numbers": (
+        "repeats",
+        """
+    def aggregate(self, state, ids, start, local, fed):
+        new = super().aggregate(state, ids, start, local, fed)
+        return {**new, "w": new["w"] + 1e-3 * torch.randn_like(new["w"])}
+""",
+        "a second run differs: draw random numbers by fed.uniform, a function of the seed, the round "
+        "and the client, and keep nothing on the class",
+    ),
+    "changes a shape": (
+        "shapes",
+        """
+    def aggregate(self, state, ids, start, local, fed):
+        return {**super().aggregate(state, ids, start, local, fed), "last": local}
+""",
+        "round() and init() give states with different names: last",
+    ),
+}
+
+
+@pytest.fixture
+def only_linear(monkeypatch):
+    """One model: the others repeat what is seen there."""
+    monkeypatch.setattr(checking, "MODELS", checking.MODELS[:1])
+
+
+def test_what_new_writes_passes_its_check_and_its_test(tmp_path):
+    made = document(suite_here("new", "algorithm", "SlowMo", "--json", cwd=tmp_path))
+    assert made == ["slowmo.py", "test_slowmo.py"]
+    equal = ("--reduces-to", "fedavg", "--set", "beta=0")
+    found = document(suite_here("check", "slowmo.py", *equal, "--json", cwd=tmp_path))
+    assert found["passed"]
+    per_model = ["two rounds", "shapes", "executions", "repeats", "state", "bytes", "is fedavg"]
+    models = ["logreg", "mlp(16,16)", "mcmahan_cnn"]
+    assert [(one["model"], one["check"]) for one in found["checks"]] == [
+        (model, check) for model in models for check in per_model
+    ]
+    assert {one["detail"] for one in found["checks"] if one["check"] == "bytes"} == {
+        "1 K d down, 1 K d up"
+    }
+    tests = runpy.run_path(str(tmp_path / "test_slowmo.py"))
+    written = [test for name, test in tests.items() if name.startswith("test_")]
+    assert len(written) == 3
+    for test in written:
+        test()
+
+
+def test_a_setting_that_does_not_make_it_another_method_is_told(tmp_path, only_linear):
+    new_algorithm("SlowMo", tmp_path)
+    different = ("--reduces-to", "fedavg", "--set", "beta=0.5")
+    done = suite_here("check", "slowmo.py", *different, "--json", cwd=tmp_path, code=1)
+    *rest, last = document(done)["checks"]
+    assert all(one["ok"] for one in rest)
+    assert last["detail"].startswith("differs from fedavg at round 2 in test_")
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_is_wrong_is_found(tmp_path, only_linear, name):
+    check, code, says = FAULTS[name]
+    path = tmp_path / "mine.py"
+    path.write_text(HEAD + code)
+    done = suite_here("check", "mine.py", "--json", cwd=tmp_path, code=1)
+    found = {one["check"]: one for one in document(done)["checks"]}
+    assert not found[check]["ok"]
+    if says is None:
+        assert found[check]["detail"].startswith(
+            "compiled and sequential give weights that are "
+        ) or (found[check]["detail"].startswith("batched and sequential give weights that are "))
+    else:
+        assert found[check]["detail"] == says.format(path=path)
+    shown = suite_here("check", "mine.py", cwd=tmp_path, code=1)
+    assert f"{check} (logreg): {found[check]['detail']}\n" in shown.stdout
+    assert "Traceback" not in shown.stdout + shown.stderr
+
+
+def test_names_and_values_that_are_none_are_refused(tmp_path):
+    (tmp_path / "mine.py").write_text(SOUND)
+    (tmp_path / "none.py").write_text("A = 5\n")
+    path = tmp_path / "mine.py"
+    refused = {
+        ("mine.py", "--set", "mu=1"): "--set mu: Mine has lr",
+        ("mine.py", "--set", "lr=-1"): "lr is -1, but must be above 0",
+        (
+            "mine.py",
+            "--reduces-to",
+            "fedavgg",
+        ): "unknown algorithm 'fedavgg'. Did you mean 'fedavg'?",
+        ("mine.py:Yours",): f"{path} has no class 'Yours' that is an algorithm; it has Mine",
+        ("none.py",): "none.py has no class that derives from trials.algorithm.Algorithm",
+        ("gone.py",): f"cannot read algorithm file {tmp_path / 'gone.py'}: it does not exist",
+    }
+    for words, says in refused.items():
+        assert fault(suite_here("check", *words, cwd=tmp_path, code=2)) == says
+
+
+def test_names_for_new_files(tmp_path):
+    for name, says in {
+        "fed avg": "name 'fed avg': must be letters, digits and _, a letter first: SlowMo",
+        "class": "name 'class': must be letters, digits and _, a letter first: SlowMo",
+        "FedAvg": "name 'FedAvg': there is an algorithm 'fedavg'; choose another",
+    }.items():
+        with pytest.raises(UserError) as refused:
+            new_algorithm(name, tmp_path)
+        assert str(refused.value) == says
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "test_mine.py").write_text("mine")
+    with pytest.raises(UserError) as refused:
+        new_algorithm("Mine", tmp_path)
+    there = tmp_path / "test_mine.py"
+    assert str(refused.value) == f"{there} is there, and stays: choose another name or --folder"
+    assert os.listdir(tmp_path) == ["test_mine.py"]
+
+
+def test_a_file_without_its_class_is_told_what_it_has(tmp_path):
+    (tmp_path / "mine.py").write_text(SOUND)
+    for words, where in {
+        (
+            "run",
+            "--algorithm",
+            "mine.py",
+        ): "run: 1 fault, nothing was started\n  algorithm = 'mine.py'",
+        ("sweep", "smoke", "--algorithms", "mine.py"): (
+            "study smoke: 1 fault, nothing was started\n  algorithms[0] = 'mine.py'"
+        ),
+    }.items():
+        says = f"{where}: algorithm mine.py: name its class too: mine.py:Mine"
+        assert fault(suite_here(*words, cwd=tmp_path, code=2)) == says
+
+
+def test_a_third_partys_method_has_a_short_name_once_a_sweep_was_given_its_file(tmp_path):
+    (tmp_path / "mine.py").write_text(SOUND)
+    named = ("--algorithms", "fedavg,mine.py:Mine", "--heterogeneity", "iid", "--name", "mine")
+    suite_here("sweep", "smoke", "--smoke", *named, "--max-concurrent", 1, cwd=tmp_path)
+    full = f"{tmp_path / 'mine.py'}:Mine"
+
+    def name_in(*words):
+        return json.loads(suite_here(*words, "--json", cwd=tmp_path).stdout)
+
+    assert name_in("tuned", "show", "--algorithm", "Mine")["algorithm"] == full
+    assert [one["algorithm"] for one in name_in("tuned", "list", "--algorithm", "Mine")] == [full]
+    asked = ("--dataset", "digits", "--heterogeneity", "iid", "--algorithm", "Mine")
+    assert name_in("tuned", "recommend", *asked)["configuration"]["algorithm"] == full
+    board = name_in("leaderboard", "--name", "mine", "--where", "algorithm=Mine")
+    assert [row["algorithm"] for row in board["rows"]] == [full]
+    short = ("--rounds", 1, "--no-record")
+    assert name_in("run", "--algorithm", "Mine", *short)["algorithm"] == full
+    assert name_in("run", "--tuned", "--algorithm", "Mine", *short)["algorithm"] == full
+    plan = name_in("sweep", "smoke", "--algorithms", "Mine", "--name", "two", "--dry-run")
+    assert {cell["name"].partition(" ")[0] for cell in plan["cells"]} == {"Mine"}
+    (tmp_path / "other.py").write_text(SOUND)
+    journal = (tmp_path / "runs/mine/journal.jsonl").read_text()
+    (tmp_path / "runs/three").mkdir()
+    (tmp_path / "runs/three/journal.jsonl").write_text(journal.replace("mine.py", "other.py"))
+    said = fault(suite_here("run", "--algorithm", "Mine", *short, cwd=tmp_path, code=2))
+    assert said == (f"algorithm 'Mine' is in several files: {full} or {tmp_path / 'other.py'}:Mine")

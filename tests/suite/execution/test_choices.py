@@ -1,0 +1,141 @@
+"""How trials are computed on a GPU: measured once a cell, journaled, given to every trial of it."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from suite.execution import choices, driver
+from suite.execution.cluster import Cluster, Resources
+from suite.execution.plan import Hooks, Plan
+from suite.execution.stop_signal import Control
+from suite.runs import single
+from suite.search.sweep_search import SweepSearch
+from suite.sweeps.events import Begun, Chosen, read, replay
+from tests.support.searches import a_study, entries_of
+from trials import calibration
+from trials.calibration import cell, fastest, with_execution
+from trials.place import Place
+from trials.settings import Settings
+from trials.spec import TrialSpec, canonical
+from trials.trial import deal_data, load_dataset
+
+CELL = "digits · mlp · iid · float32"
+
+
+def trial(model: str = "mlp", **settings: Any) -> TrialSpec:
+    place = Place.canonical("digits", model, "iid")
+    return canonical("fedprox", {}, place, Settings(**{"rounds": 2, "clients": 4, **settings}), 0)
+
+
+def test_the_execution_with_the_shortest_round_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = trial()
+    data = deal_data(spec, load_dataset(spec, None))
+    seconds = {"batched": [9.0, 0.3, 0.2], "sequential": [1.0, 0.1, 0.4]}
+    clock: list[float] = []
+    simulate = calibration.simulate
+
+    def started(asked: TrialSpec, *given: Any, **more: Any) -> Any:
+        """A clock on which the rounds of an execution take what is said above."""
+        for taken in seconds[asked.settings.execution or ""]:
+            start = clock[-1] if clock else 0.0
+            clock.extend([start, start + taken])
+        assert asked.algorithm == "fedavg"
+        return simulate(asked, *given, **more)
+
+    monkeypatch.setattr(calibration, "simulate", started)
+    monkeypatch.setattr(calibration, "_now", lambda device: clock.pop(0))
+    how, measured = fastest(spec, data, "cpu")
+    assert how == "sequential"
+    assert measured == pytest.approx({"batched": 0.2, "sequential": 0.1}), "the first is a warm-up"
+
+
+def test_what_is_said_or_has_no_choice_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "_seconds", lambda *given: 1 / 0)
+    data = deal_data(trial(), load_dataset(trial(), None))
+    assert fastest(trial(execution="batched"), data, "cpu") == ("batched", {})
+    monkeypatch.setattr(calibration, "executions", lambda *given: ["sequential"])
+    assert fastest(trial(), data, "cpu") == ("sequential", {})
+
+
+def test_rounds_are_measured_for_real() -> None:
+    data = deal_data(trial(), load_dataset(trial(), None))
+    how, seconds = fastest(trial(), data, "cpu")
+    assert set(seconds) == {"batched", "sequential"}
+    assert seconds[how] == min(seconds.values()) > 0
+
+
+class FaultError(Exception):
+    """What a task that died raises."""
+
+
+@pytest.fixture
+def tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Ray's tasks in this process; what was cancelled."""
+    cancelled: list[str] = []
+
+    def remote(**amounts: Any) -> Any:
+        assert amounts == {"max_retries": 0, "num_cpus": 1.0, "num_gpus": 0.25}
+        return lambda function: SimpleNamespace(remote=lambda spec, *more: spec["model"])
+
+    def get(reference: str) -> Any:
+        if reference == "logreg":
+            raise FaultError("died\nof memory")
+        return "sequential", {"batched": 0.002, "sequential": 0.001}
+
+    fake = SimpleNamespace(
+        remote=remote,
+        wait=lambda left, timeout: (left[:1], left[1:]),
+        get=get,
+        cancel=lambda reference, force: cancelled.append(reference),
+        exceptions=SimpleNamespace(RayError=FaultError),
+    )
+    monkeypatch.setattr(choices, "ray", fake)
+    return cancelled
+
+
+def test_each_cell_is_measured_once(tasks: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    probes = {cell(spec): spec for spec in (trial("logreg"), trial(), trial(clients=3))}
+    assert list(probes) == ["digits · logreg · iid · float32", CELL]
+    data = {spec.dataset_key: None for spec in probes.values()}
+    resources = Resources(gpus_per_trial=0.25)
+    assert choices.choose(probes, data, resources, lambda: False) == {CELL: "sequential"}
+    assert not tasks
+    assert capsys.readouterr().err.splitlines() == [
+        "measuring which execution is the fastest of 2 cells",
+        "digits · logreg · iid · float32 is not measured: of memory",
+        f"{CELL} is computed sequential (a round: batched 2.0 ms, sequential 1.0 ms)",
+    ]
+    assert choices.choose(probes, data, resources, lambda: True) == {}
+    assert tasks == ["logreg", "mlp"], "a sweep that ends does not wait"
+
+
+def test_a_choice_is_in_the_spec_of_every_trial_and_in_the_journal(tmp_path: Any) -> None:
+    (entry,) = entries_of()
+    search = SweepSearch([entry], a_study())
+    hooks = Hooks(lambda ask, new: None, lambda ask, outcome: None, Control(tmp_path))
+    plan = Plan(search, {}, Resources(), hooks, tmp_path, str(tmp_path), [entry])
+    found = search.next()
+    assert found is not None
+    ask, _ = found
+    where = cell(search.spec(ask))
+    for known, execution in (({where: "sequential"}, "sequential"), ({}, None)):
+        config = driver._Config(plan, Cluster(plan.resources), known).of(ask)
+        assert config["trial"]["settings"]["execution"] == execution
+    said = with_execution(search.spec(ask), "batched")
+    assert said.settings.execution == "batched"
+    event = Chosen({where: "sequential"})
+    begun = Begun("small", a_study().model_dump(mode="json"), 4)
+    lines = [{"event": one.name, **one.fields()} for one in (begun, event)]
+    assert read(lines[1]) == event
+    assert replay(lines).executions == {where: "sequential"}
+
+
+def test_a_run_on_a_gpu_is_computed_as_it_is_measured(
+    standin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a CPU the rule decides, which is what was measured there."""
+    monkeypatch.setattr(single, "fastest", lambda *given: ("sequential", {}))
+    for device, how in (("standin", "sequential"), ("cpu", "batched")):
+        done = single.execute(trial(), None, device, lambda entry: None)
+        assert done.outcome.execution == how

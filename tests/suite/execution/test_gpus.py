@@ -1,0 +1,183 @@
+"""GPUs that are asked for: what there is not is refused before any trial starts, and says what to do."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from suite.execution import cards, cluster
+from suite.execution.cards import Card
+from suite.execution.cluster import Resources, fits
+from tests.support.commands import document, fault, study_file, suite_here
+from trials import device
+from trials.errors import UserError
+from trials.footprint import footprint
+from trials.memory import CONTEXT
+from trials.settings import Settings
+from trials.spec import TrialSpec
+from trials.trial import deal_data, fit_model, load_dataset
+
+NO_GPU = (
+    "gpus_per_trial is 0.5, but no node of the cluster has a GPU that Ray knows of: leave it out, or "
+    "run where there is one"
+)
+CPU_BUILD = (
+    f"torch {torch.__version__} is a CPU build, which no GPU is computed on with; install one for this "
+    "machine's GPU (https://pytorch.org/get-started/locally)"
+)
+cpu_build = pytest.mark.skipif(torch.version.cuda is not None, reason="needs a CPU build of torch")
+GPU = ("--gpus-per-trial", 0.5)
+STUDY = """
+algorithms: [fedavg]
+datasets: [digits]
+models: [logreg]
+heterogeneity: [iid]
+trials: 1
+seeds: 1
+settings: {rounds: 2, clients: 2, execution: compiled}
+"""
+TUNED = """
+algorithm: fedavg
+dataset: digits
+model: logreg
+heterogeneity: "%s"
+params: {lr: 0.1}
+settings: {rounds: 2, clients: 2}
+"""
+
+
+def test_a_part_of_a_gpu_is_one_of_one_card() -> None:
+    node = {"CPU": 64.0, "GPU": 4.0}
+    assert fits(node, {"GPU": 0.4}) == 8, "2 on each of 4 cards, not 10"
+    assert fits(node, {"GPU": 0.25}) == 16
+    assert fits(node, {"GPU": 0.1}) == 40
+    assert fits(node, {"GPU": 1.0}) == 4
+    assert fits({"GPU": 0.0}, {"GPU": 0.4}) == 0
+
+
+@pytest.mark.parametrize("gpus", [1.5, 2.0])
+def test_a_trial_computes_on_one_gpu_at_most(tmp_path: Path, gpus: float) -> None:
+    said = (
+        f"gpus_per_trial is {gpus:g}, but must be at most 1: a trial computes on one GPU, or a part of "
+        "one"
+    )
+    for command in (
+        ("sweep", "smoke"),
+        ("reproduce", "folb/table1"),
+        ("sweep", "smoke", "--dry-run"),
+    ):
+        done = suite_here(*command, "--gpus-per-trial", gpus, cwd=tmp_path, code=2)
+        assert fault(done) == said
+    assert not (tmp_path / "runs").exists()
+
+
+def test_gpus_that_no_node_has(tmp_path: Path) -> None:
+    """Of a sweep, of a paper's runs and of a matrix of tuned configurations."""
+    assert fault(suite_here("sweep", "smoke", *GPU, cwd=tmp_path, code=2)) == NO_GPU
+    paper = ("reproduce", "folb/table1/synthetic_iid", "--quick", *GPU)
+    assert fault(suite_here(*paper, cwd=tmp_path, code=2)) == NO_GPU
+    for level in ("iid", "labels(2)"):
+        (tmp_path / "tuned.yaml").write_text(TUNED % level)
+        suite_here("tuned", "import", "tuned.yaml", cwd=tmp_path)
+    assert fault(suite_here("transfer", *GPU, cwd=tmp_path, code=2)) == NO_GPU
+
+
+def test_an_execution_for_cpus_in_a_study_on_gpus(tmp_path: Path) -> None:
+    path = study_file(tmp_path, STUDY)
+    for plan in ((), ("--dry-run",)):
+        done = suite_here("sweep", path, *GPU, *plan, cwd=tmp_path, code=2)
+        assert fault(done) == (
+            "execution is compiled, which is for linear models, any loss but two_sided, on a CPU with "
+            "numba; leave it out, or use batched or sequential"
+        )
+
+
+@cpu_build
+def test_a_cpu_build_of_torch_on_a_node_with_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node is looked at by a worker on it."""
+    nodes = cluster.ray.nodes
+
+    def with_gpu() -> list[dict[str, Any]]:
+        return [{**node, "Resources": node["Resources"] | {"GPU": 1.0}} for node in nodes()]
+
+    monkeypatch.setattr(cluster.ray, "nodes", with_gpu)
+    said = fault(suite_here("sweep", "smoke", *GPU, cwd=tmp_path, code=2))
+    host = with_gpu()[0]["NodeManagerHostname"]
+    assert said == (
+        f"node {host} has a GPU, but trials cannot use it: {CPU_BUILD}. Nothing was started"
+    )
+
+
+@cpu_build
+def test_a_device_that_is_not_there(tmp_path: Path) -> None:
+    done = suite_here("run", "--device", "cuda", cwd=tmp_path, code=2)
+    assert fault(done) == f"device 'cuda' cannot be used: {CPU_BUILD}"
+
+
+def test_a_build_for_gpus_that_finds_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device.torch.version, "cuda", "12.8")
+    monkeypatch.setattr(device.torch.cuda, "is_available", lambda: False)
+    reason, found = device.look()
+    assert reason == (
+        f"torch {torch.__version__} finds no GPU; see what `nvidia-smi` says, whether the driver is new "
+        "enough for torch's build, and what CUDA_VISIBLE_DEVICES is"
+    )
+    assert found == []
+
+
+# Memory of a card
+
+
+def trial(algorithm: str = "fedavg", **settings: Any) -> TrialSpec:
+    return TrialSpec(
+        algorithm=algorithm,
+        params={},
+        dataset="digits",
+        model="logreg",
+        heterogeneity="iid",
+        settings=Settings(**{"rounds": 3, "clients": 8, "participation": 0.5, **settings}),
+        seed=0,
+    )
+
+
+def needed(spec: TrialSpec) -> int:
+    data = deal_data(spec, load_dataset(spec, None))
+    return footprint(spec, data, fit_model(spec, data.dataset, "cuda"), "cuda").device
+
+
+def test_the_estimate_of_a_gpu_counts_all_that_must_be_there() -> None:
+    """digits: 1797 images of 64 pixels; 650 weights. Clients hold at most 162 samples: 6 steps of 32."""
+    data = deal_data(trial(), load_dataset(trial(), None))
+    assert data.sizes.max() == 162
+    samples = 1797 * (64 * 4 + 8)
+    of_round = 4 * (6 * 32 * (8 + 4) + 5 * 650 * 4)
+    client = fit_model(trial(), data.dataset).bytes_a_client(32, torch.empty(0))
+    assert needed(trial()) == CONTEXT + samples + of_round + 650 * 4 + client
+    assert needed(trial(chunk=3)) - needed(trial()) == 2 * client
+    assert needed(trial(chunk=99)) - needed(trial()) == 3 * client, "4 are selected"
+    assert needed(trial("scaffold")) - needed(trial()) == 650 * 4, "its table may be on the host"
+
+
+def test_a_trial_that_its_part_of_a_card_does_not_hold() -> None:
+    found = [Card("Large", "b", 80 * CONTEXT), Card("Small", "a", 16 * CONTEXT)]
+    quarter = Resources(gpus_per_trial=0.25)
+    cards.refuse(found, {"a trial": 4 * CONTEXT}, quarter)
+    cards.refuse([], {"a trial": 5 * CONTEXT}, quarter)
+    cards.refuse(found, {"a trial": 5 * CONTEXT}, Resources(gpus_per_trial=0.5))
+    with pytest.raises(UserError) as refused:
+        cards.refuse(found, {"small": CONTEXT, "fedavg on x": 5 * CONTEXT}, quarter)
+    assert str(refused.value) == (
+        "a trial of fedavg on x takes 5.0 GB of a GPU at least, by estimate, and 0.25 of Small (node a) is "
+        "4.0 GB: a larger --gpus-per-trial, fewer clients a round, smaller minibatches or another model "
+        "would do"
+    )
+
+
+def test_the_plan_says_what_a_trial_needs_of_a_gpu(tmp_path: Path) -> None:
+    plan = document(suite_here("sweep", "smoke", *GPU, "--dry-run", "--json", cwd=tmp_path))
+    assert plan["gpu_memory_bytes_per_trial"] > CONTEXT
+    plan = document(suite_here("sweep", "smoke", "--dry-run", "--json", cwd=tmp_path))
+    assert plan["gpu_memory_bytes_per_trial"] == 0

@@ -1,0 +1,177 @@
+"""`suite reproduce --readings` end to end, on papers made up from a known reading of themselves."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from reports.claims.readings_page import readings_page
+from suite.reproduction import experiments, paper
+from suite.runs.batch import Batch
+from tests.support.commands import SINGLY, document, records, suite_here
+from trials.place import Place
+from trials.settings import Settings
+from trials.spec import canonical
+from trials.trial import run
+
+MADE_UP = """
+paper: FOLB
+cites: nobody
+data: {{digits: {{samples: 1437, test: 360, shape: [1, 8, 8], classes: 10}}}}
+settings: {{clients: 10, participation: 0.5, batch_size: 10, local_epochs: 1, rounds: 6}}
+chosen:
+  selection: [without_replacement, not stated]
+  lr_decay: [1.0, not stated]
+  weight_decay: [0.0, not stated]
+  clip_norm: [null, not stated]
+  loss: [cross_entropy, not stated]
+  init: [common, not stated]
+  aggregation: [samples, not stated]
+  momentum: [0.0, not stated]
+  lr: [0.01, not stated]
+open:
+  rate: {{values: [[{{lr: 0.01}}, small], [{{lr: 0.05}}, large]]}}
+  momentum: {{values: [[0.0, plain], [0.9, usual]]}}
+  weighting: {{of: own, values: [[{{aggregation: samples}}, one], [{{aggregation: plain}}, other]]}}
+tables:
+  one:
+    source: Table 1
+    about: a toy
+    methods:
+      fedavg: {{}}
+      fedprox: {{params: {{mu: 0.1}}}}
+      folb: {{params: {{mu: 0.1, variant: plain}}}}
+    rows:
+      shards:
+        dataset: digits
+        model: logreg
+        heterogeneity: shards(2)
+        numbers:
+          test_accuracy: {{fedavg: {fedavg}, fedprox: {fedprox}, folb: {folb}}}
+          "rounds_to(60)": {{fedavg: {reached}}}
+    claims:
+      - {{says: FOLB is not worse than FedAvg, metric: test_accuracy, of: folb, is: ">", to: fedavg, by: -60}}
+      - {{says: FOLB is far better, metric: test_accuracy, of: folb, is: ">", to: fedavg, by: 60}}
+"""
+KNOWN = {"rate": 0.05, "momentum": 0.9}
+
+
+def told(seeds: int = 2) -> dict[str, float]:
+    """What a paper that ran the known reading would print: means over the seeds."""
+    found = {}
+    place = Place("digits", "logreg", "shards(2)")
+    common = {"rounds": 6, "clients": 10, "batch_size": 10, "eval_every": 1, "val_fraction": 0.0}
+    for method, params in (("fedavg", {}), ("fedprox", {"mu": 0.1})):
+        histories = []
+        for seed in range(seeds):
+            settings = Settings(**common, momentum=KNOWN["momentum"], partition_seed=seed)
+            spec = canonical(method, {"lr": KNOWN["rate"], **params}, place, settings, seed)
+            histories.append(run(spec)[0].history)
+        found[method] = sum(100 * h[-1]["test_accuracy"] for h in histories) / seeds
+        first = [next(e["round"] for e in h if e["test_accuracy"] >= 0.6) for h in histories]
+        found["reached"] = sum(first) / seeds if method == "fedavg" else found["reached"]
+    return {**{k: round(v, 2) for k, v in found.items()}, "folb": 12.3}
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    root = tmp_path / "spaces"
+    (root / "papers").mkdir(parents=True)
+    for module in (experiments, paper):
+        monkeypatch.setattr(module, "files", lambda package: root)
+
+    def put(**numbers: float) -> None:
+        experiments.read_paper.cache_clear()
+        (root / "papers" / "toy.yaml").write_text(MADE_UP.format(**numbers))
+
+    yield put
+    experiments.read_paper.cache_clear()
+
+
+ARGS = ("reproduce", "toy", "--readings", "--seeds", 2, *SINGLY, "--json")
+
+
+def test_it_finds_the_reading_that_made_the_numbers_and_judges_under_all_of_them(
+    write, tmp_path, monkeypatch
+):
+    write(**told())
+    whole = Batch.run
+    monkeypatch.setattr(
+        Batch, "run", lambda self, jobs, *rest: (whole(self, jobs[:5], *rest)[0], True)
+    )
+    cut = suite_here(*ARGS, cwd=tmp_path, code=130)
+    (row,) = document(cut)["rows"]
+    assert len(records(tmp_path, kind="reading")) == 5
+    assert {one["answer"]["verdict"] for one in row["judged"]} == {"not run"}
+    monkeypatch.setattr(Batch, "run", whole)
+
+    before = {r.run_id for r in records(tmp_path, kind="reading")}
+    found = document(suite_here(*ARGS, "--output", "out", cwd=tmp_path))
+    assert before < {r.run_id for r in records(tmp_path, kind="reading")}, "it continues"
+    (row,) = found["rows"]
+    assert row["screened"] == 8
+    explained = [r for r in row["readings"] if r["explains"]]
+    known = {"rate": {"lr": 0.05}, "momentum": 0.9}
+    assert sorted((r["values"] for r in explained), key=str) == [
+        {**known, "weighting": {"aggregation": w}} for w in ("plain", "samples")
+    ], "two, for the paper's own weighting is nothing that its baselines tell"
+    assert row["explaining"] == sorted(r["number"] for r in explained)
+    assert all(one["off"] < 0.1 for one in explained[0]["explained"])
+    decides = row["decides"]
+    assert decides["weighting"] == pytest.approx(0)
+    assert next(iter(decides)) in ("rate", "momentum")
+    verdicts = {one["says"]: one["answer"] for one in row["judged"]}
+    assert verdicts["FOLB is not worse than FedAvg"]["verdict"] == "holds"
+    assert verdicts["FOLB is far better"]["verdict"] == "does not hold"
+    assert verdicts["folb: test_accuracy = 12.3"]["verdict"] == "does not hold"
+    assert found["verdicts"]["holds"] == 1
+
+    written = json.loads((tmp_path / "out" / "toy-readings.json").read_text())
+    assert written == found
+    text = (tmp_path / "out" / "toy-readings.md").read_text()
+    assert text == readings_page(found)
+    numbers = ", ".join(map(str, row["explaining"]))
+    assert f"**2 of 8 readings explain the baselines: {numbers}.**" in text
+    shown = [line for line in text.splitlines() if line.startswith(("| **", "| "))]
+    assert sum(line.split(" | ")[0].strip("|* ").isdigit() for line in shown) == 8, "all readings"
+
+
+def test_numbers_that_no_reading_gives_are_unexplained(write, tmp_path):
+    write(fedavg=33.3, fedprox=71.7, folb=12.3, reached=2)
+    found = document(suite_here(*ARGS, cwd=tmp_path))
+    (row,) = found["rows"]
+    assert row["explaining"] == []
+    assert {one["answer"]["verdict"] for one in row["judged"]} == {"baselines unexplained"}
+    best = min(
+        (r for r in row["readings"] if r["explained"]), key=lambda r: (r["misfit"], r["number"])
+    )
+    assert row["best"] == best["number"]
+    assert f"no reading of 8 explains the baselines (best: {row['best']}, " in readings_page(found)
+    assert not [r for r in records(tmp_path, kind="reading") if r.tags["method"] == "folb"]
+    assert math.isfinite(best["misfit"])
+
+
+def test_time_is_up_before_all_was_screened(write, tmp_path):
+    write(**told())
+    (row,) = document(suite_here(*ARGS, "--minutes", 0, cwd=tmp_path))["rows"]
+    assert (row["screened"], row["note"]) == (0, "8 of 8 readings were not screened")
+    assert {one["answer"]["verdict"] for one in row["judged"]} == {"not run"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ("--minutes", 5),
+            "error: --minutes bounds --readings; --max-minutes leaves out long rows\n",
+        ),
+        (
+            ("--readings", "--quick"),
+            "error: --readings goes with --minutes, not with --max-minutes or --quick\n",
+        ),
+    ],
+)
+def test_options_that_do_not_go_together(options, said, tmp_path):
+    assert suite_here("reproduce", "folb", *options, cwd=tmp_path, code=2).stderr == said
+    assert not list(Path(tmp_path).iterdir())

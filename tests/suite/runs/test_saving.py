@@ -1,0 +1,108 @@
+"""`suite run --save`, `suite score`, `save: best` and `suite.load_model`."""
+
+import os
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import torch
+import yaml
+
+import suite as interface
+from suite.tracking.store import Store
+from tests.support.commands import document, fault, suite, suite_here
+from trials import datasets
+from trials.saved_model import read
+
+RUN = ("run", "--rounds", 2, "--clients", 4, "--algorithm", "safl", "--model", "mlp(8,8)")
+
+
+def digits_tests():
+    data = datasets.parse("digits").load(0, None, None)
+    return data.x[data.test], data.y[data.test]
+
+
+def test_a_run_saves_its_model_which_scores_the_same_in_a_fresh_process(tmp_path):
+    ran = document(suite_here(*RUN, "--save", "kept", "--json", cwd=tmp_path))
+    done = suite("score", "kept", "--json", cwd=tmp_path)
+    found = document(done)
+    assert found["identical"]
+    assert found["differences"] == []
+    assert found["scores"] == {key: ran["history"][-1][key] for key in found["scores"]}
+
+    x, y = digits_tests()
+    module = interface.load_model(tmp_path / "kept")
+    assert isinstance(module, torch.nn.Module)
+    with torch.no_grad():
+        outputs = module(torch.from_numpy(x)).numpy()
+    assert (outputs.argmax(1) == y).mean() == ran["history"][-1]["test_accuracy"]
+    assert interface.load_model(tmp_path / "kept", client=3)(torch.from_numpy(x)).shape == (360, 10)
+
+    store = Store(None, tmp_path / "runs")
+    outputs_of = store.client.get_run(ran["run_id"]).outputs.model_outputs
+    assert [(output.step) for output in outputs_of] == [2]
+    mlflow.set_tracking_uri(store.uri)
+    predictor = mlflow.pyfunc.load_model(f"models:/{outputs_of[0].model_id}")
+    np.testing.assert_array_equal(predictor.predict(x), outputs)
+
+
+def test_a_model_that_was_changed_is_said_not_to_score_the_same(tmp_path):
+    suite_here(*RUN, "--no-record", "--save", "kept", cwd=tmp_path)
+    weights = torch.load(tmp_path / "kept/model.pt", weights_only=True)
+    weights["out.bias"] += 5 * torch.arange(10)
+    torch.save(weights, tmp_path / "kept/model.pt")
+    found = document(suite_here("score", "kept", "--json", cwd=tmp_path, code=1))
+    assert not found["identical"]
+    assert "test_accuracy" in found["differences"]
+
+
+def test_a_folder_with_other_files_is_refused_before_anything_runs(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.tex").write_text("x")
+    done = suite_here(*RUN, "--save", "mine", cwd=tmp_path, code=2)
+    assert fault(done) == "cannot save a model in mine: it holds other files; choose another folder"
+    done = suite_here(*RUN, "--save", "mine/thesis.tex", cwd=tmp_path, code=2)
+    assert fault(done) == "cannot save a model in mine/thesis.tex: it is no folder"
+    assert os.listdir(tmp_path) == ["mine"]
+
+
+def test_a_sweep_keeps_the_model_of_the_final_run_that_validated_best(tmp_path):
+    study = {
+        "algorithms": ["fedavg", "local_only"],
+        "datasets": ["digits"],
+        "models": ["logreg"],
+        "heterogeneity": ["labels(3)"],
+        "trials": 2,
+        "seeds": 3,
+        "sampler": "random",
+        "save": "best",
+        "settings": {"rounds": 3, "clients": 4, "fine_tune": 1, "execution": "batched"},
+    }
+    (tmp_path / "kept.yaml").write_text(yaml.safe_dump(study))
+    sweep = ("sweep", "kept.yaml", "--max-concurrent", 1)
+    suite_here(*sweep, cwd=tmp_path)
+    store = Store(None, tmp_path / "runs")
+    models = Path(tmp_path, "runs/kept/models/digits/labels(3)/logreg")
+    assert sorted(os.listdir(models)) == ["fedavg", "local_only"]
+    assert not (tmp_path / "runs/kept/checkpoints").exists()
+    for name in os.listdir(models):
+        finals = store.find(kind="final", algorithm=name)
+        best = max(finals, key=lambda run: run.metrics["val_score"])
+        saved = read(models / name)
+        assert saved.card.spec == best.tags.spec
+        assert saved.score() == {key: best.metrics[key] for key in saved.card.scores}
+        kept = {
+            run.run_id: store.client.get_run(run.run_id).outputs.model_outputs for run in finals
+        }
+        assert [run_id for run_id, outputs in kept.items() if outputs] == [best.run_id]
+        assert "test_accuracy_fine_tuned" in best.metrics
+    for run in store.find(
+        kind="search"
+    ):  # fine-tuning chooses nothing and costs the search nothing
+        assert "test_accuracy_fine_tuned" not in run.metrics
+
+    # An extended sweep keeps what is best then; one that is only read again leaves the model as it is.
+    before = (models / "fedavg/model.pt").stat().st_mtime_ns
+    suite_here(*sweep, "--resume", cwd=tmp_path)
+    assert (models / "fedavg/model.pt").stat().st_mtime_ns == before
+    assert len(store.client.search_logged_models([store.experiment("kept")])) == 2

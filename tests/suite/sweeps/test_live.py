@@ -1,0 +1,157 @@
+"""Running trials in the store: their curves while they run, one write a second, nothing left behind."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from suite.search.sweep_search import SweepSearch
+from suite.sweeps import live as live_module
+from suite.sweeps.ledger import Ledger
+from suite.sweeps.live import Live
+from suite.tracking.store import Store
+from tests.support.searches import a_study, entries_of
+from trials.outcome import Outcome, Status
+
+STUDY = {"trials": 3, "seeds": 1, "settings": {"rounds": 20, "eval_every": 5}}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> Store:
+    return Store(None, tmp_path_factory.mktemp("live"))
+
+
+@pytest.fixture
+def sweep(store, request, monkeypatch) -> SimpleNamespace:
+    """A ledger with two trials handed out, and the writes that were put off, on a clock of its own."""
+    clock = [0.0]
+    monkeypatch.setattr(live_module.time, "monotonic", lambda: clock[0])
+    search = SweepSearch(entries_of(**STUDY), a_study(**STUDY), 4, {})
+    name = request.node.name
+    ledger = Ledger(store, name, "live", a_study(**STUDY), search, {}, {})
+    ledger.open()
+    writes = []
+    asks = [search.next()[0] for _ in range(2)]
+    return SimpleNamespace(
+        name=name,
+        ledger=ledger,
+        asks=asks,
+        writes=writes,
+        clock=clock,
+        live=Live(ledger, writes.append),
+    )
+
+
+def entry(at: int) -> dict[str, float]:
+    return {"round": at, "val_accuracy": at / 20, "test_accuracy": at / 20}
+
+
+def going(*rounds: int) -> Outcome:
+    return Outcome(Status.RUNNING, [entry(at) for at in rounds], fingerprint="abc")
+
+
+def running(store: Store, sweep: SimpleNamespace) -> list:
+    return store.find(sweep=sweep.name, kind="running")
+
+
+def test_a_trial_shows_its_curve_while_it_runs(store, sweep):
+    ask, outcome = sweep.asks[0], going(0, 5)
+    sweep.live.reported(ask, outcome)
+    assert sweep.writes == [], "the first second"
+    sweep.clock[0] = 1.0
+    sweep.live.reported(ask, outcome)
+    sweep.writes.pop()()
+    (run,) = running(store, sweep)
+    assert (run.tags.run_status, run.tags.trial_id) == ("RUNNING", ask.trial_id)
+    assert run.tags.params == ask.params
+    assert store.history(run.run_id, "val_accuracy") == [(0, 0.0), (5, 0.25)]
+    outcome.history.append(entry(10))
+    sweep.clock[0] = 2.0
+    sweep.live.reported(ask, outcome)
+    sweep.writes.pop()()
+    assert store.history(run.run_id, "val_accuracy") == [(0, 0.0), (5, 0.25), (10, 0.5)]
+    assert store.find(sweep=sweep.name, kind="search") == []
+
+    sweep.live.over(ask)
+    ended = Outcome(Status.FINISHED, [entry(at) for at in (0, 5, 10, 20)], {20: 0.9}, "abc")
+    assert sweep.ledger.record(ask, ended) == run.run_id
+    assert running(store, sweep) == []
+    (found,) = store.find(sweep=sweep.name, kind="search")
+    assert (found.run_id, found.tags.run_status) == (run.run_id, "FINISHED")
+    assert (found.tags.status, found.metrics["val_score"]) == ("finished", 0.9)
+    assert [at for at, _ in store.history(run.run_id, "val_accuracy")] == [0, 5, 10, 20]
+    assert found.params["lr"] == str(ask.params["lr"])
+
+
+def test_it_is_recorded_as_if_nobody_had_looked(store, sweep):
+    """Tags, params and metrics are those of a trial that was never shown."""
+    ended = Outcome(Status.FINISHED, [entry(at) for at in (0, 5, 20)], {20: 0.9}, "abc", "", 2.0)
+    seen, unseen = sweep.asks
+    sweep.ledger.show(seen, [entry(0)])
+    records = [store.get(sweep.ledger.record(ask, ended)) for ask in (seen, unseen)]
+    assert [run.metrics for run in records] == [records[0].metrics] * 2
+    assert {*records[0].tags} == {*records[1].tags}
+    assert {*records[0].params} == {*records[1].params}
+
+
+def test_one_write_a_second_of_who_waited_longest(sweep, monkeypatch):
+    """Two trials report ten times a second for 4 s."""
+    shown = []
+    monkeypatch.setattr(sweep.ledger, "show", lambda ask, history: shown.append(ask.trial_id))
+    first, second = sweep.asks
+    for step in range(1, 41):
+        sweep.clock[0] = step / 10
+        for ask in (second, first):
+            sweep.live.reported(ask, going(0, step))
+        while sweep.writes:
+            sweep.writes.pop()()
+    assert shown == [second.trial_id, first.trial_id] * 2
+
+
+def test_an_attempt_that_starts_again_adds_only_what_is_new(store, sweep):
+    """It reports its whole history once more."""
+    ask = sweep.asks[0]
+    sweep.ledger.show(ask, [entry(0), entry(5)])
+    sweep.ledger.show(ask, [entry(0), entry(5), entry(10)])
+    (run,) = running(store, sweep)
+    points = store.client.get_metric_history(run.run_id, "val/accuracy")
+    assert [point.step for point in points] == [0, 5, 10]
+
+
+def test_a_population_and_a_trial_that_is_over_are_not_shown(sweep):
+    sweep.clock[0] = 5.0
+    ask = sweep.asks[0]
+    sweep.live.reported(replace(ask, until=10), going(0))
+    sweep.live.reported(replace(ask, parent="other"), going(0))
+    sweep.live.reported(ask, Outcome(Status.FINISHED, [entry(0)]))
+    assert sweep.writes == []
+
+
+def test_a_session_that_ends_or_was_killed_leaves_no_running_trial(store, sweep):
+    ask = sweep.asks[0]
+    sweep.ledger.show(ask, [entry(0)])
+    sweep.ledger.close("KILLED")
+    assert running(store, sweep) == []
+    sweep.ledger.show(ask, [entry(0)])
+    Ledger(store, sweep.name, "live", a_study(**STUDY), sweep.ledger.search, {}, {}).open()
+    assert running(store, sweep) == []
+
+
+def test_a_record_that_fails_halfway_is_written_anew_and_once(store, sweep, monkeypatch):
+    ask = sweep.asks[0]
+    ended = Outcome(Status.FINISHED, [entry(0), entry(20)], {20: 0.9}, "abc")
+    sweep.ledger.show(ask, [entry(0)])
+    log = store.log
+
+    def fail(*args, **given):
+        log(*args, **given)
+        raise OSError("the answer was lost")
+
+    monkeypatch.setattr(store, "log", fail)
+    with pytest.raises(OSError, match="lost"):
+        sweep.ledger.record(ask, ended)
+    monkeypatch.undo()
+    run_id = sweep.ledger.record(ask, ended)
+    (found,) = store.find(sweep=sweep.name, trial_id=ask.trial_id)
+    assert found.run_id == run_id
+    assert [at for at, _ in store.history(run_id, "val_accuracy")] == [0, 20]

@@ -1,0 +1,224 @@
+"""Journals that are damaged, shuffled, doubled, another's or a later version's: the line is said, and what
+is left goes on.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from suite.sweeps.paths import SweepPaths
+from suite.sweeps.repair import repair
+from suite.sweeps.status import status
+from suite.sweeps.sweep import Sweep
+from suite.tracking.store import Store
+from tests.support.commands import fault, suite_here
+from tests.support.foreign import little, play, swept
+from trials.errors import UserError
+
+Lines = list[bytes]
+REST = (
+    ". It is damaged, or a later version of suite wrote it: --resume --repair sets such lines aside "
+    "and continues from the rest and the store's records"
+)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A storage with a sweep of three search trials and a final run, all over."""
+    return swept(tmp_path_factory.mktemp("sound"), trials=3).storage
+
+
+@pytest.fixture
+def place(sound: Path, tmp_path: Path) -> SweepPaths:
+    """A copy of it."""
+    shutil.copytree(sound, tmp_path / "runs")
+    return SweepPaths(tmp_path / "runs", "s")
+
+
+def changed(**fields: object) -> Callable[[bytes], bytes]:
+    """A line with other fields; None takes one out."""
+
+    def change(line: bytes) -> bytes:
+        told = {**json.loads(line), **fields}
+        return json.dumps({k: v for k, v in told.items() if v is not None}).encode()
+
+    return change
+
+
+def at(number: int, change: Callable[[bytes], bytes]) -> Callable[[Lines], Lines]:
+    """The lines with one, counted from 1, replaced."""
+    return lambda lines: [change(x) if n == number else x for n, x in enumerate(lines, 1)]
+
+
+def is_no_event(name: str) -> str:
+    return f"its fields are not those of the event {name!r}"
+
+
+# Lines 1 to 5: begin, ask 0, end 0, ask 1, end 1; recorded events come when they come.
+FORMS = {
+    "text": (at(3, lambda _: b"soup"), 3, "it is no JSON object"),
+    "a list": (at(3, lambda _: b"[1]"), 3, "it is no JSON object"),
+    "a number": (at(3, lambda _: b"7"), 3, "it is no JSON object"),
+    "an empty line": (at(3, lambda _: b""), 3, "it is no JSON object"),
+    "half a line": (at(3, lambda line: line[:40]), 3, "it is no JSON object"),
+    "other bytes": (at(3, lambda _: bytes(range(128, 200))), 3, "it is no JSON object"),
+    "zeros": (at(3, lambda line: bytes(len(line))), 3, "it is no JSON object"),
+    "deep": (at(3, lambda _: b"[" * 200_000), 3, "it is no JSON object"),
+    "a long number": (at(3, lambda _: b"9" * 5000), 3, "it is no JSON object"),
+    "two in one": (at(3, lambda line: line + line), 3, "it is no JSON object"),
+    "no event": (at(3, lambda _: b"{}"), 3, "None is no event of this version of suite"),
+    "another event": (
+        at(3, changed(event="teleported")),
+        3,
+        "'teleported' is no event of this version of suite",
+    ),
+    "an event that is none": (
+        at(3, changed(event=[])),
+        3,
+        "[] is no event of this version of suite",
+    ),
+    "a field more": (at(2, changed(later=1)), 2, is_no_event("ask")),
+    "a field less": (at(2, changed(params=None)), 2, is_no_event("ask")),
+    "params of another kind": (at(2, changed(params=[0.1])), 2, is_no_event("ask")),
+    "an index of another kind": (at(2, changed(index="first")), 2, is_no_event("ask")),
+    "another kind of trial": (at(2, changed(kind="dream")), 2, is_no_event("ask")),
+    "another status": (at(3, changed(status="teleported")), 3, is_no_event("end")),
+    "a history of another kind": (at(3, changed(history=7)), 3, is_no_event("end")),
+    "a round that is none": (at(3, changed(intermediates={"x": 1})), 3, is_no_event("end")),
+    "no trial": (at(3, changed(trial_id=None)), 3, is_no_event("end")),
+    "a study that is none": (at(1, changed(study=None)), 1, is_no_event("begin")),
+    "a warm start that is none": (at(1, changed(warm=[1])), 1, is_no_event("begin")),
+    "no beginning": (lambda x: x[1:], 1, "the sweep has not begun"),
+    "begun elsewhere": (
+        lambda x: [*x[:1], changed(id="elsewhere")(x[0]), *x[1:]],
+        2,
+        "it is of another sweep",
+    ),
+    "a lost ask": (lambda x: [*x[:1], *x[2:]], 2, "trial {} was not asked for"),
+    "an ask twice": (lambda x: [*x[:2], *x[1:]], 3, "trial {} was asked for before"),
+    "an end twice": (lambda x: [*x[:3], *x[2:]], 4, "trial {} has ended before"),
+    "doubled": (lambda x: x + x[1:], None, "trial {} was asked for before"),
+    "an end before its ask": (
+        lambda x: [x[0], x[2], x[1], *x[3:]],
+        2,
+        "trial {} was not asked for",
+    ),
+    "an entry's first trial later": (
+        at(2, changed(index=1)),
+        2,
+        "trial 0 of its entry was not asked for",
+    ),
+    "another trial's id": (
+        at(2, changed(cell="elsewhere")),
+        2,
+        "{} is no id of such a trial",
+    ),
+}
+
+
+def damage(place: SweepPaths, change: Callable[[Lines], Lines]) -> Lines:
+    """Change the journal; the lines that it has then."""
+    lines = change(place.journal.read_bytes().splitlines())
+    place.journal.write_bytes(b"".join(line + b"\n" for line in lines))
+    return lines
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_line_is_said_and_what_to_do(place: SweepPaths, form: str):
+    change, number, says = FORMS[form]
+    first = json.loads(place.journal.read_bytes().splitlines()[1])["trial_id"]
+    number = number or len(place.journal.read_bytes().splitlines()) + 1
+    damage(place, change)
+    with pytest.raises(UserError) as said:
+        status(place.storage, "s")
+    expected = f"journal {place.journal}, line {number}: {says.format(first)}{REST}"
+    assert str(said.value) == expected
+
+
+def test_the_commands_say_it_and_status_shows_the_other_sweeps(place: SweepPaths):
+    here = place.storage.parent
+    shutil.copytree(place.folder, place.storage / "other")
+    damage(place, at(3, lambda _: b"soup"))
+    said = f"journal runs/s/journal.jsonl, line 3: it is no JSON object{REST}"
+    assert fault(suite_here("status", "s", cwd=here, code=2)) == said
+    every = suite_here("status", cwd=here)
+    assert every.stderr == f"sweep s: {said}\n"
+    assert every.stdout.startswith("other: 4/4 trials (4 finished)")
+    (here / "mine.yaml").write_text(json.dumps(little(trials=3).model_dump(mode="json")))
+    command = ("sweep", "mine.yaml", "--name", "s")
+    assert fault(suite_here(*command, "--resume", cwd=here, code=2)).endswith(said)
+    alone = suite_here(*command, "--repair", cwd=here, code=2)
+    assert fault(alone) == "--repair: goes with --resume, and without --dry-run"
+
+
+def numbers(place: SweepPaths) -> dict[str, dict[str, float]]:
+    """The recorded metrics of each trial, times left out."""
+    runs = Store(None, place.storage).find(sweep="s")
+    trials = [run for run in runs if "trial_id" in run.tags]
+    assert len(trials) == len({run.tags.trial_id for run in trials})
+    return {
+        run.tags.trial_id: {k: v for k, v in run.metrics.items() if not k.endswith("_seconds")}
+        for run in trials
+    }
+
+
+REPAIRED = {
+    "text": (at(3, lambda _: b"soup"), 1),
+    "no beginning": (at(1, lambda _: b"soup"), 1),
+    "a lost ask": (lambda x: [*x[:1], *x[2:]], 0),
+    "shuffled": (lambda x: [*x[:1], *reversed(x[1:])], 0),
+    "doubled": (lambda x: x + x, None),
+    "nothing but noise": (lambda x: [b"soup"] * 3, 3),
+}
+
+
+@pytest.mark.parametrize("form", REPAIRED)
+def test_what_is_left_goes_on_with_the_store_s_records(
+    place: SweepPaths, form: str, capsys: pytest.CaptureFixture[str]
+):
+    change, aside = REPAIRED[form]
+    before = numbers(place)
+    lines = damage(place, change)
+    repair(place)
+    set_aside = (place.folder / "journal-aside-1.jsonl").read_bytes().splitlines()
+    assert f"{len(set_aside)} of {len(lines)} lines are set aside in journal-aside-1.jsonl" in (
+        capsys.readouterr().err
+    )
+    assert aside is None or len(set_aside) == aside
+    assert set(set_aside) <= set(lines)
+    found = status(place.storage, "s")
+    assert (found["ended"], found["recorded"], found["finished"]) == (4, 4, 4)
+    result = play(Sweep("s", little(trials=3), place, resume=True), most=0)
+    assert result.ending == ""
+    assert numbers(place) == before
+    repair(place)
+    assert not (place.folder / "journal-aside-2.jsonl").exists()
+
+
+def test_a_trial_that_nobody_knows_runs_again(place: SweepPaths):
+    before = numbers(place)
+    lost = json.loads(place.journal.read_bytes().splitlines()[1])["trial_id"]
+    store = Store(None, place.storage)
+    (run,) = store.find(trial_id=lost)
+    store.delete(run.run_id)
+    damage(place, lambda lines: [x for x in lines if lost not in str(x)])
+    repair(place)
+    result = play(Sweep("s", little(trials=3), place, resume=True))
+    assert result.ending == ""
+    assert numbers(place) == before
+
+
+def test_a_file_of_someone_else_is_no_journal(place: SweepPaths):
+    damage(place, lambda _: [b"soup"])
+    (place.storage / "mlflow.db").unlink()
+    Store(None, place.storage)
+    with pytest.raises(UserError) as said:
+        repair(place)
+    assert str(said.value) == (
+        f"journal {place.journal} says nowhere how the sweep began, and neither does the store: move the "
+        "folder away, or choose another --name"
+    )
+    assert place.journal.read_bytes() == b"soup\n"

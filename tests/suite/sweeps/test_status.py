@@ -1,0 +1,88 @@
+"""`suite status`: pace, time left and best scores, of a journal written by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from suite.search.trial import Ask
+from suite.studies.entries import make_entries
+from suite.sweeps.events import Asked, Begun, Ended
+from suite.sweeps.journal import Journal
+from suite.sweeps.pace import Pace, spell
+from tests.support.commands import document, suite_here
+from tests.support.searches import a_study
+from trials.outcome import Kind, Outcome, Status
+
+STUDY = a_study(algorithms=["fedavg", "fedprox"], trials=6, seeds=2)
+ENTRIES = make_entries(STUDY, "test")
+
+
+def write(storage: Path, named: bool = True) -> Journal:
+    """Two trials at once, a second each, after 100 s of start-up; of 16 there are 6, one is no number.
+    Earlier versions did not name the entries.
+    """
+    journal = Journal(storage / "small" / "journal.jsonl")
+    about = {entry.id: entry.about() for entry in ENTRIES} if named else {}
+    content = STUDY.model_dump(mode="json")
+    events = [Begun("mine", content, 4, {}, 2, 16, "id", about)]
+    scores = {0: (0.5, 0.6), 1: (0.8, 0.55), 2: (0.7, None)}
+    for index, values in scores.items():
+        asks = [
+            Ask(f"{e.id}-s000{index}", e.id, Kind.SEARCH, index, "sampled", {}, 0, 0)
+            for e in ENTRIES
+        ]
+        events += map(Asked, asks)
+        for ask, value in zip(asks, values, strict=True):
+            status = Status.DIVERGED if value is None else Status.FINISHED
+            outcome = Outcome(status, intermediates={} if value is None else {5: value})
+            events.append(Ended(ask.trial_id, outcome, 100.0 + index))
+    for event in events:
+        journal.write(event.name, **event.fields())
+    return journal
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_it_has_the_pace_the_time_left_and_the_best(tmp_path, named):
+    journal = write(tmp_path / "runs", named)
+    found = document(suite_here("status", "small", "--json", cwd=tmp_path))
+    # (6 - 2) trials between 100 and 102 s; 10 are left.
+    assert (found["per_minute"], found["seconds_left"]) == (120.0, 5.0)
+    assert [(e["algorithm"], e["best"], e["trials"]) for e in found["best"]] == [
+        ("fedavg", 0.8, 3),
+        ("fedprox", 0.6, 2),
+    ]
+    text = suite_here("status", "small", cwd=tmp_path).stdout.splitlines()
+    assert text[0].startswith(
+        "small: 6/16 trials (5 finished, 1 diverged), 0 recorded; running, 120 trials/min, "
+        "about 5 s left, last event "
+    )
+    assert text[1:] == ["  digits · logreg · iid: best on validation fedavg 0.8000, fedprox 0.6000"]
+    journal.close()
+    found = document(suite_here("status", "small", "--json", cwd=tmp_path))
+    assert (found["running"], found["seconds_left"]) == (False, None)
+
+
+def test_a_new_session_has_a_pace_of_its_own(tmp_path):
+    journal = write(tmp_path / "runs")
+    journal.write("begin", **Begun("mine", STUDY.model_dump(mode="json"), 4, {}, 2, 16).fields())
+    found = document(suite_here("status", "small", "--json", cwd=tmp_path))
+    assert (found["per_minute"], found["seconds_left"]) == (None, None)
+    journal.close()
+
+
+def test_a_pace_is_not_known_before_anything_moved():
+    pace = Pace()
+    assert pace.rate(10.0, 5.0) is None
+    pace.begin(10.0, 1.0, 4)
+    pace.begin(11.0, 1.0, 1)
+    assert pace.rate(10.0, 4.0) is None
+    assert pace.rate(12.0, 4.0) is None
+    assert pace.rate(12.0, 8.0) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0 s"), (99, "99 s"), (100, "2 min"), (5900, "98 min"), (12600, "3.5 h")],
+)
+def test_a_time_is_said_as_people_do(seconds, text):
+    assert spell(seconds) == text

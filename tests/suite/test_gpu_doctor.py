@@ -1,0 +1,127 @@
+"""`suite doctor --gpu`: its checks, on the CPU and on the device that stands in for a GPU."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from suite import gpu_doctor
+from suite.bench.engine import WORKLOADS, Plan, _executions
+from suite.execution.cluster import Resources
+from suite.gpu_doctor import MODELS, agrees, engine, repeats, shared, tables, within
+from suite.sweeps.request import SweepRequest
+from tests.support.commands import fault, suite_here
+from trials.federation import Federation
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_machine_without_a_gpu_is_told_so_in_a_line(tmp_path: Path) -> None:
+    done = suite_here("doctor", "--gpu", cwd=tmp_path, code=2)
+    said = fault(done)
+    assert said.startswith(f"no GPU to examine: torch {torch.__version__} ")
+    assert "\n" not in said
+    assert not done.stdout
+
+
+@pytest.mark.parametrize("model", ["logreg", "lenet5"])
+def test_a_gpu_is_compared_with_a_cpu(standin: Any, model: str) -> None:
+    detail, _ = agrees(("fedavg", "defed"), model, torch.device("standin"))
+    assert detail.startswith("2 algorithms in two executions, at most ")
+    assert standin.counts.launches > 0
+
+
+def test_bits_repeat_and_do_not_depend_on_where_tables_lie(standin: Any) -> None:
+    device = torch.device("standin")
+    assert repeats(("fedavg",), device)[0] == "1 algorithms with mlp(16) and lenet5"
+    assert tables(device)[0] == "scaffold, feddyn, safl give the same bits"
+
+
+def test_what_is_computed_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every second run is a little off."""
+    train, calls = Federation.train, []
+
+    def off(self: Federation, *given: Any, **more: Any) -> Any:
+        calls.append(given)
+        return train(self, *given, **more) + 1e-6 * (len(calls) > 3)
+
+    monkeypatch.setattr(Federation, "train", off)
+    with pytest.raises(RuntimeError) as found:
+        agrees(("fedavg",), "logreg", CPU)
+    assert str(found.value) == "fedavg (batched) is 3.0e-06 off, fedavg (sequential) is 3.0e-06 off"
+    calls.clear()
+    with pytest.raises(RuntimeError, match="other bits the second time: fedavg with mlp"):
+        repeats(("fedavg",), CPU)
+
+
+def test_each_check_says_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check that raises has failed, and the others go on."""
+    for name in ("shared", "engine", "tables"):
+        monkeypatch.setattr(gpu_doctor, name, lambda on: ("well", ({"steps": 1},)))
+    monkeypatch.setattr(gpu_doctor, "MODELS", {"logreg": MODELS["logreg"]})
+    monkeypatch.setattr(gpu_doctor, "repeats", lambda names, on: 1 / 0)
+    found = list(gpu_doctor.examine(("fedavg",), "cpu"))
+    assert [(check.name, check.ok) for check in found] == [
+        ("device", True),
+        ("as on a CPU: logreg", True),
+        ("the same bits twice", False),
+        ("memory of a trial", True),
+        ("clients' tables on the host", True),
+        ("trials that share a GPU", True),
+        ("local steps a second", True),
+    ]
+    assert found[2].detail == "ZeroDivisionError: division by zero"
+    assert found[3].detail == within(CPU)[0] == "not measured: cpu is no GPU"
+    assert found[-1].table == ({"steps": 1},)
+
+
+def test_the_engine_s_table_has_every_execution(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Plan] = []
+
+    def measured(plan: Plan) -> dict[str, Any]:
+        asked.append(plan)
+        row = {"system": "ours", "steps_per_second": 1.25, "share_of_limit": 0.5, "runs": [1.0]}
+        return {"workloads": [{"workload": "cnn", "systems": [row]}]}
+
+    monkeypatch.setattr("suite.bench.engine.measure", measured)
+    detail, table = engine(CPU)
+    assert asked[0] == Plan(peers=(), runs=3, executions=("compiled", "batched", "sequential"))
+    assert detail == "1 workloads"
+    assert table == [
+        {"workload": "cnn", "system": "ours", "steps_per_second": 1.2, "share_of_limit": 0.5}
+    ]
+
+
+def test_executions_that_a_workload_has() -> None:
+    have = {
+        name: _executions(workload, ("compiled", "batched", "sequential"))
+        for name, workload in WORKLOADS.items()
+    }
+    assert have["784-10"] == ["compiled", "batched", "sequential"]
+    assert sorted(have["cnn"]) == ["batched", "sequential"]
+    on_gpu = replace(WORKLOADS["784-10"], device="cuda")
+    assert _executions(on_gpu, ("compiled", "batched")) == ["batched"]
+
+
+@pytest.mark.parametrize("failed", [0, 2])
+def test_a_sweep_shares_the_device(monkeypatch: pytest.MonkeyPatch, failed: int) -> None:
+    asked: list[Resources] = []
+    counts = dict.fromkeys(("trials_finished", "trials_pruned", "trials_diverged"), 2)
+    summary = SimpleNamespace(**counts, trials_failed=failed, final_runs=4, seconds=9.0)
+
+    def run(self: SweepRequest, resources: Resources) -> Any:
+        asked.append(resources)
+        return SimpleNamespace(summary=summary)
+
+    monkeypatch.setattr(SweepRequest, "run", run)
+    if failed:
+        with pytest.raises(RuntimeError, match="2 trials failed"):
+            shared(torch.device("cuda"))
+    else:
+        said = "6 search trials and 4 final runs in 9 s, 0.25 of a GPU each"
+        assert shared(torch.device("cuda"))[0] == said
+    assert asked[0].gpus_per_trial == 0.25

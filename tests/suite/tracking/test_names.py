@@ -1,0 +1,106 @@
+"""Names of metrics in the store: grouped there, plain everywhere else, old ones read as ever."""
+
+import math
+
+import pytest
+
+from suite.sweeps.glance import rounded, title
+from suite.tracking.names import grouped, plain
+from suite.tracking.store import Store
+from tests.support.boards import A, B, board_of, runs
+from trials.metrics import COUNTED, DERIVED
+
+NAMES = {
+    "test_accuracy": "test/accuracy",
+    "val_top5_accuracy": "val/top5_accuracy",
+    "train_loss": "train/loss",
+    "test_accuracy_worst10": "test/accuracy_worst10",
+    "val_score": "val/score",
+    "average_test_accuracy": "average/test_accuracy",
+    "uploaded_bytes": "cost/uploaded_bytes",
+    "sample_gradients": "cost/sample_gradients",
+    "clients_uploaded": "cost/clients_uploaded",
+    "round_seconds": "time/round_seconds",
+    "reached_bytes": "target/reached_bytes",
+    "rounds_to_target": "target/rounds_to_target",
+    "consensus_error": "consensus_error",
+    "rank": "rank",
+    "mean": "mean",
+}
+
+
+@pytest.mark.parametrize(("name", "recorded"), NAMES.items())
+def test_a_name_in_its_group(name, recorded):
+    assert grouped(name) == recorded
+    assert plain(recorded) == name
+    assert plain(name) == name, "as an earlier version recorded it"
+
+
+@pytest.mark.parametrize("name", [*COUNTED, *DERIVED])
+def test_every_counter_and_every_derived_score_has_a_group(name):
+    assert "/" in grouped(name)
+    assert plain(grouped(name)) == name
+
+
+@pytest.mark.parametrize("name", ["mine/own", "a/b/c", "loss/test", "test/", "/x", "cost/rank"])
+def test_what_a_third_party_calls_its_own_is_left_alone(name):
+    assert grouped(name) == name
+    assert plain(name) == name
+
+
+def test_runs_with_plain_names_and_with_groups_read_the_same(tmp_path):
+    store = Store(None, tmp_path)
+    history = [{"round": r, "test_accuracy": r / 10, "uploaded_bytes": 5.0 * r} for r in (0, 5)]
+    new = store.create(store.experiment("one"), "new", {"kind": "run"})
+    store.log(new, history=history)
+    assert set(store.client.get_run(new).data.metrics) == {"test/accuracy", "cost/uploaded_bytes"}
+    old = store.create(store.experiment("one"), "old", {"kind": "run"})
+    for entry in history:
+        for key in ("test_accuracy", "uploaded_bytes"):
+            store.client.log_metric(old, key, entry[key], step=entry["round"])
+    for run_id in (new, old):
+        record = store.get(run_id)
+        assert record.metrics == {"test_accuracy": 0.5, "uploaded_bytes": 25.0}
+        assert store.history(run_id, "test_accuracy") == [(0, 0.0), (5, 0.5)]
+        assert store.course(record, ["test_accuracy", "uploaded_bytes"]) == history
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "shown"),
+    [
+        (0.950916666, 0.00331, 0.9509),
+        (0.950916666, 0.0331, 0.951),
+        (0.950916666, 0.331, 0.95),
+        (123.456, 21.0, 123.0),
+        (12345.6, 2100.0, 12300.0),
+        (0.123456789, None, 0.123457),
+        (0.123456789, 0.0, 0.123457),
+        (1e30, None, 1e30),
+        (0.5, math.inf, 0.5),
+    ],
+)
+def test_a_number_has_no_more_digits_than_its_interval(value, half, shown):
+    assert rounded(value, half) == shown
+
+
+def test_a_row_s_name_says_rank_method_score_and_cell():
+    first, second = board_of(runs("fedprox", A), runs("fedavg", B)).rows
+    assert title(first, 1) == "1 · fedprox 0.9100 ± 0.0196 · digits iid"
+    assert title(second, 2) == "2 · fedavg 0.9040 ± 0.0208 · digits logreg iid"
+
+
+def test_two_sweeps_of_a_study_have_views_of_their_own(tmp_path):
+    store = Store(None, tmp_path)
+    experiment = store.experiment("study")
+    for name in ("day", "night", "it's"):
+        tags = {"kind": "sweep", "sweep": name, "study": "study"}
+        store.create(experiment, name, tags)
+    pages = store.pages("http://here")
+    assert [name for name, _ in pages] == ["day", "night", "it's"]
+    views = store.client.get_experiment(experiment).tags
+    for name, address in pages:
+        key = address.partition("viewStateShareKey=")[2]
+        shown = views[f"mlflow.sharedViewState.{key}"]
+        assert ("tags.`suite.sweep` = " in shown) == (name != "it's"), "a quote cannot be asked for"
+        assert "tags.`suite.kind` = 'leaderboard'" in shown
+    assert len({address for _, address in pages}) == 3

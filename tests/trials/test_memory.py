@@ -1,0 +1,229 @@
+"""What a trial takes of a device's memory: its part, clients at once, clients' tables, samples, checkpoints."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.actors import actor, config, finish, spec
+from tests.support.simulations import timeless
+from trials import memory, trial
+from trials.client_rows import ClientRows
+from trials.memory import CONTEXT
+from trials.outcome import Outcome, Report
+from trials.simulation import Simulation
+from trials.solver import Solver
+from trials.spec import TrialSpec
+from trials.trial import deal_data, load_dataset, simulate
+
+CARD = 40 * CONTEXT
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A GPU of 40 GB, and the fractions of it that a process allowed itself."""
+    fractions = [1.0]
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=CARD)
+    )
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", fractions.append)
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda device: fractions[-1])
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    return fractions
+
+
+@pytest.mark.usefixtures("no_cluster")
+def test_a_part_of_a_gpu_less_its_context_is_all_that_a_trial_may_take(card: list[float]) -> None:
+    made = actor(spec())
+    for need in ({"GPU": 0.25}, {"GPU": 2.0}, {"GPU": 0.01}):
+        made.reset_config({**config(spec()), "device": "cuda", "need": need})
+    assert card[1:] == [9 / 40, 39 / 40, 0.0], "a quarter is 10 GB, of which the context is 1"
+
+
+def test_the_budget_is_the_part_less_what_is_held_and_what_tables_may_take(
+    card: list[float],
+) -> None:
+    gpu = torch.device("cuda")
+    assert memory.memory_budget(gpu, 3 * CONTEXT) == 0.75 * 36 * CONTEXT, "the context is left out"
+    assert memory.tables_budget(gpu, 3 * CONTEXT) == 0.25 * 36 * CONTEXT
+    memory.take_part(0.25)
+    assert memory.memory_budget(gpu, CONTEXT) == pytest.approx(0.75 * 8 * CONTEXT)
+    assert memory.memory_budget(gpu, 99 * CONTEXT) == 0
+    assert memory.memory_budget(torch.device("cpu"), CONTEXT) == 2.0**31
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.usefixtures("no_cluster")
+def test_a_trial_over_its_part_of_a_gpu_fails_alone() -> None:
+    made = actor(spec())
+    made.reset_config({**config(spec()), "device": "cuda", "need": {"GPU": 0.5}})
+    size = torch.cuda.get_device_properties(0).total_memory * 6 // 10
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.empty(size, dtype=torch.uint8, device="cuda")
+    assert finish(made)[-1]["status"] == "finished"
+
+
+# Clients at once that memory does not hold
+
+
+def batched(algorithm: str = "safl", **settings: Any) -> TrialSpec:
+    """A spec computed 4 clients at once."""
+    asked = spec(algorithm)
+    more = {"execution": "batched", "chunk": 4, "participation": 1.0, **settings}
+    return asked.model_copy(update={"settings": asked.settings.model_copy(update=more)})
+
+
+def holds(monkeypatch: pytest.MonkeyPatch, most: int, since: int = 0) -> None:
+    """Memory that holds `most` clients at once, after `since` calls that went well."""
+    sgd, calls = Solver.sgd, []
+
+    def limited(self: Solver, *given: Any) -> Any:
+        calls.append(self.chunk)
+        if len(calls) > since and (self.chunk or 99) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1 GiB")
+        return sgd(self, *given)
+
+    monkeypatch.setattr(Solver, "sgd", limited)
+
+
+@pytest.mark.usefixtures("no_cluster")
+@pytest.mark.parametrize(("since", "begins"), [(0, 1), (6, 5)])
+def test_clients_that_memory_does_not_hold_are_halved_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, since: int, begins: int
+) -> None:
+    """The trial goes on from its checkpoint, after round 4; a repetition halves at the same round."""
+    made = actor(batched("fedavg"))
+    place = {"checkpoint": str(tmp_path / "x.pt"), "checkpoint_seconds": 0.0}
+    made.reset_config({**config(batched("fedavg"), (4,)), **place})
+    with monkeypatch.context() as patch:
+        holds(patch, 2, since)
+        results = finish(made)
+    outcome = Outcome()
+    for result in results:
+        outcome.add(Report.take(result))
+    halved = {"round": begins, "chunk": 2}
+    assert (outcome.status, outcome.chunk, outcome.halved) == ("finished", 4, halved)
+    assert [entry["round"] for entry in outcome.history] == list(range(10)), "each once"
+    again, _ = trial.run(batched("fedavg"), halved=halved)
+    assert timeless(again.history) == timeless(outcome.history)
+
+
+@pytest.mark.usefixtures("no_cluster")
+def test_a_restart_goes_on_with_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = {"checkpoint": str(tmp_path / "x.pt"), "checkpoint_seconds": 0.0}
+    first, second = actor(batched()), actor(batched())
+    for made in (first, second):
+        made.reset_config({**config(batched(), (2,)), **place})
+    with monkeypatch.context() as patch:
+        holds(patch, 2)
+        first.step()
+        (ended,) = finish(second)
+    assert ended["halved"] == {"round": 1, "chunk": 2}
+    again, _ = trial.run(batched(), halved=ended["halved"])
+    assert timeless(again.history) == timeless(ended["history"])
+
+
+@pytest.mark.usefixtures("no_cluster")
+def test_half_too_many_fail_and_so_do_those_that_cannot_be_halved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    holds(monkeypatch, 1)
+    (failed,) = finish(actor(batched()))
+    assert failed["status"] == "failed"
+    assert "OutOfMemoryError: CUDA out of memory" in failed["error"]
+    assert finish(actor(batched(chunk=2)))[0]["status"] == "finished"
+    holds(monkeypatch, 0)
+    assert finish(actor(batched(chunk=1)))[0]["status"] == "failed"
+
+
+def test_a_run_that_memory_does_not_hold_says_what_to_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    holds(monkeypatch, 0)
+    with pytest.raises(trial.UserError) as refused:
+        trial.run(batched())
+    assert str(refused.value) == (
+        "cpu has too little memory for this run; a smaller --memory-budget or chunk computes fewer "
+        "clients at once (CUDA out of memory. Tried to allocate 1 GiB)"
+    )
+
+
+# Tables, samples, checkpoints
+
+
+def test_tables_longer_than_their_part_lie_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = batched("scaffold")
+    data = deal_data(asked, load_dataset(asked, None))
+    one = 4 * 650 * 4
+    for room, host in ((one, False), (one - 1, True)):
+        monkeypatch.setattr("trials.budget.tables_budget", lambda device, held, room=room: room)
+        made = []
+        monkeypatch.setattr(
+            "trials.federation.ClientRows", lambda *given, made=made: made.append(given[3])
+        )
+        fed = simulate(batched("fedavg"), data).fed
+        fed.client_rows()
+        fed.client_rows()
+        assert made == [host, True], "two tables share one part"
+
+
+def test_rows_move_between_the_host_and_the_device() -> None:
+    """The meta device keeps no numbers, but refuses tensors of others as a GPU does."""
+    meta = torch.device("meta")
+    rows = ClientRows(6, lambda ids: torch.zeros(len(ids), 2, device=meta), meta, host=True)
+    rows.write(torch.tensor([4, 1]), torch.ones(2, 2))
+    assert rows.values is not None
+    assert rows.values.device.type == "cpu"
+    assert rows[torch.tensor([1, 4, 2])].device == meta
+    assert torch.equal(rows.values, torch.ones(2, 2))
+
+
+def test_deals_of_a_data_set_share_its_samples() -> None:
+    asked = spec()
+    dataset = load_dataset(asked, None)
+    other = asked.settings.model_copy(update={"partition_seed": 7})
+    deals = [
+        deal_data(asked, dataset),
+        deal_data(asked.model_copy(update={"settings": other}), dataset),
+    ]
+    assert not np.array_equal(deals[0].train, deals[1].train)
+    (x, y), (same_x, same_y) = (data.tensors(torch.device("cpu"), torch.float64) for data in deals)
+    assert x is same_x
+    assert y is same_y
+
+
+@pytest.mark.usefixtures("no_cluster")
+def test_an_actor_has_a_data_set_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [batched(), batched("fedavg", partition_seed=1)]
+    made = actor(asked[0])
+    got = []
+    monkeypatch.setattr("trials.trainable.ray.get", lambda found: got.append(found) or found)
+    for each in asked:
+        made.reset_config(config(each))
+        finish(made)
+    assert len(made._data) == 2
+    assert len(got) == 1
+
+
+def test_a_checkpoint_holds_the_rows_that_were_written(tmp_path: Path) -> None:
+    """3 of 40 clients: the table has room for twice as many, the file has their rows alone."""
+    from trials.checkpoint import Checkpoint
+
+    asked = spec("scaffold")
+    few = asked.settings.model_copy(update={"clients": 40, "participation": 0.07, "rounds": 1})
+    asked = asked.model_copy(update={"settings": few})
+    simulation = simulate(asked, deal_data(asked, load_dataset(asked, None)))
+    simulation.advance()
+    saved = simulation.save()
+    values = saved["rows"]["c_k"]["values"]
+    assert values.shape == (3, 650)
+    assert values.untyped_storage().nbytes() == 3 * 650 * 4
+    Checkpoint(str(tmp_path / "x.pt")).save(saved)
+    assert (tmp_path / "x.pt").stat().st_size < 5 * 650 * 4 + 6000, "w, c and three rows"
+    again: Simulation = simulate(asked, deal_data(asked, load_dataset(asked, None)))
+    again.load(saved)
+    ids = torch.arange(40)
+    assert torch.equal(again.state["c_k"][ids], simulation.state["c_k"][ids])

@@ -1,0 +1,209 @@
+"""Final models in a folder: plain state dicts that score what the run scored."""
+
+import io
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.simulations import fresh_process
+from trials.errors import UserError
+from trials.place import Place
+from trials.saved_model import SavedModel, read
+from trials.settings import Settings
+from trials.spec import TrialSpec, canonical
+from trials.trial import run
+
+CASES = [
+    ("fedavg", "logreg", {}),
+    ("fedprox", "mlp(8,8)", {"dtype": "float64"}),
+    ("safl", "mlp(8,8)", {"dtype": "bf16"}),
+    ("defed", "logreg", {}),
+    ("local_only", "logreg", {}),
+    ("fedavg", "mcmahan_cnn", {"execution": "sequential"}),
+]
+COMMON = {"rounds": 2, "clients": 4, "eval_every": 1}
+
+
+def kept(folder, algorithm, model, given):
+    """A run on digits and its saved models, written and read."""
+    settings = Settings(**{**COMMON, **given})
+    spec = canonical(algorithm, {}, Place("digits", model, "labels(3)"), settings, 3)
+    simulation, data = run(spec)
+    SavedModel.of(spec, simulation).files(folder)
+    return simulation, data, read(folder)
+
+
+@pytest.mark.parametrize(("algorithm", "model", "given"), CASES)
+def test_a_saved_model_scores_what_its_run_scored(tmp_path, algorithm, model, given):
+    simulation, _, saved = kept(tmp_path, algorithm, model, given)
+    last = simulation.history[-1]
+    found = saved.score()
+    assert found == {key: last[key] for key in found}
+    assert found == saved.card.scores
+    assert "test_accuracy_worst10" in found
+
+
+@pytest.mark.parametrize(("algorithm", "model", "given"), CASES[:3] + CASES[5:])
+def test_the_module_gives_the_runs_outputs_and_its_state_dict_is_the_file(
+    tmp_path, algorithm, model, given
+):
+    simulation, data, saved = kept(tmp_path, algorithm, model, given)
+    module = saved.module()
+    x, y = simulation.fed.x[data.test], simulation.fed.y[torch.from_numpy(data.test)]
+    with torch.no_grad():
+        outputs = module(x)
+    assert torch.equal(outputs, simulation.fed.model.logits(simulation.state["w"], x))
+    accuracy = float((outputs.argmax(1) == y).double().mean())
+    assert accuracy == simulation.history[-1]["test_accuracy"]
+    file = torch.load(tmp_path / "model.pt", weights_only=True)
+    state = module.state_dict()
+    assert list(file) == list(state) == [slot.name for slot in simulation.fed.model.layout]
+    assert all(torch.equal(file[name], state[name]) for name in file)
+
+
+def test_a_module_can_be_trained_further(tmp_path):
+    *_, saved = kept(tmp_path, *CASES[0])
+    module = saved.module()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    x, y = torch.rand(8, 1, 8, 8), torch.arange(8)
+    losses = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(module(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < losses[0]
+
+
+def test_clients_models_are_their_own(tmp_path):
+    simulation, _, saved = kept(tmp_path, *CASES[2])
+    own = simulation.state["z"][torch.arange(4)]
+    for client in range(4):
+        flat = torch.cat([p.flatten() for p in saved.module(client).parameters()])
+        assert torch.equal(flat, own[client])
+    with pytest.raises(UserError, match=r"^client is 4, but must be a client of 0 to 3$"):
+        saved.module(4)
+
+
+def test_what_a_method_has_not_is_said(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    *_, saved = kept(tmp_path / "a", *CASES[4])
+    said = "^local_only has no server model: name one of its clients, 0 to 3$"
+    with pytest.raises(UserError, match=said):
+        saved.module()
+    *_, saved = kept(tmp_path / "b", *CASES[0])
+    with pytest.raises(UserError, match=r"^fedavg keeps no models of its clients$"):
+        saved.module(0)
+
+
+def test_a_fresh_process_gives_the_same_scores(tmp_path):
+    simulation, *_ = kept(tmp_path, *CASES[1])
+    script = (
+        "import json; from pathlib import Path; from trials.saved_model import read; "
+        f"print(json.dumps(read(Path({str(tmp_path)!r})).score()))"
+    )
+    found = json.loads(fresh_process(script))
+    assert found == {key: simulation.history[-1][key] for key in found}
+
+
+class Trap:
+    def __reduce__(self):
+        return Path.touch, (Path("trapped"),)
+
+
+def bytes_of(content):
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    return buffer.getvalue()
+
+
+BAD = {
+    "a pickle": pickle.dumps(Trap()),
+    "code in torch's format": bytes_of({"out.weight": Trap()}),
+    "no file of torch's": b"hello",
+    "nothing": b"",
+}
+UNFIT = {
+    "other names": {"weight": torch.zeros(10, 64)},
+    "other shapes": {"out.weight": torch.zeros(10, 63), "out.bias": torch.zeros(10)},
+    "whole numbers": {"out.weight": torch.zeros(10, 64).long(), "out.bias": torch.zeros(10)},
+    "no tensors": {"out.weight": 1, "out.bias": 2},
+    "one too many": {
+        k: torch.zeros(2, *s) for k, s in (("out.weight", (10, 64)), ("out.bias", (10,)))
+    },
+    "a list": [1],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("saved")
+    kept(made, *CASES[0])
+    return made
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_nothing_in_a_file_is_run(folder, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.json").write_bytes((folder / "model.json").read_bytes())
+    (tmp_path / "model.pt").write_bytes(BAD[name])
+    with pytest.raises(UserError) as refused:
+        read(tmp_path)
+    file = tmp_path / "model.pt"
+    said = f"saved model {file} cannot be read: it is damaged, or holds more than tensors"
+    assert str(refused.value) == said
+    assert not (tmp_path / "trapped").exists()
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_weights_that_do_not_fit_are_refused(folder, tmp_path, name):
+    (tmp_path / "model.json").write_bytes((folder / "model.json").read_bytes())
+    torch.save(UNFIT[name], tmp_path / "model.pt")
+    with pytest.raises(UserError) as refused:
+        read(tmp_path)
+    file = tmp_path / "model.pt"
+    assert (
+        str(refused.value)
+        == f"saved model {file} does not hold the weights of the model in model.json"
+    )
+
+
+def test_a_folder_without_its_parts_is_refused(folder, tmp_path):
+    with pytest.raises(UserError) as refused:
+        read(tmp_path)
+    card = tmp_path / "model.json"
+    assert str(refused.value) == f"cannot read saved model {card}: it does not exist"
+    card.write_bytes((folder / "model.json").read_bytes())
+    with pytest.raises(UserError) as refused:
+        read(tmp_path)
+    assert str(refused.value) == f"saved model {tmp_path}: model.pt is missing"
+    card.write_text("{}")
+    with pytest.raises(UserError) as refused:
+        read(tmp_path)
+    assert str(refused.value) == f"saved model {card} cannot be read: 7 validation errors for Card"
+
+
+def test_other_data_are_refused(folder, monkeypatch):
+    saved = read(folder)
+    spec = saved.card.spec
+    other = TrialSpec(**{**spec.model_dump(), "heterogeneity": "iid"})
+    changed = SavedModel(saved.card.model_copy(update={"spec": other}), saved.server, None)
+    with pytest.raises(UserError, match=r"^the data or their partition are not the model's: "):
+        changed.score()
+
+
+def test_content_survives_a_checkpoint(folder):
+    saved = read(folder)
+    again = SavedModel.from_content(
+        torch.load(io.BytesIO(bytes_of(saved.content)), weights_only=True)
+    )
+    assert again.card == saved.card
+    np.testing.assert_array_equal(again.server, saved.server)
+    assert again.clients is None

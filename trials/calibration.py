@@ -1,0 +1,86 @@
+"""Which execution is the fastest on the device at hand: measured on rounds of FedAvg, not assumed."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from trials import algorithms, heterogeneity
+from trials.datasets.base import Dataset
+from trials.federated_data import FederatedData
+from trials.memory import take_part
+from trials.solver import executions
+from trials.spec import TrialSpec
+from trials.tensors import torch
+from trials.trial import deal_data, fit_model, simulate
+
+STEPS = 4
+"""Local steps of a client in a measured round: enough to tell executions apart."""
+WARM_UP, MEASURED = 1, 2
+"""Rounds before it is measured, in which libraries choose their kernels, and those that are."""
+
+
+def cell(spec: TrialSpec) -> str:
+    """What one choice is made for: all trials with this data set, model, level and precision."""
+    return f"{spec.place} · {spec.settings.dtype}"
+
+
+def fastest(
+    spec: TrialSpec, data: FederatedData, device: str, memory: float | None = None
+) -> tuple[str, dict[str, float]]:
+    """The execution of a trial on a device, and what was measured: seconds a round of each.
+
+    It is as the settings say where they do, and the only one where there is one; then nothing is
+    measured.
+    """
+    model = fit_model(spec, data.dataset, device)
+    known = executions(model, spec.settings, torch.device(device))
+    if spec.settings.execution or len(known) == 1:
+        return spec.settings.execution or known[0], {}
+    seconds = {how: _seconds(with_execution(spec, how), data, device, memory) for how in known}
+    return min(seconds, key=seconds.__getitem__), seconds
+
+
+def measured(
+    spec: dict[str, Any], dataset: Dataset, share: float, memory: float | None
+) -> tuple[str, dict[str, float]]:
+    """`fastest` in a process of its own, which has a share of a GPU."""
+    trial = TrialSpec(**spec)
+    if share:
+        take_part(share)
+    return fastest(trial, deal_data(trial, dataset), "cuda" if share else "cpu", memory)
+
+
+def with_execution(spec: TrialSpec, execution: str) -> TrialSpec:
+    """A spec that says how it is computed."""
+    settings = spec.settings.model_copy(update={"execution": execution})
+    return spec.model_copy(update={"settings": settings})
+
+
+def _seconds(spec: TrialSpec, data: FederatedData, device: str, memory: float | None) -> float:
+    """Seconds of the shortest of a few short rounds of FedAvg under a trial's settings."""
+    short = spec.settings.model_copy(update={"local_steps": STEPS, "eval_every": None})
+    level = heterogeneity.parse(spec.heterogeneity).dealing
+    plain = spec.model_copy(
+        update={
+            "algorithm": "fedavg",
+            "params": algorithms.resolve("fedavg").configured({}).params(),
+            "heterogeneity": level,
+            "settings": short,
+        }
+    )
+    simulation, taken = simulate(plain, data, device, memory=memory), []
+    fed, state = simulation.fed, simulation.state
+    for number in range(1, WARM_UP + MEASURED + 1):
+        started = _now(fed.device)
+        fed.begin(number)
+        state = simulation.algorithm.round(state, fed)
+        taken.append(_now(fed.device) - started)
+    return min(taken[WARM_UP:])
+
+
+def _now(device: torch.device) -> float:
+    """The time when the device has done what it was asked."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()

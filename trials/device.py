@@ -1,0 +1,61 @@
+"""Where a trial computes: on the CPU or on a GPU, and why it cannot."""
+
+from __future__ import annotations
+
+from trials.errors import UserError
+from trials.tensors import torch
+
+DEVICES = ("cpu", "cuda")
+"""The kinds of device that a trial runs on."""
+BUILDS = "https://pytorch.org/get-started/locally"
+"""Where torch says how its builds for GPUs are installed."""
+
+
+def named(name: str) -> torch.device:
+    """The device of this name, which need not be there; raises `UserError` where it is none of ours."""
+    try:
+        found = torch.device(name)
+    except RuntimeError as error:
+        raise _refused(name, str(error).splitlines()[0]) from None
+    if found.type not in DEVICES:
+        raise _refused(name, f"must be {' or '.join(DEVICES)}")
+    return found
+
+
+def usable(name: str) -> torch.device:
+    """The device of this name; raises `UserError` where it is none, or cannot be used here."""
+    found = named(name)
+    if found.type == "cuda" and (reason := no_gpu()):
+        raise _refused(name, reason)
+    try:
+        torch.empty(0, device=found)
+    except RuntimeError as error:
+        raise _refused(name, str(error).splitlines()[0]) from None
+    return found
+
+
+def look() -> tuple[str, list[tuple[str, int]]]:
+    """Why torch has no GPU on this machine ("" where it has), and the name and bytes of each."""
+    if reason := no_gpu():
+        return reason, []
+    cards = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+    return "", [(card.name, card.total_memory) for card in cards]
+
+
+def no_gpu() -> str:
+    """Why this process's torch has no GPU, with the remedy; "" where it has one."""
+    if torch.version.cuda is None and torch.version.hip is None:
+        return (
+            f"torch {torch.__version__} is a CPU build, which no GPU is computed on with; "
+            f"install one for this machine's GPU ({BUILDS})"
+        )
+    if not torch.cuda.is_available():
+        return (
+            f"torch {torch.__version__} finds no GPU; see what `nvidia-smi` says, whether the driver is "
+            "new enough for torch's build, and what CUDA_VISIBLE_DEVICES is"
+        )
+    return ""
+
+
+def _refused(name: str, reason: str) -> UserError:
+    return UserError(f"device {name!r} cannot be used: {reason}")
