@@ -15,6 +15,7 @@ from suite.cli.options import (
     Storage,
     Tracking,
     Trust,
+    ask_where_bare,
     named,
 )
 from suite.console import READING, emit, say
@@ -70,6 +71,7 @@ def run(
     from trials import algorithms
     from trials.spec import outside
 
+    ask_where_bare("run", "This runs fedavg on digits with logreg, iid, for 50 rounds: seconds.")
     if save is not None:
         check_folder(save)
     path = config_file or config

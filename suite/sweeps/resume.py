@@ -41,7 +41,7 @@ def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str,
             rule = f"a population that has begun cannot grow; it had {old}, so use another --name"
             faults.add(key, new, rule)
         elif (
-            key not in (*GROWS, *COUNTS, "retries", "description", "target", "margin")
+            key not in (*GROWS, *COUNTS, "retries", "pack", "description", "target", "margin")
             and new != old
         ):
             faults.add(key, new, f"the sweep was begun with {old}; use another --name")

@@ -260,6 +260,7 @@ class Sweep:
                 self._model,
                 self.state.executions,
                 estimates.probes(self.entries),
+                estimates.packs(self.entries),
             )
         )
 

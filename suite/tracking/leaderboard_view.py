@@ -2,10 +2,12 @@
 
 import json
 import zlib
-
-from mlflow.tracking import MlflowClient
+from typing import TYPE_CHECKING
 
 from suite.tracking.tags import PREFIX, RunKind
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient  # whose environment the store sets first
 
 VIEW = "leaderboard"
 TAGS = ("score", "dataset", "model", "heterogeneity", "paper", "sweep")
@@ -15,7 +17,7 @@ UNQUOTABLE = set("'\"\\")
 """What has no escape in MLflow's filters."""
 
 
-def share(client: MlflowClient, experiment: str, sweep: str | None = None) -> str:
+def share(client: "MlflowClient", experiment: str, sweep: str | None = None) -> str:
     """Keep the view of an experiment as MLflow's own "Share" does, as a tag, and give the key by which an
     address names it. Of one sweep it shows no other's rows.
     """

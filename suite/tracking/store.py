@@ -13,7 +13,6 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -23,12 +22,11 @@ from suite.owned import private
 from suite.tracking import RUNS
 from suite.tracking.leaderboard_view import UNQUOTABLE, share
 from suite.tracking.names import grouped
-from suite.tracking.names import plain as plain_name
-from suite.tracking.tags import PREFIX, RunKind, Tags
+from suite.tracking.record import Record, recorded
+from suite.tracking.tags import PREFIX, RunKind
 from suite.yaml_files import writable
 from trials.errors import UserError
 from trials.files import plain
-from trials.outcome import Status, lost
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("DO_NOT_TRACK", "true")
@@ -45,51 +43,6 @@ for _name in ("alembic", "mlflow"):
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "lustre", "beegfs", "gpfs", "fuse.sshfs"}
-
-
-@dataclass(frozen=True)
-class Record:
-    """One run as it was recorded; tags without their `suite.` prefix."""
-
-    run_id: str
-    tags: Tags
-    params: dict[str, str]
-    metrics: dict[str, float]
-    began: float = 0.0
-    """When it started, in seconds since 1970; `ended` likewise, None while it runs."""
-    ended: float | None = None
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run came to its end, be it by divergence."""
-        return self.tags.run_status == "FINISHED"
-
-    @property
-    def over(self) -> bool:
-        """Whether the run is over, however it ended; one that is half-written is not."""
-        return self.tags.run_status != "RUNNING"
-
-    def lost(self, metric: str) -> bool:
-        """Whether a metric has no mean over the last evaluations, or the run diverged."""
-        return lost(metric, self.tags.status, self.tags.not_finite or ())
-
-    @property
-    def fault(self) -> str:
-        """What of the run cannot be read: `tag suite.spec`, `metric test_score`; "" where it is sound."""
-        if tag := self.tags.fault:
-            return f"tag {tag}"
-        needs: list[str] = []
-        if self.finished and self.tags.kind in (RunKind.FINAL, RunKind.PARETO):
-            needs = ["test_score"]
-        elif self.tags.kind == RunKind.SEARCH and self.tags.status == Status.FINISHED:
-            needs = ["val_score", self.tags.pareto] if self.tags.pareto else []
-        lacks = (name for name in needs if not math.isfinite(self.metrics.get(name, math.nan)))
-        return next((f"metric {name}" for name in lacks), "")
-
-    @property
-    def page(self) -> str:
-        """The path of the run's page in MLflow, below the server's address."""
-        return f"/#/experiments/{self.tags.experiment_id}/runs/{self.run_id}"
 
 
 class UnreadableError(UserError):
@@ -245,23 +198,22 @@ class Store:
                 token = page.token
                 if not token:
                     break
-        records = [_record(run) for run in found]
+        records = [recorded(run) for run in found]
         return [r for r in records if all(r.tags.get(k) == v for k, v in tags.items())]
 
     def get(self, run_id: str) -> Record:
         """The run of this id; raises `UserError` when there is none."""
         try:
-            return _record(self.client.get_run(run_id))
+            return recorded(self.client.get_run(run_id))
         except MlflowException:
             raise UserError(f"there is no run {run_id!r} in {self.uri}") from None
 
     def history(self, run_id: str, metric: str) -> list[tuple[int, float]]:
         """(round, value) of a metric, in order of rounds; what was written twice is there once."""
-        for name in dict.fromkeys((grouped(metric), metric)):
-            with self._reading():
-                found = self.client.get_metric_history(run_id, name)
-            if found:
-                return sorted({(m.step, m.value) for m in found})
+        with self._reading():
+            for name in dict.fromkeys((grouped(metric), metric)):
+                if found := self.client.get_metric_history(run_id, name):
+                    return sorted({(m.step, m.value) for m in found})
         return []
 
     @contextlib.contextmanager
@@ -363,21 +315,6 @@ def _schema(error: Exception) -> str:
     return (
         f"its schema is {found[1]}, and MLflow {VERSION} reads {found[2]}: a later MLflow wrote "
         "it, which it needs, or an earlier one, after which `mlflow db upgrade` brings it up"
-    )
-
-
-def _record(run: Run) -> Record:
-    tags = {k.removeprefix(PREFIX): v for k, v in run.data.tags.items() if k.startswith(PREFIX)}
-    tags["run_status"] = run.info.status
-    tags["experiment_id"] = run.info.experiment_id
-    metrics = {plain_name(name): value for name, value in run.data.metrics.items()}
-    return Record(
-        run.info.run_id,
-        Tags(tags, run.info.run_id),
-        dict(run.data.params),
-        metrics,
-        run.info.start_time / 1000,
-        None if run.info.end_time is None else run.info.end_time / 1000,
     )
 
 
