@@ -50,11 +50,13 @@ def _sweep(study: str, storage: Path, seen: bool) -> tuple[float, float]:
     started = time.perf_counter()
     sweep = subprocess.Popen((*_SUITE, "sweep", study, *place), stdout=quiet, stderr=quiet)
     processor: list[float] = []
-    page = threading.Thread(target=lambda: seen and processor.append(_page(storage, sweep)))
-    page.start()
+    page = threading.Thread(target=lambda: processor.append(_page(storage, sweep)))
+    if seen:
+        page.start()
     code = sweep.wait()
     seconds = time.perf_counter() - started
-    page.join()
+    if seen:
+        page.join()
     if code:
         raise UserError(f"the sweep of {study} to be measured failed with exit code {code}")
     return seconds, sum(processor)
