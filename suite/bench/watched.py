@@ -50,13 +50,15 @@ def _sweep(study: str, storage: Path, seen: bool) -> tuple[float, float]:
     started = time.perf_counter()
     sweep = subprocess.Popen((*_SUITE, "sweep", study, *place), stdout=quiet, stderr=quiet)
     processor: list[float] = []
-    page = threading.Thread(target=lambda: processor.append(_page(storage, sweep)))
-    if seen:
-        page.start()
+
+    def watch() -> None:
+        processor.append(_page(storage, sweep))
+
+    page = threading.Thread(target=watch if seen else lambda: None)
+    page.start()
     code = sweep.wait()
     seconds = time.perf_counter() - started
-    if seen:
-        page.join()
+    page.join()
     if code:
         raise UserError(f"the sweep of {study} to be measured failed with exit code {code}")
     return seconds, sum(processor)

@@ -4,12 +4,9 @@ The names of tags, params and metrics are a contract (docs/recording.md).
 """
 
 import contextlib
-import fcntl
 import logging
 import math
 import os
-import re
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,13 +17,13 @@ from urllib.parse import urlparse
 from suite.console import say
 from suite.owned import private
 from suite.tracking import RUNS
+from suite.tracking.database import alone, holds, reason, refusal, refuse_others, sqlite_uri
 from suite.tracking.leaderboard_view import UNQUOTABLE, share
 from suite.tracking.names import grouped
 from suite.tracking.record import Record, recorded
 from suite.tracking.tags import PREFIX, RunKind
 from suite.yaml_files import writable
 from trials.errors import UserError
-from trials.files import plain
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("DO_NOT_TRACK", "true")
@@ -35,14 +32,11 @@ os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
-from mlflow.version import VERSION
 
 for _name in ("alembic", "mlflow"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 # Tracebacks of writes that fail: they are tried again, and the last failure is said.
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
-
-_NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "lustre", "beegfs", "gpfs", "fuse.sshfs"}
 
 
 class UnreadableError(UserError):
@@ -63,19 +57,19 @@ class Store:
             self.options += ["--storage", str(storage)]
         if tracking_uri:
             self.options += ["--tracking-uri", tracking_uri]
-        _refuse_database(self.uri)
+        refuse_others(self.uri)
         if tracking_uri is None:
             with writable(storage):
                 private(storage)
         self._said: set[str] = set()
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
-        with _patience(1, 5), contextlib.nullcontext() if tracking_uri else _alone(storage):
+        with _patience(1, 5), contextlib.nullcontext() if tracking_uri else alone(storage):
             try:
                 self.client = MlflowClient(self.uri)
                 self.client.search_experiments(max_results=1)
             except Exception as error:
                 raise UserError(
-                    f"tracking store {self.uri} does not answer: {_schema(error)}"
+                    f"tracking store {self.uri} does not answer: {refusal(error)}"
                 ) from None
 
     def experiment(self, study: str) -> str:
@@ -223,7 +217,7 @@ class Store:
             yield
         except MlflowException as error:
             raise UnreadableError(
-                f"tracking store {self.uri} cannot be read: {_reason(error)}"
+                f"tracking store {self.uri} cannot be read: {reason(error)}"
             ) from None
 
     def course(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
@@ -244,90 +238,12 @@ def open_existing(tracking_uri: str | None, storage: Path) -> Store:
     """The store for reading; raises `UserError` when there is none yet."""
     database = storage / "mlflow.db"
     # MLflow would make its tables in an empty file, and a reader writes nothing.
-    if tracking_uri is None and not (database.exists() and _holds(database)):
+    if tracking_uri is None and not (database.exists() and holds(database)):
         raise UserError(
             f"there is no store {storage / 'mlflow.db'} yet: run `suite sweep quickstart`, "
             "or name another place with --storage or --tracking-uri"
         )
     return Store(tracking_uri, storage)
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One process after the other: MLflow makes its tables without asking whether another one does.
-    Where a folder cannot be locked (some network file systems) nobody waits.
-    """
-    place = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(place, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(place)
-
-
-def sqlite_uri(storage: Path) -> str:
-    """The default store: `mlflow.db` under the storage root, on a local disk."""
-    if set(str(storage.resolve())) & set("?#%"):
-        raise UserError(
-            f"storage {storage.resolve()}: ?, # and % have a meaning in a store's address"
-        )
-    kind = _file_system(storage.resolve())
-    if kind in _NETWORK_FILE_SYSTEMS:
-        raise UserError(
-            f"{storage} is on a network file system ({kind}), where SQLite loses data. "
-            "Choose a local --storage, or start a server and pass --tracking-uri."
-        )
-    return f"sqlite:///{storage.resolve() / 'mlflow.db'}"
-
-
-def _holds(database: Path) -> bool:
-    """Whether there is anything in a file; of what is no file SQLite's opener says what it is."""
-    return not database.is_file() or database.stat().st_size > 0
-
-
-def _refuse_database(uri: str) -> None:
-    """Raise `UserError` where SQLite would wait, for a pipe, or minutes for a folder; and for a database
-    of something else, in which MLflow would make its tables.
-    """
-    path = Path(uri.removeprefix("sqlite:///"))
-    if not uri.startswith("sqlite:///") or not os.path.lexists(path):
-        return
-    plain(path, "store")
-    try:
-        with contextlib.closing(sqlite3.connect(path)) as database:
-            found = database.execute("select name from sqlite_master where type = 'table'")
-            tables = [name for (name,) in found]
-    except sqlite3.Error as error:
-        raise UserError(f"cannot read store {path}: {error}") from None
-    if tables and "experiments" not in tables:
-        shown = ", ".join(sorted(tables)[:5])
-        raise UserError(f"store {path} is a database of something else than MLflow: it has {shown}")
-
-
-def _schema(error: Exception) -> str:
-    """What MLflow says of a database that does not open; of one of another schema, which it is and what
-    to do, where MLflow takes a later one for an earlier.
-    """
-    found = re.search(r"\(found version (\w+), but expected (\w+)\)", str(error))
-    if found is None:
-        return _reason(error)
-    return (
-        f"its schema is {found[1]}, and MLflow {VERSION} reads {found[2]}: a later MLflow wrote "
-        "it, which it needs, or an earlier one, after which `mlflow db upgrade` brings it up"
-    )
-
-
-def _file_system(path: Path) -> str:
-    """The type of the file system a path is on, as the kernel names it; "" where it cannot tell."""
-    with contextlib.suppress(OSError):
-        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
-        places = [(m[1].replace("\\040", " "), m[2]) for m in mounts]
-        inside = [
-            (len(at), i, kind) for i, (at, kind) in enumerate(places) if path.is_relative_to(at)
-        ]
-        return max(inside, default=(0, 0, ""))[2]
-    return ""
 
 
 @contextlib.contextmanager
@@ -341,10 +257,6 @@ def _patience(retries: int, seconds: int) -> Iterator[None]:
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
-
-
-def _reason(error: Exception) -> str:
-    return (str(error).strip() or repr(error)).splitlines()[0][:300]
 
 
 def is_server(uri: str) -> bool:
