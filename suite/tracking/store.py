@@ -204,10 +204,11 @@ class Store:
 
     def history(self, run_id: str, metric: str) -> list[tuple[int, float]]:
         """(round, value) of a metric, in order of rounds; what was written twice is there once."""
-        with self._reading():
-            for name in dict.fromkeys((grouped(metric), metric)):
-                if found := self.client.get_metric_history(run_id, name):
-                    return sorted({(m.step, m.value) for m in found})
+        for name in dict.fromkeys((grouped(metric), metric)):
+            with self._reading():
+                found = self.client.get_metric_history(run_id, name)
+            if found:
+                return sorted({(m.step, m.value) for m in found})
         return []
 
     @contextlib.contextmanager
