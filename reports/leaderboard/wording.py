@@ -1,6 +1,6 @@
 """What is said of a leaderboard's rows, in words and numbers as people read them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from statistics import fmean
 from typing import Any
 
@@ -170,22 +170,38 @@ def short(algorithm: str) -> str:
 
 def number(value: float | None) -> str:
     """A score, to the decimals that leaderboards show."""
-    return "" if value is None else f"{value:.4f}"
+    return "" if value is None else f"{value:z.4f}"
 
 
-def legend(board: Leaderboard) -> str:
-    """The legend of a leaderboard: what its columns and signs mean."""
-    outside = any(row.outside for row in board.rows)
-    also = f"; {OUTSIDE}: outside its paper's setting, not ranked either" * outside
-    over = ", ".join(dict.fromkeys(plural(row.over) for row in board.rows)) or "seeds"
-    return (
-        f"{board.protocol[0].upper()}{board.protocol[1:]}.{_searched(board)} ±: 95 % Student-t "
-        f"interval over {over}; differences are paired, and corrected for the comparisons with the best "
-        "(Hsu); ≈: shown to be within the study's margin of the best, a tie; ~: not shown to differ from the "
-        f"best; -: a reference, not ranked{also}. Worst 10 %: of "
-        "the clients. k samples: gradients of samples that clients computed, in thousands; MB: sent "
-        "up, down and between peers."
+def legend(board: Leaderboard, columns: Collection[str] | None = None) -> str:
+    """The legend of a leaderboard: what the signs and columns that are shown mean; all columns by default."""
+    rows = board.rows
+    over = ", ".join(dict.fromkeys(plural(row.over) for row in rows)) or "seeds"
+    signs = {
+        "≈: shown to be within the study's margin of the best, a tie": any(
+            row.equivalent for row in rows
+        ),
+        "~: not shown to differ from the best": any(
+            row.within_noise and not row.equivalent for row in rows
+        ),
+        "-: a reference, not ranked": any(row.rank is None and not row.outside for row in rows),
+        f"{OUTSIDE}: outside its paper's setting, not ranked": any(row.outside for row in rows),
+    }
+    heads = {
+        "worst 10 %": "Worst 10 %: of the clients",
+        "k samples": "k samples: gradients of samples that clients computed, in thousands",
+        "MB": "MB: sent up, down and between peers",
+    }
+    parts = [
+        f"±: 95 % Student-t interval over {over}; differences are paired, and corrected for the "
+        "comparisons with the best (Hsu)",
+        *(text for text, shown in signs.items() if shown),
+    ]
+    named = [text for name, text in heads.items() if columns is None or name in columns]
+    found = (
+        f"{board.protocol[0].upper()}{board.protocol[1:]}.{_searched(board)} {'; '.join(parts)}."
     )
+    return found + "".join(f" {text}." for text in named)
 
 
 def plural(over: str) -> str:
@@ -204,22 +220,22 @@ def _searched(board: Leaderboard) -> str:
 def mean_text(row: Row) -> str:
     """The mean, and half its interval."""
     if row.ci_low is None or row.ci_high is None:
-        return f"{row.mean:.4f}"
-    return f"{row.mean:.4f} ± {(row.ci_high - row.ci_low) / 2:.4f}"
+        return f"{row.mean:z.4f}"
+    return f"{row.mean:z.4f} ± {(row.ci_high - row.ci_low) / 2:.4f}"
 
 
 def behind_text(row: Row) -> str:
     """How far behind the best, half the interval of that, and what that shows."""
     if row.behind_low is None or row.behind_high is None:
-        return "" if row.behind == 0 else f"{row.behind:.4f}"
+        return "" if row.behind == 0 else f"{row.behind:z.4f}"
     half = (row.behind_high - row.behind_low) / 2
     sign = "≈" if row.equivalent else "~" if row.within_noise else " "
-    return f"{row.behind:.4f} ± {half:.4f} {sign}"
+    return f"{row.behind:z.4f} ± {half:.4f} {sign}"
 
 
 def spread_text(row: Row) -> str:
     """The standard deviation by tuning, deal, split and seed, of those that vary."""
-    return " ".join(f"{factor} {value:.4f}" for factor, value in row.spread.items())
+    return " ".join(f"{factor} {value:z.4f}" for factor, value in row.spread.items())
 
 
 def to_target_text(row: Row) -> str:

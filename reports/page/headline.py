@@ -50,7 +50,8 @@ def _tests(found: Across) -> str:
     ]
     if differs:
         return f"Over data sets it differs from {_listed(differs)}."
-    return f"With {len(found.datasets)} data sets no test can tell it from the others."
+    sets = "one data set" if len(found.datasets) == 1 else f"{len(found.datasets)} data sets"
+    return f"With {sets} no test can tell it from the others."
 
 
 def _each(cells: Sequence[Sequence[Row]]) -> str:

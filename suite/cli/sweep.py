@@ -22,6 +22,7 @@ from suite.cli.options import (
     Storage,
     Tracking,
     Trust,
+    ask_where_bare,
     finite,
 )
 from suite.cli.plan import show_plan
@@ -64,6 +65,12 @@ Scheduler = Annotated[
 WarmStart = Annotated[
     str | None,
     typer.Option(help="A tuned file, a folder of them, or `nearest`: configurations to try first."),
+]
+Pack = Annotated[
+    str | None,
+    typer.Option(
+        help="Trials computed together in one process at most, or auto; changes no result."
+    ),
 ]
 Ranges = Annotated[
     list[str] | None,
@@ -118,6 +125,9 @@ Watch = Annotated[
 ]
 
 
+BARE = "This runs the study quickstart: seven methods on digits, about two minutes on two cores."
+
+
 @app.command(
     epilog="Example: suite sweep quickstart --algorithms fedavg,folb --trials 8 --name small"
 )
@@ -135,6 +145,7 @@ def sweep(
     scheduler: Scheduler = None,
     ranges: Ranges = None,
     warm_start: WarmStart = None,
+    pack: Pack = None,
     tunings: Tunings = None,
     deals: Deals = None,
     splits: Splits = None,
@@ -159,6 +170,7 @@ def sweep(
     as_json: Json = False,
 ) -> None:
     """Tune every algorithm of a study fairly, run the best again with fresh seeds, rank them."""
+    ask_where_bare("sweep", BARE)
     say(f"reading {study}")
     from suite.execution.cluster import Resources
     from suite.studies.study import LISTS, VALUES
@@ -169,7 +181,9 @@ def sweep(
         storage, Path(study).stem if name is None else name, tracking_uri, data_root, checkpoints
     )
     lists = dict(zip(LISTS, (algorithms, datasets, models, heterogeneity), strict=True))
-    values = (trials, rounds, seeds, sampler, scheduler, warm_start, tunings, deals, splits)
+    together = int(pack) if pack is not None and pack.isdecimal() else pack
+    searched = trials, rounds, seeds, sampler, scheduler, warm_start, together
+    values = (*searched, tunings, deals, splits)
     given = dict(zip(VALUES, values, strict=True))
     changes = _changes(lists, given, storage) | _ranges(ranges or [])
     if repair and (dry_run or not resume):

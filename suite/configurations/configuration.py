@@ -12,8 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
+from suite.owned import private
 from suite.studies.validation import Faults, check_run
-from suite.yaml_files import dump, parse_mapping, read_text, writing
+from suite.yaml_files import dump, parse_mapping, read_text, writable, writing
 from trials import datasets, plugins
 from trials.errors import UserError
 from trials.files import plain
@@ -112,20 +113,22 @@ def _safe(name: str) -> str:
     )
 
 
-def parse(text: str, source: str) -> Tuned:
-    """Read a tuned file or a hand-written configuration; raises `UserError` with every fault."""
+def parse(text: str, source: str, resolves: bool = False) -> Tuned:
+    """Read a tuned file or a hand-written configuration; raises `UserError` with every fault. Code of
+    others that it names runs only where it `resolves`.
+    """
     content = {"params": {}, "settings": {}, **parse_mapping(text, source)}
     faults = Faults(source)
     faults.validate(Tuned, content)
     if not faults.found:
-        check_run(faults, content, resolves=False)
+        check_run(faults, content, resolves)
     faults.check()
     return Tuned.model_validate(content)
 
 
-def read(path: Path) -> Tuned:
-    """Read a tuned or hand-written file; raises `UserError` with every fault."""
-    return parse(read_text(path, "configuration"), str(path))
+def read(path: Path, resolves: bool = False) -> Tuned:
+    """Read a tuned or hand-written file; raises as `parse`."""
+    return parse(read_text(path, "configuration"), str(path), resolves)
 
 
 def read_all(source: Path) -> list[Tuned]:
@@ -141,8 +144,8 @@ def read_all(source: Path) -> list[Tuned]:
     found, bad = [], []
     for path in paths:
         try:
-            found.append(read(path))
-            found[-1].refuse_changed(str(path))
+            read(path).refuse_changed(str(path))
+            found.append(read(path, resolves=True))
             found[-1].spec(0).configured()
         except UserError as error:
             bad.append(str(error))
@@ -156,6 +159,8 @@ def keep(found: list[Tuned], folder: Path) -> tuple[list[Path], list[str]]:
     """Write configurations below a folder, of several for one entry the best by
     validation score (a later one where there are none); the files written, and what was passed over.
     """
+    with writable(folder):
+        private(folder.parent)
     kept: dict[Path, None] = {}
     passed_over = []
     for item in found:

@@ -1,9 +1,12 @@
 """How a running sweep is asked to end: by a signal, by another process, or by a fault around it."""
 
+import os
 import time
 from contextlib import suppress
 from pathlib import Path
 
+from suite.console import say
+from suite.owned import others_hand
 from trials.errors import UserError
 
 POLL_SECONDS = 0.5
@@ -34,18 +37,30 @@ class Control:
         self.path = folder / "control"
         self.ending = self.fault = ""
         self._next = 0.0
+        self._said = False
 
     def ask(self, word: str) -> None:
         """Leave a word for the process that runs the sweep. Raises `UserError` where a file of someone
         else's has the place.
         """
+        if whose := others_hand(self.path):
+            raise UserError(f"{self.path} is in the way: it {whose}, so no sweep obeys it")
         if self.asked and self.asked not in WORDS:
             raise UserError(f"{self.path} is in the way: no sweep wrote it, so it stays")
-        self.path.write_text(word)
+        made = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(made, "w") as file:
+            file.write(word)
 
     @property
     def asked(self) -> str:
-        """The word that another process left, or ""."""
+        """The word that another process of the same user left, or ""; what another user can have left
+        is not obeyed, which is said once.
+        """
+        if whose := others_hand(self.path):
+            if not self._said:
+                say(f"{self.path} {whose}, so it is not obeyed")
+            self._said = True
+            return ""
         with suppress(OSError):
             return self.path.read_text(errors="replace").strip()
         return ""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from suite.execution.stop_signal import HaltedError
+from suite.owned import others_hand, private
 from trials.errors import UserError
 
 Line = dict[str, Any]
@@ -26,9 +27,10 @@ class Journal:
     """An append-only file of JSON lines. `lines` are those that were there when it was opened."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.Lock()
-        self._file = path.open("a+b", buffering=0)
+        private(path.parent)
+        self._lock, self._path = threading.Lock(), path
+        made = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        self._file = os.fdopen(made, "a+b", buffering=0)
         _lock(self._file, path)
         try:
             self.lines, whole = _read(path)
@@ -51,13 +53,22 @@ class Journal:
                         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                     os.fsync(self._file.fileno())
                 except OSError as error:
-                    self._fault = f"journal {self._file.name} cannot be written: {error.strerror}"
+                    self._fault = f"journal {self._path} cannot be written: {error.strerror}"
             if self._fault:
                 raise HaltedError(self._fault)
 
     def close(self) -> None:
         """Give up the lock."""
         self._file.close()
+
+
+def refuse_others(path: Path) -> None:
+    """Raise `UserError` for a journal that another user can have written: a sweep does what it says."""
+    if whose := others_hand(path):
+        raise UserError(
+            f"journal {path} {whose}, so no sweep goes on by it. If you know who wrote what is in it: "
+            f"take it over with chown, or chmod go-w {path}"
+        )
 
 
 def line(event: str, fields: Line) -> bytes:

@@ -11,9 +11,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from suite.configurations.warm_start import NEAREST, tuned_files
+from suite.owned import private
 from suite.search.population import search_of
 from suite.sweeps.events import SweepState, replay
-from suite.sweeps.journal import begun, in_the_way, peek
+from suite.sweeps.journal import begun, in_the_way, peek, refuse_others
 from suite.yaml_files import writable
 from trials.checkpoint import Folder, written_by
 from trials.errors import UserError
@@ -76,8 +77,13 @@ class SweepPaths:
         return f"{self.checkpoint_folder}/{trial_id}.model.pt"
 
     def state(self) -> SweepState:
-        """What its journal says of the sweep, which another process may be writing."""
-        return replay(peek(self.journal), str(self.journal)) if self.begun else SweepState()
+        """What its journal says of the sweep, which another process may be writing. Raises `UserError`
+        where it is damaged, or another user can have written it.
+        """
+        if not self.begun:
+            return SweepState()
+        refuse_others(self.journal)
+        return replay(peek(self.journal), str(self.journal))
 
     @property
     def checkpoint_folder(self) -> str:
@@ -144,7 +150,8 @@ class SweepPaths:
 
     def mark(self) -> None:
         """Make the sweep's own folder, once it was checked."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        private(self.storage)
+        private(self.folder)
         (self.folder / MARKER).write_text(f"{ABOUT}\n")
 
     def mark_checkpoints(self, owner: str) -> None:

@@ -11,7 +11,7 @@ from suite.console import say
 from suite.search.trial import Ask
 from suite.studies.modelling import LAG
 from suite.sweeps.events import Asked, Begun, Ended, Event, Recorded, SweepState, read
-from suite.sweeps.journal import alone, line, parsed
+from suite.sweeps.journal import alone, line, parsed, refuse_others
 from suite.sweeps.paths import MARKER, SweepPaths
 from suite.tracking.store import Record, Store, open_existing
 from suite.tracking.tags import RunKind
@@ -38,6 +38,7 @@ def repair(paths: SweepPaths) -> None:
     path = paths.journal
     if not (path.exists() and (path.with_name(MARKER).exists() or paths.begun)):
         return
+    refuse_others(path)
     with alone(path), writable(paths.folder):
         lines = path.read_bytes().split(b"\n")[:-1]
         state, kept = SweepState(), list[bytes]()
@@ -141,6 +142,7 @@ def _ask(run: Record) -> Ask:
         seed=tags.seed,
         partition_seed=tags.spec.settings.partition_seed,
         source=tags.get("source"),
+        replicate=number.replicate,
     )
 
 

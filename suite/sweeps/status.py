@@ -1,12 +1,15 @@
 """How a sweep stands, read from its journal by another process than the one that runs it."""
 
+import os
 import time
 from collections import Counter, defaultdict
+from contextlib import suppress
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from suite.execution.stop_signal import WORDS, Control
+from suite.owned import others_hand
 from suite.studies.entry import Entry
 from suite.studies.study import Study
 from suite.sweeps.events import Begun, SweepState, replay
@@ -26,6 +29,19 @@ def sweeps(storage: Path) -> list[str]:
 
 def _damaged(journal: Path) -> bool:
     return journal.with_name(MARKER).exists() and in_the_way(journal)
+
+
+def of_study(storage: Path, name: str) -> list[str]:
+    """The sweeps under a storage root of a study that has not given one its own name."""
+    names = sweeps(storage)
+    if name in names:
+        return []
+    found = []
+    for each in names:
+        with suppress(UserError):  # a journal that is damaged is said where it is read
+            first, *_ = peek(storage / each / "journal.jsonl")
+            found += [each] if first.get("study_name") == name else []
+    return found
 
 
 def status(storage: Path, name: str) -> dict[str, Any]:
@@ -116,6 +132,8 @@ def ask(storage: Path, name: str, word: str) -> bool:
     a process of another machine may, by the same storage.
     """
     folder = _folder(storage, name)
+    if os.getuid() and (whose := others_hand(folder / "journal.jsonl")):
+        raise UserError(f"sweep {name} {whose}, and obeys nobody else")
     try:
         Control(folder).ask(word)
     except OSError as error:

@@ -81,7 +81,7 @@ def _plugins() -> list[Row]:
     for where in ("init", "round", "scored", "check", "measured"):
         for what, says in (
             ("1 / 0", r"ZeroDivisionError: division by zero"),
-            ("raise SystemExit(0)", "SystemExit: 0"),
+            ("raise SystemExit(0)", r"ExitedError: it called sys.exit\(0\)"),
         ):
             rows.append(
                 algorithm(
@@ -102,7 +102,11 @@ def _plugins() -> list[Row]:
         )
 
     rows += [
-        function("exits", "raise SystemExit(0)", r"data set \S+d.py:load raised SystemExit: 0"),
+        function(
+            "exits",
+            "raise SystemExit(0)",
+            r"data set \S+d.py:load raised ExitedError: it called sys.exit\(0\)",
+        ),
         function(
             "raises", "1 / 0", r"data set \S+d.py:load raised ZeroDivisionError: division by zero"
         ),

@@ -1,5 +1,7 @@
 """The Tune trainable, driven by hand: stops, reuse, checkpoints, failures; no cluster."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.actors import actor, config, finish, spec
@@ -46,3 +48,18 @@ def test_divergence_and_failure_are_results() -> None:
     assert failed["status"] == "failed"
     assert "nonsense" in failed["error"]
     assert "Traceback" in failed["error"]
+
+
+@pytest.mark.parametrize("ends", ["sys.exit(0)", "os._exit(0)", "os.abort()"])
+def test_code_of_others_that_would_end_the_process_is_a_failed_trial(
+    tmp_path: Path, ends: str
+) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "import os, sys\nfrom dataclasses import dataclass\nfrom trials.algorithms.fedavg import FedAvg\n"
+        "@dataclass(frozen=True)\nclass Mine(FedAvg):\n    def round(self, state, fed):\n        "
+        f"{ends}\n"
+    )
+    (failed,) = finish(actor(spec(f"{path}:Mine")))
+    assert failed["status"] == "failed"
+    assert f"ExitedError: it called {ends}" in failed["error"]
