@@ -5,10 +5,16 @@ BIN := $(VENV)/bin
 # pip compiles what it copies, and an editable install copies nothing.
 COMPILE = $(BIN)/python -m compileall -q suite trials reports search_spaces
 
-.PHONY: sweep test test-faults lint format docs clean
+TUNINGS ?= 1
+BOARD := board_linear board_synthetic board_dense board_lenet board_cnn
+
+.PHONY: sweep board test test-faults lint format docs clean
 
 sweep: $(VENV)/.installed  ## run the quickstart study and end with its leaderboard
 	$(BIN)/suite sweep quickstart --resume
+
+board: $(VENV)/.installed  ## tune the board's 26 cells TUNINGS times; more add to those there are
+	for study in $(BOARD); do nice -n 19 $(BIN)/suite sweep $$study --resume --tunings $(TUNINGS) || exit; done
 
 test: $(VENV)/.installed-dev  ## run the tests, two at a time
 	$(BIN)/python -m pytest -n 2 --dist worksteal
