@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from trials import randomness
 from trials.course import SGD, Course, rate_of
 from trials.direction import Direction, affine
 from trials.errors import UserError
@@ -309,7 +310,13 @@ class Solver:
     def _means(
         self, w: Tensor, ids: Array, scores: Scores, width: int, apart: bool = False
     ) -> dict[str, Tensor]:
-        """`evaluate` in blocks of `width` samples, of which each row has a copy of its own if `apart`."""
+        """`evaluate` in blocks of `width` samples, of which each row has a copy of its own if `apart`.
+
+        Where a sample's outputs depend on its block, blocks are drawn by chance, the same ever: in the
+        order of a data set that lies label by label each would have one label.
+        """
+        if len(ids) > width and not self.model.architecture.one_by_one:
+            ids = randomness.generator("evaluation").permutation(ids)
         rows, total = w.shape[:-1], dict[str, Tensor]()
         for block in sent(ids, self.x.device).split(width):
             x, y = self.x[block], self.y[block].expand(*rows, -1)

@@ -58,7 +58,7 @@ def _named(who: str, short: str, finding: Finding) -> str:
 
 def _facts(audit: Audit) -> list[str]:
     searched = "" if audit.hyperparameters is None else f"{audit.hyperparameters} in {audit.trials}"
-    lead = "" if audit.margin is None else f"{audit.margin:.4f}"
+    lead = "" if audit.margin is None else f"{audit.margin:z.4f}"
     noise = "" if audit.noise is None else f"{audit.noise:.4f}"
     return [
         searched,

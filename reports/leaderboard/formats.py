@@ -2,11 +2,13 @@
 
 import csv
 import io
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
+from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -32,6 +34,7 @@ from reports.leaderboard.wording import (
     title_of,
     to_target_text,
     total_bytes,
+    tuning_notes,
     verdict,
 )
 
@@ -53,12 +56,14 @@ def table(board: Leaderboard, width: int) -> Group:
     group; bold is the best and what is not shown not to be.
     """
     parts: list[Any] = [Text(caution(board), style="dim"), Text()] if caution(board) else []
+    heads: set[str] = set()
     for _, members in groupby(board.rows, key=lambda row: row.group):
         rows = list(members)
         shown = Table()
         columns = _columns(board, rows[0].metric)
         if width < WIDE:
             columns = columns[: -COSTS - _replicated(board)]
+        heads |= {name for name, _ in columns}
         for name, _ in columns:
             left = name in ("algorithm", "tuned")
             shown.add_column(
@@ -68,7 +73,8 @@ def table(board: Leaderboard, width: int) -> Group:
             style = "bold" if _among_best(row) else None
             shown.add_row(*(Text(cell(row)) for _, cell in columns), style=style)
         title = _title(rows[0]) + _budget(board, rows[0])
-        parts += [Text(title, style="bold"), shown, Text(verdict(rows)), Text()]
+        parts += [Text(title, style="bold"), shown, Text(verdict(rows))]
+        parts += [*map(Text, tuning_notes(board, rows)), Text()]
     parts += _interim(board)
     parts += pareto.tables(board.pareto)
     parts += _audit(board)
@@ -82,7 +88,7 @@ def table(board: Leaderboard, width: int) -> Group:
         parts += [Text(" ".join(overall(compared))), Text()]
     parts += [Text(f"Note: {note}") for note in board.notes] + [Text()] * bool(board.notes)
     if board.rows or not board.interim:
-        parts.append(Text(legend(board), style="dim"))
+        parts.append(Text(legend(board, heads), style="dim"))
     return Group(*parts)
 
 
@@ -161,8 +167,8 @@ def _replicated(board: Leaderboard) -> bool:
 
 
 def _several(board: Leaderboard) -> dict[str, Across]:
-    """Comparisons over more than one cell."""
-    return {metric: found for metric, found in board.overall.items() if len(found.cells) > 1}
+    """Comparisons over more than one data set."""
+    return {metric: found for metric, found in board.overall.items() if len(found.datasets) > 1}
 
 
 def _among_best(row: Row) -> bool:
@@ -188,7 +194,8 @@ def _budget(board: Leaderboard, row: Row) -> str:
 
 def _csv(board: Leaderboard) -> str:
     rows = [
-        {**asdict(row), "params": params_text(row.params), "audit": _findings(row)}
+        {key: _text(value) for key, value in asdict(row).items()}
+        | {"params": params_text(row.params), "audit": _findings(row)}
         for row in board.rows
     ]
     out = io.StringIO()
@@ -201,6 +208,13 @@ def _csv(board: Leaderboard) -> str:
 def _findings(row: Row) -> str:
     found = row.audit.findings if row.audit else ()
     return "; ".join(f"{finding.kind}: {finding.text}" for finding in found)
+
+
+def _text(value: Any) -> Any:
+    """A value as a spreadsheet takes it: of several the texts, with a space between."""
+    if isinstance(value, Mapping):
+        return " ".join(f"{key}={inner}" for key, inner in value.items())
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 def _no_formula(value: Any) -> Any:
@@ -221,7 +235,7 @@ def _markdown(board: Leaderboard) -> str:
         lines += [[_plain(cell(row)) for _, cell in columns] for row in rows]
         parts.append(f"**{_plain(_title(rows[0]))}{_budget(board, rows[0])}**\n")
         parts += ["| " + " | ".join(line) + " |" for line in lines]
-        parts.append(f"\n{_plain(verdict(rows))}\n")
+        parts.append(f"\n{_plain(' '.join([verdict(rows), *tuning_notes(board, rows)]))}\n")
     for (sweep, place), standing in groupby(board.interim, key=lambda one: one.group):
         parts.append(f"**{_plain(f'{place} ({sweep})')}: {interim.MARK}**\n")
         lines = [list(STANDING), ["---"] * len(STANDING)]
@@ -254,7 +268,9 @@ def _plain(text: str) -> str:
 
 
 def _latex(board: Leaderboard) -> str:
-    """A tabular with booktabs rules; best bold, second best underlined, per group."""
+    """A tabular with booktabs rules. Of a group the best is bold, with all that is not shown to be behind
+    it; where it stands alone, the second is underlined.
+    """
     several = len({row.sweeps for row in board.rows}) > 1
     metric = board.metric.replace("_", " ")
     names = ["Data set", "Model", "Heterogeneity", "Algorithm", metric[:1].upper() + metric[1:]]
@@ -262,9 +278,12 @@ def _latex(board: Leaderboard) -> str:
     lines = ["% needs \\usepackage{booktabs}", f"\\begin{{tabular}}{{{'l' * (len(head) - 1)}r}}"]
     lines += ["\\toprule", " & ".join(head) + " \\\\", "\\midrule"]
     for _, members in groupby(board.rows, key=lambda row: row.group):
-        for row in members:
-            marks = {1: "\\textbf{%s}", 2: "\\underline{%s}"}
-            value = marks.get(row.rank or 0, "%s") % mean_text(row).replace("±", "$\\pm$")
+        rows = list(members)
+        alone = sum(map(_among_best, rows)) == 1
+        for row in rows:
+            second = "\\underline{%s}" if row.rank == 2 and alone else "%s"
+            mark = "\\textbf{%s}" if _among_best(row) else second
+            value = mark % mean_text(row).replace("±", "$\\pm$")
             place = [*([row.sweeps] * several), *row.place, label(row)]
             rank = _escape(rank_text(row)).replace("-", "--")
             lines.append(" & ".join([*map(_escape, place), value, rank]) + " \\\\")
@@ -282,7 +301,12 @@ def _latex(board: Leaderboard) -> str:
 def _svg(board: Leaderboard) -> str:
     console = Console(record=True, width=WIDE + 20, file=io.StringIO(), force_terminal=True)
     console.print(table(board, WIDE))
-    return console.export_svg(title=f"suite leaderboard --study {board.study}")
+    title = f"suite leaderboard --study {board.study}"
+    return console.export_svg(title=title, code_format=SVG)
+
+
+SVG = re.sub(r"@font-face \{\{.*?\}\}\s*|<!-- .*? -->\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+"""Rich's picture of a terminal without fonts from another host: a picture asks nobody for anything."""
 
 
 def _escape(text: str) -> str:

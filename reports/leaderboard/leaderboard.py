@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.frames import frame
 from reports.leaderboard.audit import Audit
+from reports.leaderboard.budget import Budgets
 from reports.leaderboard.comparable import FinalRun, Group, Trials, matched
 from reports.leaderboard.interim import Standing
 from reports.leaderboard.replication import (
     Difference,
     difference,
     differences,
+    intervals,
     mean_of,
     not_the_best,
     spreads,
@@ -58,7 +60,8 @@ class Row:
     estimated); `within_noise` whether it is not shown not to be the best (Hsu), `equivalent` whether it is
     shown to be within the study's margin of the best. `params` are those of the tuning that validates best
     over its final seeds, `selected` is the mean validation score of what the searches chose, with which
-    they chose it; `chosen` are the final runs of `params`. `rank` is None for references; `outside` says
+    they chose it; `chosen` are the final runs of `params`. `by_replicate` are the means of the tunings on each
+    deal and split. `rank` is None for references; `outside` says
     of those that are so for their settings what their paper assumes. `budget` is the cost at which
     the group is compared, if any.
 
@@ -119,6 +122,7 @@ class Row:
     equivalent: bool | None = None
     selected: float | None = None
     chosen: tuple[str, ...] = ()
+    by_replicate: tuple[float, ...] = ()
 
     @property
     def place(self) -> Place:
@@ -143,8 +147,9 @@ class Leaderboard:
     `metric` and `direction` are the rows', or a list of them where data sets are ranked by several.
     `differences` has every pair of each group, `overall` the comparison over cells by metric, `notes`
     what could not be compared or ranked, `pareto` the fronts of entries that were searched with two
-    objectives (`reports.leaderboard.pareto`), `searched` how each sweep found its configurations, in words,
-    `interim` how cells stand whose final runs are not all there: they have no rows yet.
+    objectives (`reports.leaderboard.pareto`), `budgets` what fewer trials would have chosen, `searched` how
+    each sweep found its configurations, in words, `interim` how cells stand whose final runs are not all
+    there: they have no rows yet.
     """
 
     study: str
@@ -159,6 +164,7 @@ class Leaderboard:
     notes: tuple[str, ...] = ()
     pareto: tuple[Any, ...] = ()
     searched: Mapping[str, str] = field(default_factory=dict)
+    budgets: tuple[Budgets, ...] = ()
     interim: tuple[Standing, ...] = ()
 
     def to_pandas(self) -> "pd.DataFrame":
@@ -173,7 +179,8 @@ class Leaderboard:
             for pair in found
         ]
         fronts = [front.as_dict() for front in self.pareto]
-        return {**asdict(self), "differences": pairs, "pareto": fronts}
+        curves = [{**asdict(of), "place": of.place.names()} for of in self.budgets]
+        return {**asdict(self), "differences": pairs, "pareto": fronts, "budgets": curves}
 
 
 def leaderboard(
@@ -215,18 +222,23 @@ def _outside(rows: Sequence[Row]) -> list[str]:
 
 
 def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
-    """Algorithms over cells, by metric; warm-started cells apart. Of groups that ask the same
+    """Algorithms over data sets, by metric; warm-started cells apart. Of groups that ask the same
     question on other terms, the one with the most algorithms counts, so that none counts twice.
     """
     found = {}
     for name in dict.fromkeys(rows[0].compared_as for rows in groups):
-        cells: dict[str, dict[str, float]] = {}
+        cells: dict[str, dict[str, dict[str, list[float]]]] = {}
         for rows in groups:
             if rows[0].compared_as == name:
                 better = sign(direction(rows[0].metric))
+                of = cells.setdefault(rows[0].dataset, {})
                 cell = str(rows[0].place)
-                scores = {row.algorithm: better * row.mean for row in rows if row.rank is not None}
-                cells[cell] = max(cells.get(cell, {}), scores, key=len)
+                scores = {
+                    row.algorithm: [better * score for score in row.by_replicate]
+                    for row in rows
+                    if row.rank is not None
+                }
+                of[cell] = max(of.get(cell, {}), scores, key=len)
         compared = across(cells)
         if compared is not None:
             found[name] = compared
@@ -267,7 +279,7 @@ def _rank(
     rivals = [name for name in names if not reference[name]]
     ranked = {name: scores[name] for name in rivals}
     pairs, out = differences(ranked, better, margin), not_the_best(ranked, better)
-    best, others = names[0], max(1, len(rivals) - 1)
+    best, others, between = names[0], max(1, len(rivals) - 1), intervals(estimates)
     sweeps = " + ".join(dict.fromkeys(run.sweep for runs in group.values() for run in runs))
     rows = []
     for name in names:
@@ -275,7 +287,7 @@ def _rank(
         gap = difference((best, scores[best]), (name, scores[name]), better, others, margin)
         chosen = _chosen(runs)
         shown = out.get(name, None if gap.tie is None else not gap.tie)
-        low, high = estimates[name].interval()
+        low, high = between[name]
         rows.append(
             Row(
                 **_identity(chosen[0]),
@@ -307,6 +319,7 @@ def _rank(
                 spread=spreads(scores[name]),
                 selected=_mean(run.selected for run in runs),
                 chosen=tuple(run.run_id for run in chosen),
+                by_replicate=tuple(fmean(r.score for r in of) for of in _replicates(runs)),
             )
         )
     return rows, pairs
@@ -314,9 +327,7 @@ def _rank(
 
 def _chosen(runs: Sequence[FinalRun]) -> Sequence[FinalRun]:
     """The runs of the tuning whose winner validates best over its final seeds: test scores choose nothing."""
-    tunings: dict[tuple[int, ...], list[FinalRun]] = {}
-    for run in runs:
-        tunings.setdefault(run.replicate, []).append(run)
+    tunings = _replicates(runs)
     if len(tunings) == 1:
         return runs
 
@@ -324,7 +335,15 @@ def _chosen(runs: Sequence[FinalRun]) -> Sequence[FinalRun]:
         mean = _mean(run.validated for run in found)
         return float("-inf") if mean is None else mean
 
-    return max(tunings.values(), key=validated)
+    return max(tunings, key=validated)
+
+
+def _replicates(runs: Sequence[FinalRun]) -> list[list[FinalRun]]:
+    """The runs by the search whose winner they repeat."""
+    found: dict[tuple[int, ...], list[FinalRun]] = {}
+    for run in runs:
+        found.setdefault(run.replicate, []).append(run)
+    return list(found.values())
 
 
 def _identity(run: FinalRun) -> dict[str, Any]:
@@ -356,7 +375,7 @@ def _mean(values: Any) -> float | None:
     return None if not found or None in found else fmean(found)
 
 
-UNORDERED = ("params", "runs", "page", "audit", "chosen", "spread")
+UNORDERED = ("params", "runs", "page", "audit", "chosen", "spread", "by_replicate")
 SORTABLE = [item.name for item in fields(Row) if item.name not in UNORDERED]
 """What rows can be ordered by."""
 

@@ -54,10 +54,33 @@ class Mean:
         """Half of the interval whose ends are each passed with probability `tail`."""
         return None if self.error is None else quantile(1 - tail, self.freedom) * self.error
 
-    def interval(self) -> tuple[float | None, float | None]:
+    def interval(self) -> "Interval":
         """Student's interval: mean -+ t_{freedom, 0.975} error."""
         half = self.half()
         return (None, None) if half is None else (self.mean - half, self.mean + half)
+
+
+Interval = tuple[float | None, float | None]
+
+
+def intervals(cell: Mapping[str, Mean]) -> dict[str, Interval]:
+    """The intervals of a cell's methods: each by its own error, and over tunings, deals or splits none
+    narrower than by the errors of all of them pooled (root mean square, the sum of their freedoms).
+
+    Tunings fail now and then, and a sample without a failure looks more certain than it is; the others of the
+    cell show what a failure costs. (Of differences the paired error is enough: docs/leaderboards.md.)
+    """
+    sampled = [of for of in cell.values() if of.error is not None and of.over != "seed"]
+    pooled = None
+    if sampled:
+        error = fmean((of.error or 0.0) ** 2 for of in sampled) ** 0.5
+        pooled = Mean(0.0, error, sum(of.freedom for of in sampled), sampled[0].over)
+    found: dict[str, Interval] = {}
+    for name, of in cell.items():
+        halves = [of.half(), pooled.half() if pooled and of.over != "seed" else None]
+        half = max((h for h in halves if h is not None), default=None)
+        found[name] = (None, None) if half is None else (of.mean - half, of.mean + half)
+    return found
 
 
 def mean_of(scores: Scores) -> Mean:

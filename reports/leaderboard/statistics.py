@@ -2,8 +2,8 @@
 
 Within a cell `reports.leaderboard.replication` says what the sample is.
 
-Across cells the sample is the cells, one row each, seeds averaged first (Demsar, JMLR 7, 2006): average
-ranks, Friedman's test, Wilcoxon's signed-rank test of each pair with Holm's correction, and
+Across cells the sample is the data sets, one row each, seeds, tunings and cells averaged first (Demsar, JMLR
+7, 2006): levels and models of one data set are no independent answers. Average ranks, Friedman's test, Wilcoxon's signed-rank test of each pair with Holm's correction, and
 Nemenyi's critical difference. Distributions are SciPy's.
 """
 
@@ -25,6 +25,8 @@ LEVEL = 0.95
 """Of every interval; 1 - LEVEL is the level of every test."""
 DIGITS = 12
 """Decimals to which scores are compared: what differs less is rounding, and a tie."""
+BOOTSTRAP = 1000
+"""Draws of a bootstrap interval."""
 CANNOT = "cannot reject at this n"
 DIFFERS = "differs"
 SAME = "not shown to differ"
@@ -32,8 +34,8 @@ SAME = "not shown to differ"
 
 @dataclass(frozen=True)
 class PairTest:
-    """Two algorithms over all cells. `smallest` is the p-value that Wilcoxon's test would have had if
-    all cells had pointed one way, `threshold` the corrected level that it has to undercut.
+    """Two algorithms over all data sets. `smallest` is the p-value that Wilcoxon's test would have had if
+    all data sets had pointed one way, `threshold` the corrected level that it has to undercut.
     """
 
     first: str
@@ -49,18 +51,21 @@ class PairTest:
 
 @dataclass(frozen=True)
 class Across:
-    """Algorithms over cells: `algorithms` by average rank, best first, with `ranks` beside them.
+    """Algorithms over data sets: `algorithms` by average rank, best first, with `ranks` beside them, and
+    `rank_low` and `rank_high`, the ends of their bootstrap intervals (empty below 2 data sets).
 
     `friedman` is the p-value of the chi-squared statistic `chi2`, `iman_davenport` that of the F
-    statistic `f`, its less conservative correction; all None below 3 algorithms or 2 cells. Average
+    statistic `f`, its less conservative correction; all None below 3 algorithms or 2 data sets. Average
     ranks further apart than `critical_difference` differ by Nemenyi's test. `cliques` are the sets of
     neighbours that no Wilcoxon-Holm test tells apart.
     """
 
     algorithms: tuple[str, ...]
     ranks: tuple[float, ...]
+    datasets: tuple[str, ...]
     cells: tuple[str, ...]
     left_out_algorithms: tuple[str, ...]
+    left_out_datasets: tuple[str, ...]
     left_out_cells: tuple[str, ...]
     chi2: float | None
     friedman: float | None
@@ -70,6 +75,8 @@ class Across:
     critical_difference: float | None
     pairs: tuple[PairTest, ...]
     cliques: tuple[tuple[str, ...], ...]
+    rank_low: tuple[float, ...] = ()
+    rank_high: tuple[float, ...] = ()
 
 
 def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | None, float | None]:
@@ -92,36 +99,73 @@ def corrected(pairs: int) -> float:
     return 1 - (1 - LEVEL) / max(1, pairs)
 
 
-def across(scores: Mapping[str, Mapping[str, float]]) -> Across | None:
-    """Compare algorithms over cells; `scores[cell][algorithm]`, more is better.
+def across(cells: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> Across | None:
+    """Compare algorithms over data sets; `cells[data set][cell][algorithm]` are scores by tuning, more is
+    better. A row of the tests is a data set, the mean over its cells.
 
-    Tests need complete rows: as long as there are holes, the algorithm or the cell with the largest
-    share of holes is left out (of equals the cell, then the last by name), and named. None when no
-    two algorithms share a cell.
+    Tests need complete rows: an algorithm that lacks a cell of a data set is a hole in its row, and as
+    long as there are holes, the algorithm or the data set with the largest share of holes is left out (of
+    equals the data set, then the last by name), and named. None when no two algorithms share one.
     """
-    cells, names = _complete(scores)
-    if len(names) < 2 or not cells:
+    scores = {name: _averaged(of) for name, of in cells.items()}
+    rows, names = _complete(scores)
+    if len(names) < 2 or not rows:
         return None
-    table = np.array([[scores[cell][name] for name in names] for cell in cells]).round(DIGITS)
+    table = np.array([[scores[row][name] for name in names] for row in rows]).round(DIGITS)
     ranks = stats.rankdata(-table, axis=1).mean(0)
     order = sorted(range(len(names)), key=lambda i: (ranks[i], names[i]))
     names, table, ranks = [names[i] for i in order], table[:, order], ranks[order]
     n, k = table.shape
     scale = float(np.sqrt(k * (k + 1) / (6 * n)))
     pairs = _pairs(names, table, ranks, scale)
+    low, high = _bootstrap([list(cells[row].values()) for row in rows], names)
     return Across(
         tuple(names),
         tuple(map(float, ranks)),
-        tuple(cells),
-        tuple(sorted({a for row in scores.values() for a in row} - set(names))),
-        tuple(cell for cell in scores if cell not in cells),
+        tuple(rows),
+        tuple(cell for row in rows for cell in cells[row]),
+        tuple(sorted({a for of in cells.values() for c in of.values() for a in c} - set(names))),
+        tuple(row for row in scores if row not in rows),
+        tuple(cell for row in scores if row not in rows for cell in cells[row]),
         *_friedman(table),
         critical_difference=float(stats.studentized_range.isf(1 - LEVEL, k, np.inf))
         * scale
         / 2**0.5,
         pairs=pairs,
         cliques=_cliques(names, {(p.first, p.second) for p in pairs if p.verdict == DIFFERS}),
+        rank_low=low,
+        rank_high=high,
     )
+
+
+def _averaged(cells: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, float]:
+    """The means over a data set's cells of the algorithms that have all of them."""
+    names = set.intersection(*(set(of) for of in cells.values()))
+    return {name: fmean(fmean(of[name]) for of in cells.values()) for name in sorted(names)}
+
+
+def _bootstrap(
+    rows: Sequence[Sequence[Mapping[str, Sequence[float]]]], names: Sequence[str]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Percentile intervals of the average ranks: data sets are drawn anew, and of each method in each of
+    their cells the tunings. The draws are always the same.
+    """
+    if len(rows) < 2:
+        return (), ()
+    rng = np.random.default_rng(0)
+    drawn = []  # ranks (BOOTSTRAP, algorithms) of each data set
+    for cells in rows:
+        score = np.zeros((BOOTSTRAP, len(names)))
+        for of in cells:
+            for i, name in enumerate(names):
+                values = np.asarray(of[name])
+                chosen = rng.integers(len(values), size=(BOOTSTRAP, len(values)))
+                score[:, i] += values[chosen].mean(1) / len(cells)
+        drawn.append(stats.rankdata(-score.round(DIGITS), axis=1))
+    chosen = rng.integers(len(rows), size=(BOOTSTRAP, len(rows)))
+    means = np.array(drawn)[chosen, np.arange(BOOTSTRAP)[:, None]].mean(1)
+    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    return tuple(map(float, low)), tuple(map(float, high))
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -174,7 +218,7 @@ def _friedman(
     """chi2, its p-value, Iman and Davenport's F, its p-value, and the verdict."""
     n, k = table.shape
     if k < 3 or n < 2:
-        return None, None, None, None, f"needs 3 algorithms and 2 cells; there are {k} and {n}"
+        return None, None, None, None, f"needs 3 algorithms and 2 data sets; there are {k} and {n}"
     if (table == table[:, :1]).all():
         return 0.0, 1.0, 0.0, 1.0, SAME
     found = stats.friedmanchisquare(*table.T)

@@ -1,37 +1,44 @@
 """What is said of a leaderboard's rows, in words and numbers as people read them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from statistics import fmean
 from typing import Any
 
+from reports.leaderboard.budget import Budgets
 from reports.leaderboard.leaderboard import OUTSIDE, Leaderboard, Row
 from reports.leaderboard.statistics import CANNOT, DIFFERS, Across
 from trials import schedule
+from trials.metrics import direction, sign
 
 
 def overall_title(metric: str, found: Across) -> str:
-    """The title of the section that compares algorithms over cells."""
-    return f"All {len(found.cells)} cells, {metric.replace('_', ' ')}"
+    """The title of the section that compares algorithms over data sets."""
+    n = len(found.datasets)
+    cells = "" if len(found.cells) == n else f" ({len(found.cells)} cells)"
+    return f"All {n} data sets{cells}, {metric.replace('_', ' ')}"
 
 
 def standings(found: Across) -> list[tuple[str, str, str]]:
     """Each algorithm, its average rank, and what it is shown to differ from."""
     rows = []
-    for name, rank in zip(found.algorithms, found.ranks, strict=True):
+    ends = list(zip(found.rank_low, found.rank_high, strict=True))
+    for i, (name, rank) in enumerate(zip(found.algorithms, found.ranks, strict=True)):
+        between = f" [{ends[i][0]:.1f}, {ends[i][1]:.1f}]" if ends else ""
         pairs = [p for p in found.pairs if name in (p.first, p.second) and p.verdict == DIFFERS]
         others = [short(p.second if p.first == name else p.first) for p in pairs]
-        rows.append((short(name), f"{rank:.2f}", ", ".join(others)))
+        rows.append((short(name), f"{rank:.2f}{between}", ", ".join(others)))
     return rows
 
 
 def overall(found: Across) -> list[str]:
     """The findings of the tests over cells, in sentences."""
-    n, k = len(found.cells), len(found.algorithms)
+    n, k = len(found.datasets), len(found.algorithms)
     said = []
     if found.friedman is None or found.iman_davenport is None:
         said.append(f"Friedman's test {found.friedman_verdict}.")
     else:
         said.append(
-            f"Friedman over {n} cells: p = {found.friedman:.2g} (Iman-Davenport "
+            f"Friedman over {n} data sets: p = {found.friedman:.2g} (Iman-Davenport "
             f"{found.iman_davenport:.2g}): {found.friedman_verdict}."
         )
     differ = sum(pair.verdict == DIFFERS for pair in found.pairs)
@@ -40,16 +47,18 @@ def overall(found: Across) -> list[str]:
     if cannot:
         least, level = min(pair.smallest for pair in cannot), cannot[0].threshold
         text += (
-            f"; {CANNOT} for {len(cannot)}: were all cells to point one way, p would still be at "
+            f"; {CANNOT} for {len(cannot)}: were all data sets to point one way, p would still be at "
             f"least {least:.2g}, above the corrected {level:.2g}"
         )
     said.append(text + ".")
     if found.critical_difference is not None:
         more = ", more than any two ranks can be apart" if found.critical_difference > k - 1 else ""
         said.append(f"Nemenyi: average ranks {found.critical_difference:.2f} apart differ{more}.")
-    left = [*map(short, found.left_out_algorithms), *found.left_out_cells]
+    left = [*map(short, found.left_out_algorithms), *found.left_out_datasets]
     if left:
-        said.append(f"Left out, since every algorithm must have every cell: {', '.join(left)}.")
+        said.append(
+            f"Left out, since every algorithm must have every cell of a data set: {', '.join(left)}."
+        )
     return said
 
 
@@ -103,6 +112,47 @@ def caution(board: Leaderboard) -> str:
     )
 
 
+def tuning_notes(board: Leaderboard, rows: list[Row]) -> list[str]:
+    """What is to be said of how a group was tuned, where runs are compared by their score."""
+    sweeps, place = {row.sweep for row in rows}, rows[0].place
+    curves = [of for of in board.budgets if of.sweep in sweeps and of.place == place]
+    if not curves:
+        return []
+    return [*map(budget_text, curves), *filter(None, [selection_text(rows)])]
+
+
+def budget_text(found: Budgets) -> str:
+    """Which method leads at which tuning budget, and from where on the ranking stays."""
+    first, *later = found.leads
+    text = f"Expected at {_trials(first[0])}: {short(first[1])} leads"
+    text += "".join(f"; from {n} on {short(name)}" for n, name in later)
+    length = len(next(iter(found.expected.values())))
+    if found.settled == length and length > 1:
+        return (
+            f"{text}. The ranking still changes at the last of {length} trials: they are too few."
+        )
+    return f"{text}. The ranking stays as it is from {_trials(found.settled)} on, of {length}."
+
+
+def _trials(count: int) -> str:
+    return f"{count} trial{'s' * (count != 1)}"
+
+
+def selection_text(rows: list[Row]) -> str:
+    """How much better the searches' winners validated than they test, which is what choosing costs."""
+    gaps = [
+        sign(direction(row.metric)) * (row.selected - row.mean)
+        for row in rows
+        if row.rank is not None and row.selected is not None
+    ]
+    if not gaps:
+        return ""
+    return (
+        f"What the searches chose scores {fmean(gaps):.4f} better on the validation data it was chosen by "
+        "than in its final runs on test data."
+    )
+
+
 def rank_text(row: Row) -> str:
     """The rank, or the sign of why there is none."""
     return str(row.rank) if row.rank is not None else OUTSIDE if row.outside else "-"
@@ -120,22 +170,38 @@ def short(algorithm: str) -> str:
 
 def number(value: float | None) -> str:
     """A score, to the decimals that leaderboards show."""
-    return "" if value is None else f"{value:.4f}"
+    return "" if value is None else f"{value:z.4f}"
 
 
-def legend(board: Leaderboard) -> str:
-    """The legend of a leaderboard: what its columns and signs mean."""
-    outside = any(row.outside for row in board.rows)
-    also = f"; {OUTSIDE}: outside its paper's setting, not ranked either" * outside
-    over = ", ".join(dict.fromkeys(plural(row.over) for row in board.rows)) or "seeds"
-    return (
-        f"{board.protocol[0].upper()}{board.protocol[1:]}.{_searched(board)} ±: 95 % Student-t "
-        f"interval over {over}; differences are paired, and corrected for the comparisons with the best "
-        "(Hsu); ≈: shown to be within the study's margin of the best, a tie; ~: not shown to differ from the "
-        f"best; -: a reference, not ranked{also}. Worst 10 %: of "
-        "the clients. k samples: gradients of samples that clients computed, in thousands; MB: sent "
-        "up, down and between peers."
+def legend(board: Leaderboard, columns: Collection[str] | None = None) -> str:
+    """The legend of a leaderboard: what the signs and columns that are shown mean; all columns by default."""
+    rows = board.rows
+    over = ", ".join(dict.fromkeys(plural(row.over) for row in rows)) or "seeds"
+    signs = {
+        "≈: shown to be within the study's margin of the best, a tie": any(
+            row.equivalent for row in rows
+        ),
+        "~: not shown to differ from the best": any(
+            row.within_noise and not row.equivalent for row in rows
+        ),
+        "-: a reference, not ranked": any(row.rank is None and not row.outside for row in rows),
+        f"{OUTSIDE}: outside its paper's setting, not ranked": any(row.outside for row in rows),
+    }
+    heads = {
+        "worst 10 %": "Worst 10 %: of the clients",
+        "k samples": "k samples: gradients of samples that clients computed, in thousands",
+        "MB": "MB: sent up, down and between peers",
+    }
+    parts = [
+        f"±: 95 % Student-t interval over {over}; differences are paired, and corrected for the "
+        "comparisons with the best (Hsu)",
+        *(text for text, shown in signs.items() if shown),
+    ]
+    named = [text for name, text in heads.items() if columns is None or name in columns]
+    found = (
+        f"{board.protocol[0].upper()}{board.protocol[1:]}.{_searched(board)} {'; '.join(parts)}."
     )
+    return found + "".join(f" {text}." for text in named)
 
 
 def plural(over: str) -> str:
@@ -154,22 +220,22 @@ def _searched(board: Leaderboard) -> str:
 def mean_text(row: Row) -> str:
     """The mean, and half its interval."""
     if row.ci_low is None or row.ci_high is None:
-        return f"{row.mean:.4f}"
-    return f"{row.mean:.4f} ± {(row.ci_high - row.ci_low) / 2:.4f}"
+        return f"{row.mean:z.4f}"
+    return f"{row.mean:z.4f} ± {(row.ci_high - row.ci_low) / 2:.4f}"
 
 
 def behind_text(row: Row) -> str:
     """How far behind the best, half the interval of that, and what that shows."""
     if row.behind_low is None or row.behind_high is None:
-        return "" if row.behind == 0 else f"{row.behind:.4f}"
+        return "" if row.behind == 0 else f"{row.behind:z.4f}"
     half = (row.behind_high - row.behind_low) / 2
     sign = "≈" if row.equivalent else "~" if row.within_noise else " "
-    return f"{row.behind:.4f} ± {half:.4f} {sign}"
+    return f"{row.behind:z.4f} ± {half:.4f} {sign}"
 
 
 def spread_text(row: Row) -> str:
     """The standard deviation by tuning, deal, split and seed, of those that vary."""
-    return " ".join(f"{factor} {value:.4f}" for factor, value in row.spread.items())
+    return " ".join(f"{factor} {value:z.4f}" for factor, value in row.spread.items())
 
 
 def to_target_text(row: Row) -> str:

@@ -40,7 +40,7 @@ def gallery(data: ReportData, look: Look) -> Gallery:
             spec = line_charts.curves(mine, look, rows, against)
             found[against].append(Chart(f"{against}-{name}", where, alt, spec))
     for metric, compared in data.board.overall.items():
-        if compared.critical_difference is not None and len(compared.cells) > 1:
+        if compared.critical_difference is not None and len(compared.datasets) > 1:
             ranks = zip(compared.algorithms, compared.ranks, strict=True)
             alt = "Average ranks: " + ", ".join(f"{short(a)} {r:.2f}" for a, r in ranks)
             title = overall_title(metric, compared)

@@ -62,7 +62,7 @@ def page(data: ReportData, look: Look, charts: Gallery) -> str:
                 "pairs": found.pairs,
             }
             for metric, found in board.overall.items()
-            if len(found.cells) > 1
+            if len(found.datasets) > 1
         ],
         fronts=front_groups(board),
         chips=chips(look) if shown else [],

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from suite.cli.options import Json, MaxConcurrent
+from suite.cli.options import RUNS, Json, MaxConcurrent, Storage
 from suite.console import emit
 
 app = typer.Typer(no_args_is_help=True, help="Measure what the suite costs on this machine.")
@@ -88,6 +88,27 @@ def memory(
         emit(found)
     else:
         Console().print(f"{found['study']}: {found['peak_bytes'] / 1e6:,.0f} MB at the peak")
+
+
+@app.command("watch", epilog="Example: suite bench watch --study smoke --runs 3")
+def watch(
+    study: Annotated[str, typer.Option(help="The study to sweep.")] = "quickstart",
+    runs: Annotated[int, typer.Option(min=1, help="Pairs of sweeps, alone and watched.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """What it costs a sweep that a page watches it: seconds watched over seconds alone."""
+    from suite.bench.watched import watched
+
+    found = watched(study, runs)
+    if as_json:
+        emit(found)
+        return
+    rows = [
+        [str(i), *(f"{value:g}" for value in pair.values())]
+        for i, pair in enumerate(found["pairs"], 1)
+    ]
+    heads = ["pair", "seconds alone", "watched", "ratio", "server's processor seconds"]
+    _table(f"{found['study']}, watched over alone: {found['ratio']:.3f} (median)", heads, rows)
 
 
 @app.command(
@@ -232,6 +253,38 @@ def scaling(
     ]
     heads = ["what grows", "model", "to", "ms a round", "slope (1: in proportion)"]
     _table("Time of a round", heads, rows, words=2)
+
+
+@app.command("replication", epilog="Example: suite bench replication --tunings 16 --board 5")
+def replication(
+    tunings: Annotated[int, typer.Option(min=3, help="How often every method is tuned.")] = 16,
+    board: Annotated[int, typer.Option(help="Tunings of a board whose intervals are asked.")] = 5,
+    algorithms: Annotated[str | None, typer.Option(help="Comma-separated; default: 17.")] = None,
+    storage: Storage = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Tune digits iid many times: how often intervals of few tunings hold a method's mean."""
+    from suite.bench.replication import replication
+
+    listed = None if algorithms is None else [name.strip() for name in algorithms.split(",")]
+    found = replication(storage, tunings, board, listed)
+    if as_json:
+        emit(found)
+        return
+    rows = [
+        [
+            row["algorithm"],
+            f"{row['mean']:.4f}",
+            f"{row['by_tuning']:.4f}",
+            f"{row['by_seed']:.4f}",
+            f"{row['covered']:.0%}",
+            f"{row['covered_by_seeds']:.0%}",
+        ]
+        for row in found["methods"]
+    ]
+    heads = ["method", "mean", "sd by tuning", "sd by seed", "held", "held by seeds alone"]
+    title = f"{found['cell']}: means over {tunings} tunings, held by intervals over {board}"
+    _table(title, heads, rows)
 
 
 def _names(text: str, known: tuple[str, ...]) -> tuple[str, ...]:

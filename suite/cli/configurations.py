@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from suite.cli.options import RUNS, Json, Only, Storage, Tracking, Trust
+from suite.cli.options import RUNS, Json, Narrowing, Only, Storage, Tracking, Trust, narrowing
 from suite.console import READING, emit, say
 from trials.errors import UserError
 
@@ -18,11 +18,9 @@ app = typer.Typer(
 
 
 @app.command("list")
+@narrowing
 def tuned_list(
-    algorithm: Only = None,
-    dataset: Only = None,
-    model: Only = None,
-    heterogeneity: Only = None,
+    only: Narrowing,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
@@ -31,7 +29,7 @@ def tuned_list(
     from reports.leaderboard.wording import params_text
     from trials import datasets
 
-    found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
+    found = _tuned(storage, tracking_uri, *only)
     if as_json:
         emit([item.model_dump(mode="json") for item in found])
         return
@@ -44,7 +42,7 @@ def tuned_list(
         scores = [item.scores.get(f"{part}_{metric}") for part in ("val", "test")]
         shown.add_row(
             *(item.algorithm, *item.place),
-            *(f"{score:.4f}" if isinstance(score, int | float) else "" for score in scores),
+            *(f"{score:z.4f}" if isinstance(score, int | float) else "" for score in scores),
             params_text(item.params),
             str(item.provenance.get("sweep", "a file")),
         )
@@ -52,31 +50,27 @@ def tuned_list(
 
 
 @app.command("show")
+@narrowing
 def tuned_show(
-    algorithm: Only = None,
-    dataset: Only = None,
-    model: Only = None,
-    heterogeneity: Only = None,
+    only: Narrowing,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
     """Print the matching configuration that validated best as YAML, ready to paste."""
-    found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
+    found = _tuned(storage, tracking_uri, *only)
     if not found:
         raise UserError("no tuned configuration matches; see `suite tuned list`")
     emit(found[0].model_dump(mode="json")) if as_json else sys.stdout.write(found[0].text())
 
 
 @app.command("export")
+@narrowing
 def tuned_export(
     folder: Annotated[
         Path, typer.Argument(help="Where to write dataset/heterogeneity/model/algorithm.yaml.")
     ],
-    algorithm: Only = None,
-    dataset: Only = None,
-    model: Only = None,
-    heterogeneity: Only = None,
+    only: Narrowing,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
@@ -85,7 +79,7 @@ def tuned_export(
     from suite.configurations.configuration import SIGN
     from suite.yaml_files import write_files
 
-    found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
+    found = _tuned(storage, tracking_uri, *only)
     files: dict[Path, bytes] = {}
     for item in found:
         files.setdefault(folder / item.path, item.text().encode())

@@ -17,15 +17,21 @@ Name = Annotated[str, typer.Argument(help="The sweep's name.")]
 
 @app.command(epilog="Example: suite status quickstart")
 def status(
-    name: Annotated[str | None, typer.Argument(help="The sweep's name; default: all.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="A sweep's name, or a study's; default: all.")
+    ] = None,
     storage: Storage = RUNS,
     as_json: Json = False,
 ) -> None:
     """How far sweeps are, also those that other processes run."""
+    from suite.sweeps.status import of_study, sweeps
     from suite.sweeps.status import status as read
-    from suite.sweeps.status import sweeps
 
-    if name is not None:
+    own = [] if name is None else of_study(storage, name)
+    if own:
+        say(f"{name} is a study; its sweeps: {', '.join(own)}")
+        found = [read(storage, each) for each in own]
+    elif name is not None:
         found = [read(storage, name)]
     else:
         found = []
@@ -35,7 +41,7 @@ def status(
             except UserError as error:
                 say(f"sweep {each}: {error}")
     if as_json:
-        emit(found if name is None else found[0])
+        emit(found if name is None or own else found[0])
         return
     out = Console()
     for one in found:

@@ -2,6 +2,7 @@
 
 import sys
 from enum import StrEnum
+from textwrap import fill
 from typing import Annotated, Any
 
 import typer
@@ -50,7 +51,7 @@ def list_things(
     rows = _algorithms(found) if kind is Listing.algorithms else found
     shown = Table()
     for column in rows[0]:
-        shown.add_column(column, overflow="fold", min_width=WIDTHS.get(column))
+        shown.add_column(column, overflow="fold", no_wrap=column == "hyperparameters")
     for item in rows:
         shown.add_row(*(escape(_cell(value)) for value in item.values()))
     out = Console()
@@ -61,21 +62,27 @@ def list_things(
         out.print(f"A level is written {grammar()}", highlight=False, markup=False)
 
 
-WIDTHS = {"name": 18, "hyperparameters": 33}
-"""Columns that are not squeezed in a terminal of 80 characters."""
+NAMES, RANGES = 18, 33
+"""Characters of columns that leave the summaries a quarter of a terminal of 80."""
 
 
 def _algorithms(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Algorithms in three columns: their papers below their names."""
-    return [
-        {
-            "name": f"{item['name']}\n{item['paper']}"
-            + (", unranked" if item["reference"] and item["paper"] != "reference" else ""),
-            "summary": item["summary"],
-            "hyperparameters": item["hyperparameters"],
-        }
-        for item in found
-    ]
+    rows = []
+    for item in found:
+        unranked = ", unranked" if item["reference"] and item["paper"] != "reference" else ""
+        paper = fill(f"{item['paper']}{unranked}", NAMES)
+        ranges = _cell(item["hyperparameters"]).splitlines()
+        rows.append(
+            {
+                "name": f"{item['name']}\n{paper}",
+                "summary": item["summary"],
+                "hyperparameters": "\n".join(
+                    fill(line, RANGES, subsequent_indent="  ") for line in ranges
+                ),
+            }
+        )
+    return rows
 
 
 def _cell(value: Any) -> str:

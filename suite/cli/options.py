@@ -1,9 +1,13 @@
 """The options that several commands have: each is written once, with one meaning."""
 
+import functools
+import inspect
 import math
 import stat
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -92,3 +96,44 @@ MemoryBudget = Annotated[
         help="GB for the clients that are computed at once; default: 2, or what its part of a GPU holds.",
     ),
 ]
+
+
+class Narrowing(NamedTuple):
+    """What tuned configurations are narrowed down to; None: to nothing."""
+
+    algorithm: str | None = None
+    dataset: str | None = None
+    model: str | None = None
+    heterogeneity: str | None = None
+
+
+def narrowing(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each field of its argument `only: Narrowing`."""
+    signature = inspect.signature(command)
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Only)
+        for name in Narrowing._fields
+    ]
+    others = [p for p in signature.parameters.values() if p.name != "only"]
+    required = [p for p in others if p.default is p.empty]
+    rest = [p.replace(kind=p.KEYWORD_ONLY) for p in others if p.default is not p.empty]
+
+    @functools.wraps(command)
+    def narrowed(*args: Any, **given: Any) -> None:
+        names = {name: given.pop(name) for name in Narrowing._fields}
+        command(*args, only=Narrowing(**names), **given)
+
+    # What Typer reads of a command.
+    found = signature.replace(parameters=[*required, *options, *rest])
+    vars(narrowed)["__signature__"] = found
+    narrowed.__annotations__ = {p.name: p.annotation for p in found.parameters.values()}
+    return narrowed
+
+
+def ask_where_bare(command: str, does: str) -> None:
+    """Where a command was given nothing on a terminal, say what it does and ask; raises `Exit` when it is
+    not to be done.
+    """
+    alone = sys.argv[1:] == [command] and sys.stdin.isatty() and sys.stderr.isatty()
+    if alone and not typer.confirm(f"{does} Go on?", default=True, err=True):
+        raise typer.Exit(130)

@@ -15,6 +15,7 @@ from trials.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from reports.leaderboard.leaderboard import Leaderboard
+    from suite.tracking.store import Store
 
 app = typer.Typer()
 
@@ -64,6 +65,10 @@ class Metric(StrEnum):
     top5 = "top5"
 
 
+Given = Annotated[
+    str | None,
+    typer.Argument(metavar="[SWEEP]", help="A sweep's name, or a study's: all its sweeps."),
+]
 Studies = Annotated[
     list[str] | None,
     typer.Option(help="A study's name: all its sweeps. May be repeated; cells match by content."),
@@ -75,6 +80,7 @@ Studies = Annotated[
     "suite leaderboard --study first --study second --where dataset=mnist --sort=-worst_clients"
 )
 def leaderboard(
+    sweep: Given = None,
     name: SweepName = None,
     study: Studies = None,
     where: Where = None,
@@ -109,8 +115,9 @@ def leaderboard(
     from suite.results.query import NONE_YET, Query
     from suite.tracking.store import open_existing
 
-    query = Query(name, tuple(study or ()), _tags(where), metric.value, target, at.value)
     store = open_existing(tracking_uri, storage)
+    name, studies = _whose(store, [sweep] if sweep else [], name, study)
+    query = Query(name, studies, _tags(where), metric.value, target, at.value)
     board = read_leaderboard(store, query)
     if not board.rows and form not in INTERIM and not as_json:
         raise UserError(f"{NONE_YET}, or see how it stands without --format {form}")
@@ -131,8 +138,12 @@ def leaderboard(
 
 @app.command(epilog="Example: suite report quickstart --output reports/quickstart")
 def report(
-    study: Annotated[
-        list[str] | None, typer.Argument(help="Studies' names; none: all that the store holds.")
+    given: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SWEEP]...",
+            help="A sweep's name, or studies'; none: all that the store holds.",
+        ),
     ] = None,
     name: SweepName = None,
     where: Where = None,
@@ -153,11 +164,12 @@ def report(
     from suite.sweeps.paths import check_name
     from suite.tracking.store import is_server, open_existing
 
-    own = name if name is not None else "-".join(study or ["all"])
+    own = name if name is not None else "-".join(given or ["all"])
     if output is None:
         check_name(own, "report of")
     store = open_existing(tracking_uri, storage)
-    query = Query(name, tuple(study or ()), _tags(where))
+    name, studies = _whose(store, given or [], name, None)
+    query = Query(name, studies, _tags(where))
     say("drawing the figures")
     folder = output or storage / "report" / own
     done = write(store, query, folder, store.uri if is_server(store.uri) else server)
@@ -196,6 +208,22 @@ def ui(
         there,
         lambda site: say(f"Leaderboard: {site}/ (Ctrl-C ends it; log: {log})"),
     )
+
+
+def _whose(
+    store: "Store", given: list[str], name: str | None, studies: list[str] | None
+) -> tuple[str | None, tuple[str, ...]]:
+    """The sweep and the studies that are asked for: one word without an option is a sweep's name, else a
+    study's, and it is said which; several are studies'.
+    """
+    from suite.results.query import whose
+
+    if len(given) != 1 or name is not None or studies:
+        return name, (*given, *(studies or ()))
+    sweep, found, said = whose(store, given[0])
+    if said:
+        say(said)
+    return sweep, found
 
 
 RESERVED = {

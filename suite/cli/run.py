@@ -15,6 +15,7 @@ from suite.cli.options import (
     Storage,
     Tracking,
     Trust,
+    ask_where_bare,
     named,
 )
 from suite.console import READING, emit, say
@@ -63,6 +64,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run one configuration and show its curve."""
+    from suite.execution.stop_signal import HaltedError
     from suite.runs import single
     from suite.runs.request import Request
     from suite.runs.saving import check_folder
@@ -70,6 +72,7 @@ def run(
     from trials import algorithms
     from trials.spec import outside
 
+    ask_where_bare("run", "This runs fedavg on digits with logreg, iid, for 50 rounds: seconds.")
     if save is not None:
         check_folder(save)
     path = config_file or config
@@ -91,13 +94,19 @@ def run(
     done = single.execute(spec, data_root, device, _shown(recording), budget)
     if save is not None:
         done.save(save)
-    run_id = recording.record(done, save) if recording else None
+    run_id = fault = None
+    try:
+        run_id = recording.record(done, save) if recording else None
+    except HaltedError as error:
+        fault = error
     if as_json:
         emit(done.document() | ({"run_id": run_id} if run_id else {}))
     else:
         Console().print(_summary(done, run_id), highlight=False, markup=False)
         if line := _beside(base.get("scores", {}), seed, done):
             Console().print(line, highlight=False, markup=False)
+    if fault:
+        raise fault
 
 
 @app.command(epilog="Example: suite replay 0f3c... (a run id from the leaderboard's MLflow runs)")

@@ -22,6 +22,7 @@ from suite.cli.options import (
     Storage,
     Tracking,
     Trust,
+    ask_where_bare,
     finite,
 )
 from suite.cli.plan import show_plan
@@ -124,6 +125,9 @@ Watch = Annotated[
 ]
 
 
+BARE = "This runs the study quickstart: seven methods on digits, about two minutes on two cores."
+
+
 @app.command(
     epilog="Example: suite sweep quickstart --algorithms fedavg,folb --trials 8 --name small"
 )
@@ -166,6 +170,7 @@ def sweep(
     as_json: Json = False,
 ) -> None:
     """Tune every algorithm of a study fairly, run the best again with fresh seeds, rank them."""
+    ask_where_bare("sweep", BARE)
     say(f"reading {study}")
     from suite.execution.cluster import Resources
     from suite.studies.study import LISTS, VALUES

@@ -14,10 +14,11 @@ from suite.cli.options import (
     GpusPerTrial,
     Json,
     MaxConcurrent,
-    Only,
+    Narrowing,
     Storage,
     Tracking,
     Trust,
+    narrowing,
 )
 from suite.console import READING, emit, say
 
@@ -29,11 +30,9 @@ app = typer.Typer()
 
 
 @app.command(epilog="Example: suite transfer --algorithm fedprox --seeds 5")
+@narrowing
 def transfer(
-    algorithm: Only = None,
-    dataset: Only = None,
-    model: Only = None,
-    heterogeneity: Only = None,
+    only: Narrowing,
     seeds: Annotated[
         int, typer.Option(min=1, help="Runs of each pair of cells, tuned on and used on.")
     ] = 3,
@@ -56,15 +55,15 @@ def transfer(
     from suite.execution.cluster import Resources
     from suite.tracking.store import Store
 
-    found = select_tuned(known(storage, tracking_uri), algorithm, dataset, model, heterogeneity)
+    found = select_tuned(known(storage, tracking_uri), *only)
     resources = Resources(cpus_per_trial, gpus_per_trial, max_concurrent)
     result = run(found, seeds, Store(tracking_uri, storage), storage, data_root, resources)
     if result.interrupted:
-        say("Interrupted; what is done is kept. The same command continues.")
-        raise typer.Exit(130)
+        say("Interrupted; what is done is kept, and shown. The same command continues.")
+    code = 130 if result.interrupted else int(result.failed > 0)
     if as_json:
         emit(result.document())
-        raise typer.Exit(1 if result.failed else 0)
+        raise typer.Exit(code)
     for name, members in groupby(result.entries, key=lambda e: (e.algorithm, e.metric)):
         entries = list(members)
         targets = list(dict.fromkeys(e.target for e in entries))
@@ -82,13 +81,13 @@ def transfer(
         "interval of the paired difference. Negative: the other cell's configuration is better.",
         highlight=False,
     )
-    raise typer.Exit(1 if result.failed else 0)
+    raise typer.Exit(code)
 
 
 def _shown(entry: "Loss") -> str:
     if entry.source == entry.target:
         return "-"
-    text = f"{entry.loss:+.2f}"
+    text = f"{entry.loss:+z.2f}"
     if entry.ci_low is not None and entry.ci_high is not None:
         text += f" ± {(entry.ci_high - entry.ci_low) / 2:.2f}"
     return text + (f" ({entry.diverged} diverged)" if entry.diverged else "")

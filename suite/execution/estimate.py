@@ -11,8 +11,10 @@ from suite.studies.entry import Entry
 from suite.studies.study import Study
 from trials.calibration import cell
 from trials.datasets.base import Dataset
+from trials.errors import UserError
 from trials.federated_data import FederatedData
 from trials.footprint import Footprint, footprint
+from trials.memory import machine_memory
 from trials.packing import own_bytes, pack_size
 from trials.spec import TrialSpec
 from trials.trial import deal_data, fit_model, simulate
@@ -35,7 +37,9 @@ class Estimates:
         self._known: dict[str, tuple[Footprint, int]] = {}
 
     def footprint(self, entry: Entry) -> Footprint:
-        """The footprint of a trial of the entry; the memory is `memory_per_trial` where that is given."""
+        """The footprint of a trial of the entry; the memory is `memory_per_trial` where that is given.
+        Raises `UserError` where it is more than this machine has and no cluster is joined.
+        """
         return self._looked(entry)[0]
 
     def pack(self, entry: Entry) -> int:
@@ -52,9 +56,22 @@ class Estimates:
             if pack == "auto":
                 pack = pack_size(spec, data, model, self.device, found)
             given = self.resources.memory_per_trial
-            found = found if given is None else replace(found, memory=given)
+            if given is None:
+                self._refuse(entry, found)
+            else:
+                found = replace(found, memory=given)
             self._known[entry.id] = found, pack
         return self._known[entry.id]
+
+    def _refuse(self, entry: Entry, found: Footprint) -> None:
+        """Raise `UserError` where no trial of an entry will ever fit."""
+        there = machine_memory()
+        if self.device == "cpu" and not self.resources.joins and found.memory > there:
+            raise UserError(
+                f"this machine can never hold a trial of {entry.name}: it takes about "
+                f"{found.memory / 1e9:,.1f} GB, and there are {there / 1e9:,.1f} GB. Memory is an estimate: "
+                "--memory-per-trial sets it"
+            )
 
     def memory(self, entries: Iterable[Entry]) -> dict[str, int]:
         """Bytes of a trial of each entry, or of its pack, by the entry's id."""

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
+from reports.leaderboard.budget import Budgets, Trial, budgets
 from reports.leaderboard.interim import Ongoing, Standing
 from reports.leaderboard.leaderboard import Leaderboard, leaderboard
 from suite.results.audits import audited
@@ -21,7 +22,9 @@ from suite.results.query import (
 from suite.studies.modelling import LAG, searched_by
 from suite.tracking.store import Record, Store
 from trials.errors import UserError, unknown
-from trials.metrics import COSTS, direction
+from trials.metrics import COSTS, TASKS, direction
+from trials.outcome import Status
+from trials.place import Place
 
 
 def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
@@ -107,7 +110,29 @@ def _ranked(store: Store, query: Query, held: Held) -> Leaderboard:
     fronts = read_fronts(store, searches, held.finals, query)
     named = {row.sweep for row in board.rows}
     ways = {run.tags.sweep: searched(run) for run in held.sweeps if run.tags.sweep in named}
-    return replace(board, pareto=fronts, searched=ways)
+    curves = _curves(board, searches) if (query.metric, query.at) == ("score", "rounds") else ()
+    return replace(board, pareto=fronts, searched=ways, budgets=curves)
+
+
+def _curves(board: Leaderboard, searches: list[Record]) -> tuple[Budgets, ...]:
+    """What fewer trials would have chosen, cell by cell of each sweep, of the methods that are ranked."""
+    ranked = {(row.sweep, row.cell): row for row in board.rows if row.rank is not None}
+    found: dict[tuple[str, Place], dict[str, dict[tuple[int | None, ...], list[Trial]]]] = {}
+    signs: dict[str, int] = {}
+    for run in searches:
+        tags, row = run.tags, ranked.get((run.tags.sweep, run.tags.cell))
+        scores = (run.metrics.get("val_score"), run.metrics.get(f"test_{tags.metric}"))
+        if row is None or tags.confirm or tags.status != Status.FINISHED or None in scores:
+            continue
+        sign = signs[tags.sweep] = TASKS[tags.metric].sign
+        of = found.setdefault((tags.sweep, row.place), {}).setdefault(row.algorithm, {})
+        trial = tuple(sign * score for score in scores if score is not None)
+        of.setdefault((tags.split, tags.deal, tags.tuning), []).append((trial[0], trial[1]))
+    made = (
+        budgets(sweep, place, {a: list(t.values()) for a, t in of.items()}, signs[sweep])
+        for (sweep, place), of in found.items()
+    )
+    return tuple(of for of in made if of is not None)
 
 
 def _budgets(searches: list[Record]) -> dict[tuple[str, str], int]:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit, Mend, wider
-from suite.studies.study import LISTS, VALUES, read_study, study_names
+from suite.studies.study import LISTS, VALUES, Study, read_study, study_names
 from suite.tracking.store import Record
 from trials.algorithm import Range
 from trials.errors import UserError
@@ -63,7 +63,9 @@ def _changed(sweep: Record) -> list[str]:
         options = []
         for key in (*LISTS, *VALUES):
             outer, _, inner = key.partition(".")
-            mine, there = (of[outer][inner] if inner else of[outer] for of in (content, shipped))
+            usual = Study.model_fields[outer].default  # of what is not written
+            given = [of.get(outer, usual) for of in (content, shipped)]
+            mine, there = (value[inner] if inner else value for value in given)
             if mine != there:
                 text = ",".join(mine) if key in LISTS else str(mine)
                 options += [f"--{(inner or outer).replace('_', '-')}", text]

@@ -73,6 +73,21 @@ class Query:
 EVERYTHING = Query()
 
 
+def whose(store: Store, name: str) -> tuple[str | None, tuple[str, ...], str]:
+    """A sweep's name, or else a study's, as `Query.sweep` and `Query.studies`; and in words which it is
+    where it is not a sweep's. Raises `UserError` where it is neither.
+    """
+    found = [(run.tags.sweep, run.tags.study) for run in store.sound(kind=RunKind.SWEEP)]
+    if not found:
+        raise UserError(f"{store.uri} holds no sweep")
+    own = [sweep for sweep, study in found if study == name]
+    if name in {sweep for sweep, _ in found}:
+        return name, (), ""
+    if not own:
+        raise unknown("sweep", name, {word for pair in found for word in pair})
+    return None, (name,), f"{name} is a study; its sweeps: {', '.join(dict.fromkeys(own))}"
+
+
 @dataclass(frozen=True)
 class Held:
     """The runs that a store holds of what is asked for, each kind oldest first: of all algorithms, but for
@@ -88,10 +103,10 @@ class Held:
     def of(cls, store: Store, query: Query) -> Self:
         """Read them."""
         return cls(
-            sweeps=query.find(store, RunKind.SWEEP, **query.scope),
-            entries=query.find(store, RunKind.CELL, **query.scope),
-            searches=query.find(store, RunKind.SEARCH, **query.scope),
             finals=query.find(store, RunKind.FINAL, **query.tags),
+            searches=query.find(store, RunKind.SEARCH, **query.scope),
+            entries=query.find(store, RunKind.CELL, **query.scope),
+            sweeps=query.find(store, RunKind.SWEEP, **query.scope),
         )
 
 

@@ -20,6 +20,9 @@ from suite.studies.modelling import LAG, first_modelled, searched_by
 from suite.studies.study import Study
 from trials.spec import TrialSpec
 
+BUDGET = 4
+"""The fewest trials for each searched hyperparameter of which nobody is warned."""
+
 
 class SweepSearch:
     """All entries' searches: hands out trials round robin, so that no entry waits for another.
@@ -117,7 +120,7 @@ class SweepSearch:
     @property
     def warnings(self) -> list[str]:
         """The warnings for whoever starts this search, in words."""
-        return [*self.small_grids, *self.unmodelled, *self.outside]
+        return [*self.small_grids, *self.unmodelled, *self.thin, *self.outside]
 
     @property
     def unmodelled(self) -> list[str]:
@@ -128,6 +131,19 @@ class SweepSearch:
             return []
         count = f"{len(found)} of {len(self.firsts)} entries"
         return [f"{self.searched_by}: 0 modelled suggestions in {count}"]
+
+    @property
+    def thin(self) -> list[str]:
+        """The warning that budgets are small for what is searched, in words; [] where none is."""
+        counts = {s.entry.label: len(s.entry.space.searched) for s in self.firsts}
+        small = [name for name, count in counts.items() if self.study.trials < BUDGET * count]
+        if not small:
+            return []
+        least = BUDGET * max(counts[name] for name in small)
+        return [
+            f"{self.study.trials} trials are fewer than {BUDGET} for each searched hyperparameter of "
+            f"{', '.join(small)} ({least} would be enough): how lucky a search is decides much"
+        ]
 
     @property
     def outside(self) -> list[str]:

@@ -35,11 +35,14 @@ class SweepRequest:
 
     def read(self) -> tuple[str, Study]:
         """The study's name and content; raises `UserError` with every fault of its form."""
-        changes = dict(self.changes)
-        if self.smoke:
-            shape = {k: v for k, v in changes.items() if k in (*LISTS, "scheduler")}
-            changes = small(self._read(shape)[1]) | changes
-        return self._read(changes)
+        return self._read(self._changes(self._read))
+
+    def _changes(self, read: Callable[[Mapping[str, Any]], tuple[str, Study]]) -> dict[str, Any]:
+        """What is changed of the study, which `read` reads."""
+        if not self.smoke:
+            return dict(self.changes)
+        shape = {k: v for k, v in self.changes.items() if k in (*LISTS, "scheduler")}
+        return small(read(shape)[1]) | dict(self.changes)
 
     def _read(self, changes: Mapping[str, Any]) -> tuple[str, Study]:
         begun = resumed_study(self.paths, changes) if self.resume else None
@@ -76,9 +79,11 @@ class SweepRequest:
         return result
 
     def differences(self, content: Study) -> list[str]:
-        """Where the study of a resumed sweep is not what its file has now, which it does not go by."""
+        """Where the study of a resumed sweep is not what its file and the options have now, which it does
+        not go by.
+        """
         with suppress(UserError):  # the file may be gone
-            mine, there = _flat(content), _flat(self._given({})[1])
+            mine, there = _flat(content), _flat(self._given(self._changes(self._given))[1])
             where = self.study if isinstance(self.study, str) else "the study given"
             return [
                 f"{key} is {mine[key]}, not {there[key]} as in {where}: options extend a sweep."

@@ -3,6 +3,7 @@
 import os
 import time
 from collections import Counter, defaultdict
+from contextlib import suppress
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,19 @@ def sweeps(storage: Path) -> list[str]:
 
 def _damaged(journal: Path) -> bool:
     return journal.with_name(MARKER).exists() and in_the_way(journal)
+
+
+def of_study(storage: Path, name: str) -> list[str]:
+    """The sweeps under a storage root of a study that has not given one its own name."""
+    names = sweeps(storage)
+    if name in names:
+        return []
+    found = []
+    for each in names:
+        with suppress(UserError):  # a journal that is damaged is said where it is read
+            first, *_ = peek(storage / each / "journal.jsonl")
+            found += [each] if first.get("study_name") == name else []
+    return found
 
 
 def status(storage: Path, name: str) -> dict[str, Any]:

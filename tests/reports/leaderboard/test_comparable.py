@@ -74,14 +74,14 @@ def test_an_algorithm_tuned_twice_counts_once_and_that_is_said():
     assert board.notes == ("digits · logreg · iid: a was tuned in night and day; day counts.",)
 
 
-def test_overall_has_one_row_a_cell_and_seeds_are_averaged_first():
-    """Ten seeds in two cells are two rows, not ten."""
-    levels = [{"heterogeneity": f"dirichlet({i})"} for i in range(3)]
+def test_overall_has_one_row_a_data_set_and_seeds_are_averaged_first():
+    """Ten seeds on two data sets are two rows, not ten."""
+    levels = [{"dataset": name} for name in ("digits", "mnist", "emnist")]
     found = [
         runs(name, v, **level) for level in levels for name, v in zip("abc", (A, B, C), strict=True)
     ]
     (compared,) = board_of(*found).overall.values()
-    assert compared.cells == tuple(f"digits · logreg · dirichlet({i})" for i in range(3))
+    assert compared.datasets == ("digits", "mnist", "emnist")
     assert dict(zip(compared.algorithms, compared.ranks, strict=True)) == {
         "a": 1.0,
         "b": 2.0,
@@ -95,6 +95,25 @@ def test_overall_has_one_row_a_cell_and_seeds_are_averaged_first():
     ]
     (same,) = board_of(*more).overall.values()
     assert (same.ranks, same.friedman) == (compared.ranks, compared.friedman)
+
+
+def test_levels_of_a_data_set_are_averaged_into_one_row():
+    """b wins two of three levels of digits, a the mean over them, and mnist: a is ahead on both data sets.
+    An algorithm that lacks a level has no row there.
+    """
+    scores = {"iid": ([0.9], [0.6]), "labels(2)": ([0.6], [0.7]), "labels(1)": ([0.6], [0.7])}
+    found = [
+        runs(name, value, heterogeneity=level)
+        for level, values in scores.items()
+        for name, value in zip("ab", values, strict=True)
+    ]
+    found += [runs("a", [0.9], dataset="mnist"), runs("b", [0.8], dataset="mnist")]
+    found += [runs("c", [1.0]), runs("c", [1.0], dataset="mnist")]
+    (compared,) = board_of(*found).overall.values()
+    assert (compared.algorithms, compared.ranks) == (("a", "b"), (1.0, 2.0))
+    assert (compared.rank_low, compared.rank_high) == ((1.0, 2.0), (1.0, 2.0))
+    assert len(compared.cells) == 4
+    assert compared.left_out_algorithms == ("c",)
 
 
 def test_references_take_no_part_in_the_comparison_over_cells():

@@ -15,6 +15,7 @@ from reports.leaderboard.statistics import (
     DIFFERS,
     LEVEL,
     SAME,
+    Across,
     across,
     corrected,
     holm,
@@ -42,13 +43,18 @@ def table(columns: dict[str, list[float]]) -> dict[str, dict[str, float]]:
     return {f"cell {i}": {a: float(v[i]) for a, v in columns.items()} for i in range(n)}
 
 
+def compared(rows: dict[str, dict[str, float]]) -> Across | None:
+    """Data sets of one cell that was tuned once."""
+    return across({row: {row: {a: [v] for a, v in of.items()}} for row, of in rows.items()})
+
+
 def random_columns(k: int, n: int, seed: int, decimals: int = 6) -> dict[str, list[float]]:
     draw = np.random.default_rng(seed).normal(size=(k, n)).round(decimals)
     return {chr(97 + i): row.tolist() for i, row in enumerate(draw)}
 
 
 def test_demsars_table():
-    found = across(table({name: [-rank for rank in ranks] for name, ranks in DEMSAR.items()}))
+    found = compared(table({name: [-rank for rank in ranks] for name, ranks in DEMSAR.items()}))
     assert dict(zip(found.algorithms, found.ranks, strict=True)) == pytest.approx(
         AVERAGE_RANKS, abs=5e-4
     )
@@ -67,7 +73,7 @@ def test_demsars_table():
 
 @pytest.mark.parametrize("k", range(2, 11))
 def test_critical_values_are_the_published_ones(k):
-    found = across(table(random_columns(k, 20, k)))
+    found = compared(table(random_columns(k, 20, k)))
     q = found.critical_difference / (k * (k + 1) / (6 * 20)) ** 0.5
     assert q == pytest.approx(CRITICAL_Q[k - 2], abs=1.1e-3)
 
@@ -75,7 +81,7 @@ def test_critical_values_are_the_published_ones(k):
 @pytest.mark.parametrize(("k", "n", "decimals"), [(3, 5, 6), (5, 16, 6), (4, 12, 0), (7, 9, 1)])
 def test_against_scipy_scikit_posthocs_and_statsmodels(k, n, decimals):
     columns = random_columns(k, n, 10 * k + n, decimals)
-    found = across(table(columns))
+    found = compared(table(columns))
     expected = stats.friedmanchisquare(*columns.values())
     assert (found.chi2, found.friedman) == pytest.approx((expected.statistic, expected.pvalue))
     assert found.f == pytest.approx((n - 1) * found.chi2 / (n * (k - 1) - found.chi2))
@@ -126,7 +132,7 @@ def test_wilcoxon_by_hand():
 @pytest.mark.parametrize(("n", "verdict"), [(2, CANNOT), (5, CANNOT), (6, DIFFERS), (12, DIFFERS)])
 def test_what_no_data_of_this_size_could_show_is_said(n, verdict):
     """Two algorithms that always differ: the least p-value of n cells is 2^(1-n), at 0.05."""
-    found = across(table({"a": [i + 1.0 for i in range(n)], "b": [0.0] * n}))
+    found = compared(table({"a": [i + 1.0 for i in range(n)], "b": [0.0] * n}))
     (pair,) = found.pairs
     assert pair.smallest == pair.wilcoxon == 2.0 ** (1 - n)
     assert pair.threshold == pytest.approx(0.05)
@@ -135,7 +141,7 @@ def test_what_no_data_of_this_size_could_show_is_said(n, verdict):
 
 def test_cells_that_could_have_shown_a_difference_and_did_not():
     columns = {"a": [1.0, -2.0, 3.0, -4.0, 5.0, -6.0, 7.0, -8.0], "b": [0.0] * 8}
-    (pair,) = across(table(columns)).pairs
+    (pair,) = compared(table(columns)).pairs
     assert pair.smallest == 2.0**-7
     assert pair.verdict == SAME
 
@@ -143,7 +149,7 @@ def test_cells_that_could_have_shown_a_difference_and_did_not():
 def test_the_threshold_is_that_of_the_step_at_which_holm_stops():
     """c is below a and b in all 8 cells (p = 2/256, times 3 and 2), a and b are alike."""
     draw = np.random.default_rng(1).normal(size=(2, 8))
-    found = across(table({"a": list(draw[0]), "b": list(draw[1]), "c": list(draw.min(0) - 5)}))
+    found = compared(table({"a": list(draw[0]), "b": list(draw[1]), "c": list(draw.min(0) - 5)}))
     verdicts = {frozenset((p.first, p.second)): p.verdict for p in found.pairs}
     assert verdicts == {
         frozenset("ab"): SAME,
@@ -157,31 +163,33 @@ def test_the_threshold_is_that_of_the_step_at_which_holm_stops():
 def test_friedman_says_when_it_cannot_reject():
     """Two cells in perfect agreement: chi2 = n (k - 1) is all it can be."""
     same = {"a": [3.0, 3.0], "b": [2.0, 2.0], "c": [1.0, 1.0]}
-    found = across(table(same))
+    found = compared(table(same))
     assert (found.chi2, found.friedman_verdict) == (4.0, CANNOT)
     assert found.friedman == pytest.approx(np.exp(-2))  # chi-squared with 2 degrees of freedom
-    assert across(table({k: v * 4 for k, v in same.items()})).friedman_verdict == DIFFERS
-    assert across(table({"a": [1.0] * 9, "b": [1.0] * 9, "c": [1.0] * 9})).friedman == 1.0
-    two = across(table({"a": [3.0, 3.0], "b": [2.0, 2.0]}))
+    assert compared(table({k: v * 4 for k, v in same.items()})).friedman_verdict == DIFFERS
+    assert compared(table({"a": [1.0] * 9, "b": [1.0] * 9, "c": [1.0] * 9})).friedman == 1.0
+    two = compared(table({"a": [3.0, 3.0], "b": [2.0, 2.0]}))
     assert two.friedman is None
     assert "needs 3 algorithms" in two.friedman_verdict
 
 
 def test_ties_share_ranks():
-    found = across({"x": {"a": 0.9, "b": 0.9, "c": 0.5}, "y": {"a": 0.1 + 0.2, "b": 0.3, "c": 0.3}})
+    found = compared(
+        {"x": {"a": 0.9, "b": 0.9, "c": 0.5}, "y": {"a": 0.1 + 0.2, "b": 0.3, "c": 0.3}}
+    )
     assert dict(zip(found.algorithms, found.ranks, strict=True)) == {"a": 1.75, "b": 1.75, "c": 2.5}
 
 
 def test_holes_are_left_out_and_named():
     whole = table(random_columns(3, 6, 2))
     part = {**whole, "cell 3": {"a": 0.5}, "new": {"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.4}}
-    found = across(part)
-    assert found.left_out_cells == ("cell 3",)
+    found = compared(part)
+    assert found.left_out_datasets == ("cell 3",)
     assert found.left_out_algorithms == ("d",)
     assert set(found.algorithms) == {"a", "b", "c"}
-    assert len(found.cells) == 6
-    assert across({"x": {"a": 1.0}}) is None
-    assert across({}) is None
+    assert len(found.datasets) == 6
+    assert compared({"x": {"a": 1.0}}) is None
+    assert compared({}) is None
 
 
 COLUMNS = st.integers(2, 5).flatmap(
@@ -201,7 +209,7 @@ def test_the_order_of_algorithms_and_cells_changes_nothing(rows, draw):
         name: dict(draw.sample(list(cells[name].items()), len(cells[name])))
         for name in draw.sample(list(cells), len(cells))
     }
-    one, other = across(cells), across(mixed)
+    one, other = compared(cells), compared(mixed)
     assert (one.algorithms, one.chi2, one.friedman_verdict) == (
         other.algorithms,
         other.chi2,
@@ -219,7 +227,7 @@ def test_the_order_of_algorithms_and_cells_changes_nothing(rows, draw):
 def test_only_order_counts_for_ranks(rows, scale, shift):
     cells = {f"c{i}": dict(zip("abcde", row, strict=False)) for i, row in enumerate(rows)}
     moved = {c: {a: scale * v + shift for a, v in row.items()} for c, row in cells.items()}
-    assert across(cells).ranks == across(moved).ranks
+    assert compared(cells).ranks == compared(moved).ranks
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 8])

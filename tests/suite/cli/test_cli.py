@@ -105,6 +105,8 @@ def test_listings(kind: str, tmp_path: Path) -> None:
     assert all(item["name"] for item in found)
     table = suite_here("list", kind, cwd=tmp_path).stdout
     assert found[0]["name"][:4] in table
+    assert max(map(len, table.splitlines())) <= 80
+    assert "…" not in table
 
 
 def test_algorithm_listing_carries_the_contract(tmp_path: Path) -> None:

@@ -31,11 +31,12 @@ def a_tuned(**given) -> Tuned:
 
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+LEAST_0 = st.floats(0, allow_nan=False, allow_infinity=False)
 RATES = st.floats(0, exclude_min=True, allow_infinity=False)
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"]), max_size=20)
 
 
-@given(RATES, NUMBERS, NUMBERS, NUMBERS)
+@given(RATES, LEAST_0, LEAST_0, NUMBERS)
 def test_round_trip_to_the_last_bit(lr, mu, psi, score):
     before = a_tuned(
         params={"lr": lr, "mu": mu, "variant": "heterogeneity", "psi": psi},

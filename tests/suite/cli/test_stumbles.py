@@ -1,0 +1,124 @@
+"""What a newcomer trips over: names, defaults, values without a meaning, statistics that differ."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from suite.cli import options
+from suite.sweeps.status import of_study
+from tests.support.commands import SINGLY, document, fault, study_file, suite_here
+from trials.algorithms import ALGORITHMS
+from trials.errors import UserError
+
+MEANINGLESS = {
+    ("fedprox", "mu"): -1,
+    ("feddyn", "alpha"): -0.1,
+    ("scaffold", "server_lr"): -1,
+    ("safl", "epsilon"): 1.5,
+    ("fedavgm", "beta"): -0.5,
+    ("fedadam", "beta2"): 1.5,
+    ("fedadagrad", "tau"): 0,
+    ("fedagg", "sweeps"): 0,
+}
+
+
+@pytest.mark.parametrize(("algorithm", "name"), MEANINGLESS)
+def test_values_outside_what_an_equation_means_are_refused(algorithm, name):
+    value = MEANINGLESS[algorithm, name]
+    with pytest.raises(UserError) as refused:
+        ALGORITHMS[algorithm].configured({name: value})
+    rule = str(refused.value).removeprefix(f"{name} is {value!r}, but must be ")
+    assert rule in ("at least 0", "at most 1", "above 0")
+
+
+def test_mu_of_minus_one_is_refused_by_the_command(tmp_path):
+    words = ("run", "--algorithm", "fedprox", "--set", "mu=-1")
+    assert fault(suite_here(*words, cwd=tmp_path, code=2)) == (
+        "run: 1 fault, nothing was started\n  params.mu = -1: mu is -1, but must be at least 0"
+    )
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory) -> Path:
+    """Two sweeps of the study `small`, neither with its name."""
+    folder = tmp_path_factory.mktemp("swept")
+    study = study_file(folder)
+    few = ("--algorithms", "fedavg,fedprox", "--heterogeneity", "iid", "--trials", 2, "--rounds", 2)
+    for name in ("one", "two"):
+        suite_here("sweep", study, *few, "--name", name, *SINGLY, cwd=folder)
+    return folder
+
+
+@pytest.mark.parametrize("command", [("leaderboard", "--json"), ("report", "--json")])
+def test_leaderboard_and_report_take_a_sweeps_name_alike(swept, command):
+    word, *rest = command
+    assert suite_here(word, "one", *rest, cwd=swept).stderr.startswith("reading the records\n")
+    done = suite_here(word, "small", *rest, cwd=swept)
+    assert "small is a study; its sweeps: one, two\n" in done.stderr.splitlines(keepends=True)
+    known = "Did you mean 'one'?"
+    said = fault(suite_here(word, "onee", *rest, cwd=swept, code=2))
+    assert said == f"unknown sweep 'onee'. {known}"
+    if word == "leaderboard":
+        one = document(suite_here(word, "one", *rest, cwd=swept))
+        assert one == document(suite_here(word, "--name", "one", *rest, cwd=swept))
+        assert {row["sweep"] for row in one["rows"]} == {"one"}
+
+
+def test_status_takes_a_studys_name_too(swept):
+    storage = swept / "runs"
+    assert of_study(storage, "small") == ["one", "two"]
+    assert of_study(storage, "one") == of_study(storage, "none") == []
+    done = suite_here("status", "small", "--json", cwd=swept)
+    assert done.stderr == "small is a study; its sweeps: one, two\n"
+    assert [each["name"] for each in document(done)] == ["one", "two"]
+    assert document(suite_here("status", "one", "--json", cwd=swept))["name"] == "one"
+
+
+def test_a_run_names_the_statistic_of_the_tuned_file_beside_its_own(swept):
+    tuned = document(suite_here("tuned", "show", "--algorithm", "fedprox", "--json", cwd=swept))
+    scores = tuned["scores"]
+    words = ("run", "--tuned", "--algorithm", "fedprox", "--seed", 1, "--no-record")
+    said = " ".join(suite_here(*words, cwd=swept).stdout.split())
+    own = scores["test_by_seed"]["1"]
+    assert f"test accuracy {own:.4f} (mean of the last 3 evaluations)" in said
+    mean = scores["test_accuracy"]
+    assert said.endswith(
+        f"The configuration's test accuracy, mean of 2 seeds: {mean:.4f}; with seed 1: {own:.4f}"
+    )
+
+
+def test_a_resume_with_the_same_options_says_nothing_about_them(swept):
+    few = ("--algorithms", "fedavg,fedprox", "--heterogeneity", "iid", "--trials", 2, "--rounds", 2)
+    again = ("sweep", "small.yaml", *few, "--name", "one", *SINGLY, "--resume")
+    assert "options extend" not in suite_here(*again, cwd=swept).stderr
+    fewer = ("sweep", "small.yaml", "--name", "one", *SINGLY, "--resume")
+    said = suite_here(*fewer, cwd=swept).stderr
+    assert "trials is 2, not 6 as in small.yaml: options extend a sweep.\n" in said
+
+
+def test_a_command_with_nothing_says_what_it_does_and_asks_on_a_terminal(monkeypatch, capsys):
+    class Terminal:
+        def isatty(self):
+            return True
+
+    asked = []
+
+    def confirm(text, **more):
+        asked.append(text)
+        return len(asked) > 1
+
+    monkeypatch.setattr(typer, "confirm", confirm)
+    options.ask_where_bare("run", "This runs it.")  # no terminal: nobody to ask
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(sys, "argv", ["suite", "run", "--seed", "1"])
+    options.ask_where_bare("run", "This runs it.")
+    assert asked == []
+    monkeypatch.setattr(sys, "argv", ["suite", "run"])
+    with pytest.raises(typer.Exit) as left:
+        options.ask_where_bare("run", "This runs it.")
+    assert left.value.exit_code == 130
+    options.ask_where_bare("run", "This runs it.")
+    assert asked == ["This runs it. Go on?"] * 2
