@@ -78,6 +78,10 @@ Where = Annotated[
         help="TAG=VALUE: only such final runs (algorithm, dataset, paper, ...). May be repeated."
     ),
 ]
+Log = Annotated[
+    str | None,
+    typer.Option("--log", callback=elsewhere, help="tensorboard or wandb: record there as well."),
+]
 Only = Annotated[str | None, typer.Option(callback=named, help="Only this one.")]
 """One of the names that narrow tuned configurations down."""
 

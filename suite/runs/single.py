@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports.frames import frame
 from suite.runs.saving import save
+from suite.tracking.elsewhere import log_run
 from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags
 from trials import plugins, trial
 from trials.calibration import fastest, with_execution
@@ -180,6 +181,13 @@ class Recording:
             log_model(store, run_id, model, run.outcome.last_round, spec_params(spec))
         store.set_status(run_id, "FINISHED")
         return run_id
+
+
+def log_elsewhere(run: Finished, place: str, storage: Path) -> None:
+    """Write a run where the person also wants it (`--log`)."""
+    spec = run.spec
+    name = f"{algorithms.label(spec.algorithm)}-{time.strftime('%Y%m%d-%H%M%S')}-seed{spec.seed}"
+    log_run(place, storage / EXPERIMENT / place, name, spec_params(spec), run.history)
 
 
 def _open(tracking_uri: str | None, storage: Path) -> "Store":
