@@ -12,7 +12,7 @@ from reports.frames import frame
 from suite.runs.saving import save
 from suite.tracking.elsewhere import log_run
 from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags
-from trials import plugins, trial
+from trials import algorithms, plugins, trial
 from trials.calibration import fastest, with_execution
 from trials.errors import UserError
 from trials.federated_data import FederatedData
