@@ -38,7 +38,8 @@ def test_trials_of_a_sweep_are_in_tensorboard_too(tmp_path):
     few = ("--algorithms", "fedavg", "--heterogeneity", "iid", "--log", "tensorboard")
     done = document(suite_here("sweep", "smoke", "--smoke", *few, *SINGLY, "--json", cwd=tmp_path))
     folders = list((tmp_path / "runs/smoke/tensorboard").iterdir())
-    assert len(folders) == done["trials_finished"] + done["final_runs"]
+    ended = sum(done[f"trials_{status}"] for status in ("finished", "pruned", "diverged"))
+    assert len(folders) == ended + done["final_runs"]
 
 
 def test_weights_and_biases_gets_the_params_and_the_finite_metrics_by_round(tmp_path, monkeypatch):
