@@ -11,16 +11,17 @@ import numpy.typing as npt
 
 from trials import budget, randomness
 from trials.client_rows import ClientRows
+from trials.course import SGD
 from trials.datasets.base import OnDemand
 from trials.direction import Direction
 from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
 from trials.metrics import COUNTERS
 from trials.models.base import Model
-from trials.plans import Plan, full_pass, minibatches, samples_met, steps_per_epoch
+from trials.plans import Plan, full_pass, samples_met, steps_per_epoch
 from trials.scores import SCORES
 from trials.settings import Settings
-from trials.solver import SGD, Solver, execution
+from trials.solver import Solver, execution
 from trials.tensors import Tensor, torch
 from trials.transfer import distinct, sent, uniform_on
 
@@ -47,8 +48,11 @@ class Federation:
         seed: int,
         device: torch.device,
         memory: float | None = None,
+        solver: Callable[..., Solver] = Solver,
     ) -> None:
-        """`memory` is what clients that are computed at once may take, in bytes; see `memory_budget`."""
+        """`memory` is what clients that are computed at once may take, in bytes; see `memory_budget`.
+        `solver` makes the solver, as the class does.
+        """
         self.data, self.model, self.settings, self.seed = data, model, settings, seed
         self._level = heterogeneity
         single = settings.dtype in ("float32", "bf16")
@@ -61,7 +65,7 @@ class Federation:
         self.chunk, self.tables = budget.divided(
             data, model, settings, self.x, self.execution, memory
         )
-        self._solver = Solver(model, self.x, self.y, self.execution, self.chunk)
+        self._solver = solver(model, self.x, self.y, self.execution, self.chunk)
         self._scores = SCORES[data.dataset.task.metric]
         self.round = 0
         self.counters = dict.fromkeys(COUNTERS, 0)
@@ -162,7 +166,7 @@ class Federation:
         if self.settings.init == "zeros":
             return torch.zeros(len(ids), self.d, dtype=self.dtype, device=self.device)
         own = ids.numpy() if self.settings.init == "own" else np.array([SERVER])
-        rows = self.tensor(self.model.initial(own, self.seed))
+        rows = self.tensor(self._solver.initial(own, self.seed))
         return rows.expand(len(ids), -1).clone() if len(own) == 1 else rows
 
     def initial_server(self) -> Tensor:
@@ -272,7 +276,7 @@ class Federation:
         width = max(1, round(m / self.n)) if size == "full" else min(int(size), m)
         work = samples_met(self.data.sizes[once], self._steps(once, self.round), size)
         steps = np.array([max(1, round(work / width))])
-        plan = minibatches(pool, one, steps, width, (self.seed, self.round))
+        plan = self._solver.minibatches(pool, one, steps, width, (self.seed, self.round))
         w, _ = self._run(plan, start.unsqueeze(0), lr, lambda w, g: g, {})
         self._worked(pool, one, steps, width)
         return w[0]
@@ -311,23 +315,13 @@ class Federation:
         """
         steps = epochs * self._per_epoch(ids.numpy())
         words = (self.seed, self.round + 1)
-        plan = minibatches(self.data, ids.numpy(), steps, self.settings.batch_size, words)
+        size = self.settings.batch_size
+        plan = self._solver.minibatches(self.data, ids.numpy(), steps, size, words)
         return self._solver.sgd(start, plan, self._rule(lr), lambda w, g: g, {})[0]
 
     def evaluate(self, w: Tensor, ids: Array) -> dict[str, Tensor]:
         """Mean scores of the task and mean loss on samples: () for w (d,), (k,) for w (k, d)."""
-        if w.dim() == 2 and self.sequential:
-            each = [self.evaluate(row, ids) for row in w]
-            return {metric: torch.stack([one[metric] for one in each]) for metric in each[0]}
-        rows = w.shape[:-1]
-        total: dict[str, Tensor] = {}
-        for block in sent(ids, self.device).split(max(1, 32768 // (rows.numel() + 63))):
-            x, y = self.x[block], self.y[block].expand(*rows, -1)
-            outputs = self.model.logits(w, x.expand(*rows, *x.shape))
-            values = {**self._scores(outputs, y), "loss": self.model.loss(outputs, y)}
-            for metric, value in values.items():
-                total[metric] = total.get(metric, 0) + value.sum(-1, dtype=torch.float64)
-        return {metric: value / len(ids) for metric, value in total.items()}
+        return self._solver.evaluate(w, ids, self._scores)
 
     def _train(
         self,
@@ -343,7 +337,7 @@ class Federation:
         once, first, back = distinct(ids, self.device)
         round_index = self.round if at_round is None else at_round
         steps, size = self._steps(once, round_index), self.settings.batch_size
-        plan = minibatches(self.data, once, steps, size, (self.seed, round_index))
+        plan = self._solver.minibatches(self.data, once, steps, size, (self.seed, round_index))
         if isinstance(lr, torch.Tensor):
             lr = self._of_steps(lr[first], once, int(steps.max()))
         loss = self._loss

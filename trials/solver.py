@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trials.direction import Affine, Direction, affine, column
+from trials import randomness
+from trials.course import SGD, Course, rate_of
+from trials.direction import Direction, affine
 from trials.errors import UserError
-from trials.federated_data import Samples
+from trials.federated_data import FederatedData, Samples
 from trials.models.base import Model
-from trials.plans import Plan
+from trials.plans import Plan, minibatches
 from trials.scores import Scores
 from trials.settings import Settings
 from trials.tensors import Tensor, torch
@@ -25,6 +27,8 @@ Array = npt.NDArray[Any]
 Move = Callable[[Tensor, list[Tensor], Tensor, int, Tensor | None], None]
 """`move(w, parts, rows, step, v)`: a step of `rows` (a,), counted from 0, on weights w (a, d) and
 momentum v (a, d) in place; `parts` are gradients (a, size), one a parameter."""
+BLOCK = 512
+"""Samples on which one model is evaluated at a time."""
 EXECUTIONS = ("compiled", "batched", "sequential")
 """The ways to compute; they agree up to rounding."""
 
@@ -61,40 +65,9 @@ def execution(model: Model, settings: Settings, device: torch.device) -> str:
     return settings.execution if settings.execution in known else known[0]
 
 
-@dataclass(frozen=True)
-class SGD:
-    """How a step is taken: v <- momentum v + clipped(direction(w, g + weight_decay w)), w <- w - lr v.
-
-    `lr` is one number, or (k, J): of each row and step. A direction longer than `clip_norm` is cut
-    to that length. v starts at 0.
-    """
-
-    lr: float | Tensor
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    clip_norm: float | None = None
-
-    def clipped(self, g: Tensor) -> Tensor:
-        """Rows g (k, d), none longer than `clip_norm`."""
-        if self.clip_norm is None:
-            return g
-        return g * (self.clip_norm / g.norm(dim=1, keepdim=True)).clamp(max=1.0)
-
-    def rate(self, rows: Tensor, step: int) -> float | Tensor:
-        """The rates of `rows` (a,) at a step: one number, or (a, 1)."""
-        return self.lr if isinstance(self.lr, float | int) else self.lr[rows, step, None]
-
-    def coefficients(self, form: Affine, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """scale (k,), pull (k,), weight decay in it, and shift (k, d), or (0, 0) where there is none,
-        of clients with weights like `like` (k, d).
-        """
-        scale = column(form.scale, like)
-        pull = column(form.pull, like) + self.weight_decay * scale
-        shift = like.new_empty(0, 0)
-        if isinstance(form.shift, torch.Tensor) or form.shift:
-            shift = sent(torch.as_tensor(form.shift), like.device, like.dtype)
-            shift = shift.expand_as(like).contiguous()
-        return scale, pull, shift
+def joins(model: Model, execution: str, device: torch.device) -> bool:
+    """Whether rows of several runs may be computed in one call, so that a CPU changes no bit."""
+    return execution == "batched" and (model.architecture.exact_rows or device.type != "cpu")
 
 
 @dataclass(frozen=True)
@@ -130,6 +103,21 @@ class Solver:
         self.execution, self.sequential = execution, execution == "sequential"
         self.chunk = 1 if self.sequential else chunk
 
+    def minibatches(
+        self,
+        data: FederatedData,
+        ids: Array,
+        steps: Array,
+        batch_size: int | str,
+        words: tuple[int, ...],
+    ) -> Plan:
+        """The module's `minibatches`."""
+        return minibatches(data, ids, steps, batch_size, words)
+
+    def initial(self, ids: Array, seed: int) -> Array:
+        """The model's `initial`."""
+        return self.model.initial(ids, seed)
+
     def sgd(
         self,
         start: Tensor,
@@ -146,30 +134,43 @@ class Solver:
         `marks` (k, E) steps each, ascending from 1, (k, E, d).
         """
         marks = np.zeros((len(start), 0), np.int64) if marks is None else marks
-        path = start.new_empty(*marks.shape, start.shape[1])
         form = affine(direction, aligned) if rule.clip_norm is None else None
         if form is None:
             move = self._any_move(rule, direction, aligned)
-        elif self.execution == "compiled":
-            w, total = self._compiled(start, plan, rule, form, marks, path)
-            return w, total / int(plan.steps.sum()), path
+            w, losses, path = self._descend(start, plan, marks, move, bool(rule.momentum))
         else:
-            move = self._affine_move(start, rule, form)
-        w, total = torch.empty_like(start), start.new_zeros(())
+            w, losses, path = self.follow(rule.course(start, plan, form, marks))
+        return w, losses.sum().to(w) / int(plan.steps.sum()), path
+
+    def follow(self, course: Course) -> tuple[Tensor, Tensor, Tensor]:
+        """A course's end points (k, d), the sum over all steps of each row's loss, (k,), or compiled
+        (1,) of all, and the weights at its marks (k, E, d).
+        """
+        if self.execution == "compiled":
+            return self._compiled(course)
+        move = self._affine_move(course)
+        return self._descend(course.start, course.plan, course.marks, move, bool(course.momentum))
+
+    def _descend(
+        self, start: Tensor, plan: Plan, marks: Array, move: Move, momentum: bool
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """`follow`, by a step of any kind."""
+        path = start.new_empty(*marks.shape, start.shape[1])
+        w, losses = torch.empty_like(start), start.new_empty(len(start))
         for group in self._groups(plan):
-            at = start[group.ids]
-            v = torch.zeros_like(at) if rule.momentum else None
+            at, lost = start[group.ids], start.new_zeros(len(group.ids))
+            v = torch.zeros_like(at) if momentum else None
             reached = self._reached(group, marks)
             for rows, j, x, y, weight in self._batches(group):
                 now, ids = at[rows], group.ids[rows]
-                losses, parts = self._gradients(now, x, y, weight)
-                total += losses.sum()
+                found, parts = self._gradients(now, x, y, weight)
+                lost[rows] += found
                 move(now, parts, ids, j, None if v is None else v[rows])
                 if j + 1 in reached:
                     row, place = reached[j + 1]
                     path.view(-1, path.shape[-1])[place] = now[row]
-            w[group.ids] = at
-        return w, total / int(plan.steps.sum()), path
+            w[group.ids], losses[group.ids] = at, lost
+        return w, losses, path
 
     def _any_move(self, rule: SGD, direction: Direction, aligned: dict[str, Tensor]) -> Move:
         """A step along any direction, on gradients in one piece."""
@@ -182,20 +183,19 @@ class Solver:
             step = rule.clipped(step)
             if v is not None:
                 step = v.mul_(rule.momentum).add_(step)
-            w.sub_(rule.rate(ids, j) * step)
+            w.sub_(rate_of(rule.lr, ids, j) * step)
 
         return move
 
-    def _affine_move(self, like: Tensor, rule: SGD, form: Affine) -> Move:
-        """A step along scale g + pull w + shift, on the gradients of one parameter after the other."""
-        scale, pull, shift = rule.coefficients(form, like)
-        pulled = isinstance(form.pull, torch.Tensor) or form.pull or rule.weight_decay
+    def _affine_move(self, course: Course) -> Move:
+        """A course's step, on the gradients of one parameter after the other."""
+        scale, pull, shift = course.scale, course.pull, course.shift
         layout = self.model.layout
 
         def move(w: Tensor, parts: list[Tensor], ids: Tensor, j: int, v: Tensor | None) -> None:
-            rate = rule.rate(ids, j)
-            along, by = (w, -rate) if v is None else (v.mul_(rule.momentum), 1.0)
-            if pulled:
+            rate = rate_of(course.lr, ids, j)
+            along, by = (w, -rate) if v is None else (v.mul_(course.momentum), 1.0)
+            if course.pulled:
                 along.add_(by * pull[ids, None] * w)
             if len(shift):
                 along.add_(by * shift[ids])
@@ -207,32 +207,29 @@ class Solver:
 
         return move
 
-    def _compiled(
-        self, start: Tensor, plan: Plan, rule: SGD, form: Affine, marks: Array, path: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """`sgd` as one compiled loop, mark after mark; fills `path`. End points, sum of losses."""
+    def _compiled(self, course: Course) -> tuple[Tensor, Tensor, Tensor]:
+        """`follow` as one compiled loop, mark after mark."""
         from trials import compiled
 
-        w = start.clone(memory_format=torch.contiguous_format)
-        scale, pull, shift = rule.coefficients(form, w)
-        v = torch.zeros_like(w) if rule.momentum else w.new_empty(0, 0)
-        lr = torch.as_tensor(rule.lr, dtype=w.dtype)
+        plan, marks = course.plan, course.marks
+        w = course.start.clone(memory_format=torch.contiguous_format)
+        path = w.new_empty(*marks.shape, w.shape[1])
+        v = torch.zeros_like(w) if course.momentum else w.new_empty(0, 0)
+        lr = torch.as_tensor(course.lr, dtype=w.dtype)
         lr = lr.contiguous() if lr.dim() else lr.reshape(1, 1)
         x, y, samples = self.x.matrix(self.y, plan.samples)
         of = compiled.Samples(x.numpy(), y.numpy(), compiled.SLOPES[self.model.loss])
         weight = plan.weight.astype(w.numpy().dtype)
-        follows = compiled.Rule(
-            scale.numpy(), pull.numpy(), shift.numpy(), rule.momentum, v.numpy()
-        )
-        stops = [*marks.T, plan.steps]
+        affine = course.scale.numpy(), course.pull.numpy(), course.shift.numpy()
+        follows = compiled.Rule(*affine, course.momentum, v.numpy())
         total, done = 0.0, np.zeros_like(plan.steps)
-        for e, stop in enumerate(stops):
+        for e, stop in enumerate([*marks.T, plan.steps]):
             steps = compiled.Steps(samples, weight, done, stop, lr.numpy())
             total += compiled.sgd(w.numpy(), of, steps, follows)
             done = stop
             if e < marks.shape[1]:
                 path[:, e] = w
-        return w, w.new_tensor(total)
+        return w, torch.tensor([total], dtype=torch.float64), path
 
     def _compiled_gradient(self, w: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
         """`gradient` by the same loop: with momentum 1 and steps of length 0, v adds up gradients."""
@@ -254,25 +251,30 @@ class Solver:
             ),
             compiled.Rule(np.ones(rows, g.dtype), np.zeros(rows, g.dtype), none, 1.0, g),
         )
-        return torch.from_numpy(g), w.new_tensor(total / rows)
+        return torch.from_numpy(g), torch.tensor([total], dtype=torch.float64)
 
     def gradient(self, w: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
         """Sum over a plan of the gradients at w (k, d): with `full_pass`, those of F_k, (k, d).
 
         Also returns the mean over rows of F_k, ().
         """
+        g, losses = self.slopes(w, plan)
+        return g, losses.sum().to(w) / len(w)
+
+    def slopes(self, w: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
+        """The gradients of `gradient` (k, d), and each row's loss (k,), or compiled (1,) of all."""
         if self.execution == "compiled":
             return self._compiled_gradient(w, plan)
-        found, total = torch.empty_like(w), w.new_zeros(())
+        found, losses = torch.empty_like(w), w.new_empty(len(w))
         for group in self._groups(plan):
-            at = w[group.ids]
+            at, lost = w[group.ids], w.new_zeros(len(group.ids))
             g = torch.zeros_like(at)
             for rows, _, x, y, weight in self._batches(group):
-                losses, parts = self._gradients(at[rows], x, y, weight)
+                values, parts = self._gradients(at[rows], x, y, weight)
                 g[rows] += torch.cat(parts, -1)
-                total += losses.sum()
-            found[group.ids] = g
-        return found, total / len(w)
+                lost[rows] += values
+            found[group.ids], losses[group.ids] = g, lost
+        return found, losses
 
     def score(self, w: Tensor, plan: Plan, scores: Scores) -> Tensor:
         """Weighted mean over a plan of the first of `scores` at w (k, d), (k,)."""
@@ -285,6 +287,45 @@ class Solver:
                 sums[one] += (ranked * weight).sum(-1)
             found[group.ids] = sums
         return found
+
+    def evaluate(self, w: Tensor, ids: Array, scores: Scores) -> dict[str, Tensor]:
+        """Mean scores and mean loss on samples `ids`: () for w (d,), (k,) for w (k, d)."""
+        if w.dim() == 1 and self.by_rows:
+            return {name: value[0] for name, value in self.rated(w[None], ids, scores).items()}
+        if w.dim() == 2 and self.sequential:
+            each = [self.evaluate(row, ids, scores) for row in w]
+            return {metric: torch.stack([one[metric] for one in each]) for metric in each[0]}
+        rows = w.shape[:-1]
+        return self._means(w, ids, scores, max(1, 32768 // (rows.numel() + 63)))
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether one model is evaluated as a row of many, whatever others are evaluated with it."""
+        return joins(self.model, self.execution, self.x.device)
+
+    def rated(self, w: Tensor, ids: Array, scores: Scores) -> dict[str, Tensor]:
+        """`evaluate` of w (k, d), each row computed as if it were alone."""
+        return self._means(w, ids, scores, BLOCK, apart=True)
+
+    def _means(
+        self, w: Tensor, ids: Array, scores: Scores, width: int, apart: bool = False
+    ) -> dict[str, Tensor]:
+        """`evaluate` in blocks of `width` samples, of which each row has a copy of its own if `apart`.
+
+        Where a sample's outputs depend on its block, blocks are drawn by chance, the same ever: in the
+        order of a data set that lies label by label each would have one label.
+        """
+        if len(ids) > width and not self.model.architecture.one_by_one:
+            ids = randomness.generator("evaluation").permutation(ids)
+        rows, total = w.shape[:-1], dict[str, Tensor]()
+        for block in sent(ids, self.x.device).split(width):
+            x, y = self.x[block], self.y[block].expand(*rows, -1)
+            x = x.expand(*rows, *x.shape)
+            outputs = self.model.logits(w, x.contiguous() if apart else x)
+            values = {**scores(outputs, y), "loss": self.model.loss(outputs, y)}
+            for metric, value in values.items():
+                total[metric] = total.get(metric, 0) + value.sum(-1, dtype=torch.float64)
+        return {metric: value / len(ids) for metric, value in total.items()}
 
     def _groups(self, plan: Plan) -> Iterator[_Group]:
         """Clients that are computed together, most steps first. The plan is copied to the device once."""

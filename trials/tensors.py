@@ -6,9 +6,14 @@ commands that compute nothing, so torch is loaded by the first that does. `Tenso
 torch's, lies in a module of its own that is imported where it is used.
 """
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from trials.lazy import Lazy
+
+# A product's bits must not depend on where in memory its matrices lie: a client's place among those that
+# are computed at once says where. MKL reads this at its first product.
+os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 if TYPE_CHECKING:
     import torch

@@ -13,7 +13,7 @@ from trials.federation import Federation
 from trials.memory import machine_memory
 from trials.models.base import Model
 from trials.simulation import Simulation
-from trials.solver import execution
+from trials.solver import Solver, execution
 from trials.spec import TrialSpec
 from trials.tensors import torch
 
@@ -59,9 +59,10 @@ def simulate(
     device: str = "cpu",
     threads: int = 1,
     memory: float | None = None,
+    solver: Callable[..., Solver] = Solver,
 ) -> Simulation:
     """A simulation at round 0. One thread by default, so that the bits do not depend on the load;
-    `memory` (bytes) is `trials.memory.memory_budget` by default.
+    `memory` (bytes) is `trials.memory.memory_budget` by default; `solver` makes the federation's.
     """
     torch.set_num_threads(threads)
     fed = Federation(
@@ -72,6 +73,7 @@ def simulate(
         spec.seed,
         usable(device),
         memory,
+        solver,
     )
     return Simulation(spec.configured(), fed)
 

@@ -6,6 +6,9 @@ from typing import Any, Self
 
 from trials.spec import TrialSpec
 
+PACK = "pack"
+"""Where the config of a pack has those of its trials, by trial id."""
+
 
 @dataclass(frozen=True)
 class TrialConfig:

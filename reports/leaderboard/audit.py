@@ -4,10 +4,10 @@ An audit is facts of one search. Those that may have cost the method something a
 with the command that mends it. All scores are validation scores: no test metric takes part.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from statistics import stdev
+from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from reports.leaderboard.statistics import DIGITS
@@ -120,6 +120,28 @@ def audit(
     )
 
 
+def combined(searches: Sequence[Audit]) -> Audit:
+    """The facts of a row that was searched several times: means over its searches, `trials` of one of them, and
+    every edge that any of the winners is at.
+    """
+    if len(searches) == 1:
+        return searches[0]
+    edges = [edge for one in searches for edge in one.edges or ()]
+    last = {(edge.name, edge.end): edge for edge in edges}
+    known = all(one.edges is not None for one in searches)
+    as_good = _mean(one.as_good for one in searches)
+    return Audit(
+        hyperparameters=searches[0].hyperparameters if searches else None,
+        trials=max((one.trials for one in searches), default=0),
+        diverged_share=_mean(one.diverged_share for one in searches) or 0.0,
+        edges=tuple(last.values()) if known else None,
+        late_gain=_mean(one.late_gain for one in searches),
+        margin=_mean(one.margin for one in searches),
+        noise=_mean(one.noise for one in searches),
+        as_good=None if as_good is None else round(as_good),
+    )
+
+
 def findings(facts: Audit, mend: Mend) -> tuple[Finding, ...]:
     """What of an audit may have cost the method something. An improvement in the last trials counts where
     it is larger than the seeds' noise.
@@ -156,6 +178,11 @@ def wider(edge: Edge, spec: Range) -> tuple[float, float]:
         return low, moved if most is None or moved < most else (high + most) / 2
     moved = low / 10 if spec.log else low / 2 if low > 0 else 2 * low - high
     return (moved if least is None or moved > least else (low + least) / 2), high
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    found = [value for value in values if value is not None]
+    return fmean(found) if found else None
 
 
 def _finished(tried: Sequence[Tried]) -> list[Tried]:

@@ -147,8 +147,8 @@ class Leaderboard:
     `metric` and `direction` are the rows', or a list of them where data sets are ranked by several.
     `differences` has every pair of each group, `overall` the comparison over cells by metric, `notes`
     what could not be compared or ranked, `pareto` the fronts of entries that were searched with two
-    objectives (`reports.leaderboard.pareto`), `budgets` what fewer trials would have chosen, `searched` how each
-    sweep found its configurations, in words, `interim` how cells stand whose final runs are not all
+    objectives (`reports.leaderboard.pareto`), `budgets` what fewer trials would have chosen, `searched` how
+    each sweep found its configurations, in words, `interim` how cells stand whose final runs are not all
     there: they have no rows yet.
     """
 
@@ -164,8 +164,8 @@ class Leaderboard:
     notes: tuple[str, ...] = ()
     pareto: tuple[Any, ...] = ()
     searched: Mapping[str, str] = field(default_factory=dict)
-    interim: tuple[Standing, ...] = ()
     budgets: tuple[Budgets, ...] = ()
+    interim: tuple[Standing, ...] = ()
 
     def to_pandas(self) -> "pd.DataFrame":
         """A row an algorithm in a cell, with hyperparameters as columns `params.lr`, ..."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from reports.leaderboard.leaderboard import Leaderboard, Row
 from reports.leaderboard.statistics import DIFFERS, Across
-from reports.leaderboard.wording import label, mean_text, short, title_of
+from reports.leaderboard.wording import label, mean_text, short, title_of, verdict
 from reports.page.data import Sweep
 from reports.page.gallery import groups, place
 
@@ -26,18 +26,7 @@ def headline(board: Leaderboard) -> tuple[str, str]:
 def _one(where: str, rows: Sequence[Row]) -> tuple[str, str]:
     best = _first(rows)
     said = f"{label(best)}: {mean_text(best)} {title_of(best.metric)} on {where}"
-    return said, _certain(rows)
-
-
-def _certain(rows: Sequence[Row]) -> str:
-    ties = [label(row) for row in rows if row.within_noise]
-    behind = [label(row) for row in rows if row.within_noise is False]
-    if not ties and not behind:
-        return "Too few algorithms or seeds to tell differences from noise."
-    ahead = f"ahead of {_listed(behind)} by more than the seeds' noise" if behind else ""
-    tied = f"within the seeds' noise of {_listed(ties)}" if ties else ""
-    text = "; ".join(part for part in (ahead, tied) if part)
-    return f"{text[0].upper()}{text[1:]}."
+    return said, verdict(list(rows)).splitlines()[0]
 
 
 def _several(board: Leaderboard, cells: Sequence[Sequence[Row]]) -> tuple[str, str]:
@@ -52,7 +41,7 @@ def _several(board: Leaderboard, cells: Sequence[Sequence[Row]]) -> tuple[str, s
 
 
 def _tests(found: Across) -> str:
-    """What the tests over cells say of the leader."""
+    """What the tests over data sets say of the leader."""
     leader = found.algorithms[0]
     differs = [
         short(pair.second if pair.first == leader else pair.first)
@@ -60,7 +49,7 @@ def _tests(found: Across) -> str:
         if leader in (pair.first, pair.second) and pair.verdict == DIFFERS
     ]
     if differs:
-        return f"Over cells it differs from {_listed(differs)}."
+        return f"Over data sets it differs from {_listed(differs)}."
     sets = "one data set" if len(found.datasets) == 1 else f"{len(found.datasets)} data sets"
     return f"With {sets} no test can tell it from the others."
 

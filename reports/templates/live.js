@@ -51,7 +51,7 @@ function take(html) {
 }
 // It asks again after a second, or longer where an answer takes long: watching must not slow a sweep.
 const asking = () => parts.querySelector("[data-sure]");
-let etag = "", pause = 1000;
+let etag = "", pause = 1000, lost = false;
 async function look() {
   try {
     if (!document.hidden && !asking()) {
@@ -61,9 +61,11 @@ async function look() {
         pause = Math.max(1000, 50 * Number(answer.headers.get("X-Seconds")) * 1000);
         take(await answer.text());
       } else if (answer.status !== 304) throw new Error(answer.status);
-      linkState.textContent = "";
+      if (lost) linkState.textContent = "";
+      lost = false;
     }
   } catch {
+    lost = true;
     linkState.textContent = "the server does not answer: this is the last it said";
     pause = 3000;
   }

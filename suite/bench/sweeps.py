@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from suite.execution.cluster import Resources, connect
@@ -51,6 +52,38 @@ def sweep(study: str, resources: Resources) -> dict[str, Any]:
             "plain_seconds": round(plain, 2),
             "plain_trials_per_minute": round(plain_rate, 1),
             "ratio": round(rate / plain_rate, 2),
+        }
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def packed(study: str, resources: Resources, turns: int = 3) -> dict[str, Any]:
+    """Trials per minute of one sweep with packs (`auto`) and without, from the first trial's start to the
+    last one's end, taking turns; medians, and the ratio of each turn.
+    """
+    name, content = read_study(study, {})
+    folder = Path(tempfile.mkdtemp(prefix="suite-bench-"))
+    try:
+        rates: dict[str, list[float]] = {"auto": [], "1": []}
+        for turn in range(turns):
+            for pack in ("auto", "1") if turn % 2 else ("1", "auto"):
+                place = SweepPaths(folder, f"{turn}-{pack}")
+                given = content.model_copy(update={"pack": pack if pack == "auto" else 1})
+                Sweep(name, given, place, resume=False).run(resources)
+                lines = peek(place.journal)
+                ends = [line["at"] for line in lines if line["event"] == Ended.name]
+                first = min(
+                    line["at"] - line["seconds"] for line in lines if line["event"] == Ended.name
+                )
+                rates[pack].append(60 * len(ends) / (ends[-1] - first))
+        ratios = [a / b for a, b in zip(rates["auto"], rates["1"], strict=True)]
+        return {
+            "study": name,
+            "trials": len(ends),
+            "trials_per_minute_packed": round(median(rates["auto"]), 1),
+            "trials_per_minute_alone": round(median(rates["1"]), 1),
+            "ratio": round(median(ratios), 2),
+            "ratios": [round(ratio, 2) for ratio in ratios],
         }
     finally:
         shutil.rmtree(folder, ignore_errors=True)

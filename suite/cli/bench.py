@@ -25,6 +25,10 @@ def sweep(
     parallel: Annotated[
         bool, typer.Option("--parallel", help="Two trials at once against one, instead.")
     ] = False,
+    pack: Annotated[
+        bool, typer.Option("--pack", help="With packs (auto) against without, instead.")
+    ] = False,
+    turns: Annotated[int, typer.Option(min=1, help="With --pack: how often each runs.")] = 3,
     as_json: Json = False,
 ) -> None:
     """Trials per minute of a sweep, against the same trials as a plain Tune function trainable."""
@@ -39,6 +43,18 @@ def sweep(
             Console().print(
                 f"{found['study']}, {found['trials']} trials: {found['trials_per_minute_1']:g} trials/min "
                 f"one at a time, {found['trials_per_minute_2']:g} two at a time; ratio {found['ratio']:g}",
+                highlight=False,
+            )
+        return
+    if pack:
+        found = bench.packed(study, Resources(max_concurrent=max_concurrent), turns)
+        if as_json:
+            emit(found)
+        else:
+            Console().print(
+                f"{found['study']}, {found['trials']} trials: {found['trials_per_minute_packed']:g} "
+                f"trials/min packed, {found['trials_per_minute_alone']:g} alone; ratio "
+                f"{found['ratio']:g}",
                 highlight=False,
             )
         return
@@ -72,6 +88,27 @@ def memory(
         emit(found)
     else:
         Console().print(f"{found['study']}: {found['peak_bytes'] / 1e6:,.0f} MB at the peak")
+
+
+@app.command("watch", epilog="Example: suite bench watch --study smoke --runs 3")
+def watch(
+    study: Annotated[str, typer.Option(help="The study to sweep.")] = "quickstart",
+    runs: Annotated[int, typer.Option(min=1, help="Pairs of sweeps, alone and watched.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """What it costs a sweep that a page watches it: seconds watched over seconds alone."""
+    from suite.bench.watched import watched
+
+    found = watched(study, runs)
+    if as_json:
+        emit(found)
+        return
+    rows = [
+        [str(i), *(f"{value:g}" for value in pair.values())]
+        for i, pair in enumerate(found["pairs"], 1)
+    ]
+    heads = ["pair", "seconds alone", "watched", "ratio", "server's processor seconds"]
+    _table(f"{found['study']}, watched over alone: {found['ratio']:.3f} (median)", heads, rows)
 
 
 @app.command(

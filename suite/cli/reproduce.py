@@ -4,7 +4,7 @@ import json
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE
@@ -24,6 +24,10 @@ from suite.cli.options import (
 from suite.console import emit, finite, say
 from suite.yaml_files import assigned, refuse_foreign, write_files
 from trials.errors import UserError
+
+if TYPE_CHECKING:
+    from suite.reproduction.fit_report import Fit
+    from suite.reproduction.reproduce import Report
 
 app = typer.Typer()
 
@@ -99,36 +103,63 @@ def reproduce(
     if list_ or path is None:
         _list(storage, data_root, seeds or SEEDS, as_json)
         return
-    from reports.claims.page import page as one_reading
-    from reports.claims.readings_page import readings_page
     from suite.execution.cluster import Resources
-    from suite.reproduction.fit import fit
-    from suite.reproduction.reproduce import reproduce as run
-    from suite.studies.validation import Faults
 
-    faults = Faults("reproduce")
-    other = [faults.attempt("--set", text, partial(assigned, text)) for text in assign or ()]
-    faults.check()
     if minutes is not None and not readings:
         raise UserError("--minutes bounds --readings; --max-minutes leaves out long rows")
     if readings and (max_minutes is not None or quick):
         raise UserError("--readings goes with --minutes, not with --max-minutes or --quick")
     name = f"{path}-readings" if readings else path
+    other = _assigned(assign)
     for file in _files(output, name) if output is not None else ():
         refuse_foreign([file], SIGNS[file.suffix])
     few = seeds or (QUICK_SEEDS if quick else SEEDS)
-    limit = minutes if readings else max_minutes
-    effort = Effort(few, rounds, quick, limit, dict(filter(None, other)))
+    effort = Effort(few, rounds, quick, minutes if readings else max_minutes, other)
     given = {"seeds": seeds, "rounds": rounds, "max-minutes": max_minutes, "minutes": minutes}
-    options = [f"--{option} {value:g}" for option, value in given.items() if value is not None]
-    options += ["--quick"] * quick + ["--readings"] * readings
-    options += [f"--set {shlex.quote(text)}" for text in assign or ()]
-    command = " ".join(["suite reproduce", shlex.quote(path), *options])
+    flags = ["--quick"] * quick + ["--readings"] * readings
+    command = _command(path, given, flags, assign)
     resources = Resources(cpus_per_trial, gpus_per_trial, max_concurrent)
     facts = (path, effort, tracking_uri, storage, data_root, resources, command)
-    report = fit(*facts) if readings else run(*facts)
+    _show(*_made(facts, readings), output, name, as_json)
+
+
+def _assigned(assign: list[str] | None) -> dict[str, Any]:
+    """The values of `--set`; raises `UserError` with every fault."""
+    from suite.studies.validation import Faults
+
+    faults = Faults("reproduce")
+    found = [faults.attempt("--set", text, partial(assigned, text)) for text in assign or ()]
+    faults.check()
+    return dict(filter(None, found))
+
+
+def _command(
+    path: str, given: dict[str, float | None], flags: list[str], assign: list[str] | None
+) -> str:
+    """The command that does the same again."""
+    options = [f"--{option} {value:g}" for option, value in given.items() if value is not None]
+    options += [*flags, *(f"--set {shlex.quote(text)}" for text in assign or ())]
+    return " ".join(["suite reproduce", shlex.quote(path), *options])
+
+
+def _made(facts: tuple[Any, ...], readings: bool) -> tuple["Report | Fit", str]:
+    """What came out, and its page."""
+    if readings:
+        from reports.claims.readings_page import readings_page
+        from suite.reproduction.fit import fit
+
+        fitted = fit(*facts)
+        return fitted, readings_page(fitted.document())
+    from reports.claims.page import page
+    from suite.reproduction.reproduce import reproduce as run
+
+    report = run(*facts)
+    return report, page(report.document())
+
+
+def _show(report: "Report | Fit", page: str, output: Path | None, name: str, as_json: bool) -> None:
+    """Write and print what came out, and end as it did."""
     document = report.document()
-    page = readings_page(document) if readings else one_reading(document)
     if output is not None:
         _write(output, name, document, page)
     if as_json:

@@ -66,6 +66,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run one configuration and show its curve."""
+    from suite.execution.stop_signal import HaltedError
     from suite.runs import single
     from suite.runs.request import Request
     from suite.runs.saving import check_folder
@@ -95,7 +96,11 @@ def run(
     done = single.execute(spec, data_root, device, _shown(recording), budget)
     if save is not None:
         done.save(save)
-    run_id = recording.record(done, save) if recording else None
+    run_id = fault = None
+    try:
+        run_id = recording.record(done, save) if recording else None
+    except HaltedError as error:
+        fault = error
     if log is not None:
         single.log_elsewhere(done, log, storage)
     if as_json:
@@ -104,6 +109,8 @@ def run(
         Console().print(_summary(done, run_id), highlight=False, markup=False)
         if line := _beside(base.get("scores", {}), seed, done):
             Console().print(line, highlight=False, markup=False)
+    if fault:
+        raise fault
 
 
 @app.command(epilog="Example: suite replay 0f3c... (a run id from the leaderboard's MLflow runs)")

@@ -67,6 +67,12 @@ WarmStart = Annotated[
     str | None,
     typer.Option(help="A tuned file, a folder of them, or `nearest`: configurations to try first."),
 ]
+Pack = Annotated[
+    str | None,
+    typer.Option(
+        help="Trials computed together in one process at most, or auto; changes no result."
+    ),
+]
 Ranges = Annotated[
     list[str] | None,
     typer.Option(
@@ -140,6 +146,7 @@ def sweep(
     scheduler: Scheduler = None,
     ranges: Ranges = None,
     warm_start: WarmStart = None,
+    pack: Pack = None,
     tunings: Tunings = None,
     deals: Deals = None,
     splits: Splits = None,
@@ -181,7 +188,9 @@ def sweep(
         log,
     )
     lists = dict(zip(LISTS, (algorithms, datasets, models, heterogeneity), strict=True))
-    values = (trials, rounds, seeds, sampler, scheduler, warm_start, tunings, deals, splits)
+    together = int(pack) if pack is not None and pack.isdecimal() else pack
+    searched = trials, rounds, seeds, sampler, scheduler, warm_start, together
+    values = (*searched, tunings, deals, splits)
     given = dict(zip(VALUES, values, strict=True))
     changes = _changes(lists, given, storage) | _ranges(ranges or [])
     if repair and (dry_run or not resume):

@@ -59,11 +59,11 @@ def transfer(
     resources = Resources(cpus_per_trial, gpus_per_trial, max_concurrent)
     result = run(found, seeds, Store(tracking_uri, storage), storage, data_root, resources)
     if result.interrupted:
-        say("Interrupted; what is done is kept. The same command continues.")
-        raise typer.Exit(130)
+        say("Interrupted; what is done is kept, and shown. The same command continues.")
+    code = 130 if result.interrupted else int(result.failed > 0)
     if as_json:
         emit(result.document())
-        raise typer.Exit(1 if result.failed else 0)
+        raise typer.Exit(code)
     for name, members in groupby(result.entries, key=lambda e: (e.algorithm, e.metric)):
         entries = list(members)
         targets = list(dict.fromkeys(e.target for e in entries))
@@ -81,7 +81,7 @@ def transfer(
         "interval of the paired difference. Negative: the other cell's configuration is better.",
         highlight=False,
     )
-    raise typer.Exit(1 if result.failed else 0)
+    raise typer.Exit(code)
 
 
 def _shown(entry: "Loss") -> str:

@@ -308,6 +308,9 @@ def _start(resources: Resources) -> None:
                 raise UserError(
                     f"Ray did not start on this machine, {STARTS} times in a row: {_reason(error)}"
                 ) from error
+            say(
+                f"Ray did not start ({_reason(error)}), attempt {attempt} of {STARTS}; trying again"
+            )
 
 
 def _join(resources: Resources) -> None:

@@ -4,7 +4,7 @@ import math
 import os
 import signal
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,6 +27,7 @@ from ray.tune.search.search_algorithm import SearchAlgorithm
 
 from suite.execution.cards import cards, refuse
 from suite.execution.choices import choose
+from suite.execution.packs import PackCallback, Packs, PackScheduler, Unpicklable
 from suite.execution.plan import Hooks, Plan, TrialSource
 from suite.execution.stop_signal import Control, HaltedError
 from suite.search.population import folder as stop_folder
@@ -40,22 +41,11 @@ from trials.trainable import FederatedTrial
 from trials.trial_config import TrialConfig
 
 
-class _Unpicklable:
-    """Tune pickles what it is given when an experiment starts and never needs it back here."""
+class _Search(Unpicklable, SearchAlgorithm):
+    """Hands the trials and packs that begin to Tune, with ids of our own."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {}
-
-
-class _Search(_Unpicklable, SearchAlgorithm):
-    """Hands a plan's asks to Tune as trials with ids of our own: the ask's, and when a trial is
-    started again `~2`, `~3`, ... after it.
-    """
-
-    def __init__(self, plan: Plan, config: "_Config") -> None:
-        self.source, self.hooks, self.config = plan.source, plan.hooks, config
-        self.live: set[str] = set()
-        self._attempts: Counter[str] = Counter()
+    def __init__(self, packs: Packs) -> None:
+        self.packs = packs
         self._parser = _make_parser()
 
     def add_configurations(self, experiments: Any) -> None:
@@ -63,33 +53,26 @@ class _Search(_Unpicklable, SearchAlgorithm):
         self.spec = (experiments[0] if isinstance(experiments, list) else experiments).spec
 
     def next_trial(self) -> Trial | None:
-        """The next trial, unless the machine is full or the sweep is stopping."""
-        if self.hooks.control.draining or len(self.live) >= self.config.slots:
-            return None
-        found = self.source.next()
+        """The next trial or pack, unless the machine is full or the sweep is stopping."""
+        found = self.packs.start()
         if found is None:
             return None
-        ask, new = found
-        try:
-            self.hooks.asked(ask, new)
-        except HaltedError as halted:
-            self.hooks.control.halt(str(halted))
-            return None
-        self.live.add(ask.trial_id)
-        self._attempts[ask.trial_id] += 1
-        attempt = self._attempts[ask.trial_id]
-        trial_id = ask.trial_id if attempt == 1 else f"{ask.trial_id}~{attempt}"
-        spec = {**self.spec, "config": self.config.of(ask)}
+        trial_id, config = found
         return _create_trial_from_spec(
-            spec, self._parser, evaluated_params={}, experiment_tag="", trial_id=trial_id
+            {**self.spec, "config": config},
+            self._parser,
+            evaluated_params={},
+            experiment_tag="",
+            trial_id=trial_id,
         )
 
     def is_finished(self) -> bool:
         """Whether nothing will be asked any more."""
-        return self.hooks.control.draining or self.source.exhausted
+        plan = self.packs.plan
+        return plan.hooks.control.draining or plan.source.exhausted
 
 
-class _Scheduler(_Unpicklable, FIFOScheduler):
+class _Scheduler(Unpicklable, FIFOScheduler):
     """Shows the schedulers of the entries what Tune's trials report: round and validation score."""
 
     def __init__(self, entries: EntrySchedulers) -> None:
@@ -110,11 +93,11 @@ class _Scheduler(_Unpicklable, FIFOScheduler):
         return None
 
 
-class _Callback(_Unpicklable, tune.Callback):
+class _Callback(Unpicklable, tune.Callback):
     """Collects what trials report and says when they have ended: the one place that decides."""
 
-    def __init__(self, source: TrialSource, search: _Search, hooks: Hooks) -> None:
-        self.source, self.search, self.hooks = source, search, hooks
+    def __init__(self, source: TrialSource, packs: Packs, hooks: Hooks) -> None:
+        self.source, self.packs, self.hooks = source, packs, hooks
         self.outcomes: dict[str, Outcome] = {}
         self.started: dict[str, float] = {}
         self.seconds: dict[str, float] = defaultdict(float)
@@ -160,7 +143,7 @@ class _Callback(_Unpicklable, tune.Callback):
         trial_id, now = ask_id(trial), time.monotonic()
         self.seconds[trial_id] += now - self.started.pop(trial_id, now)
         outcome.seconds = self.seconds[trial_id]
-        self.search.live.discard(trial_id)
+        self.packs.live.discard(trial_id)
         try:
             self.hooks.ended(self.source.asks[trial_id], outcome)
         except HaltedError as halted:
@@ -170,7 +153,7 @@ class _Callback(_Unpicklable, tune.Callback):
                 Checkpoint(trial.config["checkpoint"]).delete()
 
 
-class _Stop(_Unpicklable, tune.Stopper):
+class _Stop(Unpicklable, tune.Stopper):
     """Ends the experiment when it is to end before its work is done."""
 
     def __init__(self, control: Control) -> None:
@@ -263,15 +246,17 @@ def _executions(plan: Plan, shared: Mapping[str, Any]) -> dict[str, str]:
 
 def _tuner(plan: Plan, config: _Config, shared: Mapping[str, Any]) -> tune.Tuner:
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max(config.slots, 16))
-    search = _Search(plan, config)
+    packs = Packs(plan, config.of, lambda: config.slots)
     schedulers = EntrySchedulers(plan.entries, plan.source.asks, plan.scheduler)
     schedulers.replay(plan.ended)
+    callback = _Callback(plan.source, packs, plan.hooks)
+    scheduler = PackScheduler(packs, _Scheduler(schedulers), callback)
     files = dict(found for name in plan.source.algorithms if (found := algorithms.source(name)))
     return tune.Tuner(
         tune.with_parameters(FederatedTrial, datasets=shared, sources=files),
         tune_config=tune.TuneConfig(
-            search_alg=search,
-            scheduler=_Scheduler(schedulers),
+            search_alg=_Search(packs),
+            scheduler=scheduler,
             num_samples=-1,
             reuse_actors=True,
             trial_name_creator=_trial_id,
@@ -280,7 +265,7 @@ def _tuner(plan: Plan, config: _Config, shared: Mapping[str, Any]) -> tune.Tuner
         run_config=tune.RunConfig(
             name=time.strftime("%Y%m%d-%H%M%S"),
             storage_path=str(plan.folder.resolve()),
-            callbacks=[_Callback(plan.source, search, plan.hooks)],
+            callbacks=[PackCallback(scheduler)],
             stop=_Stop(plan.hooks.control),
             verbose=0,
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),

@@ -11,8 +11,11 @@ from suite.studies.entry import Entry
 from suite.studies.study import Study
 from trials.calibration import cell
 from trials.datasets.base import Dataset
+from trials.errors import UserError
 from trials.federated_data import FederatedData
 from trials.footprint import Footprint, footprint
+from trials.memory import machine_memory
+from trials.packing import own_bytes, pack_size
 from trials.spec import TrialSpec
 from trials.trial import deal_data, fit_model, simulate
 
@@ -31,25 +34,58 @@ class Estimates:
         self.study, self.data, self.resources = study, data, resources
         self.device = "cuda" if resources.gpus_per_trial else "cpu"
         self._dealt: tuple[str, FederatedData] | None = None
-        self._known: dict[str, Footprint] = {}
+        self._known: dict[str, tuple[Footprint, int]] = {}
 
     def footprint(self, entry: Entry) -> Footprint:
-        """The footprint of a trial of the entry; the memory is `memory_per_trial` where that is given."""
+        """The footprint of a trial of the entry; the memory is `memory_per_trial` where that is given.
+        Raises `UserError` where it is more than this machine has and no cluster is joined.
+        """
+        return self._looked(entry)[0]
+
+    def pack(self, entry: Entry) -> int:
+        """How many trials of the entry may share a pack: as the study says."""
+        return self._looked(entry)[1]
+
+    def _looked(self, entry: Entry) -> tuple[Footprint, int]:
         if entry.id not in self._known:
-            self._known[entry.id] = self._footprint(entry)
+            spec = self._anchor(entry)
+            data = self._deal(spec)
+            model, budget = fit_model(spec, data.dataset, self.device), self.resources.memory_budget
+            found = footprint(spec, data, model, self.device, budget)
+            pack = self.study.pack
+            if pack == "auto":
+                pack = pack_size(spec, data, model, self.device, found)
+            given = self.resources.memory_per_trial
+            if given is None:
+                self._refuse(entry, found)
+            else:
+                found = replace(found, memory=given)
+            self._known[entry.id] = found, pack
         return self._known[entry.id]
 
-    def _footprint(self, entry: Entry) -> Footprint:
-        spec = self._anchor(entry)
-        data = self._deal(spec)
-        model, budget = fit_model(spec, data.dataset, self.device), self.resources.memory_budget
-        found = footprint(spec, data, model, self.device, budget)
-        given = self.resources.memory_per_trial
-        return found if given is None else replace(found, memory=given)
+    def _refuse(self, entry: Entry, found: Footprint) -> None:
+        """Raise `UserError` where no trial of an entry will ever fit."""
+        there = machine_memory()
+        if self.device == "cpu" and not self.resources.joins and found.memory > there:
+            raise UserError(
+                f"this machine can never hold a trial of {entry.name}: it takes about "
+                f"{found.memory / 1e9:,.1f} GB, and there are {there / 1e9:,.1f} GB. Memory is an estimate: "
+                "--memory-per-trial sets it"
+            )
 
     def memory(self, entries: Iterable[Entry]) -> dict[str, int]:
-        """Bytes of a trial of each entry, by the entry's id."""
-        return {entry.id: self.footprint(entry).memory for entry in entries}
+        """Bytes of a trial of each entry, or of its pack, by the entry's id."""
+        return {entry.id: self._packed_memory(entry) for entry in entries}
+
+    def packs(self, entries: Iterable[Entry]) -> dict[str, int]:
+        """How many trials of each entry may share a pack, by the entry's id."""
+        return {entry.id: self.pack(entry) for entry in entries}
+
+    def _packed_memory(self, entry: Entry) -> int:
+        found = self.footprint(entry)
+        if self.resources.memory_per_trial is not None:
+            return found.memory
+        return found.memory + (self.pack(entry) - 1) * own_bytes(found, self.device)
 
     def gpu_memory(self, entries: Iterable[Entry]) -> dict[str, int]:
         """Bytes of a GPU that a trial of each entry needs at least, by the entry's name."""
@@ -76,6 +112,7 @@ class Estimates:
             "rounds": runs * s.rounds,
             "client_steps": round(runs * s.rounds * steps),
             "seconds": seconds,
+            "pack": self.pack(entry),
             "memory_bytes_per_trial": found.memory,
             "gpu_memory_bytes_per_trial": found.device,
             "checkpoint_bytes_per_trial": found.state,

@@ -58,7 +58,8 @@ class Plan:
     `data` are the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Tune's own
     files, `checkpoints` the path or URI of the folder that all nodes reach. `scheduler` stops search
     trials of `entries`, of which `ended` are over; `memory` estimates the bytes of a trial of each entry,
-    `gpu_memory` those of a GPU by the name of what is run. On a GPU `executions` are those of the cells that
+    `gpu_memory` those of a GPU by the name of what is run. `packs` says how many trials of an entry, by
+    its id, and of others like it may be one Tune trial; one, where it says nothing. On a GPU `executions` are those of the cells that
     are chosen by now, and `probes` has a trial of each cell.
     `model` says where a trial leaves its final models, None where they are not kept.
     """
@@ -77,3 +78,4 @@ class Plan:
     model: Callable[[Ask], str | None] = lambda ask: None
     executions: Mapping[str, str] = field(default_factory=dict)
     probes: Mapping[str, TrialSpec] = field(default_factory=dict)
+    packs: Mapping[str, int] = field(default_factory=dict)

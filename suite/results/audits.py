@@ -1,14 +1,15 @@
 """The audit of a leaderboard's rows, from the recorded search trials."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from reports.leaderboard.audit import Audit, Tried, audit, findings
+from reports.leaderboard.audit import Audit, Tried, audit, combined, findings
 from reports.leaderboard.leaderboard import Leaderboard, Row
 from suite.results.mends import mend
 from suite.results.query import Held
 from suite.tracking.store import Record
+from trials.algorithm import Range
 from trials.metrics import TASKS
 from trials.trial_id import TrialId
 
@@ -20,16 +21,13 @@ def audited(board: Leaderboard, held: Held, options: list[str]) -> Leaderboard:
     """The leaderboard with an audit of each row whose search is in the store, which commands are told of by
     these `options`.
     """
-    tried, ran = _by_entry(held.searches), _by_entry(held.finals)
+    tried, ran = _by_search(held.searches), _by_search(held.finals)
     ranges = {(run.tags.sweep, run.tags.cell): run.tags.space for run in held.entries}
     facts: dict[Key, Audit] = {}
     for row in board.rows:
         key = row.sweep, row.cell
-        trials = [_tried(run) for run in tried[key] if not run.tags.confirm]
-        seeds = [run.metrics["val_score"] for run in ran[key] if "val_score" in run.metrics]
-        winner = next((TrialId.parse(run.tags.source).index for run in ran[key]), None)
-        sign = TASKS[ran[key][0].tags.metric].sign if ran[key] else 1
-        facts[key] = audit(trials, winner, row.params, ranges.get(key), seeds, sign)
+        searches = [_search(tried[key][of], ran[key][of], ranges.get(key)) for of in tried[key]]
+        facts[key] = combined(searches)
     mends = {}
     for sweep in held.sweeps:
         name = sweep.tags.sweep
@@ -48,11 +46,28 @@ def audited(board: Leaderboard, held: Held, options: list[str]) -> Leaderboard:
     return replace(board, rows=tuple(map(with_audit, board.rows)))
 
 
-def _by_entry(runs: Sequence[Record]) -> dict[Key, list[Record]]:
-    found: dict[Key, list[Record]] = defaultdict(list)
+def _by_search(runs: Sequence[Record]) -> dict[Key, dict[str, list[Record]]]:
+    """The runs of each entry by the replicate that they are of."""
+    found: dict[Key, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
-        found[run.tags.sweep, run.tags.cell].append(run)
+        of = TrialId.parse(run.tags.trial_id).replicate
+        found[run.tags.sweep, run.tags.cell][of].append(run)
     return found
+
+
+def _search(
+    searches: Sequence[Record], finals: Sequence[Record], ranges: Mapping[str, Range] | None
+) -> Audit:
+    """The facts of one search, whose winner ran again in `finals`."""
+    first = finals[0] if finals else None
+    return audit(
+        [_tried(run) for run in searches if not run.tags.confirm],
+        None if first is None else TrialId.parse(first.tags.source).index,
+        {} if first is None else first.tags.params,
+        ranges,
+        [run.metrics["val_score"] for run in finals if "val_score" in run.metrics],
+        TASKS[searches[0].tags.metric].sign,
+    )
 
 
 def _tried(run: Record) -> Tried:

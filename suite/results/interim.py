@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from math import prod
 from typing import Any
 
 from reports.leaderboard.interim import Ongoing, Standing, ranked
@@ -15,7 +16,7 @@ from trials.outcome import Status
 def ongoing(store: Store, query: Query, held: Held) -> set[Ongoing]:
     """The cells of sweeps that have not ended, of which an entry lacks final runs."""
     seeds = {
-        run.tags.sweep: run.tags.study_json["seeds"]
+        run.tags.sweep: run.tags.study_json["seeds"] * _replicates(run.tags.study_json)
         for run in held.sweeps
         if run.tags.run_status != "FINISHED"
     }
@@ -53,7 +54,7 @@ def standings(cells: Collection[Ongoing], query: Query, held: Held) -> tuple[Sta
                     trials=len(runs),
                     planned=_planned(studies[tags.sweep]),
                     finals=there[tags.sweep, tags.cell],
-                    seeds=studies[tags.sweep]["seeds"],
+                    seeds=studies[tags.sweep]["seeds"] * _replicates(studies[tags.sweep]),
                     params=best.tags.params if best else {},
                     reference=bool(tags.reference),
                     sweep=tags.sweep,
@@ -71,9 +72,14 @@ def _ended(finals: Sequence[Record]) -> Counter[tuple[str, str]]:
 
 
 def _planned(study: Mapping[str, Any]) -> int:
-    """The search trials of an entry, those that confirm among them."""
+    """The search trials of an entry, those that confirm among them, in all of its replicates."""
     confirm = study.get("confirm") or {"best": 0, "seeds": 0}
-    return int(study["trials"] + confirm["best"] * confirm["seeds"])
+    return int(study["trials"] + confirm["best"] * confirm["seeds"]) * _replicates(study)
+
+
+def _replicates(study: Mapping[str, Any]) -> int:
+    """How often an entry is searched anew; a study of an earlier version says nothing of it."""
+    return prod(int(study.get(factor, 1)) for factor in ("tunings", "deals", "splits"))
 
 
 def _best(runs: Sequence[Record]) -> Record | None:

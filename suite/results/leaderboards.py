@@ -108,9 +108,9 @@ def _ranked(store: Store, query: Query, held: Held) -> Leaderboard:
     kept = {(row.sweep, row.cell) for row in board.rows}
     searches = [run for run in held.searches if (run.tags.sweep, run.tags.cell) in kept]
     fronts = read_fronts(store, searches, held.finals, query)
-    curves = _curves(board, searches) if (query.metric, query.at) == ("score", "rounds") else ()
     named = {row.sweep for row in board.rows}
     ways = {run.tags.sweep: searched(run) for run in held.sweeps if run.tags.sweep in named}
+    curves = _curves(board, searches) if (query.metric, query.at) == ("score", "rounds") else ()
     return replace(board, pareto=fronts, searched=ways, budgets=curves)
 
 

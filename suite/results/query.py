@@ -103,10 +103,10 @@ class Held:
     def of(cls, store: Store, query: Query) -> Self:
         """Read them."""
         return cls(
-            sweeps=query.find(store, RunKind.SWEEP, **query.scope),
-            entries=query.find(store, RunKind.CELL, **query.scope),
-            searches=query.find(store, RunKind.SEARCH, **query.scope),
             finals=query.find(store, RunKind.FINAL, **query.tags),
+            searches=query.find(store, RunKind.SEARCH, **query.scope),
+            entries=query.find(store, RunKind.CELL, **query.scope),
+            sweeps=query.find(store, RunKind.SWEEP, **query.scope),
         )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reports.frames import frame
+from suite.execution.stop_signal import HaltedError
 from suite.runs.saving import save
 from suite.tracking.elsewhere import log_run
 from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags
@@ -169,17 +170,29 @@ class Recording:
         return self._opening
 
     def record(self, run: Finished, model: Path | None = None) -> str:
-        """Record a run, and the model that was saved of it in a folder; its id."""
+        """Record a run, and the model that was saved of it in a folder; its id. Raises `HaltedError` where
+        the store does not take it any more.
+        """
+        from mlflow.exceptions import MlflowException
+
+        from suite.tracking.store import reason
+
         spec, store = run.spec, self.begin().result()
         tags = {**run_tags(RunKind.RUN, spec, run.outcome), **spec_tags(spec)}
         name = f"{spec.algorithm} · {spec.place} · seed {spec.seed}"
-        run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
-        store.log(run_id, spec_params(spec), run.history)
-        if model is not None:
-            from suite.tracking.models import log_model
+        try:
+            run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
+            store.log(run_id, spec_params(spec), run.history)
+            if model is not None:
+                from suite.tracking.models import log_model
 
-            log_model(store, run_id, model, run.outcome.last_round, spec_params(spec))
-        store.set_status(run_id, "FINISHED")
+                log_model(store, run_id, model, run.outcome.last_round, spec_params(spec))
+            store.set_status(run_id, "FINISHED")
+        except (MlflowException, OSError) as error:
+            raise HaltedError(
+                f"tracking store {store.uri} did not take the run: {reason(error)}",
+                "What it measured is shown, and is not recorded: run it again when that is mended.",
+            ) from None
         return run_id
 
 

@@ -51,6 +51,7 @@ class Study(SearchSettings):
     once and `retries` times more without getting any further, it has failed. `target` is a test score for "rounds to target",
     `margin` the largest difference of scores that does not matter.
     `save` keeps the final models of each entry's best final run.
+    `pack` is how many trials are computed together in one process at most, which changes no result.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -70,6 +71,7 @@ class Study(SearchSettings):
     design: Annotated[Design, Field(exclude_if=lambda design: design == "nested")] = "nested"
     margin: Margin = None
     retries: Whole = 2
+    pack: Positive | Literal["auto"] = "auto"
     save: Literal["none", "best"] = "none"
     settings: Settings = Settings()
     search: dict[str, RangeSpec] = {}

@@ -283,17 +283,16 @@ class SweepState:
         one that is not over is asked for anew where it is wanted again.
         """
         own = TrialId.parse(ask.trial_id)
-        _must(
-            (own.cell, own.kind) == (ask.cell, ask.kind), f"{ask.trial_id} is no id of such a trial"
-        )
+        such = (own.cell, own.replicate, own.kind) == (ask.cell, ask.replicate, ask.kind)
+        _must(such, f"{ask.trial_id} is no id of such a trial")
         again = ask.trial_id in (self.ended if ask.kind in REPEATS else self._asked)
         _must(not again, f"trial {ask.trial_id} was asked for before")
         if ask.kind != Kind.SEARCH:
             _must(ask.source in self._asked, f"{ask.source}, which it repeats, was not asked for")
         else:
-            first = self._counts[ask.cell]
+            first = self._counts[ask.search]
             _must(ask.index == own.index == first, f"trial {first} of its entry was not asked for")
-            self._counts[ask.cell] += 1
+            self._counts[ask.search] += 1
 
     def _must_be_open(self, trial_id: str) -> None:
         _must(trial_id in self._asked, f"trial {trial_id} was not asked for")

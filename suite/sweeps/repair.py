@@ -142,6 +142,7 @@ def _ask(run: Record) -> Ask:
         seed=tags.seed,
         partition_seed=tags.spec.settings.partition_seed,
         source=tags.get("source"),
+        replicate=number.replicate,
     )
 
 

@@ -1,12 +1,14 @@
 """The study of a sweep that was begun, and what may be added to it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from suite.studies.entry import Entry
 from suite.studies.study import Study, complete, override
 from suite.studies.validation import Faults, check_names
 from suite.sweeps.paths import SweepPaths
+from trials.errors import UserError
 
 if TYPE_CHECKING:
     pass
@@ -41,9 +43,19 @@ def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str,
             rule = f"a population that has begun cannot grow; it had {old}, so use another --name"
             faults.add(key, new, rule)
         elif (
-            key not in (*GROWS, *COUNTS, "retries", "description", "target", "margin")
+            key not in (*GROWS, *COUNTS, "retries", "pack", "description", "target", "margin")
             and new != old
         ):
             faults.add(key, new, f"the sweep was begun with {old}; use another --name")
     faults.check()
     return begun.study_name, study
+
+
+def check_entries(paths: SweepPaths, entries: Iterable[Entry]) -> None:
+    """Raise `UserError` where the journal has trials of entries that its study does not make."""
+    strange = {ask.cell for ask in paths.state().asks} - {entry.id for entry in entries}
+    if strange:
+        raise UserError(
+            f"journal {paths.journal} has trials of {', '.join(sorted(strange))}, which its study "
+            "does not ask for: it is damaged, or another sweep's"
+        )

@@ -41,6 +41,7 @@ from suite.sweeps.live import Live
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.progress import Progress
 from suite.sweeps.result import Result, Summary
+from suite.sweeps.resume import check_entries
 from suite.sweeps.running import Running
 from suite.tracking.elsewhere import log_run
 from suite.tracking.recorder import Recorder
@@ -102,12 +103,12 @@ class Sweep:
                 f"{self.store.uri} holds a sweep {paths.name!r} that was not run in {paths.storage}, or "
                 "whose folder there is gone: choose another --name, or its --storage"
             )
+        check_entries(paths, self.entries)
         self.warm = self._warm(paths.state())
         with writable(paths.folder):
             paths.mark()
             self.journal = Journal(paths.journal)
         self.state = replay(self.journal.lines, str(paths.journal))
-        self._check_entries()
         self.id = self.state.id or uuid.uuid4().hex
         self.control = Control(paths.folder)
         self.control.clear()
@@ -131,16 +132,6 @@ class Sweep:
         content = study.model_dump(mode="json")
         about = {entry.id: entry.about() for entry in self.entries}
         self._note(Begun(study_name, content, lag, self.warm, *sizes, self.id, about, versions()))
-
-    def _check_entries(self) -> None:
-        """Raise `UserError` where the journal has trials of entries that its study does not make."""
-        strange = {ask.cell for ask in self.state.asks} - {entry.id for entry in self.entries}
-        if strange:
-            self.journal.close()
-            raise UserError(
-                f"journal {self.paths.journal} has trials of {', '.join(sorted(strange))}, which its study "
-                "does not ask for: it is damaged, or another sweep's"
-            )
 
     def _warm(self, state: SweepState) -> dict[str, list[Known]]:
         """What the entries start from: as journaled, and looked up for entries that are new."""
@@ -261,6 +252,7 @@ class Sweep:
                 self._model,
                 self.state.executions,
                 estimates.probes(self.entries),
+                estimates.packs(self.entries),
             )
         )
 

@@ -1,8 +1,9 @@
 """Third parties' algorithms by their short names, once a sweep was given their files."""
 
+from contextlib import suppress
 from pathlib import Path
 
-from suite.sweeps.events import Begun
+from suite.sweeps.events import replay
 from suite.sweeps.journal import begun, peek
 from trials import algorithms
 from trials.errors import UserError
@@ -23,14 +24,11 @@ def spelled(name: str, storage: Path) -> str:
 
 def _given(storage: Path) -> set[str]:
     """The third parties' algorithms of all sweeps under a storage root."""
-    given = {
-        name
-        for journal in storage.glob("*/journal.jsonl")
-        if begun(journal)
-        for line in peek(journal)
-        if line["event"] == Begun.name
-        for name in Begun.read(line).study["algorithms"]
-        if ":" in name
-    }
+    given: set[str] = set()
+    for journal in filter(begun, storage.glob("*/journal.jsonl")):
+        with suppress(UserError):  # another sweep's journal is damaged
+            state = replay(peek(journal), str(journal))
+            listed = state.begun.study.get("algorithms", ()) if state.begun else ()
+            given |= {name for name in listed if ":" in str(name)}
     there = map(algorithms.canonical, given)
     return {name for name in there if Path(name.rpartition(":")[0]).exists()}

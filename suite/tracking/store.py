@@ -4,18 +4,12 @@ The names of tags, params and metrics are a contract (docs/recording.md).
 """
 
 import contextlib
-import fcntl
-import json
 import logging
 import math
 import os
-import re
-import sqlite3
 import time
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -23,13 +17,13 @@ from urllib.parse import urlparse
 from suite.console import say
 from suite.owned import private
 from suite.tracking import RUNS
+from suite.tracking.database import alone, holds, reason, refusal, refuse_others, sqlite_uri
+from suite.tracking.leaderboard_view import UNQUOTABLE, share
 from suite.tracking.names import grouped
-from suite.tracking.names import plain as plain_name
-from suite.tracking.tags import PREFIX, RunKind, Tags
+from suite.tracking.record import Record, recorded
+from suite.tracking.tags import PREFIX, RunKind
 from suite.yaml_files import writable
 from trials.errors import UserError
-from trials.files import plain
-from trials.outcome import Status, lost
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("DO_NOT_TRACK", "true")
@@ -38,65 +32,11 @@ os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
-from mlflow.version import VERSION
 
 for _name in ("alembic", "mlflow"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 # Tracebacks of writes that fail: they are tried again, and the last failure is said.
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
-
-VIEW = "leaderboard"
-VIEW_TAGS = ("score", "dataset", "model", "heterogeneity", "paper", "sweep")
-VIEW_METRICS = ("rank", "mean", "worst_clients")
-"""What MLflow's table of runs shows beside their names when it is opened as a leaderboard."""
-UNQUOTABLE = set("'\"\\")
-"""What has no escape in MLflow's filters."""
-_NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "lustre", "beegfs", "gpfs", "fuse.sshfs"}
-
-
-@dataclass(frozen=True)
-class Record:
-    """One run as it was recorded; tags without their `suite.` prefix."""
-
-    run_id: str
-    tags: Tags
-    params: dict[str, str]
-    metrics: dict[str, float]
-    began: float = 0.0
-    """When it started, in seconds since 1970; `ended` likewise, None while it runs."""
-    ended: float | None = None
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run came to its end, be it by divergence."""
-        return self.tags.run_status == "FINISHED"
-
-    @property
-    def over(self) -> bool:
-        """Whether the run is over, however it ended; one that is half-written is not."""
-        return self.tags.run_status != "RUNNING"
-
-    def lost(self, metric: str) -> bool:
-        """Whether a metric has no mean over the last evaluations, or the run diverged."""
-        return lost(metric, self.tags.status, self.tags.not_finite or ())
-
-    @property
-    def fault(self) -> str:
-        """What of the run cannot be read: `tag suite.spec`, `metric test_score`; "" where it is sound."""
-        if tag := self.tags.fault:
-            return f"tag {tag}"
-        needs: list[str] = []
-        if self.finished and self.tags.kind in (RunKind.FINAL, RunKind.PARETO):
-            needs = ["test_score"]
-        elif self.tags.kind == RunKind.SEARCH and self.tags.status == Status.FINISHED:
-            needs = ["val_score", self.tags.pareto] if self.tags.pareto else []
-        lacks = (name for name in needs if not math.isfinite(self.metrics.get(name, math.nan)))
-        return next((f"metric {name}" for name in lacks), "")
-
-    @property
-    def page(self) -> str:
-        """The path of the run's page in MLflow, below the server's address."""
-        return f"/#/experiments/{self.tags.experiment_id}/runs/{self.run_id}"
 
 
 class UnreadableError(UserError):
@@ -117,19 +57,19 @@ class Store:
             self.options += ["--storage", str(storage)]
         if tracking_uri:
             self.options += ["--tracking-uri", tracking_uri]
-        _refuse_database(self.uri)
+        refuse_others(self.uri)
         if tracking_uri is None:
             with writable(storage):
                 private(storage)
         self._said: set[str] = set()
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
-        with _patience(1, 5), contextlib.nullcontext() if tracking_uri else _alone(storage):
+        with _patience(1, 5), contextlib.nullcontext() if tracking_uri else alone(storage):
             try:
                 self.client = MlflowClient(self.uri)
                 self.client.search_experiments(max_results=1)
             except Exception as error:
                 raise UserError(
-                    f"tracking store {self.uri} does not answer: {_schema(error)}"
+                    f"tracking store {self.uri} does not answer: {refusal(error)}"
                 ) from None
 
     def experiment(self, study: str) -> str:
@@ -140,7 +80,7 @@ class Store:
                 self.client.restore_experiment(found.experiment_id)
             return str(found.experiment_id)
         made = str(self.client.create_experiment(study, self.artifacts))
-        self._share_view(made)
+        share(self.client, made)
         return made
 
     def pages(self, server: str) -> list[tuple[str, str]]:
@@ -156,30 +96,11 @@ class Store:
                 run.tags.sweep for run in sweeps if run.tags.experiment_id == number
             ]
             for name in names or [None]:
-                key = self._share_view(number, name)
+                key = share(self.client, number, name)
                 view = f"runs?workflowType=machine_learning&viewStateShareKey={key}"
                 page = f"{server}/#/experiments/{number}/{view}"
                 pages.append((name or experiment.name, page))
         return pages
-
-    def _share_view(self, experiment: str, sweep: str | None = None) -> str:
-        """Keep the view as MLflow's own "Share" does: as a tag, whose key is in the address. Of one sweep
-        it shows no other's rows.
-        """
-        columns = [f"tags.`{PREFIX}{tag}`" for tag in VIEW_TAGS]
-        where, key = {"kind": str(RunKind.LEADERBOARD)}, VIEW
-        if sweep is not None and not set(sweep) & UNQUOTABLE:
-            where["sweep"] = sweep
-            key += f"-{zlib.crc32(sweep.encode()):08x}"
-        state = {
-            "searchFilter": " and ".join(f"tags.`{PREFIX}{k}` = '{v}'" for k, v in where.items()),
-            "orderByKey": f"tags.`{PREFIX}row`",
-            "orderByAsc": True,
-            "selectedColumns": [*columns, *(f"metrics.`{name}`" for name in VIEW_METRICS)],
-        }
-        tag = f"mlflow.sharedViewState.{key}"
-        self.client.set_experiment_tag(experiment, tag, json.dumps(state))
-        return key
 
     def create(
         self,
@@ -271,22 +192,23 @@ class Store:
                 token = page.token
                 if not token:
                     break
-        records = [_record(run) for run in found]
+        records = [recorded(run) for run in found]
         return [r for r in records if all(r.tags.get(k) == v for k, v in tags.items())]
 
     def get(self, run_id: str) -> Record:
         """The run of this id; raises `UserError` when there is none."""
         try:
-            return _record(self.client.get_run(run_id))
+            return recorded(self.client.get_run(run_id))
         except MlflowException:
             raise UserError(f"there is no run {run_id!r} in {self.uri}") from None
 
     def history(self, run_id: str, metric: str) -> list[tuple[int, float]]:
         """(round, value) of a metric, in order of rounds; what was written twice is there once."""
-        with self._reading():
-            for name in dict.fromkeys((grouped(metric), metric)):
-                if found := self.client.get_metric_history(run_id, name):
-                    return sorted({(m.step, m.value) for m in found})
+        for name in dict.fromkeys((grouped(metric), metric)):
+            with self._reading():
+                found = self.client.get_metric_history(run_id, name)
+            if found:
+                return sorted({(m.step, m.value) for m in found})
         return []
 
     @contextlib.contextmanager
@@ -296,7 +218,7 @@ class Store:
             yield
         except MlflowException as error:
             raise UnreadableError(
-                f"tracking store {self.uri} cannot be read: {_reason(error)}"
+                f"tracking store {self.uri} cannot be read: {reason(error)}"
             ) from None
 
     def course(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
@@ -317,105 +239,12 @@ def open_existing(tracking_uri: str | None, storage: Path) -> Store:
     """The store for reading; raises `UserError` when there is none yet."""
     database = storage / "mlflow.db"
     # MLflow would make its tables in an empty file, and a reader writes nothing.
-    if tracking_uri is None and not (database.exists() and _holds(database)):
+    if tracking_uri is None and not (database.exists() and holds(database)):
         raise UserError(
             f"there is no store {storage / 'mlflow.db'} yet: run `suite sweep quickstart`, "
             "or name another place with --storage or --tracking-uri"
         )
     return Store(tracking_uri, storage)
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One process after the other: MLflow makes its tables without asking whether another one does.
-    Where a folder cannot be locked (some network file systems) nobody waits.
-    """
-    place = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(place, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(place)
-
-
-def sqlite_uri(storage: Path) -> str:
-    """The default store: `mlflow.db` under the storage root, on a local disk."""
-    if set(str(storage.resolve())) & set("?#%"):
-        raise UserError(
-            f"storage {storage.resolve()}: ?, # and % have a meaning in a store's address"
-        )
-    kind = _file_system(storage.resolve())
-    if kind in _NETWORK_FILE_SYSTEMS:
-        raise UserError(
-            f"{storage} is on a network file system ({kind}), where SQLite loses data. "
-            "Choose a local --storage, or start a server and pass --tracking-uri."
-        )
-    return f"sqlite:///{storage.resolve() / 'mlflow.db'}"
-
-
-def _holds(database: Path) -> bool:
-    """Whether there is anything in a file; of what is no file SQLite's opener says what it is."""
-    return not database.is_file() or database.stat().st_size > 0
-
-
-def _refuse_database(uri: str) -> None:
-    """Raise `UserError` where SQLite would wait, for a pipe, or minutes for a folder; and for a database
-    of something else, in which MLflow would make its tables.
-    """
-    path = Path(uri.removeprefix("sqlite:///"))
-    if not uri.startswith("sqlite:///") or not os.path.lexists(path):
-        return
-    plain(path, "store")
-    try:
-        with contextlib.closing(sqlite3.connect(path)) as database:
-            found = database.execute("select name from sqlite_master where type = 'table'")
-            tables = [name for (name,) in found]
-    except sqlite3.Error as error:
-        raise UserError(f"cannot read store {path}: {error}") from None
-    if tables and "experiments" not in tables:
-        shown = ", ".join(sorted(tables)[:5])
-        raise UserError(f"store {path} is a database of something else than MLflow: it has {shown}")
-
-
-def _schema(error: Exception) -> str:
-    """What MLflow says of a database that does not open; of one of another schema, which it is and what
-    to do, where MLflow takes a later one for an earlier.
-    """
-    found = re.search(r"\(found version (\w+), but expected (\w+)\)", str(error))
-    if found is None:
-        return _reason(error)
-    return (
-        f"its schema is {found[1]}, and MLflow {VERSION} reads {found[2]}: a later MLflow wrote "
-        "it, which it needs, or an earlier one, after which `mlflow db upgrade` brings it up"
-    )
-
-
-def _record(run: Run) -> Record:
-    tags = {k.removeprefix(PREFIX): v for k, v in run.data.tags.items() if k.startswith(PREFIX)}
-    tags["run_status"] = run.info.status
-    tags["experiment_id"] = run.info.experiment_id
-    metrics = {plain_name(name): value for name, value in run.data.metrics.items()}
-    return Record(
-        run.info.run_id,
-        Tags(tags, run.info.run_id),
-        dict(run.data.params),
-        metrics,
-        run.info.start_time / 1000,
-        None if run.info.end_time is None else run.info.end_time / 1000,
-    )
-
-
-def _file_system(path: Path) -> str:
-    """The type of the file system a path is on, as the kernel names it; "" where it cannot tell."""
-    with contextlib.suppress(OSError):
-        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
-        places = [(m[1].replace("\\040", " "), m[2]) for m in mounts]
-        inside = [
-            (len(at), i, kind) for i, (at, kind) in enumerate(places) if path.is_relative_to(at)
-        ]
-        return max(inside, default=(0, 0, ""))[2]
-    return ""
 
 
 @contextlib.contextmanager
@@ -429,10 +258,6 @@ def _patience(retries: int, seconds: int) -> Iterator[None]:
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
-
-
-def _reason(error: Exception) -> str:
-    return (str(error).strip() or repr(error)).splitlines()[0][:300]
 
 
 def is_server(uri: str) -> bool:

@@ -80,7 +80,7 @@ class Pages:
     async def home(self, request: Request) -> Response:
         """The leaderboards, and all sweeps."""
         sweeps, boards = await run_in_threadpool(self.views.home)
-        return HTMLResponse(home_page(sweeps, boards, self.links()))
+        return HTMLResponse(home_page(sweeps, boards, await run_in_threadpool(self.links)))
 
     async def sweep(self, request: Request) -> Response:
         """The live page of a sweep."""

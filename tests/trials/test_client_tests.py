@@ -1,7 +1,10 @@
 """Scores of the worst clients and their spread, by hand and in real runs."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
+import torch
 
 from tests.support.simulations import dealt, settings, simulation
 from trials import models
@@ -86,3 +89,27 @@ def test_a_model_that_looks_at_the_whole_batch_has_none(monkeypatch):
     run = simulation(FedAvg(lr=0.5), dealt([5, 5]), settings(rounds=1))
     run.advance()
     assert not METRICS & {key for entry in run.history for key in entry}
+
+
+@pytest.mark.parametrize(
+    ("model", "labels"), [("resnet18(norm=batch)", 3), ("resnet18(norm=group)", 2)]
+)
+def test_a_model_that_sees_its_batch_is_evaluated_on_batches_of_all_labels(model, labels):
+    """The samples lie label by label, as those of folders do; 512 are in a batch."""
+    data = dealt([4, 4], (3, 32, 32), tests=1200)
+    ids = data.test[np.argsort(data.dataset.y[data.test], kind="stable")]
+    fed = simulation(FedAvg(), data, settings(rounds=1, dtype="float32"), model).fed
+    seen = []
+
+    def outputs(w, x):
+        seen.append(len(x))
+        return torch.zeros(len(x), 3)
+
+    def loss(outputs, y):
+        seen[-1] = len(set(y.tolist()))
+        return torch.zeros(len(y))
+
+    with patch.object(fed.model, "logits", outputs), patch.object(fed.model, "loss", loss):
+        fed.evaluate(torch.zeros(fed.model.d), ids)
+    assert seen[0] == labels
+    assert len(seen) == 3

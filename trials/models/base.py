@@ -49,6 +49,9 @@ class Architecture(ABC):
     linear: ClassVar[bool] = False
     """Whether the outputs are W x + b with nothing but W (C, p) and b (C,), in this order."""
 
+    exact_rows: ClassVar[bool] = False
+    """Whether a CPU that computes k clients at once gives each the same bits whatever k is."""
+
     @property
     def one_by_one(self) -> bool:
         """Whether a sample's outputs depend on that sample alone, not on the batch it is in."""

@@ -19,6 +19,7 @@ class Linear(Architecture):
 
     summary: ClassVar[str] = "linear regression"
     linear: ClassVar[bool] = True
+    exact_rows: ClassVar[bool] = True
 
     @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
@@ -57,6 +58,7 @@ class MLP(Architecture):
     """Two hidden layers with ReLU; the default is McMahan's 2NN (200, 200)."""
 
     summary: ClassVar[str] = "two hidden layers with ReLU (default 200, 200: McMahan's 2NN)"
+    exact_rows: ClassVar[bool] = True
     width1: int = 200
     width2: int = 200
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reports.leaderboard.audit import Audit, Edge, Mend, Tried, audit, findings, wider
+from reports.leaderboard.audit import Audit, Edge, Mend, Tried, audit, combined, findings, wider
 from trials.algorithm import Range
 
 LR = Range("float", 0.01, 10.0, log=True)
@@ -140,3 +140,15 @@ def test_findings_carry_the_command_that_mends_them():
         ("diverged", "50% of its trials diverged", "more"),
         ("few", "3 hyperparameters in 16 trials", "more"),
     ]
+
+
+def test_a_row_that_was_tuned_several_times_has_the_means_and_every_edge():
+    first = audit(searched(0.90, 0.80), 0, {"lr": 9.9}, {"lr": LR}, [0.90, 0.94], 1)
+    second = audit(searched(0.90, 0.86), 0, {"lr": 0.01}, {"lr": LR}, [], 1)
+    found = combined([first, second])
+    assert [(edge.value, edge.end) for edge in found.edges] == [(9.9, "high"), (0.01, "low")]
+    assert (found.trials, found.hyperparameters) == (2, 1)
+    assert found.margin == pytest.approx((0.10 + 0.04) / 2)
+    assert found.noise == pytest.approx(0.04 / 2**0.5)
+    assert combined([first]) == first
+    assert combined([]).trials == 0

@@ -11,7 +11,7 @@ import mlflow.entities
 import pytest
 
 from suite.results.final_runs import _over_clients
-from suite.tracking import store as recording
+from suite.tracking import database
 from suite.tracking.recorder import Recorder
 from suite.tracking.store import Store, open_existing, sqlite_uri
 from suite.tracking.tags import run_tags, spec_params
@@ -246,14 +246,14 @@ def test_nobody_answers(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "lustre"])
 def test_a_network_file_system_is_refused(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(recording, "_file_system", lambda path: kind)
+    monkeypatch.setattr(database, "_file_system", lambda path: kind)
     with pytest.raises(UserError, match=rf"network file system \({kind}\).*--tracking-uri"):
         Store(None, tmp_path)
     assert not (tmp_path / "mlflow.db").exists()
 
 
 def test_a_local_file_system_is_accepted(tmp_path, monkeypatch):
-    monkeypatch.setattr(recording, "_file_system", lambda path: "ext4")
+    monkeypatch.setattr(database, "_file_system", lambda path: "ext4")
     assert sqlite_uri(tmp_path) == f"sqlite:///{tmp_path}/mlflow.db"
 
 
@@ -281,7 +281,7 @@ def test_the_file_system_of_a_path(monkeypatch, path, kind):
         "server:/y /my\\040disk nfs rw 0 0\n"
     )
     monkeypatch.setattr(Path, "read_text", lambda self: mounts)
-    assert recording._file_system(Path(path)) == kind
+    assert database._file_system(Path(path)) == kind
 
 
 def test_a_store_that_is_not_there_yet(tmp_path):

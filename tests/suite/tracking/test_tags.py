@@ -126,7 +126,7 @@ def test_what_a_sweep_and_its_cells_record(store, swept):
     assert recorded(store, kind="sweep") == {**of_sweep, "study_json": study}
     written = as_cell(recorded(store, kind="cell"))
     assert json.loads(written.pop("space")) == {
-        "lr": {"type": "float", "low": 0.001, "high": 1.0, "log": True},
+        "lr": {"type": "float", "low": 0.001, "high": 1.0, "log": True, "above": 0},
         "topology": {"type": "choice", "choices": TOPOLOGIES},
         "grad_scale": {"type": "choice", "choices": ["one", "samples"]},
     }

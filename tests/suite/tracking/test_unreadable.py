@@ -128,7 +128,7 @@ def test_a_final_run_without_its_score_is_passed_over(here: Path, value: str | N
     with sqlite3.connect(here / "runs" / "mlflow.db") as database:
         change = "delete from {}" if value is None else "update {} set value = 0, is_nan = 1"
         for table in ("metrics", "latest_metrics"):
-            where = " where run_uuid = ? and key = 'test_score'"
+            where = " where run_uuid = ? and key = 'test/score'"
             database.execute(change.format(table) + where, (run_id,))
     said = f"{READ}1 run of sweep s could not be read: metric test_score\n"
     assert levels(here) == (["labels(2)"], said)

@@ -1,0 +1,36 @@
+"""The view in which MLflow's table of runs is a leaderboard: which runs, in which order, which columns."""
+
+import json
+import zlib
+from typing import TYPE_CHECKING
+
+from suite.tracking.tags import PREFIX, RunKind
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient  # whose environment the store sets first
+
+VIEW = "leaderboard"
+TAGS = ("score", "dataset", "model", "heterogeneity", "paper", "sweep")
+METRICS = ("rank", "mean", "worst_clients")
+"""What the table shows beside the runs' names."""
+UNQUOTABLE = set("'\"\\")
+"""What has no escape in MLflow's filters."""
+
+
+def share(client: "MlflowClient", experiment: str, sweep: str | None = None) -> str:
+    """Keep the view of an experiment as MLflow's own "Share" does, as a tag, and give the key by which an
+    address names it. Of one sweep it shows no other's rows.
+    """
+    where, key = {"kind": str(RunKind.LEADERBOARD)}, VIEW
+    if sweep is not None and not set(sweep) & UNQUOTABLE:
+        where["sweep"] = sweep
+        key += f"-{zlib.crc32(sweep.encode()):08x}"
+    columns = [f"tags.`{PREFIX}{tag}`" for tag in TAGS]
+    state = {
+        "searchFilter": " and ".join(f"tags.`{PREFIX}{k}` = '{v}'" for k, v in where.items()),
+        "orderByKey": f"tags.`{PREFIX}row`",
+        "orderByAsc": True,
+        "selectedColumns": [*columns, *(f"metrics.`{name}`" for name in METRICS)],
+    }
+    client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{key}", json.dumps(state))
+    return key

@@ -1,0 +1,73 @@
+"""One run of the store, as it is read back."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from suite.tracking.names import plain
+from suite.tracking.tags import PREFIX, RunKind, Tags
+from trials.outcome import Status, lost
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run  # whose environment the store sets first
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run as it was recorded; tags without their `suite.` prefix."""
+
+    run_id: str
+    tags: Tags
+    params: dict[str, str]
+    metrics: dict[str, float]
+    began: float = 0.0
+    """When it started, in seconds since 1970; `ended` likewise, None while it runs."""
+    ended: float | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run came to its end, be it by divergence."""
+        return self.tags.run_status == "FINISHED"
+
+    @property
+    def over(self) -> bool:
+        """Whether the run is over, however it ended; one that is half-written is not."""
+        return self.tags.run_status != "RUNNING"
+
+    def lost(self, metric: str) -> bool:
+        """Whether a metric has no mean over the last evaluations, or the run diverged."""
+        return lost(metric, self.tags.status, self.tags.not_finite or ())
+
+    @property
+    def fault(self) -> str:
+        """What of the run cannot be read: `tag suite.spec`, `metric test_score`; "" where it is sound."""
+        if tag := self.tags.fault:
+            return f"tag {tag}"
+        needs: list[str] = []
+        if self.finished and self.tags.kind in (RunKind.FINAL, RunKind.PARETO):
+            needs = ["test_score"]
+        elif self.tags.kind == RunKind.SEARCH and self.tags.status == Status.FINISHED:
+            needs = ["val_score", self.tags.pareto] if self.tags.pareto else []
+        lacks = (name for name in needs if not math.isfinite(self.metrics.get(name, math.nan)))
+        return next((f"metric {name}" for name in lacks), "")
+
+    @property
+    def page(self) -> str:
+        """The path of the run's page in MLflow, below the server's address."""
+        return f"/#/experiments/{self.tags.experiment_id}/runs/{self.run_id}"
+
+
+def recorded(run: "Run") -> Record:
+    """A run of MLflow's: tags of ours without their prefix, metrics by their plain names."""
+    tags = {k.removeprefix(PREFIX): v for k, v in run.data.tags.items() if k.startswith(PREFIX)}
+    tags["run_status"] = run.info.status
+    tags["experiment_id"] = run.info.experiment_id
+    metrics = {plain(name): value for name, value in run.data.metrics.items()}
+    return Record(
+        run.info.run_id,
+        Tags(tags, run.info.run_id),
+        dict(run.data.params),
+        metrics,
+        run.info.start_time / 1000,
+        None if run.info.end_time is None else run.info.end_time / 1000,
+    )

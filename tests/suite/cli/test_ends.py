@@ -1,0 +1,84 @@
+"""How commands end where something around them fails: one message, and what is there is shown."""
+
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from mlflow.exceptions import MlflowException
+
+from suite.configurations.transfer import Loss, Transfer
+from suite.execution import cluster
+from suite.tracking.store import Store
+from tests.support.commands import document, suite_here
+from trials.errors import UserError
+
+READ_ONLY = MlflowException("attempt to write a readonly database")
+
+
+@pytest.mark.parametrize("method", ["create", "log", "set_status"])
+def test_a_run_whose_store_turned_read_only_is_shown(tmp_path: Path, method: str):
+    options = ("--rounds", 1, "--clients", 4, "--json")
+    with patch.object(Store, method, side_effect=READ_ONLY):
+        done = suite_here("run", *options, cwd=tmp_path, code=3)
+    found = document(done)
+    assert [entry["round"] for entry in found["history"]] == [0, 1]
+    assert "run_id" not in found
+    assert done.stderr.splitlines()[-1] == (
+        f"halted: tracking store sqlite:///{tmp_path}/runs/mlflow.db did not take the run: attempt to "
+        "write a readonly database. What it measured is shown, and is not recorded: run it again when "
+        "that is mended."
+    )
+
+
+def test_a_transfer_that_is_interrupted_shows_what_it_has(tmp_path: Path):
+    numbers = (0.5, "test_accuracy", 0.8, 0.9, 10.0, None, None, 1, 0)
+    one = Loss("fedavg", "digits · logreg · iid", "digits · logreg · labels(2)", *numbers)
+    made = patch("suite.configurations.transfer.transfer", return_value=Transfer([one], 0, True))
+    said = (
+        "reading the records\nInterrupted; what is done is kept, and shown. The same command "
+        "continues.\n"
+    )
+    Store(None, tmp_path / "runs")
+    with made:
+        shown = suite_here("transfer", "--json", cwd=tmp_path, code=130)
+        table = suite_here("transfer", cwd=tmp_path, code=130)
+    assert [entry["loss"] for entry in document(shown)["entries"]] == [10.0]
+    assert shown.stderr == table.stderr == said
+    assert "+10.00" in table.stdout
+
+
+LATE = Exception("The current node timed out during startup.\nThis could happen because ...")
+
+
+def test_ray_that_does_not_start_in_time_is_started_again(
+    capsys: pytest.CaptureFixture[str],
+):
+    with (
+        patch.object(cluster.ray, "init", side_effect=[LATE, LATE, None]) as init,
+        patch.object(cluster.ray, "shutdown"),
+    ):
+        cluster._start(cluster.Resources())
+    assert init.call_count == 3
+    late = "Ray did not start (The current node timed out during startup.), attempt {} of 3; trying again"
+    assert capsys.readouterr().err.splitlines() == [late.format(1), late.format(2)]
+    with (
+        patch.object(cluster.ray, "init", side_effect=LATE),
+        patch.object(cluster.ray, "shutdown"),
+        pytest.raises(UserError, match="Ray did not start on this machine, 3 times in a row: "),
+    ):
+        cluster._start(cluster.Resources())
+
+
+def test_a_study_that_can_never_fit_is_refused_from_the_estimate(tmp_path: Path):
+    with patch("suite.execution.estimate.machine_memory", return_value=10**6):
+        done = suite_here(
+            "sweep", "smoke", "--dry-run", "--algorithms", "fedavg", cwd=tmp_path, code=2
+        )
+    _, _, said = done.stderr.partition("error: ")
+    assert said.startswith(
+        "this machine can never hold a trial of fedavg · digits · logreg · iid: it "
+    )
+    assert said.endswith(
+        " and there are 0.0 GB. Memory is an estimate: --memory-per-trial sets it\n"
+    )
+    assert not (tmp_path / "runs").exists()

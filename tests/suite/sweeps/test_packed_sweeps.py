@@ -1,0 +1,171 @@
+"""A sweep has the same journal packed or not: what is asked, what comes out, what is chosen. Real trials,
+driven in this process without Ray.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.configurations.configuration import read
+from suite.execution.cluster import Resources
+from suite.execution.packs import Packs
+from suite.search import schedulers
+from suite.sweeps.journal import peek
+from suite.sweeps.paths import SweepPaths
+from suite.sweeps.sweep import Sweep
+from tests.support.searches import a_study
+from tests.support.simulations import timeless
+from trials.algorithms import ALGORITHMS
+from trials.algorithms.fedprox import FedProx
+from trials.simulation import Simulation
+from trials.trial_config import PACK
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
+WIDE = {"lr": {"default": 0.1, "low": 0.001, "high": 300.0, "log": True}}
+COMMON: dict[str, Any] = {
+    "algorithms": ["fedavg", "fedprox"],
+    "models": ["mlp(8,8)"],
+    "trials": 6,
+    "seeds": 1,
+    "search": WIDE,
+    "settings": {"rounds": 9, "clients": 4, "eval_every": 1, "batch_size": 10},
+}
+
+
+class Threshold:
+    """Stops what is below a score: a decision of the recorded score alone, whatever came before."""
+
+    def __init__(self, entry: Any) -> None:
+        self.entry = entry
+
+    def stops(self, index: int, trial_id: str, round_index: int, value: float) -> bool:
+        return value < 0.15
+
+    def record(self, index: int, trial_id: str, round_index: int, value: float) -> None:
+        pass
+
+
+class Killed(BaseException):
+    """The end of the process, without a word."""
+
+
+def opened(folder: Path, pack: int | str, resume: bool = False, **given: Any) -> Sweep:
+    study = a_study(**{**COMMON, **given, "pack": pack})
+    return Sweep("s", study, SweepPaths(folder, "s"), resume)
+
+
+def swept(folder: Path, pack: int | str, resume: bool = False, **given: Any) -> Path:
+    """The folder of a sweep that has run to its end, two Tune trials at once."""
+    opened(folder, pack, resume, **given).run(Resources(max_concurrent=2, checkpoint_seconds=0.0))
+    return folder
+
+
+def said(folder: Path) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """What the journal's asks and ends say, by trial, and what was tuned. When reports came, and how
+    long trials took, depends on the company.
+    """
+    paths = SweepPaths(folder, "s")
+    lines = [json.loads(line) for line in paths.journal.read_text().splitlines()]
+    found: dict[str, dict[str, Any]] = {"ask": {}, "end": {}}
+    for line in lines:
+        if (event := line.pop("event")) in found:
+            kept = {k: v for k, v in line.items() if k not in ("at", "seconds", "intermediates")}
+            if event == "end":
+                assert line["trial_id"] not in found["end"], "one end a trial"
+                kept["history"] = timeless(line["history"])
+            found[event][line["trial_id"]] = kept
+    assert found["ask"].keys() == found["end"].keys()
+    tuned = sorted((paths.folder / "tuned").rglob("*.yaml"))
+    return found["ask"], found["end"], "".join(str(read(path).params) for path in tuned)
+
+
+STUDIES: dict[str, dict[str, Any]] = {
+    "modelled": {"sampler": "tpe", "trials": 8, "algorithms": ["fedavg"]},
+    "cells": {
+        "heterogeneity": ["iid", "labels(2)"],
+        "models": ["mlp(8,8)", "mlp(6,6)"],
+        "trials": 2,
+    },
+    "stopped early": {"scheduler": "asha"},
+    "confirmed": {"confirm": {"best": 2, "seeds": 1}, "vary_partition": True, "trials": 3},
+}
+
+
+@pytest.fixture
+def by_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Early stopping that depends on a trial's own scores only, and not on who came before it."""
+    monkeypatch.setitem(schedulers.SCHEDULERS, "asha", Threshold)
+
+
+@pytest.mark.usefixtures("by_scores")
+@pytest.mark.parametrize(("study", "pack"), zip(STUDIES, [3, "auto", 3, "auto"], strict=True))
+def test_packed_or_not_the_journal_says_the_same(tmp_path: Path, study: str, pack: Any) -> None:
+    given = STUDIES[study]
+    alone = said(swept(tmp_path / "alone", 1, **given))
+    assert said(swept(tmp_path / "packed", pack, **given)) == alone
+    statuses = {line["status"] for line in alone[1].values()}
+    assert statuses >= {"finished"} | ({"pruned"} if "scheduler" in given else set())
+
+
+def test_a_population_goes_on_in_packs(tmp_path: Path) -> None:
+    given = {"scheduler": "pbt", "algorithms": ["fedavg"], "trials": 4}
+    alone = said(swept(tmp_path / "alone", 1, **given))
+    assert said(swept(tmp_path / "packed", 4, **given)) == alone
+
+
+@pytest.mark.usefixtures("by_scores")
+@pytest.mark.parametrize("moment", [30, 90])
+def test_a_killed_pack_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
+) -> None:
+    """After some evaluations, in the middle of everything; the rest may be packed otherwise."""
+    given = STUDIES["stopped early"]
+    advance, left = Simulation.advance, moment
+
+    def dies(self: Simulation) -> dict[str, float]:
+        nonlocal left
+        left -= 1
+        if not left:
+            raise Killed
+        return advance(self)
+
+    monkeypatch.setattr(Simulation, "advance", dies)
+    killed = opened(tmp_path / "cut", 4, **given)
+    with pytest.raises(Killed):
+        killed.run(Resources(max_concurrent=2, checkpoint_seconds=0.0))
+    killed.journal.close()
+    cut = said(swept(tmp_path / "cut", 3, resume=True, **given))
+    assert cut == said(swept(tmp_path / "alone", 1, **given))
+
+
+def test_a_member_that_raises_fails_alone_and_starts_again_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FedProx fails once in round 4 of a trial; its second attempt is no pack's."""
+    alone = said(swept(tmp_path / "alone", 1))
+    direction, packs, broken = FedProx.direction, [], []
+
+    def breaks(self: FedProx, w: Any, g: Any, start: Any, **rows: Any) -> Any:
+        if not broken and self.lr == ALGORITHMS["fedprox"]().lr:
+            broken.append(True)
+            raise ZeroDivisionError("once")
+        return direction(self, w, g, start, **rows)
+
+    start = Packs.start
+
+    def noted(self: Packs) -> Any:
+        if (found := start(self)) is not None:
+            packs.append(found)
+        return found
+
+    monkeypatch.setattr(FedProx, "direction", breaks)
+    monkeypatch.setattr(Packs, "start", noted)
+    assert said(swept(tmp_path / "packed", 8)) == alone
+    deaths = [e for e in peek(SweepPaths(tmp_path / "packed", "s").journal) if e["event"] == "died"]
+    assert [("once" in e["error"], e["trial_id"].endswith("s0000")) for e in deaths] == [
+        (True, True)
+    ]
+    again = [(trial_id, config) for trial_id, config in packs if PACK not in config]
+    assert [trial_id for trial_id, _ in again] == [f"{deaths[0]['trial_id']}~2"]

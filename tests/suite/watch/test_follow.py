@@ -1,0 +1,147 @@
+"""A sweep followed by its journal: what was added is read once, and what it adds up to is right."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.search.trial import Ask
+from suite.sweeps import running
+from suite.sweeps.events import Asked, Begun, Died, Ended
+from suite.sweeps.running import Running
+from suite.watch.follow import Followed
+from tests.support.searches import a_study, entries_of
+from trials.outcome import Kind, Outcome, Status
+
+STUDY = {"algorithms": ["fedavg", "fedprox"], "trials": 3, "seeds": 2}
+
+
+def line(event: Any) -> bytes:
+    return json.dumps({"event": event.name, **event.fields()}).encode() + b"\n"
+
+
+def asked(entry: str, index: int, kind: Kind = Kind.SEARCH) -> Asked:
+    ask = {"kind": kind, "index": index, "origin": "sampled", "params": {"lr": 0.1}}
+    trial = f"{entry}-{'s' if kind == Kind.SEARCH else 'f'}{index:04d}"
+    return Asked(Ask(trial, entry, **ask, seed=0, partition_seed=0))
+
+
+def ended(ask: Asked, at: float, value: float | None, status: Status = Status.FINISHED) -> Ended:
+    scores = {} if value is None else {50: value}
+    history = [{"round": r, "val_accuracy": 0.1} for r in (0, 50)]
+    error = "ValueError: no\n" if status == Status.FAILED else ""
+    outcome = Outcome(status, history=history, intermediates=scores, error=error)
+    return Ended(ask.ask.trial_id, outcome, at)
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> tuple[Path, list[str]]:
+    """A folder with a journal that has begun, and the ids of its entries."""
+    entries = entries_of(**STUDY)
+    study = a_study(**STUDY).model_dump(mode="json")
+    folder = tmp_path / "night"
+    folder.mkdir()
+    begun = Begun("quick", study, 2, cells=2, planned=10, id="x")
+    (folder / "journal.jsonl").write_bytes(line(begun))
+    return folder, [entry.id for entry in entries]
+
+
+def add(folder: Path, *events: Any, torn: bytes = b"") -> None:
+    with (folder / "journal.jsonl").open("ab") as file:
+        file.write(b"".join(map(line, events)) + torn)
+
+
+def test_only_what_is_new_is_read_and_a_torn_line_waits(
+    sweep: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, (first, _) = sweep
+    followed = Followed(folder)
+    followed.refresh()
+    assert (followed.planned, len(followed.entries), followed.state.asks) == (10, 2, [])
+    whole = line(asked(first, 0))
+    add(folder, torn=whole[:20])
+    followed.refresh()
+    assert followed.state.asks == []
+    taken = []
+    monkeypatch.setattr(Followed, "_take", lambda self, text: taken.append(text))
+    add(folder, torn=whole[20:])
+    followed.refresh()
+    assert taken == [whole.strip()], "the line alone, and once"
+    followed.refresh()
+    assert len(taken) == 1
+
+
+def test_counts_scores_and_failures(sweep: tuple[Path, list[str]]) -> None:
+    folder, (first, second) = sweep
+    asks = [asked(first, i) for i in range(4)]
+    final = asked(second, 0, Kind.FINAL)
+    add(
+        folder,
+        *asks,
+        final,
+        ended(asks[0], 100.0, 0.5),
+        ended(asks[1], 102.0, 0.9, Status.PRUNED),
+        ended(asks[2], 104.0, None, Status.FAILED),
+        ended(final, 106.0, 0.8),
+        Died(asks[3].ask.trial_id, 7, "Killed\n"),
+    )
+    followed = Followed(folder)
+    followed.refresh()
+    counts = followed.counts()
+    assert counts[first] == {"search": 3, "finished": 1, "pruned": 1, "failed": 1, "running": 0}
+    assert counts[second] == {"final": 1, "finished": 1}
+    half, *others = followed.scores(first)
+    assert half == 0.5
+    assert [math.isnan(score) for score in others] == [True, True], "only trials at full rounds"
+    assert followed.failures() == [
+        ("fedavg · digits · logreg · iid · s0002", "failed", "ValueError: no"),
+        ("fedavg · digits · logreg · iid · s0003", "died at round 7", "Killed"),
+    ]
+    assert not followed.over
+
+
+def test_what_running_trials_report_is_there_at_most_once_a_second(
+    sweep: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, (first, _) = sweep
+    now = [100.0]
+    monkeypatch.setattr(running.time, "monotonic", lambda: now[0])
+    ask = asked(first, 0).ask
+    outcome = Outcome(Status.RUNNING, history=[{"round": 0, "val_accuracy": 0.1, "val_loss": 2}])
+    written = Running(folder, {first: "accuracy"})
+    written.joined("http://127.0.0.1:8265")
+    written.reported(ask, outcome)
+    followed = Followed(folder)
+    followed.refresh()
+    assert followed.running == {ask.trial_id: [[0, 0.1]]}
+    assert followed.dashboard == "http://127.0.0.1:8265"
+    before = followed.version
+    outcome.history.append({"round": 5, "val_accuracy": 0.4})
+    written.reported(ask, outcome)
+    assert followed.version == before
+    now[0] += 1
+    written.reported(ask, outcome)
+    assert followed.version != before
+    followed.refresh()
+    assert followed.running == {ask.trial_id: [[0, 0.1], [5, 0.4]]}
+    written.over(ask)
+    written.close()
+    followed.refresh()
+    assert followed.running == {}
+    assert sorted(path.name for path in folder.iterdir()) == ["journal.jsonl"]
+
+
+def test_long_curves_are_thinned(sweep: tuple[Path, list[str]]) -> None:
+    folder, (first, _) = sweep
+    history = [{"round": i, "val_accuracy": i / 1000} for i in range(1000)]
+    ask = asked(first, 0).ask
+    Running(folder, {first: "accuracy"}).reported(ask, Outcome(Status.RUNNING, history=history))
+    points, _ = running.read(folder)
+    assert points[ask.trial_id] == [[i, i / 1000] for i in range(0, 1000, 5)]
+
+
+def test_a_file_that_cannot_be_read_is_nothing(tmp_path: Path) -> None:
+    (tmp_path / running.FILE).write_text("{")
+    assert running.read(tmp_path) == ({}, "")

@@ -1,0 +1,192 @@
+"""A pack's runs: the numbers they have alone, to the bit, whatever runs, ends or fails beside them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.simulations import (
+    dealt,
+    digest,
+    finish,
+    honoured,
+    local_work,
+    settings,
+    simulation,
+)
+from trials.algorithms import ALGORITHMS
+from trials.federation import Federation
+from trials.pack import Pack
+from trials.simulation import Simulation
+from trials.solver import Solver
+
+WHOLE = dealt([23, 40, 9, 31, 17], shape=(3, 5), classes=4, tests=40)
+DATA = replace(WHOLE, val=WHOLE.test[::2], test=WHOLE.test[1::2])
+UNEVEN = {"batch_size": 7, "rounds": 3, "lr_decay": 0.9, "dtype": "float32"}
+STUDIES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "logreg": ("logreg", {}, "iid"),
+    "mlp": ("mlp(7,5)", {}, "iid"),
+    "some clients": ("mlp(13,6)", {"participation": 0.6, "init": "own"}, "iid"),
+    "uneven work": ("mlp(7,5)", {"weight_decay": 0.01}, "iid+system(steps=1..4)"),
+    "momentum": ("mlp(7,5)", {"momentum": 0.9}, "iid"),
+    "clipped": ("mlp(7,5)", {"clip_norm": 0.5}, "iid"),
+    "single samples": ("mlp(20,20)", {"batch_size": 1, "dtype": "float64"}, "iid"),
+}
+Make = Callable[..., Simulation]
+
+
+def makes(study: str, name: str, lr: float = 0.1) -> Make:
+    """What makes a simulation of an algorithm under a study's settings, as far as it honours them."""
+    model, given, level = STUDIES[study]
+    common, level = honoured(name, {**UNEVEN, "execution": "batched", **given}, level)
+    common = settings(**{**common, **local_work(name, 2)})
+    return partial(simulation, ALGORITHMS[name](lr=lr), DATA, common, model, level)
+
+
+def ends(make: Make, seed: int = 0, **federation: Any) -> str:
+    """The digest of a whole run."""
+    return digest(finish(make(seed, **federation)))
+
+
+def packed(makes: list[tuple[Make, int]]) -> list[str]:
+    """The digests of runs in one pack."""
+    pack = Pack()
+    federation = partial(Federation, solver=pack.solver)
+    return pack.run([partial(ends, make, seed, federation=federation) for make, seed in makes])
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_every_algorithm_has_the_bits_that_it_has_alone(study: str) -> None:
+    """All of them in one pack, two seeds each, so that they differ in calls, rounds and rows."""
+    members = [(makes(study, name), seed) for name in ALGORITHMS for seed in (0, 1)]
+    assert packed(members) == [ends(make, seed) for make, seed in members]
+
+
+@pytest.mark.parametrize("study", ["mlp", "momentum"])
+def test_who_diverges_changes_no_other(study: str) -> None:
+    """An infinite weight times a coefficient of 0, or added to one of 0, would show."""
+    rates = {"fedavg": 1e38, "fedprox": 1e30, "scaffold": 0.1, "feddyn": 0.1, "fedsgd": 1e20}
+    members = [
+        (makes(study, name, lr), 0)
+        for name, lr in rates.items()
+        if not {"momentum"} & set(ALGORITHMS[name].refuses) & set(STUDIES[study][1])
+    ]
+    assert packed(members) == [ends(make, seed) for make, seed in members]
+
+
+def test_what_is_computed_together_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen runs of FedAvg take as many calls as one; and as many plans and initial weights."""
+    calls: dict[str, int] = {}
+
+    def counted(name: str) -> None:
+        method = getattr(Solver, name)
+
+        def noted(self: Solver, *given: Any) -> Any:
+            calls[name] = calls.get(name, 0) + 1
+            return method(self, *given)
+
+        monkeypatch.setattr(Solver, name, noted)
+
+    for name in ("follow", "rated", "minibatches", "initial"):
+        counted(name)
+    make = makes("mlp", "fedavg")
+    ends(make)
+    alone, calls = calls, {}
+    packed([(make, 0)] * 16)
+    assert calls == alone
+
+
+def test_runs_of_one_algorithm_meet_whatever_else_others_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """FOLB takes gradients between its rounds, FedAvg none: their training is computed together."""
+    rows: list[int] = []
+    follow = Solver.follow
+    monkeypatch.setattr(
+        Solver, "follow", lambda self, c: rows.append(len(c.start)) or follow(self, c)
+    )
+    packed([(makes("mlp", name), 0) for name in ("scaffold", "fedavg", "fedavgm")])
+    assert rows == [3 * DATA.clients] * UNEVEN["rounds"]
+
+
+class Breaks(ALGORITHMS["fedavg"]):
+    """Fails in round 2."""
+
+    def aggregate(self, state, ids, start, local, fed):
+        if fed.round == 2:
+            raise ZeroDivisionError("round 2")
+        return super().aggregate(state, ids, start, local, fed)
+
+
+def test_who_raises_fails_alone() -> None:
+    pack = Pack()
+    federation = partial(Federation, solver=pack.solver)
+
+    def caught(make: Make) -> str:
+        try:
+            return ends(make, federation=federation)
+        except ZeroDivisionError as error:
+            return repr(error)
+
+    good = makes("mlp", "fedavg")
+    bad = partial(good.func, Breaks(), *good.args[1:])
+    found = pack.run([partial(caught, make) for make in (good, bad, good)])
+    assert found == [ends(good), "ZeroDivisionError('round 2')", ends(good)]
+
+
+def test_what_memory_does_not_hold_together_is_computed_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And what it does not hold alone fails alone."""
+    follow = Solver.follow
+
+    def small(self: Solver, course: Any) -> Any:
+        if len(course.start) > DATA.clients or bool((course.pull > 0.3).any()):
+            raise torch.OutOfMemoryError("too large")
+        return follow(self, course)
+
+    makers = [makes("mlp", "fedavg"), makes("mlp", "fedavgm")]
+    alone = [ends(make) for make in makers]
+    monkeypatch.setattr(Solver, "follow", small)
+    assert packed([(make, 0) for make in makers]) == alone
+    greedy = makes("mlp", "fedprox")
+    greedy = partial(greedy.func, ALGORITHMS["fedprox"](mu=0.5), *greedy.args[1:])
+    pack = Pack()
+    federation = partial(Federation, solver=pack.solver)
+
+    def caught(make: Make) -> str:
+        try:
+            return ends(make, federation=federation)
+        except torch.OutOfMemoryError as error:
+            return str(error)
+
+    found = pack.run([partial(caught, make) for make in (makers[0], greedy)])
+    assert found == [alone[0], "too large"]
+
+
+def test_what_differs_in_data_or_model_shares_a_pack_and_no_call() -> None:
+    """Nor does what is computed one after the other."""
+    other = dealt([5, 6], shape=(3, 5), classes=4)
+    common = settings(execution="batched", batch_size=3)
+    runs = [
+        partial(simulation, ALGORITHMS["fedavg"](), data, given, model)
+        for data in (DATA, other)
+        for model in ("logreg", "mlp(7,5)", "mlp(5,7)")
+        for given in (common, common.model_copy(update={"execution": "sequential"}))
+    ]
+    members = [(partial(_seeded, run), 0) for run in runs]
+    assert packed(members) == [ends(make) for make, _ in members]
+
+
+def _seeded(make: Callable[..., Simulation], seed: int, **federation: Any) -> Simulation:
+    return make("iid", seed, **federation)
+
+
+def test_plans_that_are_shared_are_not_changed() -> None:
+    pack = Pack()
+    made = pack.once("key", lambda: np.arange(3))
+    assert pack.once("key", lambda: np.zeros(3)) is made

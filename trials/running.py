@@ -1,0 +1,141 @@
+"""A trial as it runs in a process: from its config, or a checkpoint, to one report after the other."""
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from trials.checkpoint import Checkpoint, StorageError
+from trials.federated_data import FederatedData
+from trials.metrics import score
+from trials.outcome import Report, Status
+from trials.pack import Pack
+from trials.saved_model import SavedModel
+from trials.simulation import Simulation
+from trials.solver import Solver
+from trials.spec import TrialSpec
+from trials.tensors import torch
+from trials.trial import simulate
+from trials.trial_config import TrialConfig
+
+
+class Running:
+    """The trial of a config, on data that `deal` gives, alone or in a pack."""
+
+    def __init__(
+        self,
+        config: TrialConfig,
+        deal: Callable[[TrialSpec], FederatedData],
+        pack: Pack | None = None,
+    ) -> None:
+        self.config, self._deal = config, deal
+        self._solver: Callable[..., Solver] = Solver if pack is None else pack.solver
+        self._spec = config.trial
+        self._simulation: Simulation | None = None
+        self._reported, self._afresh = 0, False
+        self._scores: dict[int, float] = {}
+        self._earlier: list[tuple[int, float]] = []
+        place, seconds = config.checkpoint, config.checkpoint_seconds
+        self._checkpoint = Checkpoint(place, seconds) if place else None
+
+    def step(self, due: Callable[[], bool]) -> Report:
+        """The rounds up to the next of the config's stops, or to the first evaluation at which a report
+        is `due`. What fails is in the report.
+        """
+        try:
+            return self._step(due) or self._step_halved(due)
+        except StorageError as fault:
+            return Report(Status.HALTED, error=str(fault))
+        except Exception:
+            return Report(Status.FAILED, error=traceback.format_exc())
+
+    def _step(self, due: Callable[[], bool]) -> Report | None:
+        """A step; None where memory does not hold as many clients at once, and may hold half."""
+        try:
+            return self._rounds(due)
+        except torch.OutOfMemoryError:
+            if self._simulation is None or not self._simulation.half:
+                raise
+        return None
+
+    def _step_halved(self, due: Callable[[], bool]) -> Report:
+        """The step from the last checkpoint on, half as many clients at once."""
+        self._simulation = None
+        if self.config.device == "cuda":
+            torch.cuda.empty_cache()
+        self._started().halve()
+        self._reported, self._afresh = 0, True
+        return self._rounds(due)
+
+    def _rounds(self, due: Callable[[], bool]) -> Report:
+        simulation, config = self._started(), self.config
+        stops = {*config.stops, config.pause}
+        while not simulation.finished:
+            entry = simulation.advance()
+            if entry["round"] in stops or due():
+                break
+        report = self._report(simulation)
+        self._scores[report.round] = report.val_score
+        if report.status == Status.FINISHED and config.model is not None:
+            Checkpoint(config.model).save(SavedModel.of(self._spec, simulation).content)
+        if report.status == Status.PAUSED:
+            assert config.paused is not None
+            Checkpoint(config.paused).save(self._state())
+        elif report.status == Status.RUNNING and self._checkpoint and self._checkpoint.due:
+            self._checkpoint.save(self._state())
+        return report
+
+    def _report(self, simulation: Simulation) -> Report:
+        """The report of all that was not reported yet."""
+        news, self._reported = simulation.history[self._reported :], len(simulation.history)
+        earlier, self._earlier = self._earlier, []
+        afresh, self._afresh = self._afresh, False
+        if simulation.finished:
+            status = Status.DIVERGED if simulation.diverged else Status.FINISHED
+        else:
+            pauses = simulation.fed.round == self.config.pause
+            status = Status.PAUSED if pauses else Status.RUNNING
+        task = simulation.fed.data.dataset.task
+        return Report(
+            status,
+            simulation.fed.round,
+            score(simulation.history, f"val_{task.metric}"),
+            news,
+            earlier,
+            simulation.fed.data.fingerprint,
+            simulation.fed.execution,
+            simulation.fed.chunk,
+            simulation.fed.halved,
+            afresh,
+        )
+
+    def _state(self) -> dict[str, Any]:
+        """The state that a restart needs; the spec says whose it is."""
+        spec = self._spec.model_dump_json()
+        return {"spec": spec, "scores": self._scores, "simulation": self._started().save()}
+
+    def _started(self) -> Simulation:
+        if self._simulation is None:
+            config = self.config
+            self._simulation = simulate(
+                self._spec,
+                self._deal(self._spec),
+                config.device,
+                config.threads,
+                config.memory_budget,
+                self._solver,
+            )
+            begins = Checkpoint(config.begins) if config.begins else None
+            for checkpoint in filter(None, [self._checkpoint, begins]):
+                saved = checkpoint.load()
+                if saved is not None and self._continues(saved):
+                    self._simulation.load(saved["simulation"])
+                    self._scores = saved["scores"]
+                    self._earlier = list(self._scores.items())
+                    break
+        return self._simulation
+
+    def _continues(self, saved: dict[str, Any]) -> bool:
+        """Whether a checkpoint is of a trial that was the same as this one up to there."""
+        reached = saved["simulation"]["round"]
+        of = TrialSpec.model_validate_json(saved["spec"]).until(reached)
+        return of.model_dump_json() == self._spec.until(reached).model_dump_json()
