@@ -10,6 +10,7 @@ from suite.cli.options import (
     RUNS,
     DataRoot,
     Json,
+    Log,
     MemoryBudget,
     Seed,
     Storage,
@@ -60,6 +61,7 @@ def run(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
+    log: Log = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
@@ -99,6 +101,8 @@ def run(
         run_id = recording.record(done, save) if recording else None
     except HaltedError as error:
         fault = error
+    if log is not None:
+        single.log_elsewhere(done, log, storage)
     if as_json:
         emit(done.document() | ({"run_id": run_id} if run_id else {}))
     else:

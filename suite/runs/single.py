@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reports.frames import frame
 from suite.execution.stop_signal import HaltedError
 from suite.runs.saving import save
+from suite.tracking.elsewhere import log_run
 from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags
-from trials import plugins, trial
+from trials import algorithms, plugins, trial
 from trials.calibration import fastest, with_execution
 from trials.device import look, name_of
 from trials.errors import UserError
@@ -198,6 +199,13 @@ class Recording:
                 "What it measured is shown, and is not recorded: run it again when that is mended.",
             ) from None
         return run_id
+
+
+def log_elsewhere(run: Finished, place: str, storage: Path) -> None:
+    """Write a run where the person also wants it (`--log`)."""
+    spec = run.spec
+    name = f"{algorithms.label(spec.algorithm)}-{time.strftime('%Y%m%d-%H%M%S')}-seed{spec.seed}"
+    log_run(place, storage / EXPERIMENT / place, name, spec_params(spec), run.history)
 
 
 def _open(tracking_uri: str | None, storage: Path) -> "Store":
