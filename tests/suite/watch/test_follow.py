@@ -24,8 +24,9 @@ def line(event: Any) -> bytes:
 
 def asked(entry: str, index: int, kind: Kind = Kind.SEARCH) -> Asked:
     ask = {"kind": kind, "index": index, "origin": "sampled", "params": {"lr": 0.1}}
+    source = None if kind == Kind.SEARCH else f"{entry}-s0000"
     trial = f"{entry}-{'s' if kind == Kind.SEARCH else 'f'}{index:04d}"
-    return Asked(Ask(trial, entry, **ask, seed=0, partition_seed=0))
+    return Asked(Ask(trial, entry, **ask, seed=0, partition_seed=0, source=source))
 
 
 def ended(ask: Asked, at: float, value: float | None, status: Status = Status.FINISHED) -> Ended:
@@ -76,10 +77,11 @@ def test_only_what_is_new_is_read_and_a_torn_line_waits(
 def test_counts_scores_and_failures(sweep: tuple[Path, list[str]]) -> None:
     folder, (first, second) = sweep
     asks = [asked(first, i) for i in range(4)]
-    final = asked(second, 0, Kind.FINAL)
+    other, final = asked(second, 0), asked(second, 0, Kind.FINAL)
     add(
         folder,
         *asks,
+        other,
         final,
         ended(asks[0], 100.0, 0.5),
         ended(asks[1], 102.0, 0.9, Status.PRUNED),
@@ -91,7 +93,7 @@ def test_counts_scores_and_failures(sweep: tuple[Path, list[str]]) -> None:
     followed.refresh()
     counts = followed.counts()
     assert counts[first] == {"search": 3, "finished": 1, "pruned": 1, "failed": 1, "running": 0}
-    assert counts[second] == {"final": 1, "finished": 1}
+    assert counts[second] == {"final": 1, "finished": 1, "running": 0}
     half, *others = followed.scores(first)
     assert half == 0.5
     assert [math.isnan(score) for score in others] == [True, True], "only trials at full rounds"
