@@ -34,6 +34,7 @@ VALUES = (
     "sampler",
     "scheduler",
     "warm_start",
+    "pack",
     "tunings",
     "deals",
     "splits",
