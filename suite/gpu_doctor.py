@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,10 +25,11 @@ from trials.federated_data import FederatedData, deal
 from trials.federation import Federation
 from trials.footprint import footprint
 from trials.models.base import Model
+from trials.pack import Pack
 from trials.place import Place
 from trials.settings import Settings
 from trials.simulation import Simulation
-from trials.solver import EXECUTIONS
+from trials.solver import EXECUTIONS, Solver
 from trials.spec import TrialSpec, canonical
 from trials.trial import deal_data, load_dataset, simulate
 
@@ -68,6 +69,7 @@ def examine(names: Sequence[str] = tuple(ALGORITHMS), device: str = "cuda") -> I
     checks: list[tuple[str, Callable[[], tuple[str, Sequence[Mapping[str, Any]]]]]] = [
         ("device", lambda: (_named(on), ())),
         *((f"as on a CPU: {model}", partial(agrees, names, model, on)) for model in MODELS),
+        ("as alone: a pack", partial(together, names, on)),
         ("the same bits twice", partial(repeats, names, on)),
         ("memory of a trial", partial(within, on)),
         ("clients' tables on the host", partial(tables, on)),
@@ -93,6 +95,7 @@ def _named(on: torch.device) -> str:
     )
 
 
+@cache
 def _dealt(model: str, settings: Settings) -> FederatedData:
     """Random samples that fit a model: 24 a client."""
     shape, classes, tokens = MODELS[model]
@@ -110,6 +113,7 @@ def _run(
     execution: str,
     dtype: str = "float32",
     on_device: float | None = None,
+    solver: Callable[..., Solver] = Solver,
 ) -> Simulation:
     """A few rounds of an algorithm with its defaults, at their end; `on_device` is the bytes
     of clients' tables that may lie on the device.
@@ -123,7 +127,7 @@ def _run(
         data.dataset.classes,
         losses.resolve(None, "accuracy"),
     )
-    fed = Federation(data, fitted, heterogeneity.parse("iid"), settings, 0, on)
+    fed = Federation(data, fitted, heterogeneity.parse("iid"), settings, 0, on, solver=solver)
     if on_device is not None:
         fed.tables = on_device
     simulation = Simulation(ALGORITHMS[name].configured({}), fed)
@@ -157,6 +161,25 @@ def agrees(names: Sequence[str], model: str, on: torch.device) -> tuple[str, Any
     if wrong:
         raise RuntimeError(", ".join(f"{name} is {off:.1e} off" for name, off in wrong.items()))
     return f"{len(names)} algorithms in two executions, at most {most:.0e} off", ()
+
+
+def together(names: Sequence[str], on: torch.device) -> tuple[str, Any]:
+    """Whether every algorithm ends where it does alone on a CPU when all are computed in one pack, in
+    double precision; raises `RuntimeError` for those that do not.
+    """
+    pack, most, wrong = Pack(), 0.0, {}
+    how = ("batched", "float64")
+    works = [partial(_run, name, "mlp(16)", on, *how, solver=pack.solver) for name in names]
+    for name, run in zip(names, pack.run(works), strict=True):
+        right = _numbers(_run(name, "mlp(16)", torch.device("cpu"), *how))
+        found = _numbers(run)
+        off = max(_apart(found[key], right[key]) for key in right)
+        most = max(most, off)
+        if not off <= TOLERANCE:
+            wrong[name] = off
+    if wrong:
+        raise RuntimeError(", ".join(f"{name} is {off:.1e} off" for name, off in wrong.items()))
+    return f"{len(names)} algorithms in one, at most {most:.0e} off", ()
 
 
 def _apart(found: torch.Tensor, right: torch.Tensor) -> float:

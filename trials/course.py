@@ -37,7 +37,9 @@ class SGD:
     def course(self, start: Tensor, plan: Plan, form: Affine, marks: Array) -> Course:
         """The steps along a form from `start` (k, d), with the weight decay in them."""
         scale = column(form.scale, start)
-        pull = column(form.pull, start) + self.weight_decay * scale
+        pull = column(form.pull, start)
+        if self.weight_decay:
+            pull = pull + self.weight_decay * scale
         pulled = isinstance(form.pull, torch.Tensor) or bool(form.pull or self.weight_decay)
         shift = start.new_empty(0, 0)
         if isinstance(form.shift, torch.Tensor) or form.shift:

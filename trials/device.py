@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from trials.errors import UserError
 from trials.tensors import torch
 
@@ -32,6 +34,28 @@ def usable(name: str) -> torch.device:
     except RuntimeError as error:
         raise _refused(name, str(error).splitlines()[0]) from None
     return found
+
+
+def computes(device: torch.device, dtype: str) -> None:
+    """Have a GPU give the same bits each time, and products in the precision of a trial's `dtype`.
+
+    All that torch offers for it holds for the whole process: kernels of cuDNN and cuBLAS that repeat,
+    none chosen by a race of a few, and products of float32 that are rounded to TF32 in `tf32` alone.
+    Nothing is done for other devices.
+    """
+    if device.type != "cuda":
+        return
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is first used
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    filling = torch.utils.deterministic  # a kernel for each empty tensor
+    filling.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
+
+
+def name_of(device: torch.device) -> str:
+    """What runs are said to be computed on: a GPU's own name, or `cpu`."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def look() -> tuple[str, list[tuple[str, int]]]:

@@ -55,8 +55,8 @@ class Federation:
         """
         self.data, self.model, self.settings, self.seed = data, model, settings, seed
         self._level = heterogeneity
-        single = settings.dtype in ("float32", "bf16")
-        self.device, self.dtype = device, torch.float32 if single else torch.float64
+        self.device = device
+        self.dtype = torch.float64 if settings.dtype == "float64" else torch.float32
         self.x, self.y = data.tensors(device, self.dtype)
         if device.type != "cpu" and not isinstance(data.dataset.x, OnDemand):
             model.architecture.check(data.dataset.x, data.dataset.classes)

@@ -70,6 +70,7 @@ class Report:
     execution: str = ""
     chunk: int | None = None
     halved: dict[str, int] | None = None
+    device: str = ""
     afresh: bool = False
     error: str = ""
 
@@ -97,7 +98,7 @@ class Outcome:
     """How a trial ended, and its whole history.
 
     `execution` is how it was computed, `chunk` how many clients at once (None: all), `halved` from which
-    `round` on another `chunk`, since memory did not hold it. `intermediates` maps round to validation
+    `round` on another `chunk`, since memory did not hold it, `device` on what. `intermediates` maps round to validation
     score.
     """
 
@@ -110,6 +111,7 @@ class Outcome:
     execution: str = ""
     chunk: int | None = None
     halved: dict[str, int] | None = None
+    device: str = ""
 
     @property
     def value(self) -> float | None:
@@ -143,6 +145,6 @@ class Outcome:
         if report.status not in (Status.FAILED, Status.HALTED):
             self.fingerprint = report.fingerprint
             self.execution, self.chunk = report.execution, report.chunk
-            self.halved = report.halved
+            self.halved, self.device = report.halved, report.device
             if math.isfinite(report.val_score):
                 self.intermediates[report.round] = report.val_score

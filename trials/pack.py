@@ -28,6 +28,7 @@ from trials.plans import Plan
 from trials.scores import Scores
 from trials.solver import Solver
 from trials.tensors import Tensor, torch
+from trials.transfer import sent
 
 Array = npt.NDArray[Any]
 Result = TypeVar("Result")
@@ -89,7 +90,7 @@ class Follow(Request):
                 torch.cat([course.start for course in courses]),
                 plan,
                 np.concatenate([course.marks for course in courses]),
-                torch.cat([_rates(course, plan.samples.shape[1]) for course in courses]),
+                _rates(courses, plan.samples.shape[1]),
                 courses[0].momentum,
                 torch.cat([course.scale for course in courses]),
                 torch.cat([course.pull for course in courses]),
@@ -309,11 +310,11 @@ def _raising(error: Exception) -> Callable[[greenlet], Any]:
 
 
 def _parts(found: Any, sizes: list[int]) -> list[Any]:
-    """Each member's rows of an answer, in memory of their own."""
+    """Each member's rows of an answer."""
     if isinstance(found, dict):
         parts = _parts(tuple(found.values()), sizes)
         return [dict(zip(found, part, strict=True)) for part in parts]
-    split = [[part.clone() for part in whole.split(sizes)] for whole in found]
+    split = [whole.split(sizes) for whole in found]
     return list(zip(*split, strict=True))
 
 
@@ -337,14 +338,21 @@ def _plans(plans: Sequence[Plan]) -> Plan:
     )
 
 
-def _rates(course: Course, steps: int) -> Tensor:
-    """The rates of a course's rows at each of so many steps, (k, steps)."""
-    rates = course.start.new_zeros(len(course.start), steps)
-    if isinstance(course.lr, torch.Tensor):
-        rates[:, : course.lr.shape[1]] = course.lr
-    else:
-        rates.fill_(course.lr)
-    return rates
+def _rates(courses: Sequence[Course], steps: int) -> Tensor:
+    """The rates of all rows at each of so many steps, (k, steps), or (k, 1) expanded: of courses that
+    have one number each they are made on the host.
+    """
+    like, sizes = courses[0].start, [len(course.start) for course in courses]
+    if not any(isinstance(course.lr, torch.Tensor) for course in courses):
+        rates = np.repeat([float(course.lr) for course in courses], sizes)
+        return sent(rates, like.device, like.dtype).unsqueeze(1).expand(-1, steps)
+    found = like.new_zeros(sum(sizes), steps)
+    for course, rows in zip(courses, found.split(sizes), strict=True):
+        if isinstance(course.lr, torch.Tensor):
+            rows[:, : course.lr.shape[1]] = course.lr
+        else:
+            rows.fill_(course.lr)
+    return found
 
 
 def _shifts(courses: Sequence[Course]) -> Tensor:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trials.checkpoint import Checkpoint, StorageError
+from trials.device import name_of
 from trials.federated_data import FederatedData
 from trials.metrics import score
 from trials.outcome import Report, Status
@@ -105,6 +106,7 @@ class Running:
             simulation.fed.execution,
             simulation.fed.chunk,
             simulation.fed.halved,
+            name_of(simulation.fed.device),
             afresh,
         )
 

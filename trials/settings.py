@@ -67,8 +67,10 @@ class Settings(BaseModel):
     init: Literal["common", "own", "zeros"] = "common"
     aggregation: Literal["samples", "plain"] = "samples"
     val_fraction: Annotated[float, Number, Field(ge=0, le=0.5)] = 0.1
-    dtype: Literal["float32", "float64", "bf16"] = Field(
-        "float32", description="bf16: weights in float32, layers in bfloat16 (autocast)"
+    dtype: Literal["float32", "float64", "bf16", "tf32"] = Field(
+        "float32",
+        description="bf16: weights in float32, layers in bfloat16 (autocast); tf32: float32, of which a "
+        "GPU rounds what it multiplies to 10 bits",
     )
     execution: Literal["compiled", "batched", "sequential"] | None = Field(
         None, description="default: what is fastest for the model on the device"

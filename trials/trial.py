@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from trials import datasets, heterogeneity, losses, models
 from trials.datasets.base import Dataset
-from trials.device import named, usable
+from trials.device import computes, named, usable
 from trials.errors import UserError
 from trials.federated_data import FederatedData, deal
 from trials.federation import Federation
@@ -65,16 +65,10 @@ def simulate(
     `memory` (bytes) is `trials.memory.memory_budget` by default; `solver` makes the federation's.
     """
     torch.set_num_threads(threads)
-    fed = Federation(
-        data,
-        fit_model(spec, data.dataset, device),
-        heterogeneity.parse(spec.heterogeneity),
-        spec.settings,
-        spec.seed,
-        usable(device),
-        memory,
-        solver,
-    )
+    model, at = fit_model(spec, data.dataset, device), usable(device)
+    computes(at, spec.settings.dtype)
+    level = heterogeneity.parse(spec.heterogeneity)
+    fed = Federation(data, model, level, spec.settings, spec.seed, at, memory, solver)
     return Simulation(spec.configured(), fed)
 
 

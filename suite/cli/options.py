@@ -78,6 +78,21 @@ Where = Annotated[
         help="TAG=VALUE: only such final runs (algorithm, dataset, paper, ...). May be repeated."
     ),
 ]
+
+
+def elsewhere(value: str | None) -> str | None:
+    """An option's place to log to; raises `UserError` where it is none, or cannot be used."""
+    if value is not None:
+        from suite.tracking.elsewhere import check
+
+        check(value)
+    return value
+
+
+Log = Annotated[
+    str | None,
+    typer.Option("--log", callback=elsewhere, help="tensorboard or wandb: record there as well."),
+]
 Only = Annotated[str | None, typer.Option(callback=named, help="Only this one.")]
 """One of the names that narrow tuned configurations down."""
 

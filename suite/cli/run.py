@@ -10,6 +10,7 @@ from suite.cli.options import (
     RUNS,
     DataRoot,
     Json,
+    Log,
     MemoryBudget,
     Seed,
     Storage,
@@ -60,6 +61,7 @@ def run(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
+    log: Log = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
@@ -99,6 +101,8 @@ def run(
         run_id = recording.record(done, save) if recording else None
     except HaltedError as error:
         fault = error
+    if log is not None:
+        single.log_elsewhere(done, log, storage)
     if as_json:
         emit(done.document() | ({"run_id": run_id} if run_id else {}))
     else:
@@ -118,17 +122,25 @@ def replay(
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Run a recorded run again and compare every metric to the last bit. Exit code 1 if any differs."""
+    """Run a recorded run again and compare every metric to the last bit. Exit code 1 if any differs.
+
+    Where the device that it was computed on is not at hand, on the one that is, and up to rounding.
+    """
     say(READING)
     from suite.runs import single
     from suite.tracking.store import open_existing
 
     store = open_existing(tracking_uri, storage)
-    done, differences = single.replay(store, run_id, data_root, show_evaluation)
+    done, differences, near = single.replay(store, run_id, data_root, show_evaluation)
+    if near:
+        say(near)
     if as_json:
-        emit({**done.document(), "identical": not differences, "differences": differences})
+        found = {"identical": not (differences or near), "differences": differences}
+        emit({**done.document(), **found, "compared_to": "rounding" if near else "bit"})
     elif differences:
         say("\n".join([f"{len(differences)} values differ:", *differences[:20]]))
+    elif near:
+        Console().print(f"run {run_id} repeated: every recorded metric agrees up to rounding")
     else:
         Console().print(
             f"run {run_id} repeated: every recorded metric is identical to the last bit"

@@ -17,6 +17,7 @@ from suite.cli.options import (
     DataRoot,
     GpusPerTrial,
     Json,
+    Log,
     MaxConcurrent,
     MemoryBudget,
     Storage,
@@ -160,6 +161,7 @@ def sweep(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
+    log: Log = None,
     trust: Trust = False,
     resume: Resume = False,
     repair: Repair = False,
@@ -178,7 +180,12 @@ def sweep(
     from suite.sweeps.request import SweepRequest
 
     paths = SweepPaths(
-        storage, Path(study).stem if name is None else name, tracking_uri, data_root, checkpoints
+        storage,
+        Path(study).stem if name is None else name,
+        tracking_uri,
+        data_root,
+        checkpoints,
+        log,
     )
     lists = dict(zip(LISTS, (algorithms, datasets, models, heterogeneity), strict=True))
     together = int(pack) if pack is not None and pack.isdecimal() else pack

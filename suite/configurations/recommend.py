@@ -193,7 +193,11 @@ def _names(item: Tuned) -> tuple[str, str]:
 
 
 def _takes(item: Tuned, level: str) -> bool:
-    """Whether the algorithm can run at a level under the configuration's settings."""
+    """Whether the algorithm can run at a level under the configuration's settings; of others' code, which
+    does not run for an answer, it is taken to.
+    """
+    if plugins.named(item.algorithm):
+        return True
     try:
         refuse(item.algorithm, algorithms.resolve(item.algorithm), item.settings, level)
     except UserError:

@@ -6,14 +6,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.frames import frame
 from suite.execution.stop_signal import HaltedError
 from suite.runs.saving import save
+from suite.tracking.elsewhere import log_run
 from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags
-from trials import plugins, trial
+from trials import algorithms, plugins, trial
 from trials.calibration import fastest, with_execution
+from trials.device import look, name_of
 from trials.errors import UserError
 from trials.federated_data import FederatedData
 from trials.metrics import DERIVED, score
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 OnEvaluation = Callable[[dict[str, float]], None]
 EXPERIMENT = "runs"
 """The MLflow experiment of runs that belong to no study."""
+ROUNDING = {"float64": 1e-6, "float32": 1e-2, "tf32": 5e-2, "bf16": 5e-2}
+"""What devices may differ by after training in each precision, where rounding has grown."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,7 @@ class Finished:
             execution=fed.execution,
             chunk=fed.chunk,
             halved=fed.halved,
+            device=name_of(fed.device),
         )
 
     def document(self) -> dict[str, Any]:
@@ -117,6 +122,7 @@ class Finished:
             "seconds": round(self.seconds, 3),
             "execution": self.simulation.fed.execution,
             "chunk": self.simulation.fed.chunk,
+            "device": name_of(self.simulation.fed.device),
             "evaluation_share": round(self.evaluation_share, 3),
         }
 
@@ -195,16 +201,33 @@ class Recording:
         return run_id
 
 
+def log_elsewhere(run: Finished, place: str, storage: Path) -> None:
+    """Write a run where the person also wants it (`--log`)."""
+    spec = run.spec
+    name = f"{algorithms.label(spec.algorithm)}-{time.strftime('%Y%m%d-%H%M%S')}-seed{spec.seed}"
+    log_run(place, storage / EXPERIMENT / place, name, spec_params(spec), run.history)
+
+
 def _open(tracking_uri: str | None, storage: Path) -> "Store":
     from suite.tracking.store import Store  # MLflow: as long as the rest of the command
 
     return Store(tracking_uri, storage)
 
 
+class Replay(NamedTuple):
+    """A recorded run run again: what differs, and whether only rounding had to agree, and why."""
+
+    run: Finished
+    differences: list[str]
+    near: str
+
+
 def replay(
     store: "Store", run_id: str, data_root: str | None, on_evaluation: OnEvaluation
-) -> tuple[Finished, list[str]]:
-    """Run a recorded run again; the metrics whose values differ in any bit (times aside).
+) -> Replay:
+    """Run a recorded run again, on the device of the record; the metrics whose values differ in any bit
+    (times aside). On another device, where that one is not at hand, those that differ by more than
+    rounding: `ROUNDING` of the value, or of 1 where that is more.
 
     A search trial that was stopped early is compared up to where it was. It is computed as it was
     then: with the recorded execution and chunk, whatever is the default here.
@@ -216,11 +239,25 @@ def replay(
     how = {name: value for name, value in how.items() if value is not None}
     same = Settings.model_validate(spec.settings.model_dump() | how)
     again = spec.model_copy(update={"settings": same})
-    run = execute(again, data_root, "cpu", on_evaluation, halved=tags.halved)
-    return run, _differences(store, recorded, run)
+    device, near = _device_for(tags.device or "cpu")
+    run = execute(again, data_root, device, on_evaluation, halved=tags.halved)
+    tolerance = ROUNDING[same.dtype] if near else 0.0
+    return Replay(run, _differences(store, recorded, run, tolerance), near)
 
 
-def _differences(store: "Store", recorded: "Record", run: Finished) -> list[str]:
+def _device_for(recorded: str) -> tuple[str, str]:
+    """The device to repeat a run on that was computed on `recorded`, and how it is another one."""
+    if recorded == "cpu":
+        return "cpu", ""
+    _, cards = look()
+    here = "cuda" if cards else "cpu"
+    name = cards[0][0] if cards else "cpu"
+    if name == recorded:
+        return here, ""
+    return here, f"computed on {recorded}, repeated on {name}: other devices agree only to rounding"
+
+
+def _differences(store: "Store", recorded: "Record", run: Finished, tolerance: float) -> list[str]:
     found = []
     if recorded.tags.partition_fingerprint != run.data.fingerprint:
         found.append("partition_fingerprint: the data or their partition are not the same")
@@ -230,9 +267,13 @@ def _differences(store: "Store", recorded: "Record", run: Finished) -> list[str]
             continue
         for at, value in store.history(recorded.run_id, metric):
             now = rounds.get(at, {}).get(metric)
-            if now != value:
+            if now != value and not _near(now, value, tolerance):
                 found.append(f"{metric} at round {at}: recorded {value!r}, now {now!r}")
     return found
+
+
+def _near(now: float | None, value: float, tolerance: float) -> bool:
+    return now is not None and abs(now - value) <= tolerance * max(1.0, abs(value))
 
 
 def spec_of(record: "Record") -> TrialSpec:

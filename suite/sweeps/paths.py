@@ -38,7 +38,8 @@ def check_name(name: str, given: str) -> None:
 
 @dataclass(frozen=True)
 class SweepPaths:
-    """Where a sweep keeps its files and records, and finds its data.
+    """Where a sweep keeps its files and records, and finds its data. `log` is a further place for records
+    (`suite.tracking.elsewhere`).
 
     Raises `UserError` for a name that is not one of a folder.
     """
@@ -48,6 +49,7 @@ class SweepPaths:
     tracking_uri: str | None = None
     data_root: str | None = None
     checkpoints: str | None = None
+    log: str | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name, "--name")

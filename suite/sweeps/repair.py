@@ -163,4 +163,5 @@ def _outcome(store: Store, run: Record) -> Outcome:
         tags.error or "",
         execution=tags.execution or "",
         chunk=tags.chunk,
+        device=tags.device or "",
     )

@@ -43,9 +43,10 @@ from suite.sweeps.progress import Progress
 from suite.sweeps.result import Result, Summary
 from suite.sweeps.resume import check_entries
 from suite.sweeps.running import Running
+from suite.tracking.elsewhere import log_run
 from suite.tracking.recorder import Recorder
 from suite.tracking.store import Store, UnreadableError, is_server
-from suite.tracking.tags import RunKind, versions
+from suite.tracking.tags import RunKind, spec_params, versions
 from suite.yaml_files import writable
 from trials.errors import UserError
 from trials.outcome import Kind, Outcome, Status
@@ -343,6 +344,17 @@ class Sweep:
     def _record(self, trial_id: str) -> None:
         run_id = self.ledger.record(self.search.asks[trial_id], self.state.ended[trial_id])
         self._note(Recorded(trial_id, run_id))
+        if self.paths.log is not None:
+            self._log_elsewhere(self.paths.log, trial_id)
+
+    def _log_elsewhere(self, place: str, trial_id: str) -> None:
+        """Write a trial where the person also wants it; what does not work there ends nothing here."""
+        ask = self.search.asks[trial_id]
+        params, history = spec_params(self.search.spec(ask)), self.state.ended[trial_id].history
+        try:
+            log_run(place, self.paths.folder / place, trial_id, params, history)
+        except Exception as error:
+            self.progress.note(f"{place} did not take trial {trial_id}: {error}")
 
     def _write(self, item: Callable[[], object]) -> None:
         """Write something to the tracking store, in the thread that does so."""

@@ -207,6 +207,8 @@ class Tags(Mapping[str, str]):
     partition_fingerprint = Tag(str)
     execution = Maybe(str)
     chunk = Maybe(int)
+    device = Maybe(str)
+    """On what it was computed: `cpu`, or the name of a GPU; absent from older runs."""
     halved = Maybe[dict[str, int]](json.loads, dumps)
     """From which `round` on another `chunk` of clients was computed at once."""
     error = Maybe(str)
@@ -353,6 +355,7 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: Outcome) -> dict[str, str]
         execution=outcome.execution or None,
         chunk=outcome.chunk,
         halved=outcome.halved,
+        device=outcome.device or None,
         spec=spec,
         code=plugins.hashes(spec.algorithm, spec.dataset) or None,
         not_finite=outcome.not_finite or None,

@@ -11,7 +11,7 @@ import torch
 from suite import gpu_doctor
 from suite.bench.engine import WORKLOADS, Plan, _executions
 from suite.execution.cluster import Resources
-from suite.gpu_doctor import MODELS, agrees, engine, repeats, shared, tables, within
+from suite.gpu_doctor import MODELS, agrees, engine, repeats, shared, tables, together, within
 from suite.sweeps.request import SweepRequest
 from tests.support.commands import fault, suite_here
 from trials.federation import Federation
@@ -41,6 +41,10 @@ def test_bits_repeat_and_do_not_depend_on_where_tables_lie(standin: Any) -> None
     assert tables(device)[0] == "scaffold, feddyn, safl give the same bits"
 
 
+def test_a_pack_computes_what_each_does_alone() -> None:
+    assert together(("fedavg", "scaffold"), CPU)[0] == "2 algorithms in one, at most 0e+00 off"
+
+
 def test_what_is_computed_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every second run is a little off."""
     train, calls = Federation.train, []
@@ -62,20 +66,22 @@ def test_each_check_says_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A check that raises has failed, and the others go on."""
     for name in ("shared", "engine", "tables"):
         monkeypatch.setattr(gpu_doctor, name, lambda on: ("well", ({"steps": 1},)))
+    monkeypatch.setattr(gpu_doctor, "together", lambda names, on: ("well", ()))
     monkeypatch.setattr(gpu_doctor, "MODELS", {"logreg": MODELS["logreg"]})
     monkeypatch.setattr(gpu_doctor, "repeats", lambda names, on: 1 / 0)
     found = list(gpu_doctor.examine(("fedavg",), "cpu"))
     assert [(check.name, check.ok) for check in found] == [
         ("device", True),
         ("as on a CPU: logreg", True),
+        ("as alone: a pack", True),
         ("the same bits twice", False),
         ("memory of a trial", True),
         ("clients' tables on the host", True),
         ("trials that share a GPU", True),
         ("local steps a second", True),
     ]
-    assert found[2].detail == "ZeroDivisionError: division by zero"
-    assert found[3].detail == within(CPU)[0] == "not measured: cpu is no GPU"
+    assert found[3].detail == "ZeroDivisionError: division by zero"
+    assert found[4].detail == within(CPU)[0] == "not measured: cpu is no GPU"
     assert found[-1].table == ({"steps": 1},)
 
 

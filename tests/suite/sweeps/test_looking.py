@@ -24,6 +24,7 @@ STUDY = {
     "trials": 3,
     "seeds": 2,
     "sampler": "random",
+    "pack": 1,  # so that it can be stopped after any trial
     "settings": {"rounds": 4, "clients": 4, "participation": 1.0, "execution": "batched"},
 }
 pytestmark = pytest.mark.usefixtures("in_this_process")

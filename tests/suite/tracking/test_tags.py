@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from suite.configurations.configuration import Tuned
 from suite.configurations.transfer import _job
@@ -187,12 +188,22 @@ def test_what_a_run_records(store, tmp_path):
     simulation = SimpleNamespace(
         diverged=False,
         history=[{"round": 0, "test_accuracy": 0.1}],
-        fed=SimpleNamespace(execution="batched", chunk=7, halved={"round": 2, "chunk": 3}),
+        fed=SimpleNamespace(
+            execution="batched",
+            chunk=7,
+            halved={"round": 2, "chunk": 3},
+            device=torch.device("cpu"),
+        ),
     )
     run = Finished(SPEC, simulation, SimpleNamespace(fingerprint="abc"), 1.0)  # type: ignore[arg-type]
     recording = Recording(store.uri, tmp_path)
     recording.record(run)
-    more = {"paper": "Li et al. 2020", "halved": '{"chunk":3,"round":2}', "kind": "run"}
+    more = {
+        "paper": "Li et al. 2020",
+        "halved": '{"chunk":3,"round":2}',
+        "device": "cpu",
+        "kind": "run",
+    }
     assert recorded(store, kind="run") == {**of_trial(SPEC), **more}
 
 

@@ -1,0 +1,140 @@
+"""On what a run was computed: recorded, and asked for again when it is repeated."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from suite.cli.app import app
+from suite.runs import single
+from suite.tracking.store import Store
+from trials.device import computes, name_of
+from trials.place import Place
+from trials.settings import Settings
+from trials.spec import TrialSpec, canonical
+
+CARD = "Example 9000"
+
+
+def spec(**given: object) -> TrialSpec:
+    common = Settings(**{"rounds": 2, "clients": 4, "execution": "batched", **given})
+    return canonical("fedavg", {}, Place("digits", "logreg", "iid"), common, 0)
+
+
+@pytest.fixture
+def run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Records a run as one of this device, and says which GPU is at hand from then on."""
+
+    def record(device: str, at_hand: str | None = None, **given: object) -> tuple[Store, str]:
+        monkeypatch.setattr(single, "name_of", lambda _: device)
+        run = single.execute(spec(**given), None, "cpu", lambda entry: None)
+        run_id = single.Recording(None, tmp_path).record(run)
+        monkeypatch.setattr(single, "look", lambda: ("", [(at_hand, 1)] if at_hand else []))
+        return Store(None, tmp_path), run_id
+
+    return record
+
+
+def again(store: Store, run_id: str) -> single.Replay:
+    return single.replay(store, run_id, None, lambda entry: None)
+
+
+def test_a_device_is_recorded(run_on):
+    store, run_id = run_on(CARD)
+    assert store.get(run_id).tags.device == CARD
+    assert name_of(torch.device("cpu")) == "cpu"
+
+
+def test_on_the_device_of_the_record_every_bit_counts(run_on):
+    found = again(*run_on("cpu", at_hand=CARD))
+    assert (found.differences, found.near) == ([], "")
+
+
+def test_the_card_of_the_record_is_used(run_on, monkeypatch):
+    """Where it is at hand; any bit counts there."""
+    store, run_id = run_on(CARD, at_hand=CARD)
+    asked = []
+    execute = single.execute
+    monkeypatch.setattr(
+        single,
+        "execute",
+        lambda spec, root, device, *rest, **more: (
+            asked.append(device) or execute(spec, root, "cpu", *rest, **more)
+        ),
+    )
+    assert again(store, run_id).near == ""
+    assert asked == ["cuda"]
+
+
+def test_another_device_agrees_to_rounding(run_on):
+    found = again(*run_on(CARD))
+    assert found.differences == []
+    assert found.near == (
+        f"computed on {CARD}, repeated on cpu: other devices agree only to rounding"
+    )
+
+
+@pytest.mark.parametrize(("apart", "said"), [(1e-3, 0), (0.1, 1), (float("nan"), 1)])
+def test_what_is_more_than_rounding_is_said(run_on, monkeypatch, apart, said):
+    store, run_id = run_on(CARD)
+    history = Store.history
+
+    def other(self: Store, run: str, metric: str) -> list[tuple[int, float]]:
+        found = history(self, run, metric)
+        return [(at, v + apart) for at, v in found[:1]] if metric == "test_loss" else found
+
+    monkeypatch.setattr(Store, "history", other)
+    assert len(again(store, run_id).differences) == said
+
+
+def test_the_command_says_so(run_on, tmp_path):
+    _, run_id = run_on(CARD)
+    done = CliRunner().invoke(app, ["replay", run_id, "--storage", str(tmp_path)])
+    assert done.exit_code == 0
+    near = f"computed on {CARD}, repeated on cpu: other devices agree only to rounding"
+    assert near in done.stderr.splitlines()
+    said = " ".join(done.stdout.split())
+    assert said == f"run {run_id} repeated: every recorded metric agrees up to rounding"
+
+
+# Precision
+
+
+@pytest.fixture
+def restored() -> Iterator[None]:
+    """What holds for a whole process is put back."""
+    cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32, products.allow_tf32
+    yield
+    torch.use_deterministic_algorithms(False)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32, products.allow_tf32 = before
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rounded"), [("float32", False), ("tf32", True), ("bf16", False)]
+)
+def test_a_gpu_is_to_repeat_bits(restored, monkeypatch, dtype, rounded):
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    computes(torch.device("cuda"), dtype)
+    assert torch.are_deterministic_algorithms_enabled()
+    assert torch.backends.cudnn.deterministic
+    assert not torch.backends.cudnn.benchmark
+    assert torch.backends.cudnn.allow_tf32 == torch.backends.cuda.matmul.allow_tf32 == rounded
+
+
+def test_nothing_is_set_for_a_cpu():
+    computes(torch.device("cpu"), "tf32")
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_tf32_is_float32_on_a_cpu():
+    runs = [
+        single.execute(spec(dtype=dtype), None, "cpu", lambda entry: None)
+        for dtype in ("float32", "tf32")
+    ]
+    one, other = (run.simulation.state["w"] for run in runs)
+    assert one.dtype == torch.float32
+    assert torch.equal(one, other)
