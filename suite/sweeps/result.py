@@ -1,5 +1,7 @@
 """What came out of a sweep."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -8,6 +10,7 @@ from reports.leaderboard.leaderboard import Leaderboard
 from suite.configurations.library import TunedList, select_tuned, tuned_in
 from suite.results.query import Query
 from suite.tracking.store import Store
+from trials.outcome import Outcome, Status
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +33,20 @@ class Summary:
     tracking_uri: str
     experiment_id: str
     storage: str
+
+
+def counts(searches: Sequence[Outcome], finals: Sequence[Outcome]) -> dict[str, int]:
+    """How the trials of the searches and the final runs ended, as fields of a `Summary`."""
+    search = Counter(outcome.status for outcome in searches)
+    final = Counter(outcome.status for outcome in finals)
+    return {
+        "trials_finished": search[Status.FINISHED],
+        "trials_pruned": search[Status.PRUNED],
+        "trials_diverged": search[Status.DIVERGED],
+        "trials_failed": search[Status.FAILED] + final[Status.FAILED],
+        "final_runs": len(finals),
+        "final_runs_diverged": final[Status.DIVERGED],
+    }
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from suite.sweeps.ledger import Ledger
 from suite.sweeps.live import Live
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.progress import Progress
-from suite.sweeps.result import Result, Summary
+from suite.sweeps.result import Result, Summary, counts
 from suite.sweeps.resume import check_entries
 from suite.sweeps.running import Running
 from suite.tracking.elsewhere import log_run
@@ -119,14 +119,9 @@ class Sweep:
             for found in (self.state.ended, self.state.standing)
         )
         self.search.replay(self.state.asks, ends, standing)
+        recorded = self.state.recorded
         self.ledger = Ledger(
-            self.store,
-            paths.name,
-            study_name,
-            study,
-            self.search,
-            self.warm,
-            self.state.recorded,
+            self.store, paths.name, study_name, study, self.search, self.warm, recorded
         )
         sizes = len(self.entries), self.search.planned
         content = study.model_dump(mode="json")
@@ -383,22 +378,14 @@ class Sweep:
         return self.control.ending == "halted"
 
     def _summary(self, seconds: float) -> Summary:
-        search = Counter(
-            outcome.status
-            for trial_id, outcome in self.state.ended.items()
-            if self.search.asks[trial_id].counted
-        )
-        finals = [self.state.ended[i] for i in self._current_finals() if i in self.state.ended]
+        ended = self.state.ended
+        searches = [o for i, o in ended.items() if self.search.asks[i].counted]
+        finals = [ended[i] for i in self._current_finals() if i in ended]
         return Summary(
             study=self.study_name,
             name=self.paths.name,
             cells=len(self.entries),
-            trials_finished=search[Status.FINISHED],
-            trials_pruned=search[Status.PRUNED],
-            trials_diverged=search[Status.DIVERGED],
-            trials_failed=search[Status.FAILED] + sum(o.status == Status.FAILED for o in finals),
-            final_runs=len(finals),
-            final_runs_diverged=sum(o.status == Status.DIVERGED for o in finals),
+            **counts(searches, finals),
             seconds=round(seconds, 3),
             tracking_uri=self.store.uri,
             experiment_id=self.ledger.experiment,

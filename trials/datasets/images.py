@@ -279,18 +279,19 @@ class FashionMNIST01(FashionMNIST):
         return binary(self.pixels(root), seed).standardised(2, *self.scale)
 
 
-def _standardise_each(x: Array, pixels: Pixels) -> None:
-    """x <- (x - mean) / (deviation + 0.001), both of each pixel over training and test images."""
+def _scale_each(x: Array, pixels: Pixels, unit: bool) -> None:
+    """x <- x / 255, or (x - mean) / (deviation + 0.001), both of each pixel over all images; in place."""
+    if unit:
+        x /= np.float32(255)
+        return
     n = len(pixels.train) + len(pixels.test)
-    total = np.zeros(pixels.train.shape[1:])
-    square = np.zeros(pixels.train.shape[1:])
+    total, square = np.zeros((2, *pixels.train.shape[1:]))
     for images in (pixels.train, pixels.test):
         for start in range(0, len(images), 1000):
             some = images[start : start + 1000].astype(np.float64)
             total += some.sum(0)
             square += np.square(some).sum(0)
-    mean = total / n
-    x -= mean.astype(np.float32)
+    x -= (mean := total / n).astype(np.float32)
     x /= (np.sqrt(square / n - mean**2) + 0.001).astype(np.float32)
 
 
@@ -314,24 +315,19 @@ class MNISTPowerLaw(MNIST):
 
     def __post_init__(self) -> None:
         if not 1 <= self.labels <= 10:
-            raise UserError(
-                f"mnist_powerlaw(labels): 1 <= labels <= 10 must hold, got {self.labels}"
-            )
+            raise UserError(f"mnist_powerlaw({self.labels}): 1 <= labels <= 10 must hold")
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         """The images of `clients` devices (default 1000)."""
         pixels = self.pixels(root)
         y = np.concatenate([pixels.train_y, pixels.test_y]).astype(np.int64)
-        rng = randomness.generator("mnist_powerlaw", seed)
         try:
+            rng = randomness.generator("mnist_powerlaw", seed)
             dealt = PowerLaw().deal(Labels(self.labels), y, clients or 1000, rng)
         except UserError as error:
             raise UserError(f"mnist_powerlaw: {error}") from None
         x, test, client = on_devices(pixels, dealt, "mnist_powerlaw_test", seed)
-        if self.unit:
-            x /= np.float32(255)
-        else:
-            _standardise_each(x, pixels)
+        _scale_each(x, pixels, self.unit)
         return Dataset(x, y[np.concatenate(dealt)], test, 10, client)
 
 
