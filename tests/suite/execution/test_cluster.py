@@ -211,11 +211,11 @@ def test_a_sweep_is_asked_to_end_by_a_file(tmp_path: Path) -> None:
     journal = Journal(folder / "journal.jsonl")
     study = a_study(trials=3, seeds=2).model_dump(mode="json")
     journal.write("begin", study_name="s", study=study, lag=4)
-    for trial_id in ("a", "b"):
-        ask = Ask(trial_id, "cell", Kind.SEARCH, 0, "anchor", {}, 0, 0)
+    for index, trial_id in enumerate(("cell-s0000", "cell-s0001")):
+        ask = Ask(trial_id, "cell", Kind.SEARCH, index, "anchor", {}, 0, 0)
         journal.write("ask", **Asked(ask).fields())
-    journal.write("died", trial_id="a", round=3, error="x")
-    journal.write("end", trial_id="a", status="finished")
+    journal.write("died", trial_id="cell-s0000", round=3, error="x")
+    journal.write("end", trial_id="cell-s0000", status="finished")
     status = document(suite_here("status", "mine", "--json", cwd=tmp_path))
     assert status["running"] is True, "another file handle holds the lock"
     wanted = {"asked": 2, "ended": 1, "finished": 1, "died": 1, "recorded": 0, "expected": 5}

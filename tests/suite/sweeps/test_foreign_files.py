@@ -122,6 +122,7 @@ class Memory:
     uri = "memory"
 
     def __init__(self) -> None:
+        self.options: list[str] = []
         self.runs: dict[str, Record] = {}
         self.texts: dict[str, dict[str, str]] = {}
 
