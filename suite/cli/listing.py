@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from suite.cli.options import Json
-from suite.console import emit
+from suite.console import emit, say
 from trials.errors import UserError
 
 app = typer.Typer()
@@ -38,7 +38,11 @@ def list_things(
 ) -> None:
     """List algorithms, data sets, models, heterogeneity levels, studies or papers."""
     from suite.catalog import algorithms_page, listing
+    from trials.algorithms import broken
 
+    if kind is Listing.algorithms:
+        for fault in broken():
+            say(f"left out: {fault}")
     if markdown:
         if kind is not Listing.algorithms:
             raise UserError(f"--markdown is for algorithms, not for {kind.value}")

@@ -40,8 +40,7 @@ def standings(cells: Collection[Ongoing], query: Query, held: Held) -> tuple[Sta
     found = []
     for entry in held.entries:
         tags = entry.tags
-        wanted = all(tags.get(key) == value for key, value in query.where.items())
-        if wanted and Ongoing(tags.sweep, tags.place) in cells:
+        if query.asks_for(entry) and Ongoing(tags.sweep, tags.place) in cells:
             runs = tried[tags.sweep, tags.cell]
             best = _best(runs)
             found.append(

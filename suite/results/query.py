@@ -62,12 +62,17 @@ class Query:
         """The final runs that are asked for, oldest first; of a third party's algorithm also by its short
         name.
         """
-        tags = dict(self.tags)
-        asked = tags.pop("algorithm", None)
-        found = self.find(store, RunKind.FINAL, **tags)
-        if asked is None:
-            return found
-        return [run for run in found if is_named(run.tags.get("algorithm", ""), asked)]
+        tags = {key: value for key, value in self.tags.items() if key != "algorithm"}
+        return [run for run in self.find(store, RunKind.FINAL, **tags) if self.asks_for(run)]
+
+    def asks_for(self, run: Record) -> bool:
+        """Whether a run has the tags `where`; a third party's algorithm goes by its short name too."""
+        return all(
+            is_named(run.tags.get(key, ""), value)
+            if key == "algorithm"
+            else run.tags.get(key) == value
+            for key, value in self.where.items()
+        )
 
 
 EVERYTHING = Query()

@@ -15,6 +15,7 @@ from suite.sweeps.request import SweepRequest
 from suite.tracking.store import Store
 from tests.support.boards import shown
 from tests.support.commands import document, fault, suite_here
+from tests.support.simulations import ROOT
 
 STUDY = {
     "algorithms": ["fedavg", "fedprox"],
@@ -89,6 +90,14 @@ def test_the_command_shows_it_and_says_what_has_no_form_of_it(tmp_path):
     where = ("--where", "algorithm=fedprox", "--json")
     got = document(suite_here("leaderboard", *where, cwd=tmp_path))
     assert [one["algorithm"] for one in got["interim"]] == ["fedprox"]
+
+
+def test_an_interim_ranking_is_asked_for_by_a_third_party_s_short_name(tmp_path):
+    median = f"{ROOT / 'examples' / 'fedmedian.py'}:FedMedian"
+    sweep(tmp_path / "runs", {**STUDY, "algorithms": ["fedavg", median]}, stop_after=2)
+    where = ("--where", "algorithm=FedMedian", "--json")
+    got = document(suite_here("leaderboard", *where, cwd=tmp_path))
+    assert [one["algorithm"] for one in got["interim"]] == [median]
 
 
 def test_the_audit_names_edges_and_the_commands_that_mend_them(tmp_path):
