@@ -69,7 +69,11 @@ class Packs:
         return trial_id, {PACK: {ask.trial_id: self.config(ask) for ask in asks}}
 
     def refill(self, trial_id: str) -> dict[str, dict[str, Any]]:
-        """The configs of asks that join a pack now, by their ids: as many as its part has room for."""
+        """The configs of asks that join a pack now, by their ids: as many as its part has room for, none
+        once the sweep is to end.
+        """
+        if self.plan.hooks.control.draining:
+            return {}
         members, kind = self.members[trial_id], self._kinds[trial_id]
         size, places = self.plan.packs[self.plan.source.asks[trial_id].cell], self.slots()
         self._draw(places * size - len(self.live))
