@@ -147,9 +147,10 @@ def selection_text(rows: list[Row]) -> str:
     ]
     if not gaps:
         return ""
+    gap = fmean(gaps)
     return (
-        f"What the searches chose scores {fmean(gaps):.4f} better on the validation data it was chosen by "
-        "than in its final runs on test data."
+        f"What the searches chose scores {abs(gap):.4f} {'better' if gap >= 0 else 'worse'} on the validation "
+        "data it was chosen by than in its final runs on test data."
     )
 
 

@@ -109,6 +109,7 @@ def leaderboard(
     as_json: Json = False,
 ) -> None:
     """Rank algorithms by their final runs, read from MLflow alone."""
+    tags = _tags(where)
     say(READING)
     from reports.leaderboard.formats import render, table
     from suite.results.leaderboards import read_leaderboard
@@ -117,7 +118,7 @@ def leaderboard(
 
     store = open_existing(tracking_uri, storage)
     name, studies = _whose(store, [sweep] if sweep else [], name, study)
-    query = Query(name, studies, _tags(where), metric.value, target, at.value)
+    query = Query(name, studies, tags, metric.value, target, at.value)
     board = read_leaderboard(store, query)
     if not board.rows and form not in INTERIM and not as_json:
         raise UserError(f"{NONE_YET}, or see how it stands without --format {form}")
@@ -158,6 +159,7 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write one self-contained HTML page, and its figures as SVG, PNG and PDF."""
+    tags = _tags(where)
     say(READING)
     from suite.results.query import Query
     from suite.results.report import write
@@ -169,7 +171,7 @@ def report(
         check_name(own, "report of")
     store = open_existing(tracking_uri, storage)
     name, studies = _whose(store, given or [], name, None)
-    query = Query(name, studies, _tags(where))
+    query = Query(name, studies, tags)
     say("drawing the figures")
     folder = output or storage / "report" / own
     done = write(store, query, folder, store.uri if is_server(store.uri) else server)

@@ -103,7 +103,7 @@ class Held:
     def of(cls, store: Store, query: Query) -> Self:
         """Read them."""
         return cls(
-            finals=query.find(store, RunKind.FINAL, **query.tags),
+            finals=query.finals(store),
             searches=query.find(store, RunKind.SEARCH, **query.scope),
             entries=query.find(store, RunKind.CELL, **query.scope),
             sweeps=query.find(store, RunKind.SWEEP, **query.scope),

@@ -125,7 +125,8 @@ def test_a_sweep_leaves_ray_and_tune_as_the_process_had_them(swept: Result) -> N
 
 
 def test_a_leaderboard_is_the_command_s(swept: Result, storage: Path) -> None:
-    done = suite_here("leaderboard", "--name", "mine", "--json", cwd=storage.parent)
+    where = ("--name", "mine", "--storage", storage)  # as given: commands that a finding names say it
+    done = suite_here("leaderboard", *where, "--json", cwd=storage.parent)
     board = suite.leaderboard("mine", storage=storage)
     assert json.loads(json.dumps(board.as_dict())) == json.loads(done.stdout)
     only = suite.leaderboard(studies="mine", where={"algorithm": "folb"}, storage=storage)

@@ -281,6 +281,8 @@ def _below_modes(function: Any) -> Any:
     return computed
 
 
+_autocast = torch.library.Library("_", "IMPL", "AutocastPrivateUse1")
+_autocast.fallback(torch.library.fallthrough_kernel)
 _library = torch.library.Library("aten", "IMPL")
 for _function in (aten.empty.memory_format, aten.empty_strided.default, aten._copy_from.default):
     _library.impl(_function, _below_modes(_function), "PrivateUse1")

@@ -9,6 +9,7 @@ import torch
 from tests.support.actors import actor, config, finish, spec
 from tests.support.simulations import timeless
 from trials.checkpoint import Checkpoint, Folder, StorageError
+from trials.simulation import Simulation
 from trials.spec import TrialSpec
 from trials.trainable import FederatedTrial
 
@@ -98,6 +99,12 @@ def test_it_is_due_after_its_seconds_and_never_costs_more_than_a_twentieth(
     assert checkpoint.due
 
 
+def started(of: FederatedTrial) -> Simulation:
+    """The simulation of an actor's only trial, begun or gone on with."""
+    (running,) = of._running.values()
+    return running._started()
+
+
 @pytest.mark.parametrize("algorithm", ["safl", "scaffold", "defed"])
 def test_a_trial_goes_on_where_its_process_died(
     tmp_path: Path, algorithm: str, monkeypatch: pytest.MonkeyPatch
@@ -108,7 +115,7 @@ def test_a_trial_goes_on_where_its_process_died(
     first = checkpointed(spec(algorithm, level), tmp_path / "x.pt", (2, 5))
     before = [first.step(), first.step()]
     second = checkpointed(spec(algorithm, level), tmp_path / "x.pt", (2, 5))
-    assert second._started().fed.round == 5, "not from the beginning"
+    assert started(second).fed.round == 5, "not from the beginning"
     (after,) = finish(second)
     assert timeless(after["history"]) == timeless(whole["history"]), "told from round 0 on"
     assert after["earlier"] == [(r["round"], r["val_score"]) for r in before]
@@ -118,7 +125,7 @@ def test_a_trial_goes_on_where_its_process_died(
 def test_a_checkpoint_of_another_trial_is_not_continued(tmp_path: Path) -> None:
     checkpointed(spec(), tmp_path / "x.pt", (2,)).step()
     other = checkpointed(spec(lr=0.5), tmp_path / "x.pt", (2,))
-    assert other._started().fed.round == 0
+    assert started(other).fed.round == 0
 
 
 def test_a_paused_trial_is_gone_on_from_by_what_was_the_same_so_far(tmp_path: Path) -> None:
@@ -131,14 +138,14 @@ def test_a_paused_trial_is_gone_on_from_by_what_was_the_same_so_far(tmp_path: Pa
         trial = spec("fedprox", lr=lr)
         second = actor(trial)
         second.reset_config({**config(trial), "begins": place})
-        assert second._started().fed.round == begins
+        assert started(second).fed.round == begins
         (after,), (whole,) = finish(second), finish(actor(trial))
         assert timeless(after["history"]) == timeless(whole["history"])
         assert after["val_score"] == whole["val_score"]
     Path(place).unlink()
     gone = actor(trial)
     gone.reset_config({**config(trial), "begins": place})
-    assert gone._started().fed.round == 0
+    assert started(gone).fed.round == 0
 
 
 def test_its_own_checkpoint_is_later_than_the_one_it_began_from(
@@ -153,7 +160,7 @@ def test_its_own_checkpoint_is_later_than_the_one_it_began_from(
     made.reset_config({**config(trial, (4,)), **more, "checkpoint_seconds": 0.0})
     made.step()
     made.reset_config({**config(trial), **more})
-    assert made._started().fed.round == 4
+    assert started(made).fed.round == 4
 
 
 def test_an_ended_trial_writes_none_and_a_reused_actor_has_its_own(tmp_path: Path) -> None:

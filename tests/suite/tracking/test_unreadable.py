@@ -59,8 +59,9 @@ def here(sound: Path, tmp_path: Path) -> Path:
 
 
 def first(here: Path, kind: str) -> str:
-    """The oldest run of a kind, which is of the level `iid`."""
-    return Store(None, here / "runs").find(kind=kind)[0].run_id
+    """The oldest run of a kind; of a kind that entries have, of the level `iid`."""
+    found = Store(None, here / "runs").find(kind=kind)
+    return next(run.run_id for run in found if run.tags.get("heterogeneity") in (None, "iid"))
 
 
 def set_tag(here: Path, run_id: str, name: str, text: str | None) -> None:

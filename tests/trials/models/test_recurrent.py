@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from trials import models
+from trials.models import base
 from trials.models.base import Model
 
 
@@ -20,7 +21,7 @@ def test_a_gradient_is_taken_in_training_mode_and_scores_are_not(
         modes.append(given[6])
         return lstm(*given)
 
-    monkeypatch.setattr(torch, "lstm", noted)
+    monkeypatch.setattr(base.torch, "lstm", noted)
     model = Model(models.parse("char_lstm"), (5,), 7)
     w, x = (
         torch.randn(model.d, dtype=torch.float64),
