@@ -9,7 +9,7 @@ have ended leave, and asks that wait join.
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ray import tune
@@ -29,7 +29,7 @@ class Member:
 
     trial_id: str
     config: Mapping[str, Any]
-    local_path: str | None
+    local_path: str | None = None
 
 
 @dataclass
@@ -65,11 +65,18 @@ class Packs:
         self._draw(places * size)
         asks = self._take(kind, min(size, math.ceil(len(self._waiting) / places)))
         trial_id, *_ = [self._begin(ask) for ask in asks]
-        self.members[trial_id], self._kinds[trial_id] = {}, kind
-        return trial_id, {PACK: {ask.trial_id: self.config(ask) for ask in asks}}
+        configs = {ask.trial_id: self.config(ask) for ask in asks}
+        # Members from here on, whose process may die before Tune says that it begins.
+        self.members[trial_id] = {name: Member(name, config) for name, config in configs.items()}
+        self._kinds[trial_id] = kind
+        return trial_id, {PACK: configs}
 
     def refill(self, trial_id: str) -> dict[str, dict[str, Any]]:
-        """The configs of asks that join a pack now, by their ids: as many as its part has room for."""
+        """The configs of asks that join a pack now, by their ids: as many as its part has room for, none
+        once the sweep is to end.
+        """
+        if self.plan.hooks.control.draining:
+            return {}
         members, kind = self.members[trial_id], self._kinds[trial_id]
         size, places = self.plan.packs[self.plan.source.asks[trial_id].cell], self.slots()
         self._draw(places * size - len(self.live))
@@ -214,7 +221,7 @@ class PackCallback(Unpicklable, tune.Callback):
         if PACK not in trial.config:
             self.callback.on_trial_error(iteration, trials, trial)
             return
-        dead: Any = self.packs.members[trial.trial_id]
-        for member in dead.values():
-            self.callback.on_trial_error(iteration, trials, member)
+        for member in self.packs.members[trial.trial_id].values():
+            dead: Any = replace(member, local_path=trial.local_path)
+            self.callback.on_trial_error(iteration, trials, dead)
         self.packs.over(trial.trial_id)

@@ -116,11 +116,13 @@ def test_a_population_goes_on_in_packs(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("by_scores")
-@pytest.mark.parametrize("moment", [30, 90])
+@pytest.mark.parametrize("moment", [30, 75])
 def test_a_killed_pack_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
 ) -> None:
-    """After some evaluations, in the middle of everything; the rest may be packed otherwise."""
+    """After some of the 86 evaluations: amid the search, amid the final runs. The rest may be packed
+    otherwise.
+    """
     given = STUDIES["stopped early"]
     advance, left = Simulation.advance, moment
 

@@ -192,7 +192,9 @@ def test_a_finished_sweep_is_extended(done: Path, tmp_path: Path) -> None:
     store.log(aside.run_id, tags={"kind": "superseded"})  # as by an extension that chose another
     more = ("--resume", "--trials", TRIALS + 2, "--seeds", SEEDS + 1, "--json")
     extended = suite_here("sweep", folder / "small.yaml", *more, *SINGLY, cwd=folder)
-    assert f"trials is {TRIALS + 2}, not {TRIALS} as in" in extended.stderr
+    assert "options extend" not in extended.stderr, "what the options ask for is what it is"
+    without = suite_here("sweep", folder / "small.yaml", "--resume", *SINGLY, cwd=folder)
+    assert f"trials is {TRIALS + 2}, not {TRIALS} as in" in without.stderr
     summary = document(extended)
     assert summary["trials_finished"] + summary["trials_diverged"] == ENTRIES * (TRIALS + 2)
     assert len(records(folder, kind="search")) == ENTRIES * (TRIALS + 2)
