@@ -4,17 +4,17 @@ does under those. docs/reproduce.md tells the rules, `reports.claims.fit` applie
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reports.claims.fit import explain
+from reports.claims.fit import Explained, explain
 from reports.claims.verdicts import entries, statements
 from suite.console import say
 from suite.reproduction.experiments import experiment, read_paper, reason_not_run, selected
 from suite.reproduction.fit_report import Fit, fitted_row
-from suite.reproduction.fit_rows import FitRow, of_methods
+from suite.reproduction.fit_rows import FitRow, Tried, of_methods
 from suite.reproduction.paper import Paper
 from suite.reproduction.plan import Effort, Planned, what_is_missing
 from suite.reproduction.readings import check_open, otherwise
@@ -102,22 +102,25 @@ class _Stages:
         """All readings with one seed: those of all rows in turn, the default ones first."""
         order = sorted((i, r) for r, row in enumerate(self.rows) for i in range(len(row.readings)))
         plans = [(self.rows[r], i, self.rows[r].screen(i)) for i, r in order]
-        done = self._run("screening", [plan for _, _, plan in plans])
-        for row, i, plan in plans:
-            if _whole(plan, done):
-                numbers = row.scored(row.numbers, i)
-                runs = self._runs(row, plan, list(numbers), done)
-                row.tried[i].screened = explain(numbers, runs, plan.rounds)
+        for tried, found in self._explained("screening", plans):
+            tried.screened = found
 
     def all_seeds(self) -> None:
         """The best readings of each row with all seeds."""
         plans = [(row, i, row.full(i)) for row in self.rows for i in row.kept]
-        done = self._run("all seeds", [plan for _, _, plan in plans])
+        for tried, found in self._explained("all seeds", plans):
+            tried.explained = found
+
+    def _explained(
+        self, stage: str, plans: Sequence[tuple[FitRow, int, Planned]]
+    ) -> Iterator[tuple[Tried, list[Explained]]]:
+        """A stage's readings, as far as all of their runs are there, and what these say of the baselines."""
+        done = self._run(stage, [plan for _, _, plan in plans])
         for row, i, plan in plans:
             if _whole(plan, done):
                 numbers = row.scored(row.numbers, i)
                 runs = self._runs(row, plan, list(numbers), done)
-                row.tried[i].explained = explain(numbers, runs, plan.rounds)
+                yield row.tried[i], explain(numbers, runs, plan.rounds)
 
     def own_methods(self) -> None:
         """The paper's own methods under the readings that explain the baselines, and its claims judged."""
