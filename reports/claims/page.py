@@ -6,12 +6,7 @@ from typing import Any
 
 def page(report: Mapping[str, Any]) -> str:
     """The document of `suite reproduce --json` as a page."""
-    parts = [
-        f"# {report['paper']}: published and measured",
-        f"{report['cites']}. Published numbers are the paper's; measured ones come from the runs of",
-        f"```\n{report['command']}\n```",
-        f"Protocol: {report['protocol']}. {_counts(report['verdicts'])}.",
-    ]
+    parts = head(report, "published and measured")
     for row in report["rows"]:
         parts += _row(row)
     parts += ["## How verdicts are made", *(f"- {rule}" for rule in report["rules"])]
@@ -19,6 +14,16 @@ def page(report: Mapping[str, Any]) -> str:
         made = ", ".join(f"{key} {value}" for key, value in versions.items())
         parts.append(f"Runs made with {made}.")
     return "\n\n".join(parts) + "\n"
+
+
+def head(report: Mapping[str, Any], about: str) -> list[str]:
+    """How a page on a paper begins: what it is about, the command, the protocol, the verdicts' counts."""
+    return [
+        f"# {report['paper']}: {about}",
+        f"{report['cites']}. Published numbers are the paper's; measured ones come from the runs of",
+        f"```\n{report['command']}\n```",
+        f"Protocol: {report['protocol']}. {_counts(report['verdicts'])}.",
+    ]
 
 
 def _counts(verdicts: Mapping[str, int]) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from reports.claims.page import table
+from reports.claims.page import head, table
 
 SHOWN = 12
 """So many readings of a row are shown in full; the others are counted, the JSON document has them all."""
@@ -11,13 +11,7 @@ SHOWN = 12
 
 def readings_page(report: Mapping[str, Any]) -> str:
     """The document of `suite reproduce --readings --json` as a page."""
-    counts = ", ".join(f"{count} {word}" for word, count in report["verdicts"].items())
-    parts = [
-        f"# {report['paper']}: under which readings do its claims hold?",
-        f"{report['cites']}. Published numbers are the paper's; measured ones come from the runs of",
-        f"```\n{report['command']}\n```",
-        f"Protocol: {report['protocol']}. {counts}.",
-    ]
+    parts = head(report, "under which readings do its claims hold?")
     for row in report["rows"]:
         parts += _row(row)
     parts += ["## How readings are judged", *(f"- {rule}" for rule in report["rules"])]
