@@ -1,7 +1,6 @@
 """How data sets are split and dealt to clients."""
 
 import os
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -203,11 +202,9 @@ def test_a_very_skewed_dirichlet_deals_all_sizes(a):
         ("iid+system(steps=1..2,steps=3..4)", {}, "system"),
     ],
 )
-def test_what_cannot_be_had_is_said_within_a_second(digits, level, given, says):
-    started = time.perf_counter()
+def test_what_cannot_be_had_is_said(digits, level, given, says):
     with pytest.raises(UserError, match=says):
         deal(digits, heterogeneity.parse(level), Settings(**given))
-    assert time.perf_counter() - started < 1
 
 
 def test_natural_with_another_number_of_clients():

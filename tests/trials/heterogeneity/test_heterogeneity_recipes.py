@@ -1,6 +1,5 @@
 """Partitions as their papers' recipes tell them, computed by hand."""
 
-import time
 from collections import Counter
 
 import numpy as np
@@ -250,9 +249,7 @@ def test_absolute_sizes_by_hand(stock, clients, c, mu, seed):
 def test_62_classes_on_200_devices(c, law):
     """FOLB's FEMNIST (two of 62 classes, power law), and FedProx's sizes on all 62."""
     y = of_counts(EMNIST62.tolist())
-    started = time.process_time()
     parts = shared(f"labels({c})+sizes({law})", y, 200)
-    assert time.process_time() - started < 1
     found = counted(parts, y, 62)
     for u, row in enumerate(found):
         assert set(np.flatnonzero(row)) == {(u + j) % 62 for j in range(c)}
