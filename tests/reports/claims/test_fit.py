@@ -117,6 +117,26 @@ def test_what_decides_is_a_share_of_the_variance():
     assert effects([]) == {}
 
 
+def test_shares_of_few_readings_do_not_overlap():
+    """Of (0, 0), (0, 1), (1, 1) with y = 0, 0, 1 alone a explains all and b a quarter (means 0 and 1/2 around
+    1/3: 1/9 + 2/36 of 2/3), together all: a has (1 + 3/4) / 2, b has (1/4 + 0) / 2.
+    """
+    found = effects([({"a": 0, "b": 0}, 0.0), ({"a": 0, "b": 1}, 0.0), ({"a": 1, "b": 1}, 1.0)])
+    assert found == pytest.approx({"a": 7 / 8, "b": 1 / 8})
+
+
+def test_what_only_combinations_decide_is_no_setting_s_share():
+    """y = a xor b: each candidate has the same mean."""
+    grid = [({"a": a, "b": b}, float(a != b)) for a in (0, 1) for b in (0, 1)]
+    assert effects(grid) == pytest.approx({"a": 0.0, "b": 0.0})
+
+
+def test_settings_that_changed_together_cannot_be_told_apart():
+    """Candidates of a and b come in fixed pairs, so one number is theirs; c is on its own."""
+    rows = [({"a": i, "b": 1 - i, "c": c}, 2.0 * i + c) for i in (0, 1) for c in (0, 1)]
+    assert effects(rows) == pytest.approx({"a together with b": 0.8, "c": 0.2})
+
+
 PICKS = {1: {"lr": 0}, 2: {"lr": 1}, 3: {"lr": 1}}
 NO = Answer(UNEXPLAINED, [], 0, {})
 
