@@ -27,6 +27,8 @@ from trials.outcome import Kind, Outcome, Status
 from trials.spec import TrialSpec
 from trials.trial import deal_data, fit_model, load_dataset
 
+FEW = 50
+"""So many runs at most go one after another in this process where Ray does not start."""
 RECORD_SECONDS = 600.0
 """How long a finished batch waits for a tracking server that is away."""
 
@@ -165,7 +167,8 @@ class Batch:
         checkpoints = str(self.folder.resolve() / "checkpoints")
         probes = {cell(job.spec): job.spec for job in left}
         gpu: dict[str, Any] = {"gpu_memory": gpu_memory, "probes": probes}
-        drive(Plan(queue, data, resources, hooks, self.folder, checkpoints, **gpu))
+        few = len(left) <= FEW and not resources.gpus_per_trial
+        drive(Plan(queue, data, resources, hooks, self.folder, checkpoints, alone=few, **gpu))
         written = recorder.close(RECORD_SECONDS)
         if control.fault or not written:
             fault = control.fault or f"{self.store.uri} did not take all records"
