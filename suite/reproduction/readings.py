@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from reports.claims.metrics import EVALUATIONS, MODELS
 from suite.reproduction.experiments import (
     PLACE,
     SCORED,
+    SCORED_MODEL,
     Configured,
     Decision,
     Experiment,
@@ -36,11 +38,6 @@ class Reading:
     def values(self, made: Experiment) -> dict[str, Any]:
         """The candidates' values by the open settings' names."""
         return {name: made.open[name].values[i][0] for name, i in self.picks.items()}
-
-    def scored(self, made: Experiment) -> str:
-        """Which evaluation of a run counts as its accuracy: the `last` one, or the `best` so far."""
-        given = [parts(name, value) for name, value in self.values(made).items()]
-        return str(next((keys[SCORED] for keys in given if SCORED in keys), "last"))
 
 
 def readings(made: Experiment) -> list[Reading]:
@@ -65,10 +62,7 @@ def default_reading(made: Experiment) -> Reading:
     """
     picks = {}
     for name, of in made.open.items():
-        changes = [
-            under(made, name, value) != made.methods or _scores(name, value)
-            for value, _ in of.values
-        ]
+        changes = [under(made, name, value) != made.methods for value, _ in of.values]
         if not any(changes):
             continue
         if all(changes):
@@ -88,7 +82,7 @@ def under(made: Experiment, name: str, value: Any) -> dict[str, Configured]:
     """The methods of a row with a candidate of an open setting; equal to those it has where that is what
     was chosen.
     """
-    keys = {k: v for k, v in parts(name, value).items() if k != SCORED}
+    keys = parts(name, value)
     why = next(why for candidate, why in made.open[name].values if candidate == value)
     concerned = _concerned(made, made.open[name])
     return {
@@ -123,11 +117,11 @@ def _check_key(
     faults: Faults, made: Experiment, at: str, key: str, concerned: Iterable[str]
 ) -> None:
     """Note a key that no concerned method has, or that the paper states."""
-    if key in (*PLACE, SCORED):
+    if key in PLACE:
         return
     known = {k for m in concerned for k in made.methods[m].known}
     if key not in known:
-        faults.add(at, key, str(unknown("setting", key, {*known, *PLACE, SCORED})))
+        faults.add(at, key, str(unknown("setting", key, {*known, *PLACE})))
     for method in concerned:
         found = made.methods[method].decisions.get(key)
         if found is not None and found.why is None:
@@ -137,11 +131,6 @@ def _check_key(
 def parts(name: str, value: Any) -> dict[str, Any]:
     """A candidate as values by key."""
     return value if isinstance(value, dict) else {name: value}
-
-
-def _scores(name: str, value: Any) -> bool:
-    """Whether a candidate says that another evaluation counts than the last."""
-    return bool(parts(name, value).get(SCORED, "last") != "last")
 
 
 def _concerned(made: Experiment, of: Open) -> set[str]:
@@ -155,8 +144,12 @@ def _concerned(made: Experiment, of: Open) -> set[str]:
 
 def _with(configured: Configured, values: Mapping[str, Any], why: str) -> Configured:
     """With these values, and their reason where they differ from what was decided. Names of data sets,
-    models and levels are spelled canonically; raises `UserError` for one that is none.
+    models and levels are spelled canonically; raises `UserError` for one that is none, and for what
+    cannot be scored.
     """
+    for key, known in ((SCORED, EVALUATIONS), (SCORED_MODEL, MODELS)):
+        if key in values and values[key] not in known:
+            raise unknown(key, str(values[key]), known)
     place = configured.place.names()
     place |= {key: SPELLING[key](str(values[key])) for key in PLACE if key in values}
     found = dict(configured.decisions)
