@@ -211,7 +211,10 @@ def effects(outcomes: Sequence[tuple[Mapping[str, int], float]]) -> dict[str, fl
             before = tuple(other for other in subset if other != name)
             orders = len(factors) * math.comb(len(factors) - 1, len(before))
             found[name] += (share - explained[before]) / orders
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+    shares = {
+        name: max(0.0, share) for name, share in found.items()
+    }  # less the rounding of equal ones
+    return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 
 def _factors(readings: Sequence[Mapping[str, int]]) -> dict[str, tuple[int, ...]]:
