@@ -150,7 +150,10 @@ def test_numbers_that_no_reading_gives_are_unexplained(write, tmp_path):
         (r for r in row["readings"] if r["explained"]), key=lambda r: (r["misfit"], r["number"])
     )
     assert row["best"] == best["number"]
-    assert f"no reading of 8 explains the baselines (nearest: reading {row['best']}, " in readings_page(found)
+    assert (
+        f"no reading of 8 explains the baselines (nearest: reading {row['best']}, "
+        in readings_page(found)
+    )
     assert not [r for r in records(tmp_path, kind="reading") if r.tags["method"] == "folb"]
     assert math.isfinite(best["misfit"])
 
