@@ -102,6 +102,8 @@ def _refuse_undeclared(rows: Sequence[Experiment], wanted: Mapping[str, Any]) ->
         for value, _ in row.open[name].values
     ]
     for key, value in wanted.items():
+        if not declared:
+            raise UserError(f"--reading {key}={value}: no open setting is declared there")
         if any(_says(name, candidate, key, value) for name, candidate in declared):
             continue
         sets = [

@@ -17,6 +17,7 @@ from suite.reproduction.experiments import (
     PLACE,
     SCORED,
     SCORED_MODEL,
+    SCORING,
     Configured,
     Decision,
     Experiment,
@@ -190,11 +191,11 @@ def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Expe
 
 
 def _ours(row: Experiment, method: str, key: str) -> bool:
-    """Whether a value is ours to set: chosen, or declared open."""
+    """Whether a value is ours to set: chosen, declared open, or what no paper states."""
     found = row.methods[method].decisions.get(key)
     if found is not None:
         return found.why is not None
-    return any(
+    return key in (*SCORING, "data_seed", "partition_seed") or any(
         method in _concerned(row, of) and key in parts(name, value)
         for name, of in row.open.items()
         for value, _ in of.values

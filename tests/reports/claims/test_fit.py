@@ -108,6 +108,14 @@ def test_baselines_that_are_printed_apart_have_to_differ_that_way():
     assert [one.explained for one in never] == [True, True]
 
 
+def test_a_single_baseline_has_no_order_to_keep():
+    """Its numbers alone say whether a reading explains them."""
+    runs = {"fedavg": {0: run_of(0.5, 0.9), 1: run_of(0.5, 0.9)}}
+    numbers = {"test_accuracy": {"fedavg": 90}, "rounds_to(80)": {"fedavg": 12}}
+    found = explain(numbers, runs, 2)
+    assert [(one.in_order, one.explained) for one in found] == [(True, True), (True, False)]
+
+
 def test_what_decides_is_a_share_of_the_variance():
     """y = 3 a + b on a 2 x 2 grid: variances 2.25 and 0.25 of 2.5."""
     grid = [({"a": a, "b": b, "c": 0}, 3.0 * a + b) for a in (0, 1) for b in (0, 1)]

@@ -64,6 +64,12 @@ def test_what_is_not_declared_is_refused(given, message):
     assert str(refused.value) == message
 
 
+def test_where_nothing_is_open():
+    with pytest.raises(UserError) as refused:
+        under_reading([replace(opened(), open={})], ["lr=0.5"])
+    assert str(refused.value) == "--reading lr=0.5: no open setting is declared there"
+
+
 def test_a_number_needs_one_row():
     made = opened()
     with pytest.raises(UserError) as refused:

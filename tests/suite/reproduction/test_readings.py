@@ -1,5 +1,7 @@
 """Open settings of a paper's file: what a reading changes, what is refused, in which order they come."""
 
+from dataclasses import replace
+
 import pytest
 
 from suite.reproduction.experiments import PER_SEED, experiment, read_paper, selected
@@ -109,6 +111,15 @@ def test_set_reaches_what_is_open_and_one_method_alone():
     assert one.methods["fedprox"].decisions["aggregation"].why == (
         "--set; the suite's own choice: samples"
     )
+    closed = replace(made, open={})
+    (scored,) = otherwise([closed], {"scored": "best", "fedavg.partition_seed": 3})
+    assert [scored.methods[m].value("scored") for m in ("fedavg", "fedprox")] == ["best"] * 2
+    assert [scored.methods[m].value("partition_seed") for m in ("fedavg", "fedprox")] == [
+        3,
+        PER_SEED,
+    ]
+    with pytest.raises(UserError, match="unknown scored 'frist'"):
+        otherwise([closed], {"scored": "frist"})
     with pytest.raises(UserError, match="--set dataset: the paper states it"):
         otherwise([made], {"dataset": "digits"})
     with pytest.raises(UserError, match="unknown method 'fedprx'"):
