@@ -159,7 +159,13 @@ def _with(configured: Configured, values: Mapping[str, Any], why: str) -> Config
             continue
         if key != "data_seed" or configured.drawn:  # other data have no draw
             found[key] = Decision(value, why)
-    return replace(configured, place=type(configured.place)(**place), decisions=found)
+    moved = type(configured.place)(**place)
+    said = tuple(
+        f"{key} = {place[key]}: {why}"
+        for key in PLACE
+        if place[key] != getattr(configured.place, key)
+    )
+    return replace(configured, place=moved, decisions=found, readings=(*configured.readings, *said))
 
 
 def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Experiment]:

@@ -35,6 +35,7 @@ def test_values_name_candidates_and_the_rest_stays():
         assert fedavg.value("momentum") == 0.9
         assert fedavg.decisions["momentum"].why == "third"
         assert fedavg.value("partition_seed") == 7, "with the draw comes the deal"
+        assert fedavg.readings == ("heterogeneity = iid+system(epochs=1..3): other",)
         assert (fedavg.value("aggregation"), fedavg.value("scored")) == ("samples", "last")
 
 
