@@ -12,7 +12,7 @@ from reports.claims.verdicts import NOT_RUN, printed
 from suite.reproduction import costs as calibration
 from suite.reproduction.experiments import experiment, paper_names, read_paper, reason_not_run
 from suite.reproduction.paper import Claim, Paper
-from suite.reproduction.plan import Effort, plan_of, runs_left, what_is_missing
+from suite.reproduction.plan import what_is_missing
 from trials.errors import UserError
 
 SEEDS, MINUTES = 3, 60.0
@@ -245,8 +245,9 @@ def _obstacles(
                 reason = reason_not_run(paper, table, row) or ""
                 found[table, row] = Obstacle(reason, None)
                 continue
-            plan = plan_of(paper, made, Effort(SEEDS))
-            minutes = costs.minutes(paper, made, runs_left(plan, {}), plan.rounds)
+            runs = {method: SEEDS * len(c.variants) for method, c in made.methods.items()}
+            rounds = max(configured.rounds for configured in made.methods.values())
+            minutes = costs.minutes(paper, made, runs, rounds)
             long = TOO_LONG if minutes > MINUTES else ""
             found[table, row] = Obstacle(what_is_missing(made, data_root) or long, minutes)
     return found
