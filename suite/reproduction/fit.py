@@ -46,7 +46,7 @@ def fit(
     paper = read_paper(name)
     rows, why_not = _rows(paper, places, effort, data_root)
     store, tune = Store(tracking_uri, storage), storage / EXPERIMENT / "tune"
-    batch = Batch(store, RunKind.READING, EXPERIMENT, tune)
+    batch = Batch(store, RunKind.READING, EXPERIMENT, tune, shared=[RunKind.REPRODUCE])
     minutes = math.inf if effort.max_minutes is None else effort.max_minutes
     stages = _Stages(batch, list(rows.values()), data_root, resources, minutes)
     stages.screen()

@@ -121,9 +121,8 @@ def reproduce(
     can_run = [made for made in found if made is not None]
     can_run = otherwise(under_reading(can_run, effort.reading), effort.other)
     experiments = {(made.table, made.row): made for made in can_run}
-    batch = Batch(
-        Store(tracking_uri, storage), RunKind.REPRODUCE, EXPERIMENT, storage / EXPERIMENT / "tune"
-    )
+    store, tune = Store(tracking_uri, storage), storage / EXPERIMENT / "tune"
+    batch = Batch(store, RunKind.REPRODUCE, EXPERIMENT, tune, shared=[RunKind.READING])
     limit = _Limit(effort, storage, batch)
     plans: dict[tuple[str, str], Planned] = {}
     why_not: dict[tuple[str, str], str] = {}

@@ -7,7 +7,7 @@ spec) is not run again.
 import hashlib
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -94,16 +94,19 @@ class Queue:
 
 @dataclass
 class Batch:
-    """Jobs of one kind (`reproduce`, `transfer`) in one experiment of a store."""
+    """Jobs of one kind (`reproduce`, `transfer`) in one experiment of a store; runs of the `shared` kinds
+    are as good as its own.
+    """
 
     store: Store
     kind: RunKind
     experiment: str
     folder: Path
+    shared: Collection[RunKind] = ()
 
     def done(self) -> dict[str, Record]:
-        """Finished runs of this kind by job id."""
-        found = self.store.sound(kind=self.kind)
+        """Finished runs of this kind, and of those it shares, by job id."""
+        found = (r for kind in (*self.shared, self.kind) for r in self.store.sound(kind=kind))
         return {r.tags.trial_id: r for r in found if r.finished}
 
     def record(self, job: Job, outcome: Outcome) -> None:

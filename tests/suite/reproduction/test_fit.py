@@ -130,6 +130,12 @@ def test_it_finds_the_reading_that_made_the_numbers_and_judges_under_all_of_them
     assert verdicts == ["holds", "does not hold", "holds"], "near FedAvg; far better; the number"
     assert found["verdicts"]["holds"] == 2
 
+    one = ("--reading", "rate=0.05", "--reading", "momentum=0.9")
+    alone = document(suite_here("reproduce", "toy", "--seeds", 2, *one, "--json", cwd=tmp_path))
+    assert not records(tmp_path, kind="reproduce"), "the same runs are not made again"
+    verdicts = [number["verdict"] for number in alone["rows"][0]["numbers"]]
+    assert verdicts == ["reproduced"] * 4
+
     written = json.loads((tmp_path / "out" / "toy-readings.json").read_text())
     assert written == found
     text = (tmp_path / "out" / "toy-readings.md").read_text()
