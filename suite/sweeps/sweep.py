@@ -21,6 +21,7 @@ from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End, Known
 from suite.studies.entries import load_data, make_entries
 from suite.studies.modelling import LAG
+from suite.studies.opening import SHARED
 from suite.studies.study import Study
 from suite.sweeps.events import (
     Asked,
@@ -112,8 +113,9 @@ class Sweep:
         self.id = self.state.id or uuid.uuid4().hex
         self.control = Control(paths.folder)
         self.control.clear()
-        lag = self.state.begun.lag if self.state.begun else LAG
-        self.search = SweepSearch(self.entries, study, lag, self.warm)
+        begun = self.state.begun
+        lag, opening = (begun.lag, begun.opening) if begun else (LAG, SHARED)
+        self.search = SweepSearch(self.entries, study, lag, self.warm, opening)
         ends, standing = (
             {trial_id: End.of(outcome) for trial_id, outcome in found.items()}
             for found in (self.state.ended, self.state.standing)
@@ -126,7 +128,8 @@ class Sweep:
         sizes = len(self.entries), self.search.planned
         content = study.model_dump(mode="json")
         about = {entry.id: entry.about() for entry in self.entries}
-        self._note(Begun(study_name, content, lag, self.warm, *sizes, self.id, about, versions()))
+        named = self.id, about, versions(), opening
+        self._note(Begun(study_name, content, lag, self.warm, *sizes, *named))
 
     def _warm(self, state: SweepState) -> dict[str, list[Known]]:
         """What the entries start from: as journaled, and looked up for entries that are new."""
