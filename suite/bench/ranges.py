@@ -62,11 +62,11 @@ def ranges(
     for ask in state.asks:
         if ask.kind == Kind.SEARCH:
             tried.setdefault(ask.cell, []).append((ask.params, state.ended[ask.trial_id]))
-    found = []
+    found, cut = [], []
     for entry in make_entries(content, f"study {name}"):
         crowds = crowded(entry, tried[entry.id])
         found.append({"name": entry.name, **entry.about(), "crowds": [vars(c) for c in crowds]})
-    cut = [f"{one['name']}: {c['name']}" for one in found for c in one["crowds"] if c["cut"]]
+        cut += [f"{entry.name}: {crowd.name}" for crowd in crowds if crowd.cut]
     return {"study": name, "trials": trials, "entries": found, "cut": cut}
 
 

@@ -115,7 +115,7 @@ def _pruner(make: Callable[[int, int], pruners.BasePruner]) -> Callable[[Entry],
 
 
 STOPPERS: dict[str, Callable[[Entry], Stopper]] = {
-    name: lambda entry, make=make: OfSuite(make(entry))  # type: ignore[misc]
+    name: lambda entry, make=make: OfSuite(make(entry))
     for name, make in SCHEDULERS.items()
     if make is not None
 } | {

@@ -35,7 +35,9 @@ def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str,
     faults.check()
     # What is added comes after what there was: of the levels the first one publishes.
     lists = {
-        key: sorted(after[key], key=lambda name, of=key: name not in before[of]) for key in GROWS
+        key: [name for name in before[key] if name in after[key]]
+        + [name for name in after[key] if name not in before[key]]
+        for key in GROWS
     }
     study = Study.model_validate({**after, **lists})
     was, now = complete(Study.model_validate(before)), complete(study)

@@ -5,6 +5,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,11 +126,11 @@ class Sweep:
         self.ledger = Ledger(
             self.store, paths.name, study_name, study, self.search, self.warm, recorded
         )
-        sizes = len(self.entries), self.search.planned
         content = study.model_dump(mode="json")
         about = {entry.id: entry.about() for entry in self.entries}
-        named = self.id, about, versions(), opening
-        self._note(Begun(study_name, content, lag, self.warm, *sizes, *named))
+        sizes = len(self.entries), self.search.planned
+        begins = Begun(study_name, content, lag, self.warm, *sizes, self.id, about, versions())
+        self._note(replace(begins, opening=opening))
 
     def _warm(self, state: SweepState) -> dict[str, list[Known]]:
         """What the entries start from: as journaled, and looked up for entries that are new."""

@@ -74,11 +74,11 @@ trials: 3
 tunings: 2
 confirm: {best: 2, seeds: 1}
 settings: {rounds: 4, clients: 4, participation: 1.0, execution: batched}
-search: {lr: {low: 0.0001, high: HIGH, log: true, default: 0.001}}
+search: {lr: {low: 0.001, high: HIGH, log: true, default: 0.1}}
 """
 
 
-@pytest.mark.parametrize(("high", "code", "cut"), [("10.0", 0, []), ("0.001", 1, ["lr"])])
+@pytest.mark.parametrize(("high", "code", "cut"), [("10.0", 0, []), ("0.1", 1, ["lr"])])
 @pytest.mark.usefixtures("in_this_process")
 def test_the_command_runs_random_trials_and_says_what_is_cut_off(
     tmp_path: Path, high: str, code: int, cut: list[str]

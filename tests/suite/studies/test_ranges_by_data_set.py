@@ -45,9 +45,8 @@ def test_what_is_wrong_with_it_is_said(faults):
     }
     lines = faults({**BASE, "search": wrong}).splitlines()
     assert lines[0].endswith("2 faults, nothing was started")
-    assert (
-        lines[1].strip().startswith("search.fedavg.lr: the range on digits must have no data sets")
-    )
+    assert lines[1].startswith("  search.fedavg.lr = ")
+    assert lines[1].endswith(": the range on digits must have no data sets of its own")
     assert "search.lr.datasets = 'digitz': unknown dataset 'digitz'" in lines[2]
     assert "Did you mean 'digits'?" in lines[2]
 
