@@ -163,8 +163,8 @@ def _assumed(given: tuple[str, dict[str, Any]]) -> str:
 def _anchor(given: dict[str, Any]) -> str:
     parts = {name: f"{share:g} of the rounds" for name, share in given["of_rounds"].items()}
     shown = _published({**given, "params": {**given["params"], **parts}})
-    models = f" ({', '.join(given['models'])})" if given["models"] else ""
-    return f"anchor{models}: {shown}"
+    on = ", ".join([*given["datasets"], *given["models"]])
+    return f"anchor ({on}): {shown}" if on else f"anchor: {shown}"
 
 
 def _published(given: dict[str, Any]) -> str:

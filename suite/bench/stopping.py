@@ -13,6 +13,7 @@ place has the smaller regret. The order is all that is drawn, so a play is a fun
 """
 
 import heapq
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ import numpy as np
 import optuna
 from optuna import pruners
 
+from reports.leaderboard.statistics import interval
 from suite.search.schedulers import REDUCTION, SCHEDULERS
 from suite.search.schedulers import Scheduler as Ours
 from suite.studies.entries import make_entries
@@ -32,7 +34,7 @@ from suite.studies.study import Study
 from suite.sweeps.paths import SweepPaths
 from trials import randomness
 from trials.errors import UserError
-from trials.metrics import Direction, Task
+from trials.metrics import Direction, Task, score
 from trials.outcome import Kind, Outcome, Status
 
 BAND = (0.05, 0.95)
@@ -185,9 +187,14 @@ def _searches(storage: Path, name: str) -> Iterator[tuple[Entry, str, list[Curve
 
 
 def curve(entry: Entry, outcome: Outcome) -> Curve:
-    """The curve of a recorded trial. The last report of one that ended by itself is shown to no scheduler."""
-    last = outcome.last_round
-    shown = {r: v for r, v in outcome.intermediates.items() if r in entry.stops and r < last}
+    """The curve of a recorded trial, from its history: one that nobody stops reports less often than it is
+    evaluated. What was not finite, and the last round of one that ended by itself, is shown to no scheduler.
+    """
+    history, metric, last = outcome.history, f"val_{entry.task.metric}", outcome.last_round
+    scores = {int(one["round"]): score(history[: i + 1], metric) for i, one in enumerate(history)}
+    shown = {
+        r: scores[r] for r in entry.stops if r < last and math.isfinite(scores.get(r, math.nan))
+    }
     whole = last == entry.settings.rounds and outcome.status == Status.FINISHED
     return Curve(shown, last, outcome.value if whole else None)
 
@@ -245,12 +252,16 @@ def _over(plays: Sequence[Play]) -> dict[str, Any]:
 
 
 def _summed(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each scheduler over all searches: means, and the search in which it cost most."""
+    """Each scheduler over all searches: means, what it gains over as many rounds without stopping, with
+    Student's interval over searches, and the search in which it cost most.
+    """
     rows = []
     for stopper in STOPPERS:
         of = [one for one in found if one["scheduler"] == stopper]
         means = {key: fmean(one[key]["mean"] for one in of) for key in ("share", "regret", "plain")}
+        low, high = interval([one["plain"]["mean"] - one["regret"]["mean"] for one in of])
+        gain = {"gain": means["plain"] - means["regret"], "gain_low": low, "gain_high": high}
         worst = max(of, key=lambda one: one["regret"]["mean"])
-        rows.append({"scheduler": stopper, **means, "worst": worst["regret"]["mean"]})
-        rows[-1] |= {"worst_search": worst["search"], "searches": len(of)}
+        cost = {"worst": worst["regret"]["mean"], "worst_search": worst["search"]}
+        rows.append({"scheduler": stopper, **means, **gain, **cost, "searches": len(of)})
     return rows

@@ -354,10 +354,16 @@ def stopping(
     heads = ["scheduler", "search", "share of rounds", "regret", "regret of fewer trials"]
     _table(f"{name}: means and 90 % bands over {orders} orders", heads, rows, words=2)
     rows = [
-        [row["scheduler"], *(f"{row[k]:.4f}" for k in ("share", "regret", "plain", "worst"))]
+        [
+            row["scheduler"],
+            *(f"{row[key]:.4f}" for key in ("share", "regret", "plain", "gain")),
+            "" if row["gain_low"] is None else f"{row['gain_low']:.4f} to {row['gain_high']:.4f}",
+            f"{row['worst']:.4f}",
+        ]
         for row in found["schedulers"]
     ]
-    heads = ["scheduler", "share of rounds", "regret", "regret of fewer trials", "worst search"]
+    heads = ["scheduler", "share of rounds", "regret", "regret of fewer trials", "gain"]
+    heads += ["95 % over searches", "worst search"]
     _table(f"Means over {found['schedulers'][0]['searches']} searches", heads, rows)
 
 

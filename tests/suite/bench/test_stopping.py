@@ -1,6 +1,7 @@
 """Recorded curves played again under schedulers: by hand, and a sweep's own."""
 
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -108,13 +109,23 @@ def test_every_scheduler_plays_the_same_again(entry: Entry, name: str) -> None:
 
 
 def test_a_curve_is_what_schedulers_were_shown(entry: Entry) -> None:
-    def outcome(status: Status, rounds: int) -> Outcome:
-        history = [{"round": r} for r in range(rounds + 1)]
-        return Outcome(status, history, {r: r / 10 for r in range(1, rounds + 1)})
+    """Means of the last three evaluations, though only the last one was reported: 0.1 after round 1, and
+    (0.1 + 0.2 + 0.3) / 3 after round 3.
+    """
 
-    assert curve(entry, outcome(Status.FINISHED, 9)) == Curve({1: 0.1, 3: 0.3}, 9, 0.9)
+    def outcome(status: Status, rounds: int) -> Outcome:
+        history = [{"round": r, "val_accuracy": r / 10} for r in range(rounds + 1)]
+        return Outcome(status, history, {rounds: 0.8} if rounds else {})
+
+    whole = curve(entry, outcome(Status.FINISHED, 9))
+    assert whole == Curve(pytest.approx({1: 0.1, 3: 0.2}), 9, 0.8)
     assert curve(entry, outcome(Status.DIVERGED, 3)) == Curve({1: 0.1}, 3, None)
     assert curve(entry, outcome(Status.FAILED, 0)) == Curve({}, 0, None)
+    torn = outcome(Status.FINISHED, 9)
+    torn.history[1]["val_accuracy"] = math.nan
+    assert curve(entry, torn).scores == {}, (
+        "a score is a mean of three, and none of these is finite"
+    )
 
 
 SWEPT = {
