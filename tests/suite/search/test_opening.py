@@ -146,7 +146,9 @@ def origins(sweep: SweepSearch) -> dict[str, list[str]]:
 def test_published_configurations_are_tried_at_the_first_level_of_the_study():
     given = {"algorithms": ["fedprox"], "datasets": ["mnist"], "trials": 5}
     for levels in (LEVELS, LEVELS[::-1]):
-        found = origins(sweep_of(**given, heterogeneity=levels))
+        sweep = sweep_of(**given, heterogeneity=levels)
+        assert sorted(s.candidates.published for s in sweep.entries.values()) == [0, 2]
+        found = origins(sweep)
         assert found[levels[0]] == ["anchor", "published", "published", "sampled", "sampled"]
         assert found[levels[1]] == ["anchor", *["sampled"] * 4]
 
