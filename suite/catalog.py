@@ -6,7 +6,7 @@ import sys
 from collections import defaultdict
 from typing import Any
 
-from suite.studies.space import published
+from suite.studies.space import space_file
 from suite.studies.study import study_names
 from trials import algorithms, names
 from trials.datasets import DATASETS, PATHS
@@ -26,7 +26,7 @@ def listing(kind: str) -> list[dict[str, Any]]:
 def _algorithms() -> list[dict[str, Any]]:
     found = []
     for name, cls in algorithms.known().items():
-        defaults = cls()
+        defaults, told = cls(), space_file(name)
         found.append(
             {
                 "name": name,
@@ -57,8 +57,9 @@ def _algorithms() -> list[dict[str, Any]]:
                         "datasets": p.datasets,
                         "models": p.models,
                     }
-                    for p in published(name)
+                    for p in told.published
                 ],
+                "anchors": [one.model_dump() for one in told.anchors],
             }
         )
     return found
@@ -132,7 +133,9 @@ def algorithms_page() -> str:
             item["paper"],
             found["Equations"],
             "<br>".join(hyperparameter(name, h) for name, h in item["hyperparameters"].items()),
-            "<br>".join(_published(p) for p in item["published"]),
+            "<br>".join(
+                [*map(_anchor, item["anchors"]), *(_published(p) for p in item["published"])]
+            ),
             *(found[key] for key in FACTS[1:-1]),
             " ".join(filter(None, [found["Reading"], *map(_assumed, item["assumes"].items())])),
         ]
@@ -155,6 +158,13 @@ def hyperparameter(name: str, given: dict[str, Any]) -> str:
 def _assumed(given: tuple[str, dict[str, Any]]) -> str:
     setting, what = given
     return f"Ranked only at `{setting}={what['value']}`: {what['reason']}."
+
+
+def _anchor(given: dict[str, Any]) -> str:
+    parts = {name: f"{share:g} of the rounds" for name, share in given["of_rounds"].items()}
+    shown = _published({**given, "params": {**given["params"], **parts}})
+    on = ", ".join([*given["datasets"], *given["models"]])
+    return f"anchor ({on}): {shown}" if on else f"anchor: {shown}"
 
 
 def _published(given: dict[str, Any]) -> str:
