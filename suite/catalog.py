@@ -6,7 +6,7 @@ import sys
 from collections import defaultdict
 from typing import Any
 
-from suite.studies.space import published
+from suite.studies import space
 from suite.studies.study import study_names
 from trials import algorithms, names
 from trials.datasets import DATASETS, PATHS
@@ -57,7 +57,7 @@ def _algorithms() -> list[dict[str, Any]]:
                         "datasets": p.datasets,
                         "models": p.models,
                     }
-                    for p in published(name)
+                    for p in space.published(name)
                 ],
             }
         )
@@ -132,7 +132,7 @@ def algorithms_page() -> str:
             item["paper"],
             found["Equations"],
             "<br>".join(hyperparameter(name, h) for name, h in item["hyperparameters"].items()),
-            "<br>".join(_published(p) for p in item["published"]),
+            "<br>".join(published(p) for p in item["published"]),
             *(found[key] for key in FACTS[1:-1]),
             " ".join(filter(None, [found["Reading"], *map(_assumed, item["assumes"].items())])),
         ]
@@ -157,7 +157,8 @@ def _assumed(given: tuple[str, dict[str, Any]]) -> str:
     return f"Ranked only at `{setting}={what['value']}`: {what['reason']}."
 
 
-def _published(given: dict[str, Any]) -> str:
+def published(given: dict[str, Any]) -> str:
+    """A published configuration and its source in a line, from the same listing."""
     params = " ".join(
         f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in given["params"].items()
     )

@@ -54,22 +54,27 @@ def page(data: ReportData, look: Look, charts: Gallery) -> str:
         legend=legend(board),
         tables=tables(data, look),
         audit=audit(board),
-        overall=[
-            {
-                "title": overall_title(metric, found),
-                "standings": standings(found),
-                "said": overall(found),
-                "pairs": found.pairs,
-            }
-            for metric, found in board.overall.items()
-            if len(found.datasets) > 1
-        ],
+        overall=across(board),
         fronts=front_groups(board),
         chips=chips(look) if shown else [],
         counts=_counts(data),
         charts={key: shown.get(key, []) for key in SECTIONS},
         script=drawing.script() if shown else "",
     )
+
+
+def across(board: Leaderboard) -> list[dict[str, Any]]:
+    """The comparisons of algorithms over several data sets."""
+    return [
+        {
+            "title": overall_title(metric, found),
+            "standings": standings(found),
+            "said": overall(found),
+            "pairs": found.pairs,
+        }
+        for metric, found in board.overall.items()
+        if len(found.datasets) > 1
+    ]
 
 
 def audit(board: Leaderboard) -> dict[str, Any] | None:
