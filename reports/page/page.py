@@ -3,11 +3,13 @@
 What is shown comes from `ReportData` alone. The templates are those of the live page, too.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from reports.leaderboard import audit_wording
 from reports.leaderboard.leaderboard import Leaderboard
@@ -127,10 +129,17 @@ def _counts(data: ReportData) -> Mapping[str, int]:
 
 @cache
 def _templates() -> Environment:
-    return Environment(
+    made = Environment(
         loader=PackageLoader("reports", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["coded"] = _coded
+    return made
+
+
+def _coded(text: str) -> Markup:
+    """Text with what stands in backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))

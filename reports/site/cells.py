@@ -1,5 +1,6 @@
 """The page of a cell: its board with intervals, curves, audit, and where its numbers come from."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -8,17 +9,19 @@ from reports.leaderboard.leaderboard import Contest, Row
 from reports.leaderboard.wording import legend, short, title_of, tuning_notes
 from reports.page import line_charts
 from reports.page.board_table import tables
-from reports.page.data import ReportData
+from reports.page.data import PRINT, ReportData, Sweep
 from reports.page.gallery import gallery, groups, place
 from reports.page.headline import headline, setting
 from reports.page.line_charts import Line
 from reports.page.page import audit, chips, inlined, render
-from reports.page.style import Chart, Look
+from reports.page.style import Chart, Look, Spec
 from reports.site import commands
 from reports.site.addresses import Addresses
 from reports.site.data import SiteData
 from trials.metrics import direction, sign
 
+POINTS = 16
+"""Budgets that a curve is drawn at, evenly on a log scale."""
 CHARTS = {
     "rounds": "Test score against rounds",
     "bytes": "Test score against bytes",
@@ -56,10 +59,22 @@ def _page(data: SiteData, to: Addresses, look: Look, group: Contest) -> str:
         said=tuning_notes(board, rows),
         notes=board.notes,
         chips=chips(own),
-        charts={title: inlined(drawn[key]) for key, title in CHARTS.items() if drawn.get(key)},
+        charts=inlined(
+            [
+                replace(chart, title=title, spec=_packed(chart.spec))
+                for key, title in CHARTS.items()
+                for chart in drawn[key]
+            ]
+        ),
         audit=audit(board),
         sweeps=[
-            {"sweep": s, "href": f"../{to.study(s.name)}", "again": commands.search(to, s.name)}
+            {
+                "name": s.name,
+                "study": s.study,
+                "facts": _facts(s, group),
+                "href": to.study(s.name),
+                "again": commands.search(to, s.name),
+            }
             for s in report.sweeps
         ],
     )
@@ -86,15 +101,45 @@ def of_cell(report: ReportData, group: Contest) -> ReportData:
     )
 
 
+def _facts(sweep: Sweep, group: Contest) -> Mapping[str, str]:
+    """The facts of a sweep, of the cells' fingerprints this cell's alone."""
+    own = f"{group.place.dataset} · {group.place.heterogeneity}"
+    return {
+        key: value
+        for key, value in sweep.facts.items()
+        if not key.startswith(PRINT) or key == f"{PRINT}{own}"
+    }
+
+
+def _packed(spec: Spec) -> Spec:
+    """A chart of lines with its points as rows of numbers by algorithm, which `page.js` unpacks."""
+    points = spec["datasets"]["points"]
+    if not points or not points[0].keys() >= {"said", "trial", "low", "high"}:
+        return spec
+    lines: dict[str, list[list[float]]] = {}
+    for point in points:
+        row = [point[key] for key in ("x", "y", "low", "high")]
+        row = row if point["low"] < point["high"] else row[:2]
+        lines.setdefault(point["algorithm"], []).append([_short(value) for value in row])
+    return {**spec, "datasets": {**spec["datasets"], "points": lines}}
+
+
+def _short(value: float) -> float:
+    short = float(f"{value:.5g}")
+    return int(short) if short.is_integer() else short
+
+
 def _expected(found: Budgets, look: Look, metric: str) -> Chart:
     """What n trials are expected to choose, with bands over tunings."""
     drawn = []
     for name, values in found.expected.items():
-        ends = [
-            [value if end is None else end for value, end in zip(values, of[name], strict=True)]
-            for of in (found.low, found.high)
-        ]
-        drawn.append(Line(name, range(1, len(values) + 1), values, *ends))
+        length = len(values)
+        at = sorted({round(length ** (i / (POINTS - 1))) for i in range(POINTS)})
+        mean, low, high = (
+            [values[n - 1] if (end := of[n - 1]) is None else end for n in at]
+            for of in (values, found.low[name], found.high[name])
+        )
+        drawn.append(Line(name, at, mean, low, high))
     spans = line_charts.spans(drawn, sign(direction(metric)))
     spec = line_charts.lines(drawn, look, ("search trials", title_of(metric)), spans)
     alt = f"{found.place}: expected {title_of(metric)} of what so many search trials choose"

@@ -1,6 +1,5 @@
 """The first page of a site: methods in rows, cells in columns, and what they are filtered by."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from reports.page.page import across, inlined, render
 from reports.page.style import Look
 from reports.site import commands
 from reports.site.addresses import Addresses
-from reports.site.data import SiteData
+from reports.site.data import Entry, SiteData
 from trials.metrics import direction, sign
 
 SPAN = 0.9
@@ -108,18 +107,24 @@ def _lines(data: SiteData, to: Addresses, found: Sequence[Contest]) -> list[dict
         for at, board in data.at.items()
     }
     shades = {at: _shades(board) for at, board in data.at.items()}
+    shared = {at: _shared(board) for at, board in data.at.items()}
     rows = {(row.algorithm, _key(row.group)): row for row in data.report.board.rows}
     lines = []
     for name in _methods(data.report.board):
-        cells = []
+        cells: list[dict[str, Any] | None] = []
         for group in found:
             key = name, _key(group)
             row = rows.get(key)
             if row is None:
                 cells.append(None)
                 continue
-            now = {at: _number(held[at][key], shades[at]) for at in data.at if key in held[at]}
-            cells.append({**_told(data, to, row), "at": json.dumps(now), **now["rounds"]})
+            now = {
+                at: _number(held[at][key], shades[at], shared[at])
+                for at in data.at
+                if key in held[at]
+            }
+            packed = {at: list(number.values()) for at, number in now.items()}
+            cells.append({**_told(data, to, row), "at": packed, **now["rounds"]})
         lines.append({"name": short(name), "href": to.method(name), "cells": cells})
     return lines
 
@@ -128,8 +133,10 @@ def _key(group: Contest) -> tuple[object, ...]:
     return (group.place, group.warm, group.sweeps)
 
 
-def _number(row: Row, shades: Mapping[tuple[str, str], float]) -> dict[str, Any]:
-    """What the matrix shows of a row at one cost."""
+def _number(
+    row: Row, shades: Mapping[Entry, float], shared: Mapping[Entry, float | None]
+) -> dict[str, Any]:
+    """What the matrix shows of a row at one cost, in the order in which `site.js` takes it."""
     return {
         "text": f"{row.mean:.3f}" if abs(row.mean) < 10 else f"{row.mean:.3g}",
         "rank": row.rank,
@@ -137,31 +144,43 @@ def _number(row: Row, shades: Mapping[tuple[str, str], float]) -> dict[str, Any]
         "near": shades[row.sweep, row.cell],
         "score": mean_text(row),
         "behind": behind_text(row).strip(),
+        "shared": shared[row.sweep, row.cell],
     }
 
 
-def _shades(board: Leaderboard) -> dict[tuple[str, str], float]:
-    """How near each row is to the best of its cell: 1 is the best, 0 far behind."""
+def _shared(board: Leaderboard) -> dict[Entry, float | None]:
+    """The rank of each row, of those that tie the mean of the ranks that they take."""
+    found: dict[Entry, float | None] = {}
+    for rows in groups(board).values():
+        ranks = [row.rank for row in rows]
+        for row in rows:
+            ties = ranks.count(row.rank)
+            found[row.sweep, row.cell] = None if row.rank is None else row.rank + (ties - 1) / 2
+    return found
+
+
+def _shades(board: Leaderboard) -> dict[Entry, float]:
+    """How near each row is to the best that is ranked in its cell: 1 is the best, 0 far behind."""
     found = {}
     for rows in groups(board).values():
         better = sign(direction(rows[0].metric))
-        means = np.array([better * row.mean for row in rows])
-        behind = means.max() - means
-        span = float(np.quantile(behind, SPAN)) or 1.0
-        for row, gap in zip(rows, behind, strict=True):
-            found[row.sweep, row.cell] = round(1 - min(1.0, float(gap) / span), 2)
+        ranked = [better * row.mean for row in rows if row.rank is not None]
+        best = max(ranked, default=better * rows[0].mean)
+        span = float(np.quantile([best - mean for mean in ranked or [best]], SPAN)) or 1.0
+        for row in rows:
+            gap = best - better * row.mean
+            found[row.sweep, row.cell] = round(1 - min(1.0, max(0.0, gap / span)), 2)
     return found
 
 
 def _told(data: SiteData, to: Addresses, row: Row) -> dict[str, Any]:
     """What is said of a number when it is asked for: how it came about, its file, and how it is repeated."""
+    entry = row.sweep, row.cell
     return {
         "href": to.row(row),
-        "spec": to.specs.get((row.sweep, row.cell), ""),
-        "repeat": commands.repeat(data, to, row),
-        "of": f"{short(row.algorithm)} on {place(row.group)}",
+        "spec": to.specs.get(entry, ""),
+        "options": data.specs[entry].options if entry in data.specs else "",
         "how": commands.how(row),
-        "metric": title_of(row.metric),
     }
 
 

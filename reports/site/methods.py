@@ -75,7 +75,7 @@ def _cell(data: SiteData, to: Addresses, row: Row) -> dict[str, Any]:
         "metric": title_of(row.metric),
         "spec": f"../{path}" if path else "",
         "behind": behind_text(row),
-        "best": "" if best is row else short(best.algorithm),
+        "best": "" if row.rank == 1 else short(best.algorithm),
         "wins": row.rank is not None and (row.behind == 0 or bool(row.within_noise)),
         "params": params_text(row.params),
         "repeat": commands.repeat(data, to, row),

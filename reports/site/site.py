@@ -1,8 +1,10 @@
 """A board's site: all of its files, which need nothing else and no server."""
 
+from dataclasses import replace
 from importlib.resources import files
 
 from reports.leaderboard.formats import render as text_of
+from reports.leaderboard.leaderboard import Leaderboard
 from reports.page import drawing
 from reports.page.gallery import look_of
 from reports.site import cells, matrix, methods, papers
@@ -20,11 +22,17 @@ def site(data: SiteData) -> dict[str, bytes]:
     found |= cells.pages(data, to, look) | methods.pages(data, to) | papers.pages(data, to)
     found |= {path: data.specs[entry].text for entry, path in to.specs.items()}
     found |= {to.study(sweep): text for sweep, text in data.studies.items()}
-    found["board.csv"] = text_of(data.report.board, "csv")
+    found["board.csv"] = text_of(_without_runs(data.report.board), "csv")
     found["assets/site.css"] = _joined(STYLES)
     found["assets/site.js"] = _joined(SCRIPTS)
     found["assets/vega.js"] = drawing.script()
     return {path: text.encode() for path, text in found.items()}
+
+
+def _without_runs(board: Leaderboard) -> Leaderboard:
+    """A board without the ids of the rows' runs, which are long, and known in their store alone."""
+    rows = (replace(row, runs=(), chosen=()) for row in board.rows)
+    return replace(board, rows=tuple(rows))
 
 
 def _joined(names: tuple[str, ...]) -> str:

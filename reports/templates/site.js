@@ -7,12 +7,13 @@ function ranked(line, shown, at, show) {
     cell.hidden = !shown[i];
     const now = line.at[i]?.[at];
     if (!now) continue;
-    cell.firstChild.textContent = show === "rank" ? now.rank ?? "–" : now.text;
-    cell.classList.toggle("best", now.best);
-    cell.style.setProperty("--near", now.near);
+    const [text, rank, best, near, , , tied] = now;
+    cell.firstChild.textContent = show === "rank" ? rank ?? "–" : text;
+    cell.classList.toggle("best", best);
+    cell.style.setProperty("--near", near);
     if (!shown[i]) continue;
     seen += 1;
-    if (now.rank) { sum += now.rank; count += 1; firsts += now.rank === 1; }
+    if (rank) { sum += tied; count += 1; firsts += rank === 1; }
   }
   return { mean: count ? sum / count : NaN, count, firsts, seen };
 }
@@ -54,16 +55,16 @@ matrix?.addEventListener("click", (event) => {
   const link = event.target.closest("td.n a");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
-  const { of, metric, how, spec, repeat } = link.dataset;
-  const now = JSON.parse(link.parentNode.dataset.at)[new FormData(filters).get("at")];
-  const rank = now.rank ? `rank ${now.rank}` : "not ranked";
-  dialog.querySelector(".eyebrow").textContent = of;
-  dialog.querySelector("h2").textContent = `${now.score} ${metric}, ${rank}`;
-  dialog.querySelector(".how").textContent = how + (now.behind ? ` Behind the best: ${now.behind}.` : "");
+  const { how, spec, options } = link.dataset, cell = link.parentNode;
+  const { place, metric } = matrix.tHead.rows[0].cells[cell.cellIndex].dataset;
+  const [, rank, , , score, behind] = JSON.parse(cell.dataset.at)[new FormData(filters).get("at")];
+  dialog.querySelector(".eyebrow").textContent = `${cell.parentNode.cells[0].textContent} on ${place}`;
+  dialog.querySelector("h2").textContent = `${score} ${metric}, ${rank ? `rank ${rank}` : "not ranked"}`;
+  dialog.querySelector(".how").textContent = how + (behind ? ` Behind the best: ${behind}.` : "");
   dialog.querySelector(".whole").href = link.href;
   dialog.querySelector(".spec").href = spec;
-  dialog.querySelector("pre").textContent = repeat;
-  for (const part of dialog.querySelectorAll(".spec, .again, pre, .copy")) part.hidden = !repeat;
+  dialog.querySelector("pre").textContent = `suite run ${spec} ${options}`;
+  for (const part of dialog.querySelectorAll(".spec, .again, pre, .copy")) part.hidden = !spec;
   dialog.showModal();
 });
 dialog?.querySelector(".copy").addEventListener("click", (event) => {
@@ -71,5 +72,4 @@ dialog?.querySelector(".copy").addEventListener("click", (event) => {
   event.target.textContent = "Copied";
   setTimeout(() => { event.target.textContent = "Copy"; }, 1500);
 });
-const asked = location.hash && document.getElementById(location.hash.slice(1));
-asked?.querySelector("details")?.setAttribute("open", "");
+document.getElementById(location.hash.slice(1))?.querySelector("details")?.setAttribute("open", "");

@@ -24,6 +24,8 @@ def read_files(path: Path) -> dict[str, bytes]:
             return _all(path, _of_folder(path))
         with zipfile.ZipFile(plain(path, "bundle")) as archive:
             return _all(path, _of_zip(path, archive))
+    except UserError:
+        raise
     except (OSError, RuntimeError, NotImplementedError, EOFError, ValueError, zlib.error) as error:
         raise UserError(f"bundle {path} cannot be read: {error}") from None
     except zipfile.BadZipFile as error:

@@ -10,8 +10,10 @@ from suite.tracking.record import Record
 from suite.tracking.tags import RunKind, Tags
 from trials.errors import UserError
 
-KINDS = (RunKind.SWEEP, RunKind.CELL, RunKind.SEARCH, RunKind.FINAL, RunKind.PARETO)
-KINDS += (RunKind.LEADERBOARD,)
+KINDS = (
+    *(RunKind.SWEEP, RunKind.CELL, RunKind.SEARCH, RunKind.FINAL, RunKind.PARETO),
+    RunKind.LEADERBOARD,
+)
 """What leaderboards are made of."""
 
 

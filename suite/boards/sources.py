@@ -1,5 +1,6 @@
 """What boards are made from: stores, bundles, and both by name."""
 
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,7 +56,7 @@ def tuned_of(source: Path) -> list[Tuned]:
         return configuration.read_all(source)
     bundle = Bundle.read(source)
     return configuration.check_all(
-        {f"{bundle.uri}: {path}": (lambda text=text: text) for path, text in bundle.tuned.items()}
+        {f"{bundle.uri}: {path}": partial(str, text) for path, text in bundle.tuned.items()}
     )
 
 

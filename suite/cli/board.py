@@ -20,8 +20,6 @@ from suite.cli.options import (
 from suite.console import READING, emit, say
 
 if TYPE_CHECKING:
-    import click
-
     from suite.boards.verify import Repeated
     from suite.tracking.reader import Reader
 
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 class MakeUnlessNamed(TyperGroup):
     """A group whose command `make` needs no name: `suite board SOURCE` is `suite board make SOURCE`."""
 
-    def parse_args(self, ctx: "click.Context", args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Its arguments, with the command's name before them where they have none."""
         if not args or args[0] not in (*self.commands, *ctx.help_option_names):
             args = ["make", *args]

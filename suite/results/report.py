@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reports.leaderboard.leaderboard import Contest, Leaderboard
-from reports.page.data import Curve, Failure, ReportData, Sweep, Trial
+from reports.page.data import PRINT, Curve, Failure, ReportData, Sweep, Trial
 from reports.page.drawing import SIGN
 from suite.results.leaderboards import read_leaderboard, searched
 from suite.results.query import NONE_YET, Query, published
@@ -150,7 +150,7 @@ def _sweep(run: Record, finals: list[Record]) -> Sweep:
     facts["search"] = searched(run)
     facts["search seed"] = str(run.tags.study_json.get("seed", 0))
     facts["final seeds"] = ", ".join(map(str, sorted({r.tags.seed for r in mine})))
-    facts |= {f"fingerprint of {k}": ", ".join(sorted(v)) for k, v in prints.items()}
+    facts |= {f"{PRINT}{k}": ", ".join(sorted(v)) for k, v in prints.items()}
     return Sweep(
         run.tags.sweep, run.tags.study, study_text(run.tags), facts, run.page, _setting(run)
     )

@@ -78,10 +78,14 @@ def test_it_names_nothing_of_the_machine(site: Path, there: Path) -> None:
 def test_a_number_is_repeated_by_the_command_beside_it(site: Path, there: Path) -> None:
     """Run in the site's folder, it gives the score of the row's first final run."""
     page = (site / "cells" / "digits-logreg-iid.html").read_text()
-    found = re.search(r"<pre>suite (run specs/digits-logreg-iid/fedprox\.yaml --seed 1)</pre>", page)
+    found = re.search(
+        r"<pre>suite (run specs/digits-logreg-iid/fedprox\.yaml --seed 1)</pre>", page
+    )
     assert found is not None
     done = suite_here(*found[1].split(), "--storage", there / "elsewhere", cwd=site)
-    mean, own = re.search(r"mean of 2 seeds: (\S+); with seed 1: (\S+)$", done.stdout.strip()).groups()  # type: ignore[union-attr]
+    mean, own = re.search(
+        r"mean of 2 seeds: (\S+); with seed 1: (\S+)$", done.stdout.strip()
+    ).groups()  # type: ignore[union-attr]
     assert f"test accuracy {own} (mean of the last" in done.stdout
     row = page[page.index('id="fedprox"') :]
     assert f">{mean}" in row[: row.index("</tr>")]
@@ -92,7 +96,7 @@ def test_the_study_beside_it_is_one(site: Path, there: Path) -> None:
     assert "<pre>suite sweep studies/s.yaml --name s-again</pre>" in page
     command = ("sweep", "studies/s.yaml", "--name", "s-again", "--dry-run", "--json")
     plan = document(suite_here(*command, "--storage", there / "elsewhere", cwd=site))
-    assert plan["cells"] == 12
+    assert len(plan["cells"]) == 12
 
 
 def test_a_method_has_its_equations_ranges_and_cells(site: Path) -> None:
@@ -105,7 +109,9 @@ def test_a_method_has_its_equations_ranges_and_cells(site: Path) -> None:
 
 def test_a_site_is_made_anew_and_over_nothing_else(there: Path, tmp_path: Path) -> None:
     for _ in range(2):
-        done = document(suite_here("board", there / "s.zip", "--output", "out", "--json", cwd=tmp_path))
+        done = document(
+            suite_here("board", there / "s.zip", "--output", "out", "--json", cwd=tmp_path)
+        )
     assert done["pages"] == 1 + 4 + 3
     (tmp_path / "out" / "index.html").write_text("mine")
     assert fault(suite_here("board", there / "s", "--output", "out", cwd=tmp_path, code=2)) == (
@@ -114,7 +120,9 @@ def test_a_site_is_made_anew_and_over_nothing_else(there: Path, tmp_path: Path) 
     )
 
 
-def test_sources_that_share_a_sweeps_name_stand_beside_each_other(there: Path, tmp_path: Path) -> None:
+def test_sources_that_share_a_sweeps_name_stand_beside_each_other(
+    there: Path, tmp_path: Path
+) -> None:
     """The same runs count once; others under the same name get their source's."""
     asked = ("board", there / "runs", there / "s.zip", "--output", "out")
     assert "is shown as" not in suite_here(*asked, cwd=tmp_path).stderr
