@@ -14,7 +14,7 @@ Entry = tuple[str, str]
 
 @dataclass(frozen=True)
 class Method:
-    """What is known of a method: what its docstring says (`facts`), what its paper takes for granted and
+    """What is known of a method: what its docstring says (`formulas`, `facts`), what its paper takes for granted and
     published, its hyperparameters' ranges, defaults and both in words. Of a third party's nothing but the
     ranges it was searched in.
     """
@@ -22,6 +22,7 @@ class Method:
     name: str
     paper: str = ""
     summary: str = ""
+    formulas: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
     assumes: Sequence[str] = ()
     published: Sequence[str] = ()

@@ -34,7 +34,7 @@ def _page(data: SiteData, to: Addresses, name: str) -> str:
         title=name,
         name=name,
         cites=mine[0]["cites"],
-        verdicts=verdicts.most_common(),
+        verdicts=[(word, count) for word, count in verdicts.most_common() if count],
         methods=[{"name": short(m), "href": f"../{to.method(m)}"} for m in methods],
         documents=[_document(document) for document in mine],
     )
@@ -100,7 +100,7 @@ def _titled(
 ) -> dict[str, Any]:
     return {
         "title": f"{row['source']}, {row['table']}/{row['row']}",
-        "about": row["about"],
+        "about": row["about"][:1].upper() + row["about"][1:],
         "place": " · ".join(filter(None, (row[k] for k in ("dataset", "model", "heterogeneity")))),
         "note": row["note"],
         "claims": claims,

@@ -11,7 +11,7 @@ from reports.site.data import Method, SiteData, Source, Spec, Winner
 from suite.boards.bundle import Bundle
 from suite.boards.folders import write_listed
 from suite.boards.several import Several
-from suite.catalog import facts, hyperparameter, listing, published
+from suite.catalog import facts, formulas, hyperparameter, listing, published
 from suite.configurations import configuration
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import EVERYTHING, Query
@@ -129,6 +129,7 @@ def _method(
         name=name,
         paper=about["paper"],
         summary=about["summary"],
+        formulas=formulas(cls),
         facts=facts(cls),
         assumes=[f"{key} = {of['value']}: {of['reason']}" for key, of in about["assumes"].items()],
         published=[published(one) for one in about["published"]],

@@ -150,9 +150,12 @@ def check_all(texts: Mapping[str, Callable[[], str]]) -> list[Tuned]:
     found, bad = [], []
     for source, text in texts.items():
         try:
-            parse(text(), source).refuse_changed(source)
-            found.append(parse(text(), source, resolves=True))
-            found[-1].spec(0).configured()
+            read = parse(text(), source)
+            read.refuse_changed(source)
+            if plugins.named(read.algorithm):
+                read = parse(text(), source, resolves=True)
+            read.spec(0).configured()
+            found.append(read)
         except UserError as error:
             bad.append(str(error))
     if bad:
