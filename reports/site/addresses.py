@@ -55,6 +55,10 @@ class Addresses:
         return distinct(document["paper"] for document in self._data.papers)
 
     @cached_property
+    def _documents(self) -> dict[str, str]:
+        return distinct(document["command"] for document in self._data.papers)
+
+    @cached_property
     def _studies(self) -> dict[str, str]:
         return distinct(self._data.studies)
 
@@ -77,6 +81,10 @@ class Addresses:
     def paper(self, name: str) -> str:
         """The page of a paper."""
         return f"papers/{self._papers[name]}.html"
+
+    def document(self, command: str) -> str:
+        """The file of a document of `suite reproduce`, which its command names."""
+        return f"papers/{self._documents[command]}.json"
 
     def study(self, sweep: str) -> str:
         """The file of a sweep's study."""

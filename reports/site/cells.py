@@ -112,7 +112,9 @@ def _facts(sweep: Sweep, group: Contest) -> Mapping[str, str]:
 
 
 def _packed(spec: Spec) -> Spec:
-    """A chart of lines with its points as rows of numbers by algorithm, which `page.js` unpacks."""
+    """A chart of lines with its points as rows of numbers by algorithm, which `page.js` unpacks, and with the
+    colours in its first layer alone, whose scale the others share.
+    """
     points = spec["datasets"]["points"]
     if not points or not points[0].keys() >= {"said", "trial", "low", "high"}:
         return spec
@@ -121,7 +123,13 @@ def _packed(spec: Spec) -> Spec:
         row = [point[key] for key in ("x", "y", "low", "high")]
         row = row if point["low"] < point["high"] else row[:2]
         lines.setdefault(point["algorithm"], []).append([_short(value) for value in row])
-    return {**spec, "datasets": {**spec["datasets"], "points": lines}}
+    first, *others = spec["layer"]
+    bare = [
+        {**layer, "encoding": {**layer["encoding"], "color": {"field": "algorithm"}}}
+        for layer in others
+    ]
+    datasets = {**spec["datasets"], "points": lines}
+    return {**spec, "datasets": datasets, "layer": [first, *bare]}
 
 
 def _short(value: float) -> float:

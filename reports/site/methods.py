@@ -88,22 +88,23 @@ def _hyperparameter(
     """A hyperparameter's range, and what the searches chose of it."""
     chosen = [(place(w.group), w.params[name]) for w in winners if name in w.params]
     counts: Counter[str] = Counter()
-    dots = []
+    said: dict[str, list[str]] = defaultdict(list)
+    dots: dict[str, list[float]] = defaultdict(list)
     if spec.choices is not None:
         counts = Counter(str(value) for _, value in chosen)
     else:
         for where, value in chosen:
             last = float(schedule.last(value))
             share = min(1.0, max(0.0, spec.share(last))) if spec.several else 0.5
-            at = round(EDGE + (STRIP - 2 * EDGE) * share, 1)
-            dots.append({"at": at, "said": f"{where}: {schedule.short(value)}"})
+            dots[where].append(round(EDGE + (STRIP - 2 * EDGE) * share, 1))
+            said[where].append(schedule.short(value))
     return {
         "name": name,
         "words": about.words.get(name, ""),
         "low": "" if spec.low is None else f"{spec.low:.4g}",
         "high": "" if spec.high is None else f"{spec.high:.4g}",
         "log": spec.log,
-        "dots": dots,
+        "dots": [(f"{where}: {', '.join(said[where])}", dots[where]) for where in dots],
         "counts": counts.most_common(),
     }
 

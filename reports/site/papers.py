@@ -1,5 +1,6 @@
 """The page of a paper: its statements and printed numbers with their verdicts, as they were run again."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,6 +21,15 @@ def pages(data: SiteData, to: Addresses) -> dict[str, str]:
     return {to.paper(name): _page(data, to, name) for name in names}
 
 
+def documents(data: SiteData, to: Addresses) -> dict[str, str]:
+    """The documents that the pages are of, as JSON, by their addresses; of fitted ones the page says all."""
+    return {
+        to.document(document["command"]): json.dumps(document, separators=(",", ":"))
+        for document in data.papers
+        if not fitted(document)
+    }
+
+
 def _page(data: SiteData, to: Addresses, name: str) -> str:
     mine = [document for document in data.papers if document["paper"] == name]
     methods = dict.fromkeys(
@@ -36,13 +46,14 @@ def _page(data: SiteData, to: Addresses, name: str) -> str:
         cites=mine[0]["cites"],
         verdicts=[(word, count) for word, count in verdicts.most_common() if count],
         methods=[{"name": short(m), "href": f"../{to.method(m)}"} for m in methods],
-        documents=[_document(document) for document in mine],
+        documents=[_document(document, to) for document in mine],
     )
 
 
-def _document(document: Document) -> dict[str, Any]:
+def _document(document: Document, to: Addresses) -> dict[str, Any]:
     return {
         "command": document["command"],
+        "href": "" if fitted(document) else f"../{to.document(document['command'])}",
         "protocol": document["protocol"],
         "rules": document["rules"],
         "rows": [_fitted(row) if fitted(document) else _row(row) for row in document["rows"]],

@@ -20,6 +20,7 @@ def site(data: SiteData) -> dict[str, bytes]:
     to, look = Addresses(data), look_of(data.report)
     found = {"index.html": matrix.page(data, to, look)}
     found |= cells.pages(data, to, look) | methods.pages(data, to) | papers.pages(data, to)
+    found |= papers.documents(data, to)
     found |= {path: data.specs[entry].text for entry, path in to.specs.items()}
     found |= {to.study(sweep): text for sweep, text in data.studies.items()}
     found["board.csv"] = text_of(_without_runs(data.report.board), "csv")
@@ -30,8 +31,8 @@ def site(data: SiteData) -> dict[str, bytes]:
 
 
 def _without_runs(board: Leaderboard) -> Leaderboard:
-    """A board without the ids of the rows' runs, which are long, and known in their store alone."""
-    rows = (replace(row, runs=(), chosen=()) for row in board.rows)
+    """A board without what is of one store alone, or has a page: ids of runs, audits."""
+    rows = (replace(row, runs=(), chosen=(), audit=None, page="") for row in board.rows)
     return replace(board, rows=tuple(rows))
 
 
