@@ -18,8 +18,8 @@ KINDS = (
 
 
 class Several(Reader):
-    """Records of readers, in their order, each by its name. A run that several of them hold counts once, and
-    a sweep whose name another one has gets the name of where it is from: `quickstart@theirs`.
+    """Records of readers, in their order, each by its name. A sweep that several of them hold counts once, as
+    the first has it; another one of the same name gets the name of where it is from: `quickstart@theirs`.
     """
 
     def __init__(self, readers: Sequence[tuple[str, Reader]]) -> None:
@@ -34,19 +34,20 @@ class Several(Reader):
         found: dict[str, tuple[Record, Reader]] = {}
         whose: dict[str, str] = {}
         for name, reader in self._readers:
-            records = [r for kind in KINDS for r in reader.find(kind=kind)]
-            new = [record for record in records if record.run_id not in found]
-            taken = {record.tags.get("sweep", "") for record in new} & whose.keys()
-            for record in new:
-                sweep = record.tags.get("sweep", "")
-                if sweep in taken:
-                    record = _renamed(record, f"{sweep}@{name}")
-                found[record.run_id] = record, reader
+            records = [run for kind in KINDS for run in reader.find(kind=kind)]
+            sweeps = [run for run in records if run.tags.kind == RunKind.SWEEP]
+            known = {_sweep(run) for run in sweeps if run.run_id in found}
+            taken = {_sweep(run) for run in sweeps} & whose.keys() - known
+            for run in records:
+                if _sweep(run) in taken:
+                    found[run.run_id] = _renamed(run, f"{_sweep(run)}@{name}"), reader
+                elif _sweep(run) not in known:
+                    found[run.run_id] = run, reader
             for sweep in sorted(taken):
                 say(
                     f"{name}: its sweep {sweep} is shown as {sweep}@{name}, since {whose[sweep]} has one"
                 )
-            whose |= {record.tags.get("sweep", ""): name for record, _ in found.values()} | whose
+            whose = {_sweep(run): name for run in sweeps} | whose
         return found
 
     def find(self, **tags: str) -> list[Record]:
@@ -66,6 +67,10 @@ class Several(Reader):
         if key not in self._courses:
             self._courses[key] = self._held[run_id][1].history(run_id, metric)
         return self._courses[key]
+
+
+def _sweep(run: Record) -> str:
+    return run.tags.get("sweep", "")
 
 
 def _renamed(record: Record, sweep: str) -> Record:

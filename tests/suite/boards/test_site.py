@@ -1,6 +1,7 @@
 """The board's site: its files, what they say, and that every link leads somewhere."""
 
 import re
+import shlex
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from tests.support.commands import document, fault, suite_here
 from tests.support.simulations import ROOT
-from tests.support.stores import recorded
+from tests.support.stores import forge, recorded
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +100,18 @@ def test_the_study_beside_it_is_one(site: Path, there: Path) -> None:
     assert len(plan["cells"]) == 12
 
 
+def test_the_commands_of_the_docs_run(there: Path, tmp_path: Path) -> None:
+    """As docs/board.md begins, of a sweep `s` instead of the quickstart."""
+    shutil.copytree(there / "runs", tmp_path / "runs")
+    shutil.copy(there / "s.zip", tmp_path / "theirs.zip")
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    block = (ROOT / "docs" / "board.md").read_text().split("```")[1]
+    commands = [shlex.split(line, comments=True)[1:] for line in block.strip().splitlines()]
+    assert len(commands) == 5
+    for command in commands:
+        suite_here(*(word.replace("quickstart", "s") for word in command), cwd=tmp_path)
+
+
 def test_a_method_has_its_equations_ranges_and_cells(site: Path) -> None:
     page = (site / "methods" / "fedprox.html").read_text()
     assert "<dt>Equations</dt>" in page
@@ -131,8 +144,6 @@ def test_sources_that_share_a_sweeps_name_stand_beside_each_other(
     for name in ("records", "searches", "finals"):
         path = other / "sweeps" / "s" / f"{name}.json"
         path.write_text(re.sub(r'"run_id":"(\w+)"', r'"run_id":"x\1"', path.read_text()))
-    from tests.support.stores import forge
-
     forge(other, "board.json", lambda board: None)
     done = suite_here("board", there / "runs", other, "--output", "out", cwd=tmp_path)
     assert "theirs: its sweep s is shown as s@theirs, since runs has one\n" in done.stderr
