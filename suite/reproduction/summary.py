@@ -1,6 +1,5 @@
 """`suite reproduce --summary`: how much of the papers was run and what came out, from documents in a folder."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -10,6 +9,7 @@ from typing import Any, Self
 from reports.claims.metrics import metric
 from reports.claims.verdicts import NOT_RUN, printed
 from suite.reproduction import costs as calibration
+from suite.reproduction.documents import documents
 from suite.reproduction.experiments import experiment, paper_names, read_paper, reason_not_run
 from suite.reproduction.paper import Claim, Paper
 from suite.reproduction.plan import what_is_missing
@@ -84,9 +84,8 @@ def summary(folder: Path, storage: Path, data_root: str | None) -> list[Covered]
     one that was reduced the least, else the one with most seeds; on a statement one of all readings before
     all of them. Raises `UserError` where there is no document.
     """
-    documents = _documents(folder)
-    costs = calibration.Costs(storage)
-    return [_covered(name, documents, costs, data_root) for name in paper_names()]
+    written, costs = documents(folder), calibration.Costs(storage)
+    return [_covered(name, written, costs, data_root) for name in paper_names()]
 
 
 def document(found: Iterable[Covered]) -> dict[str, Any]:
@@ -106,12 +105,12 @@ def _flat(numbers: Counts, statements: Counts) -> dict[str, Any]:
 
 def _covered(
     name: str,
-    documents: Mapping[str, Mapping[str, Any]],
+    written: Mapping[str, Mapping[str, Any]],
     costs: calibration.Costs,
     data_root: str | None,
 ) -> Covered:
     paper = read_paper(name)
-    mine = {file: d for file, d in documents.items() if d["paper"] == paper.paper}
+    mine = {file: d for file, d in written.items() if d["paper"] == paper.paper}
     covered = Covered(name, paper.paper, pages=[_page(file, d) for file, d in mine.items()])
     obstacles = _obstacles(paper, name, costs, data_root)
     numbers, statements = _judged_numbers(mine.values()), _judged_statements(mine.values())
@@ -131,21 +130,6 @@ def _covered(
     covered.dots = [_dot(address, one) for address, one in numbers.items()]
     covered.claims = list(statements.values())
     return covered
-
-
-def _documents(folder: Path) -> dict[str, dict[str, Any]]:
-    """What `suite reproduce` wrote there, by file."""
-    found = {}
-    for path in sorted(folder.glob("*.json")):
-        try:
-            content = json.loads(path.read_bytes())
-        except (OSError, ValueError):
-            continue
-        if isinstance(content, dict) and str(content.get("command")).startswith("suite reproduce "):
-            found[path.name] = content
-    if not found:
-        raise UserError(f"{folder}: no documents of suite reproduce --output lie there")
-    return found
 
 
 def _page(file: str, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,30 +152,28 @@ def _rank(content: Mapping[str, Any], row: Mapping[str, Any]) -> tuple[bool, boo
 
 
 def _by_rank(
-    documents: Iterable[Mapping[str, Any]], fitted: bool
+    mine: Iterable[Mapping[str, Any]], fitted: bool
 ) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """The rows of the documents of one reading, or of all, with their documents; what counts most last."""
-    rows = [(d, row) for d in documents if ("made_with" not in d) == fitted for row in d["rows"]]
+    rows = [(d, row) for d in mine if ("made_with" not in d) == fitted for row in d["rows"]]
     return iter(sorted(rows, key=lambda pair: _rank(*pair)))
 
 
-def _judged_numbers(
-    documents: Iterable[Mapping[str, Any]],
-) -> dict[Address, Mapping[str, Any]]:
+def _judged_numbers(mine: Iterable[Mapping[str, Any]]) -> dict[Address, Mapping[str, Any]]:
     """The printed numbers that have a verdict under one reading."""
     return {
         (row["table"], row["row"], one["metric"], one["method"]): one
-        for _, row in _by_rank(documents, fitted=False)
+        for _, row in _by_rank(mine, fitted=False)
         for one in row["numbers"]
         if one["verdict"] != NOT_RUN
     }
 
 
-def _judged_statements(documents: Iterable[Mapping[str, Any]]) -> dict[Address, dict[str, Any]]:
+def _judged_statements(mine: Iterable[Mapping[str, Any]]) -> dict[Address, dict[str, Any]]:
     """The statements that have a verdict: under all readings where they were fitted, else under one."""
     found: dict[Address, dict[str, Any]] = {}
     for fitted in (False, True):
-        for _, row in _by_rank(documents, fitted):
+        for _, row in _by_rank(mine, fitted):
             for one in row["judged"] if fitted else row["claims"]:
                 given = one["answer"] if fitted else one
                 if given["verdict"] == NOT_RUN or (fitted and one["method"] is not None):
