@@ -125,6 +125,7 @@ class Running:
                 config.threads,
                 config.memory_budget,
                 self._solver,
+                config.members,
             )
             begins = Checkpoint(config.begins) if config.begins else None
             for checkpoint in filter(None, [self._checkpoint, begins]):

@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -197,6 +197,7 @@ class _Config:
             device="cuda" if resources.gpus_per_trial else "cpu",
             threads=max(1, int(resources.cpus_per_trial)),
             memory_budget=resources.memory_budget,
+            members=plan.packs.get(ask.cell, 1),
             need=resources.need(memory),
             checkpoint=f"{plan.checkpoints}/{ask.trial_id}.pt",
             checkpoint_seconds=resources.checkpoint_seconds,
@@ -223,7 +224,13 @@ def drive(plan: Plan) -> None:
         cluster.refuse({entry.name: plan.memory.get(entry.id, 0) for entry in plan.entries})
         # Workers read the store's copy in place, one a node; the driver gives up its own.
         shared = {key: ray.put(plan.data.pop(key)) for key in list(plan.data)}
-        executions = _executions(plan, shared) if plan.resources.gpus_per_trial else {}
+        executions: Mapping[str, str] = {}
+        if plan.resources.gpus_per_trial:
+            found = cards()
+            refuse(found, plan.takes, plan.resources)
+            takes = {entry.id: plan.takes[entry.name] for entry in plan.entries}
+            plan = replace(plan, packs=limited(found, plan.packs, takes, plan.resources))
+            executions = _executions(plan, shared)
         tuner = _tuner(plan, _Config(plan, cluster, executions), shared)
         try:
             tuner.fit()

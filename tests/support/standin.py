@@ -13,6 +13,8 @@ GPU would refuse them because its tensors and the CPU's are mixed.
 from __future__ import annotations
 
 import sys
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -120,12 +122,41 @@ class Counts:
 
     launches: int = 0
     copies: int = 0
+    most_bytes: int = field(default=0, compare=False)
+    """Of tensors on the device at one time."""
     waits: list[str] = field(default_factory=list)
 
     @property
     def synchronisations(self) -> int:
         """How often the host waited."""
         return len(self.waits)
+
+
+class Held:
+    """The memory of the tensors that are on the device, which views share."""
+
+    tensors: ClassVar[dict[int, int]] = {}
+    """How many there are of each address."""
+    bytes: ClassVar[int] = 0
+
+    @classmethod
+    def note(cls, made: OnDevice) -> None:
+        """A tensor is there, until nobody has it any more."""
+        storage = made.held.untyped_storage()
+        address, size = storage.data_ptr(), storage.nbytes()
+        if not cls.tensors.get(address):
+            cls.bytes += size
+        cls.tensors[address] = cls.tensors.get(address, 0) + 1
+        weakref.finalize(made, cls._forget, address, size)
+        for device in StandIn.open:
+            device.counts.most_bytes = max(device.counts.most_bytes, cls.bytes)
+
+    @classmethod
+    def _forget(cls, address: int, size: int) -> None:
+        cls.tensors[address] -= 1
+        if not cls.tensors[address]:
+            cls.bytes -= size
+            del cls.tensors[address]
 
 
 class OnDevice(torch.Tensor):
@@ -144,6 +175,7 @@ class OnDevice(torch.Tensor):
             device=DEVICE,
         )
         made.held = real
+        Held.note(made)
         return made
 
     def tolist(self) -> Any:
