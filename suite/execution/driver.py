@@ -239,11 +239,11 @@ def drive(plan: Plan) -> None:
 
 
 def _executions(plan: Plan, shared: Mapping[str, Any]) -> dict[str, str]:
-    """How each cell is computed on GPUs, once it is known that they can be used."""
-    refuse(cards(), plan.gpu_memory, plan.resources)
+    """How each cell is computed on GPUs."""
     control, known = plan.hooks.control, dict(plan.executions)
     left = {name: spec for name, spec in plan.probes.items() if name not in known}
-    found = choose(left, shared, plan.resources, lambda: control.draining)
+    packs = {cell(entry): plan.packs.get(entry.id, 1) for entry in plan.entries}
+    found = choose(left, shared, plan.resources, packs, lambda: control.draining)
     try:
         plan.hooks.chosen(found)
     except HaltedError as halted:
