@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trials import randomness
-from trials.course import SGD, Course, rate_of
+from trials.course import SGD, Course, rate_of, reached
 from trials.direction import Direction, affine
 from trials.errors import UserError
 from trials.federated_data import FederatedData, Samples
@@ -149,7 +149,9 @@ class Solver:
         if self.execution == "compiled":
             return self._compiled(course)
         move = self._affine_move(course)
-        return self._descend(course.start, course.plan, course.marks, move, bool(course.momentum))
+        return self._descend(
+            course.start, course.plan, course.marks, move, bool(course.terms.momentum)
+        )
 
     def _descend(
         self, start: Tensor, plan: Plan, marks: Array, move: Move, momentum: bool
@@ -160,14 +162,14 @@ class Solver:
         for group in self._groups(plan):
             at, lost = start[group.ids], start.new_zeros(len(group.ids))
             v = torch.zeros_like(at) if momentum else None
-            reached = self._reached(group, marks)
+            stops = reached(marks, group.members, group.steps, self.x.device)
             for rows, j, x, y, weight in self._batches(group):
                 now, ids = at[rows], group.ids[rows]
                 found, parts = self._gradients(now, x, y, weight)
                 lost[rows] += found
                 move(now, parts, ids, j, None if v is None else v[rows])
-                if j + 1 in reached:
-                    row, place = reached[j + 1]
+                if j + 1 in stops:
+                    row, place = stops[j + 1]
                     path.view(-1, path.shape[-1])[place] = now[row]
             w[group.ids], losses[group.ids] = at, lost
         return w, losses, path
@@ -189,21 +191,9 @@ class Solver:
 
     def _affine_move(self, course: Course) -> Move:
         """A course's step, on the gradients of one parameter after the other."""
-        scale, pull, shift = course.scale, course.pull, course.shift
-        layout = self.model.layout
 
         def move(w: Tensor, parts: list[Tensor], ids: Tensor, j: int, v: Tensor | None) -> None:
-            rate = rate_of(course.lr, ids, j)
-            along, by = (w, -rate) if v is None else (v.mul_(course.momentum), 1.0)
-            if course.pulled:
-                along.add_(by * pull[ids, None] * w)
-            if len(shift):
-                along.add_(by * shift[ids])
-            by = by * scale[ids, None]
-            for slot, part in zip(layout, parts, strict=True):
-                along[:, slot.start : slot.stop].addcmul_(part, by)
-            if v is not None:
-                w.sub_(rate * v)
+            course.terms.step(w, parts, self.model.layout, ids, rate_of(course.lr, ids, j), v)
 
         return move
 
@@ -211,17 +201,17 @@ class Solver:
         """`follow` as one compiled loop, mark after mark."""
         from trials import compiled
 
-        plan, marks = course.plan, course.marks
+        plan, marks, terms = course.plan, course.marks, course.terms
         w = course.start.clone(memory_format=torch.contiguous_format)
         path = w.new_empty(*marks.shape, w.shape[1])
-        v = torch.zeros_like(w) if course.momentum else w.new_empty(0, 0)
+        v = torch.zeros_like(w) if terms.momentum else w.new_empty(0, 0)
         lr = torch.as_tensor(course.lr, dtype=w.dtype)
         lr = lr.contiguous() if lr.dim() else lr.reshape(1, 1)
         x, y, samples = self.x.matrix(self.y, plan.samples)
         of = compiled.Samples(x.numpy(), y.numpy(), compiled.SLOPES[self.model.loss])
         weight = plan.weight.astype(w.numpy().dtype)
-        affine = course.scale.numpy(), course.pull.numpy(), course.shift.numpy()
-        follows = compiled.Rule(*affine, course.momentum, v.numpy())
+        affine = terms.scale.numpy(), terms.pull.numpy(), terms.shift.numpy()
+        follows = compiled.Rule(*affine, terms.momentum, v.numpy())
         total, done = 0.0, np.zeros_like(plan.steps)
         for e, stop in enumerate([*marks.T, plan.steps]):
             steps = compiled.Steps(samples, weight, done, stop, lr.numpy())
@@ -354,25 +344,6 @@ class Solver:
             if group.widths is not None:
                 cut = (0, j, slice(group.widths[0, j]))
             yield rows, j, self.x[group.drawn[cut]], self.y[group.samples[cut]], group.weight[cut]
-
-    def _reached(self, group: _Group, marks: Array) -> dict[int, tuple[Tensor, Tensor]]:
-        """The rows of a group that reach one of their `marks` (k, E) with a step, by the number of steps
-        after it: rows within the group, and where they go in a path (k E, d).
-        """
-        if not marks.shape[1]:
-            return {}
-        marks = marks[group.members]
-        row, mark = np.nonzero(marks <= group.steps[:, None])
-        after = marks[row, mark]
-        order = np.argsort(after, kind="stable")
-        place = group.members[row] * marks.shape[1] + mark
-        found = sent(np.stack([row, place])[:, order], self.x.device)
-        stops, first = np.unique(after[order], return_index=True)
-        last = [*first[1:], len(order)]
-        return {
-            int(stop): (found[0, a:b], found[1, a:b])
-            for stop, a, b in zip(stops, first, last, strict=True)
-        }
 
     def _gradients(
         self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor
