@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trials import budget, randomness
+from trials import budget, captured, randomness
 from trials.client_rows import ClientRows
 from trials.course import SGD
 from trials.datasets.base import OnDemand
@@ -103,6 +103,13 @@ class Federation:
         is NaN; NaN before any. To ask is to wait for the device.
         """
         return math.nan if self._loss is None else float(self._loss)
+
+    @property
+    def eager(self) -> str:
+        """Why the device launches its local steps one operation after the other, where it captures those of
+        others; "" where it does not.
+        """
+        return captured.faults.get(self.model.architecture, "")
 
     # Who
 

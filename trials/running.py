@@ -108,6 +108,7 @@ class Running:
             simulation.fed.halved,
             name_of(simulation.fed.device),
             afresh,
+            eager=simulation.fed.eager,
         )
 
     def _state(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trials import randomness
+from trials import captured, randomness
 from trials.course import SGD, Course, rate_of, reached
 from trials.direction import Direction, affine
 from trials.errors import UserError
@@ -148,6 +148,10 @@ class Solver:
         """
         if self.execution == "compiled":
             return self._compiled(course)
+        if self.execution == "batched":
+            found = captured.follow(self.model, self.x, self.y, course, self.chunk)
+            if found is not None:
+                return found
         move = self._affine_move(course)
         return self._descend(
             course.start, course.plan, course.marks, move, bool(course.terms.momentum)

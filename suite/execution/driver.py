@@ -25,7 +25,8 @@ from ray.tune.experiment.config_parser import _create_trial_from_spec, _make_par
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search.search_algorithm import SearchAlgorithm
 
-from suite.execution.cards import cards, refuse
+from suite.console import say
+from suite.execution.cards import cards, limited, refuse
 from suite.execution.choices import choose
 from suite.execution.packs import PackCallback, Packs, PackScheduler, Unpicklable
 from suite.execution.plan import Hooks, Plan, TrialSource
@@ -99,6 +100,7 @@ class _Callback(Unpicklable, tune.Callback):
     def __init__(self, source: TrialSource, packs: Packs, hooks: Hooks) -> None:
         self.source, self.packs, self.hooks = source, packs, hooks
         self.outcomes: dict[str, Outcome] = {}
+        self.eager: set[str] = set()
         self.started: dict[str, float] = {}
         self.seconds: dict[str, float] = defaultdict(float)
 
@@ -144,6 +146,9 @@ class _Callback(Unpicklable, tune.Callback):
         self.seconds[trial_id] += now - self.started.pop(trial_id, now)
         outcome.seconds = self.seconds[trial_id]
         self.packs.live.discard(trial_id)
+        if outcome.eager and outcome.eager not in self.eager:
+            self.eager.add(outcome.eager)
+            say(f"local steps are not captured as a CUDA graph: {outcome.eager}")
         try:
             self.hooks.ended(self.source.asks[trial_id], outcome)
         except HaltedError as halted:
