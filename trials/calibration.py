@@ -99,8 +99,10 @@ def _seconds(
         }
     )
     pack, taken = Pack(), []
-    of_pack = {"memory": memory, "solver": pack.solver, "members": members}
-    runs = [simulate(plain, data, device, **of_pack) for _ in range(members)]
+    runs = [
+        simulate(plain, data, device, memory=memory, solver=pack.solver, members=members)
+        for _ in range(members)
+    ]
     for number in range(1, WARM_UP + MEASURED + 1):
         started = _now(runs[0].fed.device)
         pack.run([partial(_round, run, number) for run in runs])

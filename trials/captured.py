@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
-from trials.course import Course, Terms, reached
+from trials.course import Course, Term, Terms, reached
 from trials.federated_data import Samples
 from trials.losses import Loss
 from trials.models.base import Architecture, Model
@@ -72,6 +73,28 @@ class _Key(NamedTuple):
     shifted: bool
 
 
+class _Masked(Term):
+    """A term of a block's rows, of which a mask `at` (rows,) says who has it."""
+
+    def __init__(self, last: Tensor, values: Tensor) -> None:
+        self.mask = last > 0
+        super().__init__(np.arange(values.numel() and len(last)), values, self.mask)
+
+    def fill(self, term: Term) -> None:
+        """Take over another's rows."""
+        if len(self.rows):
+            self.mask.zero_()
+            if len(term.rows):
+                self.mask[term.at], self.values[term.at] = True, term.values
+
+    @override
+    def add(self, along: Tensor, by: float | Tensor, factor: Tensor | None = None) -> None:
+        """Add by * values (* factor), and to the other rows -0.0, which changes no bit."""
+        if len(self.rows):
+            added = by * self.values if factor is None else by * self.values * factor
+            along.add_(added.where(self.mask[:, None], -0.0))
+
+
 class _Block:
     """The buffers of a block, its step on them, and what replays it."""
 
@@ -86,13 +109,9 @@ class _Block:
         self.rates = self.w.new_zeros(key.steps, rows, 1)
         self.last = torch.zeros(rows, dtype=torch.int64, device=device)
         self.step = torch.zeros(1, dtype=torch.int64, device=device)
-        self.terms = Terms(
-            key.momentum,
-            self.w.new_zeros(rows),
-            self.w.new_zeros(rows),
-            self.last > 0 if key.pulled else False,
-            torch.zeros_like(self.w) if key.shifted else self.w.new_empty(0, 0),
-        )
+        self.pull = _Masked(self.last, self.w.new_zeros(rows, int(key.pulled)))
+        self.shift = _Masked(self.last, self.w.new_zeros(rows, model.d * key.shifted))
+        self.terms = Terms(key.momentum, self.w.new_zeros(rows), self.pull, self.shift)
         self.replay = CAPTURES[device.type](self.take)
 
     def take(self) -> None:
@@ -103,7 +122,7 @@ class _Block:
         found, parts = self.model.gradient_parts(self.w, self.x[samples], self.y[samples], weight)
         goes_on = self.step < self.last
         w, v = self.w.clone(), None if self.v is None else self.v.clone()
-        self.terms.step(w, parts, self.model.layout, slice(None), rate, v)
+        self.terms.step(w, parts, self.model.layout, rate, v)
         self.w.copy_(w.where(goes_on.unsqueeze(1), self.w))
         if self.v is not None and v is not None:
             self.v.copy_(v.where(goes_on.unsqueeze(1), self.v))
@@ -125,17 +144,10 @@ class _Block:
             self.rates[:steps, :count, 0].copy_(course.lr[ids, :steps].T)
         else:
             self.rates.fill_(course.lr)
-        own, given = self.terms, course.terms
         self.w[:count].copy_(course.start[ids])
-        own.scale[:count].copy_(given.scale[ids])
-        if isinstance(own.pulled, torch.Tensor):
-            own.pull[:count].copy_(given.pull[ids])
-            if isinstance(given.pulled, torch.Tensor):
-                own.pulled[:count].copy_(given.pulled[ids])
-            else:
-                own.pulled.fill_(given.pulled)
-        if own.shift.numel():
-            own.shift[:count].copy_(given.shift[ids])
+        self.terms.scale[:count].copy_(course.terms.scale[ids])
+        self.pull.fill(course.terms.pull.of(members))
+        self.shift.fill(course.terms.shift.of(members))
         for buffer in (self.step, self.losses, *(() if self.v is None else (self.v,))):
             buffer.zero_()
 
@@ -184,7 +196,7 @@ def follow(
         key = _Key(
             *(x, model.architecture, model.loss, model.mixed),
             *(rows, max(WARM_UP + 1, 2 ** int(np.ceil(np.log2(steps)))), width),
-            *(terms.momentum, terms.pulled is not False, bool(terms.shift.numel())),
+            *(terms.momentum, bool(len(terms.pull.rows)), bool(len(terms.shift.rows))),
         )
         try:
             block = _block(key, model, y)

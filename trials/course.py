@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,54 +39,91 @@ class SGD:
 
     def course(self, start: Tensor, plan: Plan, form: Affine, marks: Array) -> Course:
         """The steps along a form from `start` (k, d), with the weight decay in them."""
+        every, none = np.arange(len(start)), np.arange(0)
         scale = column(form.scale, start)
-        pull = column(form.pull, start)
-        if self.weight_decay:
-            pull = pull + self.weight_decay * scale
-        pulled = isinstance(form.pull, torch.Tensor) or bool(form.pull or self.weight_decay)
-        shift = start.new_empty(0, 0)
+        pull, shift = Term(none, start.new_empty(0, 1)), Term(none, start.new_empty(0, 0))
+        if isinstance(form.pull, torch.Tensor) or form.pull or self.weight_decay:
+            found = column(form.pull, start)
+            if self.weight_decay:
+                found = found + self.weight_decay * scale
+            pull = Term(every, found[:, None])
         if isinstance(form.shift, torch.Tensor) or form.shift:
-            shift = sent(torch.as_tensor(form.shift), start.device, start.dtype)
-            shift = shift.expand_as(start).contiguous()
-        terms = Terms(self.momentum, scale, pull, pulled, shift)
-        return Course(start, plan, marks, self.lr, terms)
+            values = sent(torch.as_tensor(form.shift), start.device, start.dtype)
+            shift = Term(every, values.expand_as(start).contiguous())
+        return Course(start, plan, marks, self.lr, Terms(self.momentum, scale, pull, shift))
+
+
+@dataclass(frozen=True)
+class Term:
+    """What is added in steps of `rows` (m,) alone, ascending, of k: their `values` (m, ...). A 0 for the others
+    would be another thing, since 0 times an infinite weight is not 0. `at` are the rows on the device, once
+    they are asked for.
+    """
+
+    rows: Array
+    values: Tensor
+    at: Tensor | None = None
+
+    @classmethod
+    def joined(cls, terms: Sequence[Term], counts: Sequence[int]) -> Term:
+        """The rows of one after the other's, of which each has so many (`counts`)."""
+        before = np.cumsum([0, *counts[:-1]])
+        rows = [term.rows + first for term, first in zip(terms, before, strict=True)]
+        values = [term.values for term in terms if len(term.rows)]
+        return cls(np.concatenate(rows), torch.cat(values) if values else terms[0].values)
+
+    def of(self, members: Array) -> Term:
+        """The same of `members` (a,) of the rows, by their place among these."""
+        if not len(self.rows):
+            return self
+        place = np.searchsorted(self.rows, members)
+        there = np.append(self.rows, -1)[place] == members
+        rows, device = np.flatnonzero(there), self.values.device
+        return Term(rows, self.values[sent(place[there], device)], sent(rows, device))
+
+    def add(self, along: Tensor, by: float | Tensor, factor: Tensor | None = None) -> None:
+        """Add by * values (* factor) to the first rows (a, d) in place, with `by` a number or (a, 1)."""
+        count = int(np.searchsorted(self.rows, len(along)))
+        values = self.values[:count]
+        if count == len(along):
+            along.add_(by * values if factor is None else by * values * factor)
+        elif count and self.at is not None:
+            at = self.at[:count]
+            by = by[at] if isinstance(by, torch.Tensor) else by
+            along[at] += by * values if factor is None else by * values * factor[at]
 
 
 @dataclass(frozen=True)
 class Terms:
     """What steps of k rows add up: v <- momentum v + scale g + pull w + shift, w <- w - lr v.
 
-    `scale` and `pull` are (k,). Rows are `pulled`, all or none, or those that (k,) says; a pull of 0 is another
-    thing, since 0 times an infinite weight is not 0. `shift` is (k, d), or (0, 0) where there is none.
+    `scale` is (k,); `pull` has values (m, 1), `shift` (m, d).
     """
 
     momentum: float
     scale: Tensor
-    pull: Tensor
-    pulled: bool | Tensor
-    shift: Tensor
+    pull: Term
+    shift: Term
+
+    def of(self, members: Array, ids: Tensor) -> Terms:
+        """The same of some of the rows, `ids` on the device."""
+        return Terms(self.momentum, self.scale[ids], self.pull.of(members), self.shift.of(members))
 
     def step(
         self,
         w: Tensor,
         parts: list[Tensor],
         layout: list[Slot],
-        ids: Tensor | slice,
         rate: float | Tensor,
         v: Tensor | None,
     ) -> None:
-        """A step of rows `ids` (a,) in place on weights w (a, d) and momentum v (a, d), from the gradients
+        """A step of the first rows, on weights w (a, d) and momentum v (a, d) in place, from the gradients
         of one parameter after the other, (a, size) each, at one rate or (a, 1).
         """
         along, by = (w, -rate) if v is None else (v.mul_(self.momentum), 1.0)
-        if isinstance(self.pulled, torch.Tensor):  # nothing is changed by -0.0
-            pull = by * self.pull[ids, None] * w
-            along.add_(pull.where(self.pulled[ids, None], -0.0))
-        elif self.pulled:
-            along.add_(by * self.pull[ids, None] * w)
-        if self.shift.numel():
-            along.add_(by * self.shift[ids])
-        by = by * self.scale[ids, None]
+        self.pull.add(along, by, w)
+        self.shift.add(along, by)
+        by = by * self.scale[: len(w), None]
         for slot, part in zip(layout, parts, strict=True):
             along[:, slot.start : slot.stop].addcmul_(part, by)
         if v is not None:
@@ -128,6 +166,6 @@ def reached(
     }
 
 
-def rate_of(lr: float | Tensor, rows: Tensor, step: int) -> float | Tensor:
+def rate_of(lr: float | Tensor, rows: Tensor | slice, step: int) -> float | Tensor:
     """The rates of `rows` (a,) at a step: one number, or (a, 1)."""
     return lr if isinstance(lr, float | int) else lr[rows, step, None]

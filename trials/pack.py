@@ -22,7 +22,7 @@ import numpy.typing as npt
 from greenlet import getcurrent, greenlet
 from typing_extensions import override
 
-from trials.course import Course, Terms
+from trials.course import Course, Term, Terms
 from trials.federated_data import FederatedData
 from trials.plans import Plan
 from trials.scores import Scores
@@ -370,26 +370,11 @@ def _marks(all_marks: Sequence[Array]) -> Array:
 
 
 def _terms(courses: Sequence[Course]) -> Terms:
-    """The terms of all rows. The shift of a course without one is the zero that changes no bit, -0.0: the
-    shift itself with momentum, its product with a negative rate without.
-    """
-    terms = [course.terms for course in courses]
-    like, shift, pulled = courses[0].start, terms[0].shift, terms[0].pulled
-    if any(own.shift.numel() for own in terms):
-        nothing = -0.0 if terms[0].momentum else 0.0
-        shift = torch.cat(
-            [
-                own.shift if own.shift.numel() else torch.full_like(course.start, nothing)
-                for own, course in zip(terms, courses, strict=True)
-            ]
-        )
-    if any(own.pulled != pulled for own in terms):
-        rows = np.repeat([own.pulled for own in terms], [len(course.start) for course in courses])
-        pulled = sent(rows, like.device)
-    return replace(
-        terms[0],
-        scale=torch.cat([own.scale for own in terms]),
-        pull=torch.cat([own.pull for own in terms]),
-        pulled=pulled,
-        shift=shift,
+    """The terms of all rows."""
+    terms, counts = [c.terms for c in courses], [len(c.start) for c in courses]
+    return Terms(
+        terms[0].momentum,
+        torch.cat([own.scale for own in terms]),
+        Term.joined([own.pull for own in terms], counts),
+        Term.joined([own.shift for own in terms], counts),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -24,9 +25,9 @@ from trials.tensors import Tensor, torch
 from trials.transfer import sent
 
 Array = npt.NDArray[Any]
-Move = Callable[[Tensor, list[Tensor], Tensor, int, Tensor | None], None]
-"""`move(w, parts, rows, step, v)`: a step of `rows` (a,), counted from 0, on weights w (a, d) and
-momentum v (a, d) in place; `parts` are gradients (a, size), one a parameter."""
+Move = Callable[[Tensor, list[Tensor], slice, int, Tensor | None], None]
+"""`move(w, parts, rows, step, v)`: a step, counted from 0, of the first rows of a group (a) on weights
+w (a, d) and momentum v (a, d) in place; `parts` are gradients (a, size), one a parameter."""
 BLOCK = 512
 """Samples on which one model is evaluated at a time."""
 EXECUTIONS = ("compiled", "batched", "sequential")
@@ -136,8 +137,8 @@ class Solver:
         marks = np.zeros((len(start), 0), np.int64) if marks is None else marks
         form = affine(direction, aligned) if rule.clip_norm is None else None
         if form is None:
-            move = self._any_move(rule, direction, aligned)
-            w, losses, path = self._descend(start, plan, marks, move, bool(rule.momentum))
+            moves = self._any_moves(rule, direction, aligned)
+            w, losses, path = self._descend(start, plan, marks, moves, bool(rule.momentum))
         else:
             w, losses, path = self.follow(rule.course(start, plan, form, marks))
         return w, losses.sum().to(w) / int(plan.steps.sum()), path
@@ -152,52 +153,65 @@ class Solver:
             found = captured.follow(self.model, self.x, self.y, course, self.chunk)
             if found is not None:
                 return found
-        move = self._affine_move(course)
+        moves = partial(self._affine_move, course)
         return self._descend(
-            course.start, course.plan, course.marks, move, bool(course.terms.momentum)
+            course.start, course.plan, course.marks, moves, bool(course.terms.momentum)
         )
 
     def _descend(
-        self, start: Tensor, plan: Plan, marks: Array, move: Move, momentum: bool
+        self,
+        start: Tensor,
+        plan: Plan,
+        marks: Array,
+        moves: Callable[[_Group], Move],
+        momentum: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """`follow`, by a step of any kind."""
+        """`follow`, by steps of any kind: those that `moves` gives for a group."""
         path = start.new_empty(*marks.shape, start.shape[1])
         w, losses = torch.empty_like(start), start.new_empty(len(start))
         for group in self._groups(plan):
             at, lost = start[group.ids], start.new_zeros(len(group.ids))
             v = torch.zeros_like(at) if momentum else None
+            move = moves(group)
             stops = reached(marks, group.members, group.steps, self.x.device)
             for rows, j, x, y, weight in self._batches(group):
-                now, ids = at[rows], group.ids[rows]
+                now = at[rows]
                 found, parts = self._gradients(now, x, y, weight)
                 lost[rows] += found
-                move(now, parts, ids, j, None if v is None else v[rows])
+                move(now, parts, rows, j, None if v is None else v[rows])
                 if j + 1 in stops:
                     row, place = stops[j + 1]
                     path.view(-1, path.shape[-1])[place] = now[row]
             w[group.ids], losses[group.ids] = at, lost
         return w, losses, path
 
-    def _any_move(self, rule: SGD, direction: Direction, aligned: dict[str, Tensor]) -> Move:
-        """A step along any direction, on gradients in one piece."""
+    def _any_moves(
+        self, rule: SGD, direction: Direction, aligned: dict[str, Tensor]
+    ) -> Callable[[_Group], Move]:
+        """Steps along any direction, on gradients in one piece."""
 
-        def move(w: Tensor, parts: list[Tensor], ids: Tensor, j: int, v: Tensor | None) -> None:
-            g = torch.cat(parts, -1)
-            if rule.weight_decay:
-                g = g.add_(w, alpha=rule.weight_decay)
-            step = direction(w, g, **{name: value[ids] for name, value in aligned.items()})
-            step = rule.clipped(step)
-            if v is not None:
-                step = v.mul_(rule.momentum).add_(step)
-            w.sub_(rate_of(rule.lr, ids, j) * step)
+        def moves(group: _Group) -> Move:
+            def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, v: Tensor | None) -> None:
+                g, ids = torch.cat(parts, -1), group.ids[rows]
+                if rule.weight_decay:
+                    g = g.add_(w, alpha=rule.weight_decay)
+                step = direction(w, g, **{name: value[ids] for name, value in aligned.items()})
+                step = rule.clipped(step)
+                if v is not None:
+                    step = v.mul_(rule.momentum).add_(step)
+                w.sub_(rate_of(rule.lr, ids, j) * step)
 
-        return move
+            return move
 
-    def _affine_move(self, course: Course) -> Move:
+        return moves
+
+    def _affine_move(self, course: Course, group: _Group) -> Move:
         """A course's step, on the gradients of one parameter after the other."""
+        terms, lr = course.terms.of(group.members, group.ids), course.lr
+        lr = lr[group.ids] if isinstance(lr, torch.Tensor) else lr
 
-        def move(w: Tensor, parts: list[Tensor], ids: Tensor, j: int, v: Tensor | None) -> None:
-            course.terms.step(w, parts, self.model.layout, ids, rate_of(course.lr, ids, j), v)
+        def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, v: Tensor | None) -> None:
+            terms.step(w, parts, self.model.layout, rate_of(lr, rows, j), v)
 
         return move
 
@@ -214,7 +228,8 @@ class Solver:
         x, y, samples = self.x.matrix(self.y, plan.samples)
         of = compiled.Samples(x.numpy(), y.numpy(), compiled.SLOPES[self.model.loss])
         weight = plan.weight.astype(w.numpy().dtype)
-        affine = terms.scale.numpy(), terms.pull.numpy(), terms.shift.numpy()
+        pull = terms.pull.values[:, 0] if len(terms.pull.rows) else w.new_zeros(len(w))
+        affine = terms.scale.numpy(), pull.numpy(), terms.shift.values.numpy()
         follows = compiled.Rule(*affine, terms.momentum, v.numpy())
         total, done = 0.0, np.zeros_like(plan.steps)
         for e, stop in enumerate([*marks.T, plan.steps]):

@@ -30,8 +30,11 @@ def choose(
     budget = resources.memory_budget
     running = {
         measure.remote(
-            *(spec.model_dump(), data[spec.dataset_key]),
-            *(resources.gpus_per_trial, budget, packs.get(cell, 1)),
+            spec.model_dump(),
+            data[spec.dataset_key],
+            resources.gpus_per_trial,
+            budget,
+            packs.get(cell, 1),
         ): cell
         for cell, spec in probes.items()
     }
