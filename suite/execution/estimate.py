@@ -87,9 +87,9 @@ class Estimates:
             return found.memory
         return found.memory + (self.pack(entry) - 1) * own_bytes(found, self.device)
 
-    def gpu_memory(self, entries: Iterable[Entry]) -> dict[str, int]:
-        """Bytes of a GPU that a trial of each entry needs at least, by the entry's name."""
-        return {entry.name: self.footprint(entry).device for entry in entries}
+    def takes(self, entries: Iterable[Entry]) -> dict[str, Footprint]:
+        """What a trial of each entry takes, by the entry's name."""
+        return {entry.name: self.footprint(entry) for entry in entries}
 
     def probes(self, entries: Iterable[Entry]) -> dict[str, TrialSpec]:
         """A trial of each cell, in which its execution is measured."""
@@ -115,6 +115,7 @@ class Estimates:
             "pack": self.pack(entry),
             "memory_bytes_per_trial": found.memory,
             "gpu_memory_bytes_per_trial": found.device,
+            "gpu_memory_bytes_beside": found.beside,
             "checkpoint_bytes_per_trial": found.state,
             "record_bytes": runs * evaluations * METRICS * RECORD_BYTES,
         }

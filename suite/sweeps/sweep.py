@@ -247,7 +247,7 @@ class Sweep:
                 self.study.scheduler,
                 self.state.ended,
                 estimates.memory(self.entries),
-                estimates.gpu_memory(self.entries),
+                estimates.takes(self.entries),
                 self._model,
                 self.state.executions,
                 estimates.probes(self.entries),
