@@ -144,14 +144,23 @@ def read_all(source: Path) -> list[Tuned]:
     found, bad = [], []
     for path in paths:
         try:
-            read(path).refuse_changed(str(path))
-            found.append(read(path, resolves=True))
-            found[-1].spec(0).configured()
+            found.append(_runnable(path))
         except UserError as error:
             bad.append(str(error))
     if bad:
         count = f"{len(bad)} of {len(paths)} files cannot be imported; nothing was"
         raise UserError("\n".join([count, *bad]))
+    return found
+
+
+def _runnable(path: Path) -> Tuned:
+    """A file's configuration, if it can be run here; raises `UserError`, which names the file."""
+    read(path).refuse_changed(str(path))
+    found = read(path, resolves=True)
+    try:
+        found.spec(0).configured()
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     return found
 
 
