@@ -70,6 +70,8 @@ def test_a_finished_sweep_has_its_leaderboard(port: int) -> None:
     assert "8 of 8 trials" in page
     assert "interim, validation only" not in page, "no cell is open any more"
     assert 'data-ask="stop"' not in page, "nothing runs"
+    address = r"http://127\.0\.0\.1:5000/#/experiments/1/runs\?workflowType=machine_learning"
+    assert re.search(rf'<a href="{address}">MLflow</a>', page)
 
 
 def test_what_has_not_changed_is_not_sent_again(port: int) -> None:
