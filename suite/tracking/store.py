@@ -9,16 +9,16 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
 from suite.console import say
 from suite.owned import private
-from suite.tracking import RUNS
+from suite.tracking import RUNS, is_server
 from suite.tracking.database import alone, holds, reason, refusal, refuse_others, sqlite_uri
-from suite.tracking.leaderboard_view import UNQUOTABLE, share
+from suite.tracking.leaderboard_view import UNQUOTABLE, runs_page, share
 from suite.tracking.names import grouped
 from suite.tracking.record import Record, recorded
 from suite.tracking.tags import PREFIX, RunKind
@@ -37,6 +37,10 @@ for _name in ("alembic", "mlflow"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 # Tracebacks of writes that fail: they are tried again, and the last failure is said.
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
+
+
+AT_ONCE, EVERY = 1000, 2**31 - 1
+"""Runs that a database is asked of at once, and a number that values are never as many as."""
 
 
 class UnreadableError(UserError):
@@ -83,6 +87,10 @@ class Store:
         share(self.client, made)
         return made
 
+    def experiments(self) -> dict[str, str]:
+        """The id of each study's experiment."""
+        return {e.name: str(e.experiment_id) for e in self.client.search_experiments()}
+
     def pages(self, server: str) -> list[tuple[str, str]]:
         """(name, address) of each sweep on MLflow's pages, opened as its leaderboard; of an experiment
         without sweeps, of it.
@@ -97,8 +105,7 @@ class Store:
             ]
             for name in names or [None]:
                 key = share(self.client, number, name)
-                view = f"runs?workflowType=machine_learning&viewStateShareKey={key}"
-                page = f"{server}/#/experiments/{number}/{view}"
+                page = f"{server}{runs_page(number)}&viewStateShareKey={key}"
                 pages.append((name or experiment.name, page))
         return pages
 
@@ -223,11 +230,44 @@ class Store:
 
     def course(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
         """These metrics of a run as its history: one entry a round at which any was recorded."""
-        rounds: dict[int, dict[str, float]] = {}
-        for metric in record.metrics.keys() & set(metrics):
-            for at, value in self.history(record.run_id, metric):
-                rounds.setdefault(at, {"round": at})[metric] = value
-        return [rounds[at] for at in sorted(rounds)]
+        return self.courses([record], metrics)[0]
+
+    def courses(
+        self, records: Sequence[Record], metrics: Iterable[str]
+    ) -> list[list[dict[str, float]]]:
+        """The `course` of each of several runs, in a question or two a metric where the store is a
+        database of this machine.
+        """
+        found: list[dict[int, dict[str, float]]] = [{} for _ in records]
+        for metric in dict.fromkeys(metrics):
+            having = [record.run_id for record in records if metric in record.metrics]
+            values = self._histories(having, metric)
+            for record, rounds in zip(records, found, strict=True):
+                for at, value in values.get(record.run_id, ()):
+                    rounds.setdefault(at, {"round": at})[metric] = value
+        return [[rounds[at] for at in sorted(rounds)] for rounds in found]
+
+    def _histories(self, run_ids: Sequence[str], metric: str) -> dict[str, set[tuple[int, float]]]:
+        """The `history` of a metric in each of these runs, by the run's id."""
+        if is_server(self.uri):
+            return {run_id: set(self.history(run_id, metric)) for run_id in run_ids}
+        left, found = list(run_ids), dict[str, set[tuple[int, float]]]()
+        for name in dict.fromkeys((grouped(metric), metric)):
+            for first in range(0, len(left), AT_ONCE):
+                some = left[first : first + AT_ONCE]
+                with self._reading():
+                    told = self._database.get_metric_history_bulk(some, name, EVERY)
+                for one in told:
+                    found.setdefault(one.run_id, set()).add((one.step, one.value))
+            left = [run_id for run_id in left if run_id not in found]
+        return found
+
+    @cached_property
+    def _database(self) -> Any:
+        """MLflow's store of the database itself, which can be asked of several runs at once."""
+        from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+        return SqlAlchemyStore(self.uri, self.artifacts or "mlruns")  # where no run is begun
 
     def delete(self, run_id: str) -> None:
         """Remove a half-written run."""
@@ -258,8 +298,3 @@ def _patience(retries: int, seconds: int) -> Iterator[None]:
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
-
-
-def is_server(uri: str) -> bool:
-    """Whether a tracking URI is a server's."""
-    return urlparse(uri).scheme in ("http", "https")
