@@ -181,14 +181,13 @@ def sweep(
     from suite.sweeps.paths import SweepPaths
     from suite.sweeps.request import SweepRequest
 
-    own = Path(study).stem if name is None else name
-    paths = SweepPaths(storage, own, tracking_uri, data_root, checkpoints, log)
-    searched = trials, rounds, seeds, sampler, scheduler, warm_start, pack
-    values = (*searched, tunings, deals, splits)
-    changes = _changes((algorithms, datasets, models, heterogeneity), values, storage)
-    changes |= _ranges(ranges or [])
+    files = tracking_uri, data_root, checkpoints, log
+    paths = SweepPaths(storage, Path(study).stem if name is None else name, *files)
+    lists = algorithms, datasets, models, heterogeneity
+    values = trials, rounds, seeds, sampler, scheduler, warm_start, pack, tunings, deals, splits
     if repair and (dry_run or not resume):
         raise UserError("--repair: goes with --resume, and without --dry-run")
+    changes = _changes(lists, values, storage) | _ranges(ranges)
     request = SweepRequest(study, paths, changes, resume, smoke, repair)
     trial = cpus_per_trial, gpus_per_trial, max_concurrent, memory_per_trial
     resources = Resources(*trial, address, checkpoint_seconds, memory_budget)
@@ -214,12 +213,12 @@ def _changes(lists: Sequence[str | None], values: Sequence[Any], storage: Path) 
     return {**listed, **{key: value for key, value in given.items() if value is not None}}
 
 
-def _ranges(given: list[str]) -> dict[str, Any]:
+def _ranges(given: list[str] | None) -> dict[str, Any]:
     """The ranges that the command line changes of the study."""
     from trials.names import number
 
     found = {}
-    for text in given:
+    for text in given or []:
         name, _, span = text.partition("=")
         try:
             low, high = (number(float, end) for end in span.split(".."))
@@ -227,7 +226,7 @@ def _ranges(given: list[str]) -> dict[str, Any]:
             raise UserError(
                 f"--range {text}: must be NAME=LOW..HIGH, as in --range lr=0.001..10"
             ) from None
-        found[f"search.{name}"] = {"low": low, "high": high}
+        found[f"search.{name}"] = {"low": low, "high": high, "datasets": {}}
     return found
 
 

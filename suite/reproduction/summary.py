@@ -1,6 +1,5 @@
 """`suite reproduce --summary`: how much of the papers was run and what came out, from documents in a folder."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -10,6 +9,7 @@ from typing import Any
 from reports.claims.metrics import metric
 from reports.claims.verdicts import NOT_RUN
 from suite.reproduction import costs as calibration
+from suite.reproduction.documents import documents
 from suite.reproduction.experiments import experiment, paper_names, read_paper, reason_not_run
 from suite.reproduction.paper import Paper
 from suite.reproduction.plan import Effort, plan_of, runs_left, what_is_missing
@@ -38,7 +38,7 @@ class Covered:
 
 def summary(folder: Path, storage: Path, data_root: str | None) -> list[Covered]:
     """All papers, by the documents of `suite reproduce --output` that lie in a folder."""
-    documents = list(_documents(folder))
+    written = documents(folder)
     costs = calibration.Costs(storage)
     found = []
     for name in paper_names():
@@ -47,7 +47,7 @@ def summary(folder: Path, storage: Path, data_root: str | None) -> list[Covered]
         feasible = _feasible(paper, name, costs, data_root)
         covered.numbers = sum(1 for _ in _numbers(paper))
         covered.feasible = len(feasible)
-        mine = [d for d in documents if d["paper"] == paper.paper]
+        mine = [d for d in written if d["paper"] == paper.paper]
         numbers: dict[Address, Mapping[str, Any]] = {}
         for document in (d for d in mine if "made_with" in d):
             for row in document["rows"]:
@@ -67,21 +67,6 @@ def document(found: Iterable[Covered]) -> dict[str, Any]:
     papers = [asdict(one) for one in found]
     total = {key: sum(p[key] for p in papers) for key in ("numbers", "feasible", "judged")}
     return {"seeds": SEEDS, "minutes": MINUTES, "total": total, "papers": papers}
-
-
-def _documents(folder: Path) -> Iterable[dict[str, Any]]:
-    """What `suite reproduce` wrote there; raises `UserError` where there is nothing."""
-    found = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            content = json.loads(path.read_bytes())
-        except (OSError, ValueError):
-            continue
-        if isinstance(content, dict) and str(content.get("command")).startswith("suite reproduce "):
-            found.append(content)
-    if not found:
-        raise UserError(f"{folder}: no documents of suite reproduce --output lie there")
-    return found
 
 
 def _numbers(paper: Paper) -> Iterable[Address]:

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reports.leaderboard.leaderboard import Contest, Leaderboard
-from reports.page.data import Curve, Failure, ReportData, Sweep, Trial
+from reports.page.data import PRINT, Curve, Failure, ReportData, Sweep, Trial
 from reports.page.drawing import SIGN
 from suite.results.leaderboards import board_of, searched
 from suite.results.query import Held, Query
-from suite.tracking.store import Record, Store
-from suite.tracking.tags import RunKind
+from suite.tracking.reader import Reader
+from suite.tracking.record import Record
+from suite.tracking.store import Store
+from suite.tracking.tags import RunKind, Tags
 from suite.yaml_files import dump, write_files
 from trials import schedule
 from trials.metrics import COSTS, cost_until
@@ -44,7 +46,7 @@ def write(
     from reports.page.page import build
 
     held = Held.of(store, query)
-    data = read(store, query, held, server)
+    data = data_of(store, query, held, server)
     page, drawn = build(data, forms)
     figures = {folder / "figures" / name: drawn[name] for name in sorted(drawn)}
     write_files({folder / PAGE: page.encode(), **figures}, SIGN)
@@ -53,8 +55,13 @@ def write(
     return Written(folder / PAGE, tuple(figures), data)
 
 
-def read(store: Store, query: Query, held: Held, server: str) -> ReportData:
-    """The data of a report of runs that are read: everything it shows."""
+def read(store: Reader, query: Query, server: str) -> ReportData:
+    """The data of a report: everything it shows."""
+    return data_of(store, query, Held.of(store, query), server)
+
+
+def data_of(store: Reader, query: Query, held: Held, server: str) -> ReportData:
+    """The data of a report of runs that are read."""
     board = board_of(store, query, held)
     group_of = {(row.sweep, row.cell): row.group for row in board.rows}
     shown = group_of.keys() | {(one.sweep, one.cell) for one in board.interim}
@@ -96,7 +103,7 @@ def _cell(run: Record) -> tuple[str, str]:
     return run.tags.sweep, run.tags.cell
 
 
-def _curves(store: Store, board: Leaderboard, finals: Mapping[str, Record]) -> tuple[Curve, ...]:
+def _curves(store: Reader, board: Leaderboard, finals: Mapping[str, Record]) -> tuple[Curve, ...]:
     """The courses of the rows' final runs, but for those that are lost."""
     drawn = [(row.group, finals[run_id]) for row in board.rows for run_id in row.runs]
     drawn = [(group, run) for group, run in drawn if not _lost(run)]
@@ -150,16 +157,21 @@ def _sweep(run: Record, finals: list[Record]) -> Sweep:
     for final in mine:
         place = f"{final.tags.dataset} · {final.tags.heterogeneity}"
         prints[place].add(final.tags.partition_fingerprint)
-    study = {
-        key: value for key, value in run.tags.study_json.items() if value not in (None, {}, "")
-    }
-    study["settings"] = {k: v for k, v in study.get("settings", {}).items() if v is not None}
     facts = {name: run.tags[tag] for tag, name in FACTS.items() if tag in run.tags}
     facts["search"] = searched(run)
-    facts["search seed"] = str(study.get("seed", 0))
+    facts["search seed"] = str(run.tags.study_json.get("seed", 0))
     facts["final seeds"] = ", ".join(map(str, sorted({r.tags.seed for r in mine})))
-    facts |= {f"fingerprint of {k}": ", ".join(sorted(v)) for k, v in prints.items()}
-    return Sweep(run.tags.sweep, run.tags.study, dump(study), facts, run.page, _setting(run))
+    facts |= {f"{PRINT}{k}": ", ".join(sorted(v)) for k, v in prints.items()}
+    return Sweep(
+        run.tags.sweep, run.tags.study, study_text(run.tags), facts, run.page, _setting(run)
+    )
+
+
+def study_text(tags: Tags) -> str:
+    """The study of a sweep as it was run, as a file: without what was left out."""
+    study = {key: value for key, value in tags.study_json.items() if value not in (None, {}, "")}
+    study["settings"] = {k: v for k, v in study.get("settings", {}).items() if v is not None}
+    return dump(study)
 
 
 def _setting(run: Record) -> dict[str, str]:

@@ -5,6 +5,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End
 from suite.studies.entries import load_data, make_entries
 from suite.studies.modelling import LAG
+from suite.studies.opening import SHARED
 from suite.studies.study import Study
 from suite.sweeps.deadline import Deadline
 from suite.sweeps.events import (
@@ -35,12 +37,12 @@ from suite.sweeps.events import (
 from suite.sweeps.journal import Journal
 from suite.sweeps.ledger import Ledger
 from suite.sweeps.live import Live
-from suite.sweeps.opening import open_store, starts
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.progress import Progress
 from suite.sweeps.result import Result, Summary, counts
 from suite.sweeps.resume import check_entries
 from suite.sweeps.running import Running
+from suite.sweeps.starting import open_store, starts
 from suite.tracking import is_server
 from suite.tracking.elsewhere import log_run
 from suite.tracking.recorder import Recorder
@@ -106,20 +108,22 @@ class Sweep:
         self.control = Control(paths.folder)
         self.control.clear()
         self.deadline: Deadline | None = None
-        lag = self.state.begun.lag if self.state.begun else LAG
-        self.search = self._replayed(lag)
+        begun = self.state.begun
+        lag, opening = (begun.lag, begun.opening) if begun else (LAG, SHARED)
+        self.search = self._replayed(lag, opening)
         recorded = self.state.recorded
         self.ledger = Ledger(
             self.store, paths.name, study_name, study, self.search, self.warm, recorded
         )
-        sizes = len(self.entries), self.search.planned
         content = study.model_dump(mode="json")
         about = {entry.id: entry.about() for entry in self.entries}
-        self._note(Begun(study_name, content, lag, self.warm, *sizes, self.id, about, versions()))
+        sizes = len(self.entries), self.search.planned
+        begins = Begun(study_name, content, lag, self.warm, *sizes, self.id, about, versions())
+        self._note(replace(begins, opening=opening))
 
-    def _replayed(self, lag: int) -> SweepSearch:
+    def _replayed(self, lag: int, opening: int) -> SweepSearch:
         """The search as far as the journal has it."""
-        search = SweepSearch(self.entries, self.study, lag, self.warm)
+        search = SweepSearch(self.entries, self.study, lag, self.warm, opening)
         ends, standing = (
             {trial_id: End.of(outcome) for trial_id, outcome in found.items()}
             for found in (self.state.ended, self.state.standing)

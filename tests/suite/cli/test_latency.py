@@ -45,6 +45,8 @@ READERS = (
     "leaderboard",
     "leaderboard --format html",
     "report",
+    "board",
+    "publish --output published.zip",
 )
 
 

@@ -201,7 +201,7 @@ def test_whatever_a_sweep_does_files_of_others_stay(elsewhere: bool, actions: li
     store = Memory()
     with (
         tempfile.TemporaryDirectory() as made,
-        patch("suite.sweeps.opening.Store", lambda *_: store),
+        patch("suite.sweeps.starting.Store", lambda *_: store),
     ):
         root = Path(made)
         place = SweepPaths(root / "runs", "s", checkpoints=str(root / "ck") if elsewhere else None)
