@@ -183,12 +183,11 @@ def sweep(
 
     files = tracking_uri, data_root, checkpoints, log
     paths = SweepPaths(storage, Path(study).stem if name is None else name, *files)
-    lists = algorithms, datasets, models, heterogeneity
     values = trials, rounds, seeds, sampler, scheduler, warm_start, pack, tunings, deals, splits
     if repair and (dry_run or not resume):
         raise UserError("--repair: goes with --resume, and without --dry-run")
-    changes = _changes(lists, values, storage) | _ranges(ranges)
-    request = SweepRequest(study, paths, changes, resume, smoke, repair)
+    changes = _changes((algorithms, datasets, models, heterogeneity), values, storage)
+    request = SweepRequest(study, paths, changes | _ranges(ranges), resume, smoke, repair)
     trial = cpus_per_trial, gpus_per_trial, max_concurrent, memory_per_trial
     resources = Resources(*trial, address, checkpoint_seconds, memory_budget)
     if dry_run:
