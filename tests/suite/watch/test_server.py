@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.tracking import pages_at
 from suite.watch.server import bind, ours
 from tests.support.commands import SUITE, study_file, suite_here
 from trials.errors import UserError
@@ -136,6 +137,19 @@ def test_a_port_that_is_taken() -> None:
             assert other.getsockname()[1] != port, "the usual one is taken: any other"
         with pytest.raises(UserError, match=f"--port {port}: 127.0.0.1:{port} is not to be had"):
             bind("127.0.0.1", port, port)
+
+
+@pytest.mark.parametrize(
+    ("given", "tracking", "found"),
+    [
+        (None, None, "http://127.0.0.1:5000"),
+        (None, "sqlite:///a.db", "http://127.0.0.1:5000"),
+        (None, "https://mlflow.example/", "https://mlflow.example"),
+        ("http://localhost:5000/mlflow", "https://mlflow.example", "http://localhost:5000/mlflow"),
+    ],
+)
+def test_where_mlflow_s_pages_are(given: str | None, tracking: str | None, found: str) -> None:
+    assert pages_at(given, tracking) == found
 
 
 def test_no_torch_is_loaded(storage: Path) -> None:
