@@ -75,7 +75,8 @@ def test_a_sweep_says_what_it_is_at_before_it_loads_anything(tmp_path: Path) -> 
     *phases, error, _ = done.stderr.splitlines()
     assert phases == [f"reading {path}", "starting Ray", "2 entries; loading digits"]
     assert error == "error: study small: 1 fault, nothing was started"
-    assert fault(done).splitlines()[1:] == ["TODO"]
+    source = "heterogeneity natural: this data set does not say which client a sample belongs to"
+    assert fault(done).splitlines()[1:] == [f"  heterogeneity = 'natural': {source}"]
     assert not (tmp_path / "runs").exists()
 
 

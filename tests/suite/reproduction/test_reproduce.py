@@ -172,7 +172,11 @@ def test_bad_input_starts_nothing(tmp_path):
             "momentum",
             "reproduce: 1 fault, nothing was started\n  --set = 'momentum': must be KEY=VALUE",
         ),
-        ("momentum=2", "TODO"),
+        (
+            "momentum=2",
+            "--set: 1 fault, nothing was started\n"
+            "  toy/one/iid, fedavg: momentum = 2: must be less than 1",
+        ),
     ):
         done = suite_here("reproduce", "toy", "--set", given, cwd=tmp_path, code=2)
         assert fault(done) == said
