@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from suite.tracking import PAGES
 from suite.tracking import RUNS as RUNS
 from suite.trust import grant
 
@@ -20,6 +21,12 @@ def finite(value: float | None) -> float | None:
     if value is not None and not math.isfinite(value):
         raise typer.BadParameter(f"must be a finite number, not {value}")
     return value
+
+
+def gigabytes(value: float | None) -> int | None:
+    """An option's gigabytes in bytes; raises `BadParameter` as `finite` does."""
+    finite(value)
+    return None if value is None else round(value * 1e9)
 
 
 def named(value: str | None) -> str | None:
@@ -53,6 +60,13 @@ Tracking = Annotated[
 ]
 DataRoot = Annotated[
     str | None, typer.Option(callback=named, help="Folder of data sets (or SUITE_DATA).")
+]
+Server = Annotated[
+    str | None,
+    typer.Option(
+        callback=named,
+        help=f"Where MLflow's pages are, for links; default: the tracking server, else {PAGES}.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Run seed.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -107,10 +121,11 @@ MemoryBudget = Annotated[
     float | None,
     typer.Option(
         min=0.001,
-        callback=finite,
+        callback=gigabytes,
         help="GB for the clients that are computed at once; default: 2, or what its part of a GPU holds.",
     ),
 ]
+"""In GB, which a command gets in bytes."""
 
 
 class Narrowing(NamedTuple):

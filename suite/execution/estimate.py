@@ -59,7 +59,7 @@ class Estimates:
             if given is None:
                 self._refuse(entry, found)
             else:
-                found = replace(found, memory=given)
+                found = replace(found, memory=round(given))
             self._known[entry.id] = found, pack
         return self._known[entry.id]
 

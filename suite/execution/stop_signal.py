@@ -1,5 +1,6 @@
 """How a running sweep is asked to end: by a signal, by another process, or by a fault around it."""
 
+import math
 import os
 import time
 from contextlib import suppress
@@ -12,6 +13,8 @@ from trials.errors import UserError
 POLL_SECONDS = 0.5
 WORDS = {"stop": "stopped", "cancel": "cancelled"}
 """What another process may ask for, and what the sweep then has been."""
+OUT_OF_TIME = "out of time"
+"""What a sweep has been whose deadline is past."""
 
 
 class HaltedError(Exception):
@@ -28,7 +31,8 @@ class HaltedError(Exception):
 
 class Control:
     """Why a sweep should end early: `ending` is "" (it should not), interrupted, stopped (running
-    trials finish), cancelled, or halted, and then `fault` says why.
+    trials finish), cancelled, out of time (`deadline`, of the monotonic clock, is past), or halted, and
+    then `fault` says why.
 
     Other processes ask by a file in the sweep's folder, which a sweep that starts removes.
     """
@@ -36,6 +40,7 @@ class Control:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "control"
         self.ending = self.fault = ""
+        self.deadline = math.inf
         self._next = 0.0
         self._said = False
 
@@ -88,6 +93,8 @@ class Control:
             self._next = time.monotonic() + POLL_SECONDS
             if self.asked in WORDS:
                 self.end(WORDS[self.asked])
+            elif time.monotonic() >= self.deadline:
+                self.end(OUT_OF_TIME)
         return bool(self.ending)
 
     @property

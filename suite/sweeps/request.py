@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from suite.console import say
 from suite.studies.study import LISTS, Study, check_study, complete, read_study, small
+from suite.sweeps.deadline import Deadline
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.repair import repair
 from suite.sweeps.result import Result
@@ -61,9 +62,14 @@ class SweepRequest:
         name, content = self.read()
         return Sweep(name, content, self.paths, self.resume, begin)
 
-    def run(self, resources: "Resources", opened: Callable[[], object] = lambda: None) -> Result:
+    def run(
+        self,
+        resources: "Resources",
+        opened: Callable[[], object] = lambda: None,
+        deadline: Deadline | None = None,
+    ) -> Result:
         """Run it, and say what a person should know of it; raises as `open` and `Sweep.run` do. `opened` is
-        called once there is something to watch.
+        called once there is something to watch; `deadline` as in `Sweep.run`.
         """
         from suite.execution.cluster import ahead
 
@@ -73,7 +79,7 @@ class SweepRequest:
             for note in [*notes, *sweep.search.warnings]:
                 say(note)
             opened()
-            result = sweep.run(resources)
+            result = sweep.run(resources, deadline)
         for note in sweep.search.unmet:
             say(note)
         return result
@@ -95,4 +101,5 @@ class SweepRequest:
 
 def _flat(study: Study) -> dict[str, Any]:
     found = complete(study)
-    return {**found, **found.pop("settings")}
+    settings = found.pop("settings")
+    return {**found, **settings}

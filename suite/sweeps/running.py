@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from suite.search.trial import Ask
 from trials.outcome import Outcome
@@ -23,11 +23,24 @@ Curves = Mapping[str, list[tuple[int, float]]]
 """(round, validation metric) of each evaluation so far, by trial."""
 
 
-class Running:
-    """Writes what the running trials of a sweep have reported; `metrics` are those of the entries."""
+class Reported(NamedTuple):
+    """What the running trials of a sweep reported, where Ray's dashboard is ("": it has none), and the id
+    of the sweep's experiment in MLflow ("": nobody knows).
+    """
 
-    def __init__(self, folder: Path, metrics: Mapping[str, str]) -> None:
+    trials: Curves = {}
+    dashboard: str = ""
+    experiment: str = ""
+
+
+class Running:
+    """Writes what the running trials of a sweep have reported; `metrics` are those of the entries, and
+    `experiment` is where MLflow has them.
+    """
+
+    def __init__(self, folder: Path, metrics: Mapping[str, str], experiment: str = "") -> None:
         self.path, self.metrics, self._dashboard = folder / FILE, metrics, ""
+        self._experiment = experiment
         self._outcomes: dict[str, tuple[str, Outcome]] = {}
         self._next = 0.0
 
@@ -55,7 +68,7 @@ class Running:
             trial_id: _thinned([(e["round"], e[key]) for e in outcome.history if key in e])
             for trial_id, (key, outcome) in self._outcomes.items()
         }
-        text = json.dumps({"dashboard": self._dashboard, "trials": curves})
+        text = json.dumps(Reported(curves, self._dashboard, self._experiment)._asdict())
         part = self.path.with_suffix(".part")
         with suppress(OSError):  # no sweep ends because nobody can watch it
             part.write_text(text)
@@ -68,11 +81,8 @@ def _thinned(points: list[Any]) -> list[Any]:
     return points[::step]
 
 
-def read(folder: Path) -> tuple[Curves, str]:
-    """What the running trials of the sweep in a folder reported, and where Ray's dashboard is ("": it has
-    none); nothing where none runs.
-    """
-    with suppress(OSError, ValueError, KeyError):
-        found = json.loads((folder / FILE).read_text())
-        return found["trials"], str(found["dashboard"])
-    return {}, ""
+def read(folder: Path) -> Reported:
+    """What the running trials of the sweep in a folder reported; nothing where none runs."""
+    with suppress(OSError, ValueError, TypeError):
+        return Reported(**json.loads((folder / FILE).read_text()))
+    return Reported()

@@ -57,12 +57,26 @@ def forget(folder: Path) -> None:
 
 
 def refused(folder: Path) -> str:
-    digest = hashlib.sha256((folder / "mine.py").read_bytes()).hexdigest()
     path = folder / "mine.py"
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return (
         f"{path}:Mine is code that has not run here before: {path}, SHA-256 {digest}. It would run with "
         "all that you may do: read it, and add --trust"
     )
+
+
+SOURCES = {
+    "sweep": ("study.yaml", "algorithms[0]"),
+    "run": ("run", "algorithm"),
+    "tuned": ("1 of 1 files cannot be imported; nothing was\ntuned.yaml", "algorithm"),
+}
+"""What a command says it was that named the code, and where it is named."""
+
+
+def refused_by(folder: Path, command: tuple[str, ...]) -> str:
+    source, key = SOURCES[command[0]]
+    name = f"{folder / 'mine.py'}:Mine"
+    return f"{source}: 1 fault, nothing was started\n  {key} = '{name}': {refused(folder)}"
 
 
 COMMANDS = [
@@ -76,7 +90,7 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_code_that_a_file_names_needs_trust_once(here: Path, command: tuple[str, ...]):
     before = suite_here(*command, cwd=here, code=2)
-    assert refused(here) in before.stderr
+    assert fault(before) == refused_by(here, command)
     assert not before.stdout
     assert not (here / "ran").exists()
     suite_here(*command, "--trust", cwd=here)
@@ -84,7 +98,7 @@ def test_code_that_a_file_names_needs_trust_once(here: Path, command: tuple[str,
     suite_here(*command, cwd=here)
     write(here, "# another line\n")
     sys.modules.pop(plugins.module_name("algorithm", f"{here}/mine.py"))
-    assert refused(here) in suite_here(*command, cwd=here, code=2).stderr
+    assert fault(suite_here(*command, cwd=here, code=2)) == refused_by(here, command)
 
 
 def test_code_that_the_person_names_is_theirs(here: Path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from suite.bench import latency
-from tests.support.commands import document, once, study_file, suite, suite_here
+from tests.support.commands import document, fault, once, study_file, suite, suite_here
 from trials.errors import UserError
 
 TINY = """
@@ -72,10 +72,11 @@ def test_a_sweep_says_what_it_is_at_before_it_loads_anything(tmp_path: Path) -> 
     """And when its data are refused, while Ray is on its way, that ends and nothing is left."""
     path = study_file(tmp_path, TINY.replace("iid", "natural"))
     done = suite("sweep", path, cwd=tmp_path, code=2)
-    *phases, error, fault = done.stderr.splitlines()
+    *phases, error, _ = done.stderr.splitlines()
     assert phases == [f"reading {path}", "starting Ray", "2 entries; loading digits"]
     assert error == "error: study small: 1 fault, nothing was started"
-    assert "does not say which client a sample belongs to" in fault
+    source = "heterogeneity natural: this data set does not say which client a sample belongs to"
+    assert fault(done).splitlines()[1:] == [f"  heterogeneity = 'natural': {source}"]
     assert not (tmp_path / "runs").exists()
 
 

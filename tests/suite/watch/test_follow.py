@@ -1,17 +1,22 @@
 """A sweep followed by its journal: what was added is read once, and what it adds up to is right."""
 
-import json
+import asyncio
 import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
 from suite.search.trial import Ask
-from suite.sweeps import running
-from suite.sweeps.events import Asked, Begun, Died, Ended
+from suite.sweeps import journal, running
+from suite.sweeps.events import Asked, Begun, Died, Ended, Recorded
 from suite.sweeps.running import Running
+from suite.watch import server
 from suite.watch.follow import Followed
+from suite.watch.server import Pages
+from suite.watch.views import Views
 from tests.support.searches import a_study, entries_of
 from trials.outcome import Kind, Outcome, Status
 
@@ -19,7 +24,7 @@ STUDY = {"algorithms": ["fedavg", "fedprox"], "trials": 3, "seeds": 2}
 
 
 def line(event: Any) -> bytes:
-    return json.dumps({"event": event.name, **event.fields()}).encode() + b"\n"
+    return journal.line(event.name, event.fields()) + b"\n"
 
 
 def asked(entry: str, index: int, kind: Kind = Kind.SEARCH) -> Asked:
@@ -91,9 +96,11 @@ def test_counts_scores_and_failures(sweep: tuple[Path, list[str]]) -> None:
     )
     followed = Followed(folder)
     followed.refresh()
-    counts = followed.counts()
-    assert counts[first] == {"search": 3, "finished": 1, "pruned": 1, "failed": 1, "running": 0}
-    assert counts[second] == {"final": 1, "finished": 1, "running": 0}
+    assert followed.counts(first) == {"search": 3, "finished": 1, "pruned": 1, "failed": 1}
+    assert followed.counts(second) == {"final": 1, "finished": 1}
+    assert [len(followed.tallies[entry].open) for entry in (first, second)] == [1, 1]
+    followed.locked = True
+    assert [followed.counts(entry)["running"] for entry in (first, second)] == [1, 1]
     half, *others = followed.scores(first)
     assert half == 0.5
     assert [math.isnan(score) for score in others] == [True, True], "only trials at full rounds"
@@ -112,13 +119,12 @@ def test_what_running_trials_report_is_there_at_most_once_a_second(
     monkeypatch.setattr(running.time, "monotonic", lambda: now[0])
     ask = asked(first, 0).ask
     outcome = Outcome(Status.RUNNING, history=[{"round": 0, "val_accuracy": 0.1, "val_loss": 2}])
-    written = Running(folder, {first: "accuracy"})
+    written = Running(folder, {first: "accuracy"}, "7")
     written.joined("http://127.0.0.1:8265")
     written.reported(ask, outcome)
     followed = Followed(folder)
     followed.refresh()
-    assert followed.running == {ask.trial_id: [[0, 0.1]]}
-    assert followed.dashboard == "http://127.0.0.1:8265"
+    assert followed.reported == ({ask.trial_id: [[0, 0.1]]}, "http://127.0.0.1:8265", "7")
     before = followed.version
     outcome.history.append({"round": 5, "val_accuracy": 0.4})
     written.reported(ask, outcome)
@@ -127,11 +133,11 @@ def test_what_running_trials_report_is_there_at_most_once_a_second(
     written.reported(ask, outcome)
     assert followed.version != before
     followed.refresh()
-    assert followed.running == {ask.trial_id: [[0, 0.1], [5, 0.4]]}
+    assert followed.reported.trials == {ask.trial_id: [[0, 0.1], [5, 0.4]]}
     written.over(ask)
     written.close()
     followed.refresh()
-    assert followed.running == {}
+    assert followed.reported == running.Reported()
     assert sorted(path.name for path in folder.iterdir()) == ["journal.jsonl"]
 
 
@@ -140,10 +146,80 @@ def test_long_curves_are_thinned(sweep: tuple[Path, list[str]]) -> None:
     history = [{"round": i, "val_accuracy": i / 1000} for i in range(1000)]
     ask = asked(first, 0).ask
     Running(folder, {first: "accuracy"}).reported(ask, Outcome(Status.RUNNING, history=history))
-    points, _ = running.read(folder)
+    points = running.read(folder).trials
     assert points[ask.trial_id] == [[i, i / 1000] for i in range(0, 1000, 5)]
 
 
 def test_a_file_that_cannot_be_read_is_nothing(tmp_path: Path) -> None:
-    (tmp_path / running.FILE).write_text("{")
-    assert running.read(tmp_path) == ({}, "")
+    for text in ("{", "[]", '{"of": "a later version"}'):
+        (tmp_path / running.FILE).write_text(text)
+        assert running.read(tmp_path) == ({}, "", "")
+
+
+def test_a_final_run_counts_once_it_is_recorded_and_once(sweep: tuple[Path, list[str]]) -> None:
+    folder, (first, _) = sweep
+    search, final = asked(first, 0), asked(first, 0, Kind.FINAL)
+    name = final.ask.trial_id
+    add(folder, search, ended(search, 1.0, 0.5), final, ended(final, 2.0, 0.5))
+    followed = Followed(folder)
+    followed.refresh()
+    assert (followed.finals, followed.tallies[first].recorded) == (2, 0)
+    add(folder, Recorded(search.ask.trial_id, "a"), Recorded(name, "b"), Recorded(name, "c"))
+    followed.refresh()
+    assert followed.tallies[first].recorded == 1
+
+
+def test_scores_stand_in_the_order_the_trials_were_asked(sweep: tuple[Path, list[str]]) -> None:
+    folder, (first, _) = sweep
+    asks = [asked(first, i) for i in range(3)]
+    add(folder, *asks, *(ended(asks[i], 1.0 + i, i / 10) for i in (2, 0, 1)))
+    followed = Followed(folder)
+    followed.refresh()
+    assert followed.scores(first) == [0.0, 0.1, 0.2]
+
+
+def look(pages: Pages, etag: str = "") -> Response:
+    """A browser's question for what has changed."""
+    headers = [(b"host", b"127.0.0.1")] + [(b"if-none-match", etag.encode())] * bool(etag)
+    scope = {"type": "http", "headers": headers, "path_params": {"name": "night"}}
+    return asyncio.run(pages.parts(Request(scope)))
+
+
+def test_a_look_without_news_reads_no_line_and_renders_nothing(
+    sweep: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, (first, _) = sweep
+    rendered, refreshed, taken = [], [], []
+    for of, name, seen in (
+        (server, "live_parts", rendered),
+        (Followed, "refresh", refreshed),
+        (Followed, "_take", taken),
+    ):
+        real = getattr(of, name)
+        monkeypatch.setattr(
+            of, name, lambda *given, real=real, seen=seen: (seen.append(given), real(*given))[1]
+        )
+    pages = Pages(Views(folder.parent, None, "http://127.0.0.1:5000"), list)
+    etag = look(pages).headers["ETag"]
+    assert [len(seen) for seen in (rendered, refreshed, taken)] == [1, 1, 1]
+    for _ in range(3):
+        assert look(pages, etag).status_code == 304
+    assert [len(seen) for seen in (rendered, refreshed, taken)] == [1, 1, 1]
+    news = [asked(first, 0), ended(asked(first, 0), 1.0, 0.5)]
+    add(folder, *news)
+    assert look(pages, etag).status_code == 200
+    assert [len(seen) for seen in (rendered, refreshed, taken)] == [2, 2, 3], "what is new alone"
+
+
+@pytest.mark.parametrize(
+    ("experiment", "path"),
+    [("", "/"), ("7", "/#/experiments/7/runs?workflowType=machine_learning")],
+)
+def test_the_link_to_mlflow_leads_to_the_experiment_where_it_is_known(
+    sweep: tuple[Path, list[str]], experiment: str, path: str
+) -> None:
+    folder, (first, _) = sweep
+    outcome = Outcome(Status.RUNNING, history=[{"round": 0, "val_accuracy": 0.1}])
+    Running(folder, {first: "accuracy"}, experiment).reported(asked(first, 0).ask, outcome)
+    found = Views(folder.parent, None, "http://127.0.0.1:5000").sweep("night")
+    assert found.links == {"MLflow": f"http://127.0.0.1:5000{path}"}

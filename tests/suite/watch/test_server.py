@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.tracking import pages_at
 from suite.watch.server import bind, ours
 from tests.support.commands import SUITE, study_file, suite_here
 from trials.errors import UserError
@@ -70,6 +71,8 @@ def test_a_finished_sweep_has_its_leaderboard(port: int) -> None:
     assert "8 of 8 trials" in page
     assert "interim, validation only" not in page, "no cell is open any more"
     assert 'data-ask="stop"' not in page, "nothing runs"
+    address = r"http://127\.0\.0\.1:5000/#/experiments/1/runs\?workflowType=machine_learning"
+    assert re.search(rf'<a href="{address}">MLflow</a>', page)
 
 
 def test_what_has_not_changed_is_not_sent_again(port: int) -> None:
@@ -134,6 +137,19 @@ def test_a_port_that_is_taken() -> None:
             assert other.getsockname()[1] != port, "the usual one is taken: any other"
         with pytest.raises(UserError, match=f"--port {port}: 127.0.0.1:{port} is not to be had"):
             bind("127.0.0.1", port, port)
+
+
+@pytest.mark.parametrize(
+    ("given", "tracking", "found"),
+    [
+        (None, None, "http://127.0.0.1:5000"),
+        (None, "sqlite:///a.db", "http://127.0.0.1:5000"),
+        (None, "https://mlflow.example/", "https://mlflow.example"),
+        ("http://localhost:5000/mlflow", "https://mlflow.example", "http://localhost:5000/mlflow"),
+    ],
+)
+def test_where_mlflow_s_pages_are(given: str | None, tracking: str | None, found: str) -> None:
+    assert pages_at(given, tracking) == found
 
 
 def test_no_torch_is_loaded(storage: Path) -> None:
