@@ -224,9 +224,8 @@ def drive(plan: Plan) -> None:
         # Workers read the store's copy in place, one a node; the driver gives up its own.
         shared = {key: ray.put(plan.data.pop(key)) for key in list(plan.data)}
         executions = _executions(plan, shared) if plan.resources.gpus_per_trial else {}
-        tuner = _tuner(plan, _Config(plan, cluster, executions), shared)
         try:
-            tuner.fit()
+            _tuner(plan, _Config(plan, cluster, executions), shared).fit()
         except OSError as error:  # Tune's own files, which nothing is resumed from
             control.halt(f"storage {plan.folder} cannot be written: {error.strerror or error}")
 

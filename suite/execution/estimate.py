@@ -56,10 +56,9 @@ class Estimates:
             if pack == "auto":
                 pack = pack_size(spec, data, model, self.device, found)
             given = self.resources.memory_per_trial
-            if given is None:
-                self._refuse(entry, found)
-            else:
+            if given is not None:
                 found = replace(found, memory=given)
+            self._refuse(entry, found)
             self._known[entry.id] = found, pack
         return self._known[entry.id]
 
@@ -67,10 +66,12 @@ class Estimates:
         """Raise `UserError` where no trial of an entry will ever fit."""
         there = machine_memory()
         if self.device == "cpu" and not self.resources.joins and found.memory > there:
+            about, whose = "about ", "Memory is an estimate: --memory-per-trial sets it"
+            if self.resources.memory_per_trial is not None:
+                about, whose = "", "So says --memory-per-trial"
             raise UserError(
-                f"this machine can never hold a trial of {entry.name}: it takes about "
-                f"{found.memory / 1e9:,.1f} GB, and there are {there / 1e9:,.1f} GB. Memory is an estimate: "
-                "--memory-per-trial sets it"
+                f"this machine can never hold a trial of {entry.name}: it takes "
+                f"{about}{found.memory / 1e9:,.1f} GB, and there are {there / 1e9:,.1f} GB. {whose}"
             )
 
     def memory(self, entries: Iterable[Entry]) -> dict[str, int]:

@@ -54,7 +54,7 @@ class SweepRequest:
         name = self.paths.name
         return name, check_study(self.study, changes, f"study {name}")
 
-    def open(self, begin: Callable[[], object] = lambda: None) -> Sweep:
+    def open(self, begin: Callable[[Sweep], object] = lambda sweep: None) -> Sweep:
         """The sweep, ready to run; raises `UserError` when it cannot be. `begin` as in `Sweep`."""
         if self.repair:
             repair(self.paths)
@@ -67,7 +67,12 @@ class SweepRequest:
         """
         from suite.execution.cluster import ahead
 
-        with ahead(resources) as begin:
+        with ahead(resources) as start:
+
+            def begin(sweep: Sweep) -> None:
+                sweep.estimates(resources).memory(sweep.entries)  # refuses what can never fit
+                start()
+
             sweep = self.open(begin)
             notes = self.differences(sweep.study) if self.resume else []
             for note in [*notes, *sweep.search.warnings]:

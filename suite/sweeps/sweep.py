@@ -53,6 +53,7 @@ from trials.outcome import Kind, Outcome, Status
 
 if TYPE_CHECKING:
     from suite.execution.cluster import Resources
+    from suite.execution.estimate import Estimates
 
 RECORD_SECONDS = 600.0
 """How long a finished sweep waits for a tracking server that is away."""
@@ -65,8 +66,8 @@ LOCAL_TRIES = 5
 class Sweep:
     """One sweep, opened: the journal locked and replayed, no trial started yet.
 
-    `begin` is called when the form of a new sweep is sound, and may start what takes time beside the
-    rest (`suite.execution.cluster.ahead`).
+    `begin` is called with a new sweep whose form and data are sound, before anything is written. It may
+    refuse it, or start what takes time beside the rest (`suite.execution.cluster.ahead`).
 
     Raises `UserError` when the sweep exists and `resume` is not given, when entries or data are not to
     be had, or when the storage or the tracking store cannot be used.
@@ -78,7 +79,7 @@ class Sweep:
         study: Study,
         paths: SweepPaths,
         resume: bool,
-        begin: Callable[[], object] = lambda: None,
+        begin: Callable[["Sweep"], object] = lambda sweep: None,
     ) -> None:
         self.study_name, self.study, self.paths = study_name, study, paths
         if paths.begun and not resume:
@@ -88,14 +89,15 @@ class Sweep:
             )
         paths.check(study.warm_start)
         self.entries = make_entries(study, f"study {study_name}")
-        if not paths.begun:
-            begin()
         say(
             f"{len(self.entries)} entries; loading {', '.join(sorted({c.place.dataset for c in self.entries}))}"
         )
         self.data = load_data(
             self.entries, paths.data_root, f"study {study_name}", study.replicates
         )
+        self._estimates: dict[Resources, Estimates] = {}
+        if not paths.begun:
+            begin(self)
         say("opening the store")
         self.store = Store(paths.tracking_uri, paths.storage)
         if not paths.begun and self.store.find(sweep=paths.name, kind=RunKind.SWEEP):
@@ -144,6 +146,12 @@ class Sweep:
         if not any(warm.values()):
             raise UserError(f"--warm-start {where}: holds no configuration of these algorithms")
         return warm
+
+    def estimates(self, resources: "Resources") -> "Estimates":
+        """What its trials take where they get these resources."""
+        from suite.execution.estimate import Estimates
+
+        return self._estimates.setdefault(resources, Estimates(self.study, self.data, resources))
 
     def run(self, resources: "Resources") -> Result:
         """Run what is left, record it, draw the leaderboard, and give up the journal: once.
@@ -220,10 +228,9 @@ class Sweep:
 
     def _drive(self, resources: "Resources") -> None:
         from suite.execution.driver import drive
-        from suite.execution.estimate import Estimates
         from suite.execution.plan import Hooks, Plan
 
-        estimates = Estimates(self.study, self.data, resources)
+        estimates = self.estimates(resources)
         drive(
             Plan(
                 self.search,
