@@ -5,13 +5,18 @@ ends removes it.
 """
 
 import json
+import math
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, FiniteFloat, TypeAdapter
+from typing_extensions import TypedDict
 
 from suite.search.trial import Ask
+from trials.files import plain
 from trials.outcome import Outcome
 
 FILE = "running.json"
@@ -52,7 +57,7 @@ class Running:
 
     def _write(self) -> None:
         curves = {
-            trial_id: _thinned([(e["round"], e[key]) for e in outcome.history if key in e])
+            trial_id: _thinned([(e["round"], e[key]) for e in outcome.history if _shown(e, key)])
             for trial_id, (key, outcome) in self._outcomes.items()
         }
         text = json.dumps({"dashboard": self._dashboard, "trials": curves})
@@ -63,6 +68,10 @@ class Running:
         self._next = time.monotonic() + SECONDS
 
 
+def _shown(entry: Mapping[str, float], key: str) -> bool:
+    return math.isfinite(entry.get(key, math.nan))
+
+
 def _thinned(points: list[Any]) -> list[Any]:
     step = -(-len(points) // POINTS) or 1
     return points[::step]
@@ -70,9 +79,18 @@ def _thinned(points: list[Any]) -> list[Any]:
 
 def read(folder: Path) -> tuple[Curves, str]:
     """What the running trials of the sweep in a folder reported, and where Ray's dashboard is ("": it has
-    none); nothing where none runs.
+    none); nothing where none runs, or where a file is there that no sweep wrote.
     """
-    with suppress(OSError, ValueError, KeyError):
-        found = json.loads((folder / FILE).read_text())
-        return found["trials"], str(found["dashboard"])
+    with suppress(OSError, ValueError):
+        text = plain(folder / FILE, "running trials").read_text(encoding="utf-8")
+        found = _FORM.validate_json(text)
+        return found["trials"], found["dashboard"]
     return {}, ""
+
+
+class _Form(TypedDict):
+    dashboard: Annotated[str, Field(pattern=r"^(https?://[^\s]+)?$")]
+    trials: dict[str, list[tuple[int, FiniteFloat]]]
+
+
+_FORM = TypeAdapter(_Form)

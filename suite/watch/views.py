@@ -53,19 +53,27 @@ class Views:
             board = self._board(name, whole) if whole else None
             return self._view(followed, board)
 
-    def home(self) -> tuple[list[LiveSweep], ReportData | None]:
-        """All sweeps, and the leaderboard of all that the store holds."""
+    def home(self) -> tuple[list[LiveSweep], ReportData | None, list[str]]:
+        """All sweeps, the leaderboard of all that the store holds, and what is wrong with the journals of
+        sweeps that are not among them.
+        """
+        found: list[Followed] = []
+        faults = []
         with self._lock:
-            found = [self._follow(name) for name in sweeps(self.storage)]
-            for followed in found:
-                followed.refresh()
+            for followed in map(self._follow, sweeps(self.storage)):
+                try:
+                    followed.refresh()
+                    found.append(followed)
+                except UserError as error:
+                    faults.append(str(error))
             whole = tuple((f.name, *(p for p, done in _whole(f).items() if done)) for f in found)
             self._board(None, whole)
             views = [self._view(followed, None) for followed in found]
         if self._reading:
             self._reading.result()
         _, board = self._boards.get(None, (None, None))
-        return views, None if board is None else ReportData(board, server=self.server)
+        data = None if board is None else ReportData(board, server=self.server)
+        return views, data, faults
 
     def _follow(self, name: str) -> Followed:
         if name not in self._followed:
@@ -95,7 +103,7 @@ class Views:
         self._next = time.monotonic() + STORE_SECONDS
 
     def _view(self, followed: Followed, board: Leaderboard | None) -> LiveSweep:
-        begun, left = followed.state.begun, followed.seconds_left
+        begun, study, left = followed.state.begun, followed.study, followed.seconds_left
         links = {"MLflow": f"{self.server}/"}
         if followed.dashboard:
             links["Ray"] = followed.dashboard
@@ -109,8 +117,8 @@ class Views:
             ended=len(followed.state.ended),
             per_minute=followed.per_minute,
             left="" if left is None else spell(left),
-            trials=begun.study["trials"] if begun else 0,
-            seeds=begun.study["seeds"] if begun else 0,
+            trials=study.trials if study else 0,
+            seeds=study.seeds if study else 0,
             cells=_cells(followed),
             failures=followed.failures(),
             board=board,
@@ -136,7 +144,7 @@ def _whole(followed: Followed) -> dict[str, bool]:
     recorded: dict[str, int] = defaultdict(int)
     for ask in followed.state.asks:
         recorded[ask.cell] += ask.kind == Kind.FINAL and ask.trial_id in followed.state.recorded
-    seeds = followed.state.begun.study["seeds"] if followed.state.begun else 0
+    seeds = followed.study.seeds if followed.study else 0
     return {
         place: all(recorded[entry.id] >= seeds for entry in entries)
         for place, entries in _by_place(followed).items()
