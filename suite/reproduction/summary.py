@@ -14,6 +14,7 @@ from suite.reproduction.experiments import experiment, paper_names, read_paper, 
 from suite.reproduction.paper import Paper
 from suite.reproduction.plan import Effort, plan_of, runs_left, what_is_missing
 from trials.errors import UserError
+from trials.files import plain
 
 SEEDS, MINUTES = 3, 60.0
 """A number is feasible when its row takes no longer with so many seeds on this machine."""
@@ -48,15 +49,10 @@ def summary(folder: Path, storage: Path, data_root: str | None) -> list[Covered]
         covered.numbers = sum(1 for _ in _numbers(paper))
         covered.feasible = len(feasible)
         mine = [d for d in documents if d["paper"] == paper.paper]
-        numbers: dict[Address, Mapping[str, Any]] = {}
-        for document in (d for d in mine if "made_with" in d):
-            for row in document["rows"]:
-                for one in row["numbers"]:
-                    if one["verdict"] != NOT_RUN:
-                        numbers[row["table"], row["row"], one["metric"], one["method"]] = one
+        numbers = {address: one for document in mine for address, one in _judged(document)}
         covered.judged = len(numbers)
         covered.verdicts = dict(Counter(one["verdict"] for one in numbers.values()))
-        covered.dots = [_dot(address, one) for address, one in numbers.items()]
+        covered.dots = [_dot(address, numbers[address]) for address in numbers]
         covered.claims = _claims(mine)
         found.append(covered)
     return found
@@ -74,14 +70,32 @@ def _documents(folder: Path) -> Iterable[dict[str, Any]]:
     found = []
     for path in sorted(folder.glob("*.json")):
         try:
-            content = json.loads(path.read_bytes())
-        except (OSError, ValueError):
+            content = json.loads(plain(path, "document").read_bytes())
+        except (OSError, RecursionError, ValueError):
             continue
         if isinstance(content, dict) and str(content.get("command")).startswith("suite reproduce "):
-            found.append(content)
+            found += [content] * _sound(content)
     if not found:
         raise UserError(f"{folder}: no documents of suite reproduce --output lie there")
     return found
+
+
+def _sound(document: Mapping[str, Any]) -> bool:
+    """Whether a document is as it was written, as far as it is read here."""
+    try:
+        for address, one in dict(_judged(document)).items():
+            hash(_dot(address, one)["verdict"])
+        return isinstance(document["paper"], str) and _claims([document]) is not None
+    except (AttributeError, KeyError, TypeError):
+        return False
+
+
+def _judged(document: Mapping[str, Any]) -> Iterable[tuple[Address, Mapping[str, Any]]]:
+    """The numbers that have a verdict; a fit of readings has none."""
+    for row in document["rows"] if "made_with" in document else ():
+        for one in row["numbers"]:
+            if one["verdict"] != NOT_RUN:
+                yield (row["table"], row["row"], one["metric"], one["method"]), one
 
 
 def _numbers(paper: Paper) -> Iterable[Address]:

@@ -231,6 +231,16 @@ def _numbers() -> list[Row]:
             rf"{RUN_FAULT}heterogeneity = .*",
         ),
         Row(
+            "schedule with other digits",
+            "run --set lr=0.1@１",
+            rf"{RUN_FAULT}params.lr = .*: '0.1@１' is no VALUE@ROUND; a schedule is .*",
+        ),
+        Row(
+            "underscored end of a range",
+            "sweep quickstart --dry-run --range lr=0.1..1_0",
+            r"--range lr=0.1..1_0: must be NAME=LOW..HIGH, as in --range lr=0.001..10",
+        ),
+        Row(
             "device meta", "run --device meta", r"device 'meta' cannot be used: must be cpu or cuda"
         ),
         Row(
@@ -282,7 +292,17 @@ def _names() -> list[Row]:
             rf"Invalid value for '--data-root': {empty}",
         ),
         Row("where with a backquote", "leaderboard --where 'a`b=c'", r"--where a`b=c: .*"),
-        Row("where kind", "leaderboard --where kind=search", r"--where kind=search: .*"),
+        *(
+            Row(
+                f"where {tag}", f"leaderboard --where {tag}=search", rf"--where {tag}=search: {why}"
+            )
+            for tag, why in {
+                "kind": "only final runs are compared",
+                "suite.kind": "only final runs are compared",
+                "sweep": "a sweep is named by --name",
+                "study": "a study is named before the options, or by --study",
+            }.items()
+        ),
         Row("where self", "leaderboard --where self=x", r".*"),
         Row("where store", "leaderboard --where store=x", r".*"),
         Row("where without a name", "leaderboard --where =x", r"--where =x: .*"),
