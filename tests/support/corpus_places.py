@@ -51,6 +51,17 @@ def bare(path: Path) -> None:
         made.executescript("create table t (a); drop table t")
 
 
+def moved(name: str) -> Make:
+    """`mine.yaml` among the imported configurations."""
+    return lambda folder: (folder / "mine.yaml").rename(folder / "runs/imported" / name)
+
+
+def there() -> Make:
+    """A configuration that was imported."""
+    scores = {"val_accuracy": 0.9}
+    return both(directory("runs/imported"), tuned(scores=scores), moved("mine.yaml"))
+
+
 def store(folder: Path) -> None:
     """A store with nothing in it."""
     Store(None, folder / "runs")
@@ -201,6 +212,10 @@ def _places() -> list[Row]:
     for name, scores in imported:
         says = r"1 of 1 files cannot be imported; nothing was mine.yaml: 1 fault, nothing was started scores = .*: \w+ is .*, which is no score that the suite writes"
         rows.append(Row(f"import: {name}", "tuned import mine.yaml", says, tuned(scores=scores)))
+    mixed = both(there(), tuned(scores={"val_accuracy": "high"}), moved("b.yaml"))
+    for command in ("tuned list", "tuned recommend --dataset digits --heterogeneity iid"):
+        says = r"\S*runs/imported/b.yaml: 1 fault, nothing was started scores = .*: val_accuracy is 'high', which is no score that the suite writes"
+        rows.append(Row(f"{command}: imported scores of mixed kinds", command, says, mixed))
     odd = r"1 of 1 files cannot be imported; nothing was mine.yaml: \d faults?, nothing was started .*"
     rows += [
         Row("import: a huge number", "tuned import mine.yaml", odd, tuned(params={"lr": 10**400})),
@@ -295,41 +310,44 @@ def _places() -> list[Row]:
             )
         )
     rows += _models()
-    there = both(
-        directory("runs/imported"),
-        tuned(),
-        lambda folder: (folder / "mine.yaml").rename(folder / "runs/imported/mine.yaml"),
-    )
     rows += [
         Row(
             "export to a file",
             "tuned export d",
             r"cannot write d/\S+: .*",
-            both(there, text("d", "mine")),
+            both(there(), text("d", "mine")),
         ),
         Row(
-            "export to a pipe", "tuned export d", r"cannot write d/\S+: .*", both(there, fifo("d"))
+            "export to a pipe",
+            "tuned export d",
+            r"cannot write d/\S+: .*",
+            both(there(), fifo("d")),
         ),
         Row(
-            "export to a loop", "tuned export d", r"cannot write d/\S+: .*", both(there, loop("d"))
+            "export to a loop",
+            "tuned export d",
+            r"cannot write d/\S+: .*",
+            both(there(), loop("d")),
         ),
         Row(
             "export to what cannot be written",
             "tuned export /proc/suite",
             r"cannot write /proc/suite/\S+: .*",
-            there,
+            there(),
         ),
         Row(
             "export to a long name",
             f"tuned export {'d' * 300}",
             r"cannot write d+/\S+: File name too long",
-            there,
+            there(),
         ),
         Row(
             "export over a pipe",
             "tuned export d",
             r"cannot write d/digits/iid/logreg/fedavg.yaml: it is neither a file nor a device",
-            both(there, directory("d/digits/iid/logreg"), fifo("d/digits/iid/logreg/fedavg.yaml")),
+            both(
+                there(), directory("d/digits/iid/logreg"), fifo("d/digits/iid/logreg/fedavg.yaml")
+            ),
         ),
     ]
     return rows
