@@ -46,8 +46,8 @@ LOG = "%(asctime)s %(name)s %(levelname)s %(message)s"
 
 
 class OwnPages:
-    """Lets through what this machine's own pages and programs ask. MLflow, too, refuses what others ask,
-    but it knows its paths only where they begin with its own names.
+    """Lets through what our own pages and programs ask. MLflow refuses other sites, too, but takes pages of
+    any port of this machine for its own.
     """
 
     def __init__(self, app: ASGIApp) -> None:

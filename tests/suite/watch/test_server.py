@@ -208,7 +208,7 @@ def through(path: str, method: str, **headers: str) -> int:
 
 @pytest.mark.parametrize("below", ["", "/mlflow"])
 def test_no_page_elsewhere_changes_records(below: str) -> None:
-    """MLflow's own guard knows its paths without a prefix only, and takes every local port for its own."""
+    """MLflow's own guard takes pages of any local port for its own."""
     path = f"{below}/ajax-api/2.0/mlflow/runs/delete"
     for origin in ("http://evil.example", "http://127.0.0.1:3000", "null", "", "http://[1"):
         for method in ("POST", "PUT", "PATCH", "DELETE"):
