@@ -70,7 +70,7 @@ class SweepRequest:
         with ahead(resources) as start:
 
             def begin(sweep: Sweep) -> None:
-                sweep.estimates(resources).memory(sweep.entries)  # refuses what can never fit
+                sweep.estimates(resources).refuse(sweep.entries)
                 start()
 
             sweep = self.open(begin)
