@@ -6,7 +6,7 @@ import sys
 from collections import defaultdict
 from typing import Any
 
-from suite.studies.space import published
+from suite.studies.space import space_file
 from suite.studies.study import study_names
 from trials import algorithms, names
 from trials.datasets import DATASETS, PATHS
@@ -26,7 +26,7 @@ def listing(kind: str) -> list[dict[str, Any]]:
 def _algorithms() -> list[dict[str, Any]]:
     found = []
     for name, cls in algorithms.known().items():
-        defaults = cls()
+        defaults, told = cls(), space_file(name)
         found.append(
             {
                 "name": name,
@@ -57,8 +57,9 @@ def _algorithms() -> list[dict[str, Any]]:
                         "datasets": p.datasets,
                         "models": p.models,
                     }
-                    for p in published(name)
+                    for p in told.published
                 ],
+                "anchors": [one.model_dump() for one in told.anchors],
             }
         )
     return found
@@ -105,11 +106,18 @@ FACTS = ("Equations", "Keeps", "Down", "Up", "Reading")
 
 def facts(cls: type) -> dict[str, str]:
     """The facts in an algorithm's docstring; "" for those it does not give."""
-    parts = re.split(rf"^({'|'.join(FACTS)}):", inspect.getdoc(cls) or "", flags=re.MULTILINE)
-    given = {
-        key: " ".join(text.split()) for key, text in zip(parts[1::2], parts[2::2], strict=True)
-    }
+    _, *parts = _parts(cls)
+    given = {key: " ".join(text.split()) for key, text in zip(parts[::2], parts[1::2], strict=True)}
     return {key: given.get(key, "") for key in FACTS}
+
+
+def formulas(cls: type) -> str:
+    """What an algorithm's docstring says before its facts: what it computes, line by line."""
+    return _parts(cls)[0].strip()
+
+
+def _parts(cls: type) -> list[str]:
+    return re.split(rf"^({'|'.join(FACTS)}):", inspect.getdoc(cls) or "", flags=re.MULTILINE)
 
 
 def algorithms_page() -> str:
@@ -132,7 +140,9 @@ def algorithms_page() -> str:
             item["paper"],
             found["Equations"],
             "<br>".join(hyperparameter(name, h) for name, h in item["hyperparameters"].items()),
-            "<br>".join(_published(p) for p in item["published"]),
+            "<br>".join(
+                [*map(_anchor, item["anchors"]), *(published(p) for p in item["published"])]
+            ),
             *(found[key] for key in FACTS[1:-1]),
             " ".join(filter(None, [found["Reading"], *map(_assumed, item["assumes"].items())])),
         ]
@@ -157,7 +167,15 @@ def _assumed(given: tuple[str, dict[str, Any]]) -> str:
     return f"Ranked only at `{setting}={what['value']}`: {what['reason']}."
 
 
-def _published(given: dict[str, Any]) -> str:
+def _anchor(given: dict[str, Any]) -> str:
+    parts = {name: f"{share:g} of the rounds" for name, share in given["of_rounds"].items()}
+    shown = published({**given, "params": {**given["params"], **parts}})
+    on = ", ".join([*given["datasets"], *given["models"]])
+    return f"anchor ({on}): {shown}" if on else f"anchor: {shown}"
+
+
+def published(given: dict[str, Any]) -> str:
+    """A published configuration and its source in a line, from the same listing."""
     params = " ".join(
         f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in given["params"].items()
     )

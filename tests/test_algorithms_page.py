@@ -5,7 +5,7 @@ from importlib.resources import files
 import pytest
 
 from suite.catalog import FACTS, algorithms_page, facts
-from suite.studies.space import published
+from suite.studies.space import space_file
 from tests.support.simulations import ROOT
 from trials.algorithms import ALGORITHMS
 
@@ -25,7 +25,7 @@ def test_facts_are_the_classs_own(name):
 @every
 def test_published_configurations_can_be_run(name):
     assert files("search_spaces").joinpath(f"{name}.yaml").is_file()
-    for found in published(name):
+    for found in space_file(name).published:
         assert found.source
         assert ALGORITHMS[name].configured(found.params).params().items() >= found.params.items()
 

@@ -106,6 +106,21 @@ class Range:
         scale = math.log if self.log else float
         return (scale(value) - scale(self.low)) / (scale(self.high) - scale(self.low))
 
+    def at(self, share: float) -> Any:
+        """The value that lies at a share in [0, 1) of the interval, on its scale; one of the choices, each of
+        which has an equal part.
+        """
+        if self.choices is not None:
+            return self.choices[int(share * len(self.choices))]
+        assert self.low is not None
+        assert self.high is not None
+        if self.log:
+            value = self.low * (self.high / self.low) ** share
+        else:
+            value = self.low + (self.high - self.low) * share
+        value = min(max(value, self.low), self.high)
+        return round(value) if self.type == "int" else value
+
     def check(self, name: str, value: Any) -> Any:
         """The value as its type; raises `UserError` when it is of another type or no choice.
 

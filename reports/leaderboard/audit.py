@@ -110,7 +110,7 @@ def audit(
         hyperparameters=None if ranges is None else len(ranges),
         trials=len(tried),
         diverged_share=sum(one.status == Status.DIVERGED for one in tried) / max(1, len(tried)),
-        edges=None if ranges is None else tuple(_edges(params, ranges)),
+        edges=None if ranges is None else tuple(edges(params, ranges)),
         late_gain=_late_gain(found, len(tried)),
         margin=min(gaps, default=None),
         noise=noise,
@@ -196,7 +196,8 @@ def _late_gain(found: Mapping[int, float], trials: int) -> float | None:
     return max(found.values()) - max(early) if early else None
 
 
-def _edges(params: Mapping[str, Any], ranges: Mapping[str, Range]) -> list[Edge]:
+def edges(params: Mapping[str, Any], ranges: Mapping[str, Range]) -> list[Edge]:
+    """The ends of their ranges that numbers of a configuration are at."""
     found = []
     for name, spec in ranges.items():
         if name not in params or spec.low is None or spec.high is None:

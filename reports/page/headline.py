@@ -31,7 +31,8 @@ def _one(where: str, rows: Sequence[Row]) -> tuple[str, str]:
 
 def _several(board: Leaderboard, cells: Sequence[Sequence[Row]]) -> tuple[str, str]:
     firsts = [_first(rows).algorithm for rows in cells]
-    compared = next(iter(board.overall.values()), None)
+    several = (found for found in board.overall.values() if len(found.datasets) > 1)
+    compared = next(several, None)
     leader = compared.algorithms[0] if compared else max(firsts, key=firsts.count)
     wins = f"first in {firsts.count(leader)} of {len(cells)} cells"
     if compared is None or len(board.overall) > 1:
@@ -50,8 +51,7 @@ def _tests(found: Across) -> str:
     ]
     if differs:
         return f"Over data sets it differs from {_listed(differs)}."
-    sets = "one data set" if len(found.datasets) == 1 else f"{len(found.datasets)} data sets"
-    return f"With {sets} no test can tell it from the others."
+    return f"With {len(found.datasets)} data sets no test can tell it from the others."
 
 
 def _each(cells: Sequence[Sequence[Row]]) -> str:

@@ -3,11 +3,13 @@
 What is shown comes from `ReportData` alone. The templates are those of the live page, too.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from reports.leaderboard import audit_wording
 from reports.leaderboard.leaderboard import Leaderboard
@@ -54,22 +56,27 @@ def page(data: ReportData, look: Look, charts: Gallery) -> str:
         legend=legend(board),
         tables=tables(data, look),
         audit=audit(board),
-        overall=[
-            {
-                "title": overall_title(metric, found),
-                "standings": standings(found),
-                "said": overall(found),
-                "pairs": found.pairs,
-            }
-            for metric, found in board.overall.items()
-            if len(found.datasets) > 1
-        ],
+        overall=across(board),
         fronts=front_groups(board),
         chips=chips(look) if shown else [],
         counts=_counts(data),
         charts={key: shown.get(key, []) for key in SECTIONS},
         script=drawing.script() if shown else "",
     )
+
+
+def across(board: Leaderboard) -> list[dict[str, Any]]:
+    """The comparisons of algorithms over several data sets."""
+    return [
+        {
+            "title": overall_title(metric, found),
+            "standings": standings(found),
+            "said": overall(found),
+            "pairs": found.pairs,
+        }
+        for metric, found in board.overall.items()
+        if len(found.datasets) > 1
+    ]
 
 
 def audit(board: Leaderboard) -> dict[str, Any] | None:
@@ -122,10 +129,17 @@ def _counts(data: ReportData) -> Mapping[str, int]:
 
 @cache
 def _templates() -> Environment:
-    return Environment(
+    made = Environment(
         loader=PackageLoader("reports", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["coded"] = _coded
+    return made
+
+
+def _coded(text: str) -> Markup:
+    """Text with what stands in backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))

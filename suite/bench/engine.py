@@ -25,6 +25,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from suite.bench.limit import FLOPS
 from suite.bench.worker import Workload
 from suite.console import say
+from suite.tracking.machine import processor
 from trials import models
 from trials.device import DEVICES, named, usable
 from trials.errors import UserError, unknown
@@ -194,10 +195,7 @@ def absent(peers: tuple[str, ...], python: str) -> list[str]:
 
 def machine() -> dict[str, Any]:
     """The processor's name, where the system tells, and how many cores this process may use."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return {"processor": names[0] if names else "unknown", "cores": len(_cores())}
+    return {"processor": processor() or "unknown", "cores": len(_cores())}
 
 
 def flops(workload: Workload) -> int:

@@ -13,6 +13,7 @@ from suite.cli import (
     advise,
     authoring,
     bench,
+    board,
     configurations,
     control,
     data,
@@ -58,6 +59,8 @@ for group in (
     doctor,
 ):
     app.add_typer(group.app)
+app.add_typer(board.alone)
+app.add_typer(board.app, name="board")
 app.add_typer(configurations.app, name="tuned")
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")

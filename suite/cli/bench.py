@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from suite.cli.options import RUNS, Json, MaxConcurrent, Storage
+from suite.cli.options import RUNS, DataRoot, Json, MaxConcurrent, Storage
 from suite.console import emit
 
 app = typer.Typer(no_args_is_help=True, help="Measure what the suite costs on this machine.")
@@ -285,6 +285,86 @@ def replication(
     heads = ["method", "mean", "sd by tuning", "sd by seed", "held", "held by seeds alone"]
     title = f"{found['cell']}: means over {tunings} tunings, held by intervals over {board}"
     _table(title, heads, rows)
+
+
+@app.command("ranges", epilog="Example: suite bench ranges --study board_linear --trials 256")
+def ranges(
+    study: Annotated[str, typer.Option(help="The study whose ranges are checked.")] = "quickstart",
+    trials: Annotated[int, typer.Option(min=10, help="Random trials of every entry.")] = 256,
+    algorithms: Annotated[str | None, typer.Option(help="Comma-separated.")] = None,
+    datasets: Annotated[str | None, typer.Option(help="Comma-separated.")] = None,
+    heterogeneity: Annotated[str | None, typer.Option(help="Comma-separated levels.")] = None,
+    storage: Storage = RUNS,
+    data_root: DataRoot = None,
+    as_json: Json = False,
+) -> None:
+    """Where the best of many random trials lie in their ranges; exit code 1 where an end cuts them off."""
+    from suite.bench.ranges import ranges
+    from trials.names import split_top
+
+    lists = {"algorithms": algorithms, "datasets": datasets, "heterogeneity": heterogeneity}
+    changes = {key: split_top(text, ",") for key, text in lists.items() if text is not None}
+    found = ranges(storage, study, trials, changes, data_root)
+    if as_json:
+        emit(found)
+    else:
+        rows = [
+            [
+                one["name"],
+                crowd["name"],
+                f"{crowd['winner']:.4g}",
+                f"{crowd['low']:.0%}",
+                f"{crowd['high']:.0%}",
+                crowd["end"] + " (cut)" * crowd["cut"] if crowd["end"] else "inside",
+            ]
+            for one in found["entries"]
+            for crowd in one["crowds"]
+        ]
+        heads = ["entry", "hyperparameter", "winner", "at low end", "at high end", "winner is"]
+        _table(f"{found['study']}: best tenth of {trials} random trials", heads, rows, words=2)
+    if found["cut"]:
+        raise typer.Exit(1)
+
+
+@app.command("stopping", epilog="Example: suite bench stopping --name board_linear-ranges")
+def stopping(
+    name: Annotated[str, typer.Option(help="A finished sweep that stopped no trial.")],
+    orders: Annotated[int, typer.Option(min=1, help="Shuffled orders of each search.")] = 20,
+    storage: Storage = RUNS,
+    as_json: Json = False,
+) -> None:
+    """What each scheduler would have spared a sweep, and cost it: its recorded curves played again."""
+    from suite.bench.stopping import stopping
+
+    found = stopping(storage, name, orders)
+    if as_json:
+        emit(found)
+        return
+    rows = [
+        [
+            row["scheduler"],
+            row["search"],
+            *(
+                f"{row[key]['mean']:.3f} ({row[key]['low']:.3f} to {row[key]['high']:.3f})"
+                for key in ("share", "regret", "plain")
+            ),
+        ]
+        for row in found["searches"]
+    ]
+    heads = ["scheduler", "search", "share of rounds", "regret", "regret of fewer trials"]
+    _table(f"{name}: means and 90 % bands over {orders} orders", heads, rows, words=2)
+    rows = [
+        [
+            row["scheduler"],
+            *(f"{row[key]:.4f}" for key in ("share", "regret", "plain", "gain")),
+            "" if row["gain_low"] is None else f"{row['gain_low']:.4f} to {row['gain_high']:.4f}",
+            f"{row['worst']:.4f}",
+        ]
+        for row in found["schedulers"]
+    ]
+    heads = ["scheduler", "share of rounds", "regret", "regret of fewer trials", "gain"]
+    heads += ["95 % over searches", "worst search"]
+    _table(f"Means over {found['schedulers'][0]['searches']} searches", heads, rows)
 
 
 def _names(text: str, known: tuple[str, ...]) -> tuple[str, ...]:

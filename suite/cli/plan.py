@@ -21,6 +21,7 @@ def show_plan(
     from suite.execution.estimate import Estimates
     from suite.search.sweep_search import SweepSearch
     from suite.studies.entries import load_data, make_entries
+    from suite.studies.opening import SHARED
 
     study_name, study = request.read()
     paths = request.paths
@@ -41,7 +42,8 @@ def show_plan(
             say(f"measuring {number}/{len(entries)}: {entry.name}")
         found.append(estimates.entry(entry, calibrate))
     total = estimates.total(found, local_slots(resources))
-    search = SweepSearch(entries, study)
+    begun = paths.state().begun if request.resume else None
+    search = SweepSearch(entries, study, opening=begun.opening if begun else SHARED)
     plan = {
         "study": study_name,
         "name": paths.name,
@@ -49,8 +51,8 @@ def show_plan(
             {
                 "cell": of.entry.id,
                 "name": of.entry.name,
-                "anchor": of.entry.space.anchor(),
-                "published": len(of.entry.known),
+                "anchor": of.candidates.proposer.known[0].params,
+                "published": of.candidates.published,
                 "modelled": of.candidates.modelled,
                 "outside": of.entry.outside(),
                 "estimate": estimate,

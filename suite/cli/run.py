@@ -131,7 +131,7 @@ def replay(
     from suite.tracking.store import open_existing
 
     store = open_existing(tracking_uri, storage)
-    done, differences, near = single.replay(store, run_id, data_root, show_evaluation)
+    done, differences, near, _ = single.replay(store, run_id, data_root, show_evaluation)
     if near:
         say(near)
     if as_json:

@@ -235,7 +235,7 @@ def _ranges(given: list[str]) -> dict[str, Any]:
             raise UserError(
                 f"--range {text}: must be NAME=LOW..HIGH, as in --range lr=0.001..10"
             ) from None
-        found[f"search.{name}"] = {"low": low, "high": high}
+        found[f"search.{name}"] = {"low": low, "high": high, "datasets": {}}
     return found
 
 

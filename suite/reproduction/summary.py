@@ -1,6 +1,5 @@
 """`suite reproduce --summary`: how much of the papers was run and what came out, from documents in a folder."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -10,11 +9,11 @@ from typing import Any
 from reports.claims.metrics import metric
 from reports.claims.verdicts import NOT_RUN
 from suite.reproduction import costs as calibration
+from suite.reproduction.documents import documents, nothing
 from suite.reproduction.experiments import experiment, paper_names, read_paper, reason_not_run
 from suite.reproduction.paper import Paper
 from suite.reproduction.plan import Effort, plan_of, runs_left, what_is_missing
 from trials.errors import UserError
-from trials.files import plain
 
 SEEDS, MINUTES = 3, 60.0
 """A number is feasible when its row takes no longer with so many seeds on this machine."""
@@ -39,7 +38,9 @@ class Covered:
 
 def summary(folder: Path, storage: Path, data_root: str | None) -> list[Covered]:
     """All papers, by the documents of `suite reproduce --output` that lie in a folder."""
-    documents = list(_documents(folder))
+    written = [document for document in documents(folder) if _sound(document)]
+    if not written:
+        raise nothing(folder)
     costs = calibration.Costs(storage)
     found = []
     for name in paper_names():
@@ -48,7 +49,7 @@ def summary(folder: Path, storage: Path, data_root: str | None) -> list[Covered]
         feasible = _feasible(paper, name, costs, data_root)
         covered.numbers = sum(1 for _ in _numbers(paper))
         covered.feasible = len(feasible)
-        mine = [d for d in documents if d["paper"] == paper.paper]
+        mine = [d for d in written if d["paper"] == paper.paper]
         numbers = {address: one for document in mine for address, one in _judged(document)}
         covered.judged = len(numbers)
         covered.verdicts = dict(Counter(one["verdict"] for one in numbers.values()))
@@ -63,21 +64,6 @@ def document(found: Iterable[Covered]) -> dict[str, Any]:
     papers = [asdict(one) for one in found]
     total = {key: sum(p[key] for p in papers) for key in ("numbers", "feasible", "judged")}
     return {"seeds": SEEDS, "minutes": MINUTES, "total": total, "papers": papers}
-
-
-def _documents(folder: Path) -> Iterable[dict[str, Any]]:
-    """What `suite reproduce` wrote there; raises `UserError` where there is nothing."""
-    found = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            content = json.loads(plain(path, "document").read_bytes())
-        except (OSError, RecursionError, ValueError):
-            continue
-        if isinstance(content, dict) and str(content.get("command")).startswith("suite reproduce "):
-            found += [content] * _sound(content)
-    if not found:
-        raise UserError(f"{folder}: no documents of suite reproduce --output lie there")
-    return found
 
 
 def _sound(document: Mapping[str, Any]) -> bool:

@@ -20,14 +20,15 @@ from suite.results.query import (
     say_why_none,
 )
 from suite.studies.modelling import LAG, searched_by
-from suite.tracking.store import Record, Store
+from suite.tracking.reader import Reader
+from suite.tracking.record import Record
 from trials.errors import UserError, unknown
 from trials.metrics import COSTS, TASKS, direction
 from trials.outcome import Status
 from trials.place import Place
 
 
-def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
+def read_leaderboard(store: Reader, query: Query = EVERYTHING) -> Leaderboard:
     """The leaderboard of a sweep, of studies, or of all that the store holds; cells whose final runs are
     not all there stand under `interim`.
 
@@ -70,7 +71,7 @@ def _unranked(board: Leaderboard, held: Held, standing: tuple[Standing, ...]) ->
     )
 
 
-def _ranked(store: Store, query: Query, held: Held) -> Leaderboard:
+def _ranked(store: Reader, query: Query, held: Held) -> Leaderboard:
     """The rows of the final runs, all that is known of them."""
     targets = {run.tags.target for run in held.finals} - {None}
     target = query.target

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reports.leaderboard.leaderboard import Contest, Leaderboard
-from reports.page.data import Curve, Failure, ReportData, Sweep, Trial
+from reports.page.data import PRINT, Curve, Failure, ReportData, Sweep, Trial
 from reports.page.drawing import SIGN
 from suite.results.leaderboards import read_leaderboard, searched
 from suite.results.query import NONE_YET, Query, published
-from suite.tracking.store import Record, Store
-from suite.tracking.tags import RunKind
+from suite.tracking.reader import Reader
+from suite.tracking.record import Record
+from suite.tracking.store import Store
+from suite.tracking.tags import RunKind, Tags
 from suite.yaml_files import dump, write_files
 from trials import schedule
 from trials.errors import UserError
@@ -49,7 +51,7 @@ def write(store: Store, query: Query, folder: Path, server: str) -> Written:
     return Written(folder / PAGE, tuple(figures), data)
 
 
-def read(store: Store, query: Query, server: str) -> ReportData:
+def read(store: Reader, query: Query, server: str) -> ReportData:
     """The data of a report: everything it shows."""
     board = read_leaderboard(store, query)
     if not board.rows:
@@ -85,7 +87,7 @@ def read(store: Store, query: Query, server: str) -> ReportData:
     )
 
 
-def _sweeps(store: Store, query: Query, board: Leaderboard) -> list[Record]:
+def _sweeps(store: Reader, query: Query, board: Leaderboard) -> list[Record]:
     """The runs of the sweeps that have rows."""
     named = {row.sweep for row in board.rows}
     return [
@@ -101,7 +103,7 @@ def _cell(run: Record) -> tuple[str, str]:
     return run.tags.sweep, run.tags.cell
 
 
-def _curve(store: Store, run: Record, group: Contest, metric: str) -> Curve:
+def _curve(store: Reader, run: Record, group: Contest, metric: str) -> Curve:
     task = f"test_{run.tags.metric}"
     course = [e for e in store.course(run, [task, *COSTS["bytes"]]) if task in e]
     return Curve(
@@ -144,16 +146,21 @@ def _sweep(run: Record, finals: list[Record]) -> Sweep:
     for final in mine:
         place = f"{final.tags.dataset} · {final.tags.heterogeneity}"
         prints[place].add(final.tags.partition_fingerprint)
-    study = {
-        key: value for key, value in run.tags.study_json.items() if value not in (None, {}, "")
-    }
-    study["settings"] = {k: v for k, v in study.get("settings", {}).items() if v is not None}
     facts = {name: run.tags[tag] for tag, name in FACTS.items() if tag in run.tags}
     facts["search"] = searched(run)
-    facts["search seed"] = str(study.get("seed", 0))
+    facts["search seed"] = str(run.tags.study_json.get("seed", 0))
     facts["final seeds"] = ", ".join(map(str, sorted({r.tags.seed for r in mine})))
-    facts |= {f"fingerprint of {k}": ", ".join(sorted(v)) for k, v in prints.items()}
-    return Sweep(run.tags.sweep, run.tags.study, dump(study), facts, run.page, _setting(run))
+    facts |= {f"{PRINT}{k}": ", ".join(sorted(v)) for k, v in prints.items()}
+    return Sweep(
+        run.tags.sweep, run.tags.study, study_text(run.tags), facts, run.page, _setting(run)
+    )
+
+
+def study_text(tags: Tags) -> str:
+    """The study of a sweep as it was run, as a file: without what was left out."""
+    study = {key: value for key, value in tags.study_json.items() if value not in (None, {}, "")}
+    study["settings"] = {k: v for k, v in study.get("settings", {}).items() if v is not None}
+    return dump(study)
 
 
 def _setting(run: Record) -> dict[str, str]:

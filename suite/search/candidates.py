@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
+from typing import Any
 
 from reports.leaderboard import pareto
 from suite.search.joint import jointly
@@ -10,8 +11,10 @@ from suite.search.samplers import Proposer, Told, grid
 from suite.search.trial import End, Known
 from suite.studies.entry import Entry
 from suite.studies.modelling import first_modelled
+from suite.studies.opening import OWN, RATE, SHARED, blind, shared_draw
 from suite.studies.replicates import FIRST, Replicate
 from suite.studies.study import Study
+from trials import heterogeneity
 from trials.metrics import Direction
 from trials.outcome import Kind, Status
 from trials.trial_id import TrialId
@@ -23,8 +26,9 @@ Ends = Callable[[Entry, int], Sequence[End]]
 class Candidates:
     """Configurations by number, from the results of all entries that share them.
 
-    They are those of one replicate. `ends` are the results of all their trials by id. Number i waits for the results of 0..i-lag; a
-    population's for none.
+    They are those of one replicate, and open by the rule of that number (`suite.studies.opening`). `ends`
+    are the results of all their trials by id. Number i waits for the results of 0..i-lag; a population's
+    for none.
     """
 
     def __init__(
@@ -34,21 +38,22 @@ class Candidates:
         lag: int,
         warm: Mapping[str, Iterable[Known]],
         replicate: Replicate = FIRST,
+        opening: int = SHARED,
     ) -> None:
         self.entries, self.study, self.replicate = list(entries), study, replicate
+        self.opening = opening
         self.lag = study.trials if study.scheduler == "pbt" else lag
         self.ends: dict[str, End] = {}
         self.first = first = self.entries[0]
         self._joint = bool(first.apart)
         self.sign = first.task.sign
         group = zlib.crc32("|".join(first.group).encode()) if self._joint else int(first.id, 16)
-        words = (study.seed, group, *replicate.drawn(study.design).words)
+        self._draws = replicate.drawn(study.design).words
+        words = (study.seed, group, *self._draws)
         directions: list[Direction] = ["maximize" if self._joint else first.task.direction]
         if study.traded is not None:
             directions.append("minimize")
-        known = [Known("anchor", first.space.anchor())]
-        known += [Known("published", c.space.anchor(p.params)) for c in entries for p in c.known]
-        known += [one for c in entries for one in warm.get(c.id, ())]
+        known = self._known() + [one for c in entries for one in warm.get(c.id, ())]
         if self._joint:
             known = list(
                 {repr(sorted(one.params.items())): one for one in reversed(known)}.values()
@@ -60,9 +65,39 @@ class Candidates:
             points = grid(first.space, study.grid_points, words)
             known += [Known("sampled", point) for point in points if point not in seen]
             self.budget = min(study.trials, len(known))
-        self.proposer = Proposer(study.sampler, first.space, known, directions, words)
+        self.proposer = Proposer(study.sampler, first.space, known, directions, words, self._opens)
         self._told = self._ended = 0
         self._chosen: tuple[list[int], int | None, int | None] | None = None
+
+    def _known(self) -> list[Known]:
+        """The anchor and the published configurations, each once."""
+        own = self.opening == OWN
+        anchor = self.first.space.anchor({} if own else self.first.implied)
+        published = [
+            c.space.anchor(p.params)
+            for c in self.entries
+            if own or self._publishes(c)
+            for p in c.known
+        ]
+        if not own:
+            published = [
+                one for i, one in enumerate(published) if one not in [anchor, *published[:i]]
+            ]
+        return [Known("anchor", anchor), *(Known("published", one) for one in published)]
+
+    def _publishes(self, entry: Entry) -> bool:
+        """Whether published configurations are tried in an entry: at the study's first level."""
+        level = heterogeneity.parse(self.study.heterogeneity[0]).name
+        return entry.place.heterogeneity == level
+
+    def _opens(self, index: int) -> dict[str, Any]:
+        """The learning rate that all algorithms of the cell share, of a configuration drawn blindly."""
+        rate = self.first.space.searched.get(RATE)
+        blindly = index < blind(self.study.sampler, self.study.scheduler, self.lag)
+        if self.opening == OWN or rate is None or not blindly:
+            return {}
+        drawn, words = index - len(self.proposer.known), (self.study.seed, *self._draws)
+        return {RATE: rate.at(shared_draw(drawn, self.first.cell, words))}
 
     def at(self, index: int) -> Known | None:
         """Configuration `index`; None while it waits for results."""
@@ -100,6 +135,11 @@ class Candidates:
         return len(self.proposer.made) < self.budget or not self._all_ended(
             len(self.proposer.made) - 1
         )
+
+    @property
+    def published(self) -> int:
+        """How many of the configurations are published ones."""
+        return sum(one.origin == "published" for one in self.proposer.known)
 
     @property
     def modelled(self) -> int:

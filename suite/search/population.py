@@ -143,9 +143,7 @@ def perturbed(
         )
         if resamples >= RESAMPLED:
             value = schedule.at(params[name], stop) * FACTORS[int(factor * len(FACTORS))]
-        elif spec.log:
-            value = low * (high / low) ** place
         else:
-            value = low + (high - low) * place
+            value = spec.at(place)
         changed[name] = schedule.then(params[name], stop, float(min(max(value, low), high)))
     return changed

@@ -114,6 +114,7 @@ class Proposer:
     """Configuration i of an entry, from the trials told so far.
 
     `directions` are the objectives'; `words` seed the sampler together with a configuration's number.
+    `opens` are values that a configuration of the sampler has by its number, whatever the sampler draws.
     """
 
     def __init__(
@@ -123,7 +124,9 @@ class Proposer:
         known: Sequence[Known],
         directions: Sequence[Direction],
         words: tuple[int, ...],
+        opens: Callable[[int], dict[str, Any]] = lambda index: {},
     ) -> None:
+        self._opens = opens
         self.sampler, self.space, self.words = SAMPLERS[name], space, words
         self.known, self._directions = list(known), list(directions)
         self.made: list[Known] = []
@@ -142,6 +145,8 @@ class Proposer:
             made = self.known[index]
             self._add(index, made.params)
         else:
+            if given := self._opens(index):
+                self._optuna.enqueue_trial(given)
             made = Known("sampled", self._suggest(index))
         self.made.append(made)
         return made
@@ -178,7 +183,7 @@ class Proposer:
             study.tell(number, list(told.values))
 
     def _suggest(self, index: int) -> dict[str, Any]:
-        """The sampler's configuration, or the one that was enqueued, with the sampler's notes."""
+        """The sampler's configuration, with what was enqueued of it, and the sampler's notes."""
         bits = randomness.bits("sampler", *self.words, index)[0]
         self._optuna.sampler = self.sampler.make(int(bits >> 33))
         trial = self._optuna.ask()

@@ -17,6 +17,7 @@ from suite.search.entry_search import EntrySearch
 from suite.search.trial import Ask, End, Known
 from suite.studies.entry import Entry
 from suite.studies.modelling import LAG, first_modelled, searched_by
+from suite.studies.opening import SHARED
 from suite.studies.study import Study
 from trials.spec import TrialSpec
 
@@ -28,7 +29,8 @@ class SweepSearch:
     """All entries' searches: hands out trials round robin, so that no entry waits for another.
 
     `entries` has them by `Ask.search`: an entry's id, and of its further replicates with their name.
-    `warm` are configurations to start from, by entry.
+    `warm` are configurations to start from, by entry; `opening` is the number of the rule by which
+    searches open (`suite.studies.opening`).
     """
 
     def __init__(
@@ -37,15 +39,16 @@ class SweepSearch:
         study: Study,
         lag: int = LAG,
         warm: Mapping[str, Sequence[Known]] | None = None,
+        opening: int = SHARED,
     ) -> None:
-        self.study, self.lag = study, lag
+        self.study, self.lag, self.opening = study, lag, opening
         groups: dict[tuple[str, ...], list[Entry]] = {}
         for entry in entries:
             groups.setdefault(entry.group, []).append(entry)
         self.entries: dict[str, EntrySearch] = {}
         for replicate in study.replicates:
             shared = {
-                group: Candidates(of, study, lag, warm or {}, replicate)
+                group: Candidates(of, study, lag, warm or {}, replicate, opening)
                 for group, of in groups.items()
             }
             for entry in entries:

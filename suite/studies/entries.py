@@ -1,13 +1,13 @@
 """The entries of a study, each dealt and fitted once to see that it can be run."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from suite.studies.entry import Entry
 from suite.studies.replicates import FIRST, Replicate
-from suite.studies.space import Space, published
+from suite.studies.space import Implied, RangeSpec, Space, space_file
 from suite.studies.study import Study
 from suite.studies.validation import Faults
 from trials import algorithms, datasets
@@ -38,15 +38,17 @@ def make_entries(study: Study, source: str) -> list[Entry]:
         faults.attempt(
             "algorithms", algorithm, partial(refuse, algorithm, cls, study.settings, level)
         )
+        place = Place.canonical(dataset, model, level)
+        search = {key: spec.on(place.dataset) for key, spec in study.search.items()}
         space = faults.attempt(
             "search",
             None,
-            partial(Space.build, algorithm, cls, study.settings, study.search, study.costs),
+            partial(Space.build, algorithm, cls, study.settings, search, study.costs),
         )
         if space is None:
             continue
-        place = Place.canonical(dataset, model, level)
-        known = tuple(p for p in published(name) if p.matches(place.dataset, place.model))
+        own = space_file(name)
+        known = tuple(p for p in own.published if p.matches(place.dataset, place.model))
         task = datasets.parse(dataset).task
         entries.append(
             Entry(
@@ -58,10 +60,31 @@ def make_entries(study: Study, source: str) -> list[Entry]:
                 task,
                 bounds,
                 tuple(study.joint.over) if study.joint else (),
+                _implied(own.implied(place.dataset, place.model), algorithm, space, search, study),
             )
         )
     faults.check()
     return list({entry.id: entry for entry in entries}.values())
+
+
+def _implied(
+    anchor: Implied | None,
+    algorithm: str,
+    space: Space,
+    search: Mapping[str, RangeSpec],
+    study: Study,
+) -> dict[str, Any]:
+    """What a paper implies for an anchor, of what is searched, within its range, and has no default that the
+    study gives.
+    """
+    if anchor is None:
+        return {}
+    given = [key for key, spec in search.items() if spec.default is not None]
+    return {
+        name: value
+        for name, value in anchor.values(study.settings.rounds).items()
+        if not {name, f"{algorithm}.{name}"} & set(given) and space.holds(name, value)
+    }
 
 
 def load_data(

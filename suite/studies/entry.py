@@ -29,6 +29,8 @@ class Entry:
     constraints: Mapping[str, float] = field(default_factory=dict)
     apart: tuple[str, ...] = ()
     """The names that tell the entries of one joint search apart (`Joint.over`)."""
+    implied: Mapping[str, Any] = field(default_factory=dict)
+    """What the method's paper implies for the anchor here, instead of the algorithm's defaults."""
 
     @property
     def paper(self) -> str:
@@ -59,12 +61,15 @@ class Entry:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
 
     @property
+    def cell(self) -> tuple[str, ...]:
+        """Its place, but for what one configuration is shared over: what all algorithms have in common."""
+        names = zip(("datasets", "models", "heterogeneity"), self.place, strict=True)
+        return tuple("" if k in self.apart else v for k, v in names)
+
+    @property
     def group(self) -> tuple[str, ...]:
         """What the entries that share one configuration have in common; the id of one searched alone."""
-        if not self.apart:
-            return (self.id,)
-        names = zip(("datasets", "models", "heterogeneity"), self.place, strict=True)
-        return (self.algorithm, *("" if k in self.apart else v for k, v in names))
+        return (self.algorithm, *self.cell) if self.apart else (self.id,)
 
     @property
     def name(self) -> str:

@@ -40,7 +40,9 @@ Finite = Annotated[float, Number, Field(allow_inf_nan=False)]
 
 
 class RangeSpec(BaseModel):
-    """A range as a study writes it: what is left out keeps the algorithm's own value."""
+    """A range as a study writes it: what is left out keeps the algorithm's own value. On `datasets`, by exact
+    or bare name, what is given there goes before.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -49,12 +51,21 @@ class RangeSpec(BaseModel):
     high: Finite | None = None
     log: bool | None = None
     choices: tuple[Any, ...] | None = None
+    datasets: Annotated[dict[str, "RangeSpec"], Field(exclude_if=lambda of: not of)] = {}
 
     @model_validator(mode="after")
     def _ordered(self) -> "RangeSpec":
+        if nested := [name for name, spec in self.datasets.items() if spec.datasets]:
+            raise ValueError(f"the range on {nested[0]} must have no data sets of its own")
         if self.low is not None and self.high is not None and self.low > self.high:
             raise ValueError(f"low <= high must hold, but got low={self.low:g}, high={self.high:g}")
         return self
+
+    def on(self, dataset: str) -> "RangeSpec":
+        """What it says on one data set."""
+        names = (dataset, dataset.split("(")[0])
+        own = next((self.datasets[name] for name in names if name in self.datasets), self)
+        return self.model_copy(update=own.model_dump(exclude_none=True) | {"datasets": {}})
 
     def over(self, base: Range) -> Range:
         """`base` with what this spec gives; raises `UserError` when the result is no range."""
@@ -84,20 +95,48 @@ class Published(BaseModel):
         return model in self.models and bool({dataset, dataset.split("(")[0]} & set(self.datasets))
 
 
-class SpaceFile(BaseModel):
-    """`search_spaces/<algorithm>.yaml`."""
+class Implied(BaseModel):
+    """What a paper's settings imply for the anchor of a cell: `params` as they are, and `of_rounds` as
+    shares of the study's rounds; on the data sets and models that are named, or on all.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    params: dict[str, Any] = {}
+    of_rounds: dict[str, float] = {}
+    source: str
+    datasets: list[str] = []
+    models: list[str] = []
+
+    def matches(self, dataset: str, model: str) -> bool:
+        """Whether it is implied for this data set and model."""
+        named = not self.datasets or bool({dataset, dataset.split("(")[0]} & set(self.datasets))
+        return named and (not self.models or model in self.models)
+
+    def values(self, rounds: int) -> dict[str, Any]:
+        """The hyperparameters under so many rounds."""
+        return self.params | {name: part * rounds for name, part in self.of_rounds.items()}
+
+
+class SpaceFile(BaseModel):
+    """`search_spaces/<algorithm>.yaml`; the first of its `anchors` that matches a cell holds there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    anchors: list[Implied] = []
     published: list[Published] = []
 
+    def implied(self, dataset: str, model: str) -> Implied | None:
+        """What is implied for the anchor of a cell; None where nothing is."""
+        return next((one for one in self.anchors if one.matches(dataset, model)), None)
 
-def published(algorithm: str) -> list[Published]:
-    """The published configurations of an algorithm; none where it has no YAML (a third party's)."""
+
+def space_file(algorithm: str) -> SpaceFile:
+    """What is published of an algorithm; nothing where it has no YAML (a third party's)."""
     path = files("search_spaces").joinpath(f"{algorithm}.yaml")
     if "/" in algorithm or not path.is_file():
-        return []
-    return SpaceFile.model_validate(parse_mapping(path.read_text(), path.name)).published
+        return SpaceFile()
+    return SpaceFile.model_validate(parse_mapping(path.read_text(), path.name))
 
 
 @dataclass(frozen=True)
@@ -171,6 +210,10 @@ class Space:
     def anchor(self, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The common starting point, or a published configuration on top of it."""
         return self.active({**self.anchor_values, **(overrides or {})})
+
+    def holds(self, name: str, value: Any) -> bool:
+        """Whether a name is searched, and a value of it within its range."""
+        return name in self.searched and _inside(self.searched[name], value)
 
     def corners(self) -> Iterator[dict[str, Any]]:
         """The anchor, and it with every other choice of one name."""

@@ -93,6 +93,10 @@ class Study(SearchSettings):
                 True,
                 "deals every final run anew, which `deals` does for a search",
             )
+        if self.joint and "datasets" in self.joint.over:
+            for key in (k for k, spec in self.search.items() if spec.datasets):
+                rule = "a configuration that data sets share has one range for all of them"
+                yield f"search.{key}.datasets", None, rule
         if self.scheduler == "pbt":
             yield from populations.contradictions(self.trials, self.settings)
 

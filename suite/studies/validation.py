@@ -82,9 +82,13 @@ def check_names(faults: Faults, content: Mapping[str, Any]) -> None:
     owners = classes if whole else {**algorithms.known(), **classes}
     known = set(Settings.model_fields) | {h for cls in owners.values() for h in cls.ranges()}
     known |= {f"{name}.{h}" for name, cls in owners.items() for h in cls.ranges()}
-    for key in search if isinstance(search, dict) else []:
+    for key, spec in search.items() if isinstance(search, dict) else []:
         if isinstance(key, str) and key not in known:
             faults.add(f"search.{key}", None, str(unknown("hyperparameter or setting", key, known)))
+        on = spec.get("datasets") if isinstance(spec, dict) else None
+        for name in on if isinstance(on, dict) else []:
+            if isinstance(name, str) and name not in datasets.DATASETS:
+                faults.attempt(f"search.{key}.datasets", name, partial(datasets.parse, name))
 
 
 def check_run(faults: Faults, run: Mapping[str, Any], resolves: bool = True) -> None:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 from pydantic import TypeAdapter
 
 from suite.search.trial import Ask, Known
+from suite.studies.opening import OWN, SHARED
 from suite.sweeps.journal import broken
 from trials.outcome import Kind, Outcome, Status
 from trials.trial_id import REPEATS, TrialId
@@ -27,7 +28,8 @@ class Begun:
     """A session of the sweep begins: its study (plain data), what its entries start from, how many of an
     entry's trials may be in flight, how many trials there will be in how many entries, what the entries are
     (by id: algorithm, data set, model, level, and the metric they are ranked by). `id` tells the sweep from
-    others of its name.
+    others of its name. `opening` is the number of the rule by which its searches open
+    (`suite.studies.opening`); lines of earlier versions have none and mean the first.
     """
 
     name: ClassVar = "begin"
@@ -40,6 +42,7 @@ class Begun:
     id: str | None = None
     entries: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    opening: int = SHARED
 
     def fields(self) -> dict[str, Any]:
         """The event's fields as journaled: versions are fields of their own."""
@@ -52,7 +55,8 @@ class Begun:
         """Read an event from a line's fields."""
         warm = {entry: [Known(**k) for k in given] for entry, given in line.get("warm", {}).items()}
         later = line.get("cells"), line.get("planned"), line.get("id"), line.get("entries", {})
-        return cls(line["study_name"], line["study"], line["lag"], warm, *later)
+        begun = line["study_name"], line["study"], line["lag"], warm
+        return cls(*begun, *later, opening=line.get("opening", OWN))
 
 
 @dataclass(frozen=True)

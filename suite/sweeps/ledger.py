@@ -55,7 +55,11 @@ class Ledger:
         store, name = self.store, self.name
         self.experiment = store.experiment(self.study_name)
         common = {**written(study=self.study_name, sweep=name), **versions()}
-        study = written(kind=RunKind.SWEEP, study_json=self.study.model_dump(mode="json"))
+        study = written(
+            kind=RunKind.SWEEP,
+            study_json=self.study.model_dump(mode="json"),
+            opening=self.search.opening,
+        )
         found = [record.run_id for record in store.find(sweep=name, kind=RunKind.SWEEP)]
         self.sweep_run = (
             found[0] if found else store.create(self.experiment, name, {**common, **study})

@@ -10,6 +10,7 @@ from pathlib import Path
 from suite.console import say
 from suite.search.trial import Ask
 from suite.studies.modelling import LAG
+from suite.studies.opening import OWN
 from suite.sweeps.events import Asked, Begun, Ended, Event, Recorded, SweepState, read
 from suite.sweeps.journal import alone, line, parsed, refuse_others
 from suite.sweeps.paths import MARKER, SweepPaths
@@ -115,7 +116,7 @@ def _add_one(state: SweepState, found: list[Found], kept: list[bytes]) -> bool:
 def _records(store: Store, name: str) -> list[Found]:
     """The events that a store's runs of a sweep tell, as lines."""
     found: list[Event] = [
-        Begun(run.tags.study, run.tags.study_json, LAG)
+        Begun(run.tags.study, run.tags.study_json, LAG, opening=run.tags.opening or OWN)
         for run in store.sound(sweep=name, kind=RunKind.SWEEP)
     ]
     runs = [

@@ -66,11 +66,12 @@ class SweepRequest:
         called once there is something to watch.
         """
         from suite.execution.cluster import ahead
+        from suite.execution.estimate import Estimates
 
         with ahead(resources) as start:
 
             def begin(sweep: Sweep) -> None:
-                sweep.estimates(resources).refuse(sweep.entries)
+                Estimates(sweep.study, sweep.data, resources).refuse(sweep.entries)
                 start()
 
             sweep = self.open(begin)

@@ -33,7 +33,13 @@ def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str,
     faults.validate(Study, after)
     check_names(faults, after)
     faults.check()
-    study = Study.model_validate(after)
+    # What is added comes after what there was: of the levels the first one publishes.
+    lists = {
+        key: [name for name in before[key] if name in after[key]]
+        + [name for name in after[key] if name not in before[key]]
+        for key in GROWS
+    }
+    study = Study.model_validate({**after, **lists})
     was, now = complete(Study.model_validate(before)), complete(study)
     for key, new in now.items():
         old = was[key]

@@ -117,7 +117,8 @@ def sizes(begun: Begun, name: str) -> tuple[int, int]:
 
     entries = _entries(begun, name)
     study = Study.model_validate(begun.study)
-    return len(entries), SweepSearch(entries, study, begun.lag, begun.warm).planned
+    search = SweepSearch(entries, study, begun.lag, begun.warm, begun.opening)
+    return len(entries), search.planned
 
 
 def _entries(begun: Begun, name: str) -> list[Entry]:

@@ -5,6 +5,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End, Known
 from suite.studies.entries import load_data, make_entries
 from suite.studies.modelling import LAG
+from suite.studies.opening import SHARED
 from suite.studies.study import Study
 from suite.sweeps.events import (
     Asked,
@@ -53,7 +55,6 @@ from trials.outcome import Kind, Outcome, Status
 
 if TYPE_CHECKING:
     from suite.execution.cluster import Resources
-    from suite.execution.estimate import Estimates
 
 RECORD_SECONDS = 600.0
 """How long a finished sweep waits for a tracking server that is away."""
@@ -95,7 +96,6 @@ class Sweep:
         self.data = load_data(
             self.entries, paths.data_root, f"study {study_name}", study.replicates
         )
-        self._estimates: dict[Resources, Estimates] = {}
         if not paths.begun:
             begin(self)
         say("opening the store")
@@ -114,8 +114,9 @@ class Sweep:
         self.id = self.state.id or uuid.uuid4().hex
         self.control = Control(paths.folder)
         self.control.clear()
-        lag = self.state.begun.lag if self.state.begun else LAG
-        self.search = SweepSearch(self.entries, study, lag, self.warm)
+        begun = self.state.begun
+        lag, opening = (begun.lag, begun.opening) if begun else (LAG, SHARED)
+        self.search = SweepSearch(self.entries, study, lag, self.warm, opening)
         ends, standing = (
             {trial_id: End.of(outcome) for trial_id, outcome in found.items()}
             for found in (self.state.ended, self.state.standing)
@@ -125,10 +126,11 @@ class Sweep:
         self.ledger = Ledger(
             self.store, paths.name, study_name, study, self.search, self.warm, recorded
         )
-        sizes = len(self.entries), self.search.planned
         content = study.model_dump(mode="json")
         about = {entry.id: entry.about() for entry in self.entries}
-        self._note(Begun(study_name, content, lag, self.warm, *sizes, self.id, about, versions()))
+        sizes = len(self.entries), self.search.planned
+        begins = Begun(study_name, content, lag, self.warm, *sizes, self.id, about, versions())
+        self._note(replace(begins, opening=opening))
 
     def _warm(self, state: SweepState) -> dict[str, list[Known]]:
         """What the entries start from: as journaled, and looked up for entries that are new."""
@@ -146,12 +148,6 @@ class Sweep:
         if not any(warm.values()):
             raise UserError(f"--warm-start {where}: holds no configuration of these algorithms")
         return warm
-
-    def estimates(self, resources: "Resources") -> "Estimates":
-        """What its trials take where they get these resources."""
-        from suite.execution.estimate import Estimates
-
-        return self._estimates.setdefault(resources, Estimates(self.study, self.data, resources))
 
     def run(self, resources: "Resources") -> Result:
         """Run what is left, record it, draw the leaderboard, and give up the journal: once.
@@ -228,9 +224,10 @@ class Sweep:
 
     def _drive(self, resources: "Resources") -> None:
         from suite.execution.driver import drive
+        from suite.execution.estimate import Estimates
         from suite.execution.plan import Hooks, Plan
 
-        estimates = self.estimates(resources)
+        estimates = Estimates(self.study, self.data, resources)
         drive(
             Plan(
                 self.search,

@@ -8,18 +8,17 @@ import logging
 import math
 import os
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
-from suite.console import say
 from suite.owned import private
 from suite.tracking import RUNS
 from suite.tracking.database import alone, reason, refusal, refuse_others, sqlite_uri, tables
 from suite.tracking.leaderboard_view import UNQUOTABLE, share
 from suite.tracking.names import grouped
+from suite.tracking.reader import Reader
 from suite.tracking.record import Record, recorded
 from suite.tracking.tags import PREFIX, RunKind
 from suite.yaml_files import writable
@@ -43,16 +42,16 @@ class UnreadableError(UserError):
     """A tracking store answers no more, or with what no store of this version of MLflow holds."""
 
 
-class Store:
+class Store(Reader):
     """One MLflow tracking store: a SQLite file under the storage root, or a server.
 
     Raises `UserError` when the folder cannot be written or nobody answers at the URI.
     """
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
+        super().__init__()
         self.uri = tracking_uri or sqlite_uri(storage)
-        self.options: list[str] = []
-        """The options by which commands are told of it, where it is not the usual one."""
+        self.options = []
         if storage != RUNS:
             self.options += ["--storage", str(storage)]
         if tracking_uri:
@@ -61,7 +60,6 @@ class Store:
         if tracking_uri is None:
             with writable(storage):
                 private(storage)
-        self._said: set[str] = set()
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         with _patience(1, 5), contextlib.nullcontext() if tracking_uri else alone(storage):
             try:
@@ -155,25 +153,8 @@ class Store:
         else:
             self.client.set_terminated(run_id, status)
 
-    def sound(self, **tags: str) -> list[Record]:
-        """Runs with these tags in all experiments, oldest first; without those that cannot be read
-        (`Record.fault`), which are said once.
-        """
-        found = [(run, run.fault) for run in self.find(**tags)]
-        self.pass_over((run, fault) for run, fault in found if fault)
-        return [run for run, fault in found if not fault]
-
-    def pass_over(self, found: Iterable[tuple[Record, str]]) -> None:
-        """Say of runs what of them cannot be read: each once, in one line for those of a sweep."""
-        new = [(run, fault) for run, fault in found if run.run_id not in self._said]
-        self._said.update(run.run_id for run, _ in new)
-        for (sweep, fault), count in Counter((r.tags.get("sweep"), f) for r, f in new).items():
-            runs = "1 run" if count == 1 else f"{count} runs"
-            of = "no sweep" if sweep is None else f"sweep {sweep}"
-            say(f"{runs} of {of} could not be read: {fault}")
-
     def find(self, **tags: str) -> list[Record]:
-        """The same with those that cannot be read."""
+        """Runs with these tags in all experiments, oldest first, with those that cannot be read."""
         plain = {k: v for k, v in tags.items() if not set(v) & UNQUOTABLE}
         where = " and ".join(f"tags.`{PREFIX}{k}` = '{v}'" for k, v in plain.items())
         found: list[Run] = []
@@ -220,14 +201,6 @@ class Store:
             raise UnreadableError(
                 f"tracking store {self.uri} cannot be read: {reason(error)}"
             ) from None
-
-    def course(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
-        """These metrics of a run as its history: one entry a round at which any was recorded."""
-        rounds: dict[int, dict[str, float]] = {}
-        for metric in record.metrics.keys() & set(metrics):
-            for at, value in self.history(record.run_id, metric):
-                rounds.setdefault(at, {"round": at})[metric] = value
-        return [rounds[at] for at in sorted(rounds)]
 
     def delete(self, run_id: str) -> None:
         """Remove a half-written run."""

@@ -180,6 +180,8 @@ class Tags(Mapping[str, str]):
     sweep = Tag(str)
     study_json = Tag(_mapping, dumps)
     """The study of a sweep, with every field."""
+    opening = Maybe(int)
+    """By which rule the searches of a sweep open (`suite.studies.opening`); absent: the first."""
 
     cell = Tag(str)
     cell_name = Tag(str)

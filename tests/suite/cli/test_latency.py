@@ -45,6 +45,8 @@ READERS = (
     "leaderboard",
     "leaderboard --format html",
     "report",
+    "board",
+    "publish --output published.zip",
 )
 
 
@@ -83,11 +85,12 @@ def test_a_small_study_is_known_to_fit_without_torch(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from suite.execution.cluster import Resources
+from suite.execution.estimate import Estimates
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.request import SweepRequest
 
 def begin(sweep):
-    sweep.estimates(Resources()).refuse(sweep.entries)
+    Estimates(sweep.study, sweep.data, Resources()).refuse(sweep.entries)
     print("torch" in sys.modules)
     sys.exit()
 

@@ -8,7 +8,7 @@ from suite.search.samplers import SAMPLERS
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import End, Known
 from suite.studies.modelling import LAG, LEARNING, first_modelled, searched_by
-from tests.support.searches import Player, a_study, entries_of, finished
+from tests.support.searches import Player, a_study, entries_of, finished, sweep_of
 from trials.outcome import Status
 from trials.settings import Settings
 
@@ -158,3 +158,13 @@ def test_a_recommendation_calls_it_random_search():
     assert blind in lines(trials=10, confirming=6, **known), "6 of the 10 repeat others"
     assert "tpe (models from trial 9 on; budget 10)" in lines(trials=10, **known)
     assert "10 trials" in lines(trials=10)
+
+
+def test_a_thin_budget_is_said_in_one_line_that_names_the_methods():
+    """SAFL searches three hyperparameters, FOLB four, FedAvg one."""
+    three = {"algorithms": ["fedavg", "safl", "folb"], "heterogeneity": ["iid", "labels(2)"]}
+    assert sweep_of(**three, trials=11).thin == [
+        "11 trials are fewer than 4 for each searched hyperparameter of safl, folb (16 would be "
+        "enough): how lucky a search is decides much"
+    ]
+    assert sweep_of(**three, trials=16).thin == []

@@ -136,6 +136,14 @@ def test_the_command_for_a_wider_range_searches_there(tmp_path):
     assert (study.search["fedprox.mu"].low, study.search["fedprox.mu"].high) == (0.001, 3.0)
 
 
+def test_a_plan_warns_of_a_thin_budget_in_one_line(tmp_path):
+    words = ("sweep", "smoke", "--trials", 9, "--sampler", "tpe", "--dry-run", "--json")
+    assert document(suite_here(*words, cwd=tmp_path))["warnings"] == [
+        "9 trials are fewer than 4 for each searched hyperparameter of folb (16 would be enough): how "
+        "lucky a search is decides much"
+    ]
+
+
 @pytest.mark.parametrize("text", ["lr", "lr=1", "lr=1..2..3", "lr=a..b"])
 def test_a_range_that_is_none_is_refused(tmp_path, text):
     done = suite_here("sweep", "quickstart", "--range", text, "--dry-run", cwd=tmp_path, code=2)

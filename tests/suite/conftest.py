@@ -1,4 +1,4 @@
-"""What the tests of sweeps start from."""
+"""What the tests of sweeps, and of what runs them, start from."""
 
 import pytest
 

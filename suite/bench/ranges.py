@@ -1,0 +1,101 @@
+"""`suite bench ranges`: whether the best of many random trials lie inside of the ranges that a study searches."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from reports.leaderboard.audit import EDGE, Edge, edges
+from suite.execution.cluster import Resources
+from suite.studies.entries import make_entries
+from suite.studies.entry import Entry
+from suite.sweeps.paths import SweepPaths
+from suite.sweeps.request import SweepRequest
+from trials import schedule
+from trials.errors import UserError
+from trials.lazy import Lazy
+from trials.outcome import Kind, Outcome, Status
+
+stats = Lazy("scipy.stats")
+
+BEST = 0.1
+"""The share of the trials that is looked at, the best by validation."""
+LEVEL = 0.05
+"""A crowd at an end has at most this probability among uniform draws."""
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Where the values of one hyperparameter lie in the best tenth of an entry's trials: the shares of them
+    within 5 % of the low and of the high end of the range, on its scale; the winner's value, and the end that
+    it is at ("" inside). `cut` says that something may have been missed beyond that end: values there have a
+    meaning, and more of the best tenth are there than uniform draws would be (binomial test, 5 %).
+    """
+
+    name: str
+    winner: float
+    low: float
+    high: float
+    end: str
+    cut: bool
+
+
+def ranges(
+    storage: Path, study: str, trials: int, changes: Mapping[str, Any], data_root: str | None
+) -> dict[str, Any]:
+    """Random trials of every entry of a study, in its own ranges, as the sweep `<study>-ranges`, which goes on
+    where it was cut off; and where the best of them lie.
+
+    Raises `UserError` when the sweep was ended before all were done.
+    """
+    paths = SweepPaths(storage, f"{Path(study).stem}-ranges", data_root=data_root)
+    plain = {"sampler": "random", "scheduler": "none", "confirm": None, "seeds": 1}
+    plain |= {"tunings": 1, "deals": 1, "splits": 1}
+    whole = {**changes, **plain, "trials": trials}
+    request = SweepRequest(study, paths, whole, resume=paths.begun)
+    if ending := request.run(Resources()).ending:
+        raise UserError(f"{ending} before all trials were done; run the command again")
+    name, content = request.read()
+    state = paths.state()
+    tried: dict[str, list[tuple[dict[str, Any], Outcome]]] = {}
+    for ask in state.asks:
+        if ask.kind == Kind.SEARCH:
+            tried.setdefault(ask.cell, []).append((ask.params, state.ended[ask.trial_id]))
+    found, cut = [], []
+    for entry in make_entries(content, f"study {name}"):
+        crowds = crowded(entry, tried[entry.id])
+        found.append({"name": entry.name, **entry.about(), "crowds": [vars(c) for c in crowds]})
+        cut += [f"{entry.name}: {crowd.name}" for crowd in crowds if crowd.cut]
+    return {"study": name, "trials": trials, "entries": found, "cut": cut}
+
+
+def crowded(entry: Entry, tried: Sequence[tuple[Mapping[str, Any], Outcome]]) -> list[Crowd]:
+    """Where the best tenth of an entry's trials that finished lie, by hyperparameter."""
+    finished = [
+        (entry.task.sign * outcome.value, params)
+        for params, outcome in tried
+        if outcome.status == Status.FINISHED and outcome.value is not None
+    ]
+    best = sorted(finished, key=lambda one: -one[0])[: ceil(BEST * len(tried))]
+    if not best:
+        return []
+    winner, of = best[0][1], entry.space.searched
+    at = {edge.name: edge for edge in edges(winner, of)}
+    found = []
+    for name, spec in of.items():
+        if spec.choices is None and name in winner:
+            shares = [spec.share(schedule.last(p[name])) for _, p in best if name in p]
+            low = sum(share <= EDGE for share in shares) / len(shares)
+            high = sum(share >= 1 - EDGE for share in shares) / len(shares)
+            edge, value = at.get(name), float(schedule.last(winner[name]))
+            end = edge.end if edge else ""
+            cut = edge is not None and _cut(edge, {"low": low, "high": high}[end], len(shares))
+            found.append(Crowd(name, value, low, high, end, cut))
+    return found
+
+
+def _cut(edge: Edge, share: float, count: int) -> bool:
+    """Whether so large a share of so many values at an open end is no chance of uniform draws."""
+    chance = stats.binom.sf(round(share * count) - 1, count, EDGE)
+    return not edge.closed and bool(chance <= LEVEL)

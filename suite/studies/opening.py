@@ -1,0 +1,48 @@
+"""How a search opens: what it tries before results shape any of its suggestions.
+
+A sweep goes by the rule that it began with, which its journal and its run in the store name; those of
+earlier versions name none and go by `OWN`:
+
+    OWN:     every entry draws for itself, tries every published configuration that fits its data set and
+             model, and has the algorithm's defaults as its anchor.
+    SHARED:  the k-th configuration that a sampler draws blindly has the learning rate at the share
+
+                 u_k = frac(u_0 + k / golden ratio)
+
+             of its range, on the range's scale, with one u_0 for all algorithms of a cell in a replicate:
+             equal ranges give equal rates, and any number of draws is spread evenly. Published
+             configurations are tried at the study's first level alone. The anchor has what the method's
+             paper implies for the cell (`anchors` of `search_spaces/<algorithm>.yaml`).
+"""
+
+import math
+import zlib
+from collections.abc import Sequence
+
+from suite.studies.modelling import first_modelled
+from trials import randomness
+
+OWN, SHARED = 1, 2
+"""The rules, by the number that is recorded."""
+RATE = "lr"
+"""The hyperparameter whose draws are shared: the one that all algorithms have."""
+GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+def shared_draw(number: int, cell: Sequence[str], words: Sequence[int]) -> float:
+    """The share u_k of its range at which draw `number` of a cell has its learning rate; `words` are the
+    study's seed and those of the replicate.
+    """
+    named = zlib.crc32("|".join(cell).encode())
+    first = randomness.uniform("opening", named, *words)[0]
+    return float((first + number * GOLDEN) % 1)
+
+
+def blind(sampler: str, scheduler: str, lag: int) -> float:
+    """How many of an entry's first trials a sampler suggests by uniform draws, whatever their results; none
+    where it draws otherwise: CMA-ES from the normal distribution that it begins with, a grid in its order.
+    """
+    if sampler in ("cmaes", "grid"):
+        return 0
+    first = first_modelled(sampler, scheduler, lag)
+    return math.inf if first is None else first - 1
