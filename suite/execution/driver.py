@@ -281,9 +281,8 @@ def _on_ray(plan: Plan) -> None:
             takes = {entry.id: plan.takes[entry.name] for entry in plan.entries}
             plan = replace(plan, packs=limited(found, plan.packs, takes, plan.resources))
             executions = _executions(plan, shared)
-        tuner = _tuner(plan, _Config(plan, cluster, executions), shared)
         try:
-            tuner.fit()
+            _tuner(plan, _Config(plan, cluster, executions), shared).fit()
         except OSError as error:  # Tune's own files, which nothing is resumed from
             control.halt(f"storage {plan.folder} cannot be written: {error.strerror or error}")
 
