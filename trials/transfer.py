@@ -46,19 +46,22 @@ def distinct(
 
 
 def uniform_on(
-    device: torch.device, stream: str, *words: Any, size: int, dtype: torch.dtype = torch.float64
+    device: torch.device, stream: str, *words: Any, size: int, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """`randomness.uniform` of words (k, 1) and of 0..size-1, (k, size), on a device.
+    """`randomness.uniform` of words (k, 1) and of 0..size-1, (k, size), in `dtype` (float64 by default), on
+    a device.
 
     A GPU hashes the last word itself, since the host would take longer; the bits are the same, because
     products wrap alike with a sign and without. It hashes `AT_ONCE` numbers at a time, whose steps would
     take several times their memory.
     """
     if device.type == "cpu":
-        return torch.from_numpy(randomness.uniform(stream, *words, np.arange(size))).to(dtype)
+        return torch.from_numpy(randomness.uniform(stream, *words, np.arange(size))).to(
+            dtype or torch.float64
+        )
     state = sent(randomness.bits(stream, *words).view(np.int64), device)
     words_at_once = torch.arange(size, device=device).split(max(1, AT_ONCE // len(state)))
-    parts = [_hashed(state, word).to(dtype) for word in words_at_once]
+    parts = [_hashed(state, word).to(dtype or torch.float64) for word in words_at_once]
     return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
 
 
