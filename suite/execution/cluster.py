@@ -81,7 +81,7 @@ class Resources:
     cpus_per_trial: float = 1.0
     gpus_per_trial: float = 0.0
     max_concurrent: int | None = None
-    memory_per_trial: int | None = None
+    memory_per_trial: float | None = None
     address: str | None = None
     checkpoint_seconds: float = 60.0
     memory_budget: float | None = None

@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -27,7 +27,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search.search_algorithm import SearchAlgorithm
 
 from suite.console import say
-from suite.execution.cards import cards, refuse
+from suite.execution.cards import cards, limited, refuse
 from suite.execution.choices import choose
 from suite.execution.packs import PackCallback, Packs, PackScheduler, Unpicklable
 from suite.execution.plan import Hooks, Plan, TrialSource
@@ -105,6 +105,7 @@ class _Callback(Unpicklable, tune.Callback):
     def __init__(self, source: TrialSource, packs: Packs, hooks: Hooks) -> None:
         self.source, self.packs, self.hooks = source, packs, hooks
         self.outcomes: dict[str, Outcome] = {}
+        self.eager: set[str] = set()
         self.started: dict[str, float] = {}
         self.seconds: dict[str, float] = defaultdict(float)
 
@@ -150,6 +151,9 @@ class _Callback(Unpicklable, tune.Callback):
         self.seconds[trial_id] += now - self.started.pop(trial_id, now)
         outcome.seconds = self.seconds[trial_id]
         self.packs.live.discard(trial_id)
+        if outcome.eager and outcome.eager not in self.eager:
+            self.eager.add(outcome.eager)
+            say(f"local steps are not captured as a CUDA graph: {outcome.eager}")
         try:
             self.hooks.ended(self.source.asks[trial_id], outcome)
         except HaltedError as halted:
@@ -203,6 +207,7 @@ class _Config:
             device="cuda" if resources.gpus_per_trial else "cpu",
             threads=max(1, int(resources.cpus_per_trial)),
             memory_budget=resources.memory_budget,
+            members=plan.packs.get(ask.cell, 1),
             need=resources.need(memory),
             checkpoint=f"{plan.checkpoints}/{ask.trial_id}.pt",
             checkpoint_seconds=resources.checkpoint_seconds,
@@ -269,20 +274,25 @@ def _on_ray(plan: Plan) -> None:
         cluster.refuse({entry.name: plan.memory.get(entry.id, 0) for entry in plan.entries})
         # Workers read the store's copy in place, one a node; the driver gives up its own.
         shared = {key: ray.put(plan.data.pop(key)) for key in list(plan.data)}
-        executions = _executions(plan, shared) if plan.resources.gpus_per_trial else {}
-        tuner = _tuner(plan, _Config(plan, cluster, executions), shared)
+        executions: Mapping[str, str] = {}
+        if plan.resources.gpus_per_trial:
+            found = cards()
+            refuse(found, plan.takes, plan.resources)
+            takes = {entry.id: plan.takes[entry.name] for entry in plan.entries}
+            plan = replace(plan, packs=limited(found, plan.packs, takes, plan.resources))
+            executions = _executions(plan, shared)
         try:
-            tuner.fit()
+            _tuner(plan, _Config(plan, cluster, executions), shared).fit()
         except OSError as error:  # Tune's own files, which nothing is resumed from
             control.halt(f"storage {plan.folder} cannot be written: {error.strerror or error}")
 
 
 def _executions(plan: Plan, shared: Mapping[str, Any]) -> dict[str, str]:
-    """How each cell is computed on GPUs, once it is known that they can be used."""
-    refuse(cards(), plan.gpu_memory, plan.resources)
+    """How each cell is computed on GPUs."""
     control, known = plan.hooks.control, dict(plan.executions)
     left = {name: spec for name, spec in plan.probes.items() if name not in known}
-    found = choose(left, shared, plan.resources, lambda: control.draining)
+    packs = {cell(entry): plan.packs.get(entry.id, 1) for entry in plan.entries}
+    found = choose(left, shared, plan.resources, packs, lambda: control.draining)
     try:
         plan.hooks.chosen(found)
     except HaltedError as halted:

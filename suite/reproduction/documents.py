@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.errors import UserError
+from trials.files import plain
 
 
 def documents(folder: Path) -> dict[str, dict[str, Any]]:
@@ -14,11 +15,16 @@ def documents(folder: Path) -> dict[str, dict[str, Any]]:
     found = {}
     for path in sorted(folder.glob("*.json")):
         try:
-            content = json.loads(path.read_bytes())
-        except (OSError, ValueError):
+            content = json.loads(plain(path, "document").read_bytes())
+        except (OSError, RecursionError, ValueError):
             continue
         if isinstance(content, dict) and str(content.get("command")).startswith("suite reproduce "):
             found[path.name] = content
     if not found:
-        raise UserError(f"{folder}: no documents of suite reproduce --output lie there")
+        raise nothing(folder)
     return found
+
+
+def nothing(folder: Path) -> UserError:
+    """The error for a folder without such documents."""
+    return UserError(f"{folder}: no documents of suite reproduce --output lie there")

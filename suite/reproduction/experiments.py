@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from reports.claims.metrics import LAST, RANKED
 from suite.reproduction.paper import Layer, Open, Paper, paper_names
-from suite.studies.validation import Faults
+from suite.studies.validation import Faults, rule
 from suite.yaml_files import parse_mapping
 from trials import algorithms, heterogeneity
 from trials.errors import UserError, unknown
@@ -296,6 +296,6 @@ def checked(configured: Configured, variant: Mapping[str, Any]) -> TrialSpec:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        raise UserError(f"{key} = {first['input']!r}: {first['msg']}") from None
+        raise UserError(f"{key} = {first['input']!r}: {rule(first)}") from None
     spec.configured()
     return spec

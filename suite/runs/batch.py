@@ -22,7 +22,7 @@ from suite.tracking.tags import RunKind, dumps, run_tags, spec_params, spec_tags
 from trials import datasets
 from trials.calibration import cell
 from trials.datasets.base import Dataset
-from trials.footprint import footprint
+from trials.footprint import Footprint, footprint
 from trials.outcome import Kind, Outcome, Status
 from trials.spec import TrialSpec
 from trials.trial import deal_data, fit_model, load_dataset
@@ -142,7 +142,7 @@ class Batch:
         for job in left:
             if job.spec.dataset_key not in data:
                 data[job.spec.dataset_key] = load_dataset(job.spec, data_root)
-        gpu_memory = _gpu_memory(left, data) if resources.gpus_per_trial else {}
+        takes = _takes(left, data) if resources.gpus_per_trial else {}
         queue, ended, failed = Queue(left, until), 0, 0
         recorder = Recorder(
             lambda item: self.record(*item),
@@ -169,7 +169,7 @@ class Batch:
         hooks = Hooks(asked=lambda ask, new: None, ended=take, control=control)
         checkpoints = str(self.folder.resolve() / "checkpoints")
         probes = {cell(job.spec): job.spec for job in left}
-        gpu: dict[str, Any] = {"gpu_memory": gpu_memory, "probes": probes}
+        gpu: dict[str, Any] = {"takes": takes, "probes": probes}
         few = len(left) <= FEW and not resources.gpus_per_trial
         drive(Plan(queue, data, resources, hooks, self.folder, checkpoints, alone=few, **gpu))
         written = recorder.close(RECORD_SECONDS)
@@ -181,8 +181,8 @@ class Batch:
         return failed, bool(control.ending)
 
 
-def _gpu_memory(jobs: list[Job], loaded: Mapping[str, Dataset]) -> dict[str, int]:
-    """Bytes of a GPU that each job needs at least, by its name; raises `UserError` for a job whose
+def _takes(jobs: list[Job], loaded: Mapping[str, Dataset]) -> dict[str, Footprint]:
+    """What each job takes of a GPU, by its name; raises `UserError` for a job whose
     execution is for CPUs only.
     """
     found = {}
@@ -192,5 +192,5 @@ def _gpu_memory(jobs: list[Job], loaded: Mapping[str, Dataset]) -> dict[str, int
         dealt = deal_data(of_one_deal[0].spec, dataset)
         for job in of_one_deal:
             model = fit_model(job.spec, dataset, "cuda")
-            found[job.name] = footprint(job.spec, dealt, model, "cuda").device
+            found[job.name] = footprint(job.spec, dealt, model, "cuda")
     return found
