@@ -66,7 +66,9 @@ def _row(row: Mapping[str, Any]) -> list[str]:
     parts += [table(*_readings(row, shown)), LEGEND]
     hidden = len(row["readings"]) - len(shown)
     if hidden:
-        parts.append(f"{hidden} more readings, which explain nothing, are in the JSON document.")
+        parts.append(
+            f"{hidden} more readings, none of which explains the baselines, are in the JSON document."
+        )
     parts.append("Open settings:\n\n" + "\n".join(_open(row)))
     return parts
 

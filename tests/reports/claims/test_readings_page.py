@@ -106,4 +106,6 @@ def test_all_that_explain_are_shown_however_many_are_nearer():
         report(*plain, reading(20, 0.1, True, number("fedavg", "25", 24.0)), explaining=[20])
     )
     assert "| **20** |" in text
-    assert "2 more readings, which explain nothing, are in the JSON document." in text
+    assert (
+        "2 more readings, none of which explains the baselines, are in the JSON document." in text
+    )
