@@ -84,10 +84,11 @@ def test_a_number_is_repeated_by_the_command_beside_it(site: Path, there: Path) 
     )
     assert found is not None
     done = suite_here(*found[1].split(), "--storage", there / "elsewhere", cwd=site)
-    mean, own = re.search(
-        r"mean of 2 seeds: (\S+); with seed 1: (\S+)$", done.stdout.strip()
-    ).groups()  # type: ignore[union-attr]
-    assert f"test accuracy {own} (mean of the last" in done.stdout
+    said = " ".join(done.stdout.split())
+    told = re.search(r"mean of 2 seeds: (\S+); with seed 1: (\S+)$", said)
+    assert told is not None
+    mean, own = told.groups()
+    assert f"test accuracy {own} (mean of the last" in said
     row = page[page.index('id="fedprox"') :]
     assert f">{mean}" in row[: row.index("</tr>")]
 
