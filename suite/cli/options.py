@@ -6,14 +6,16 @@ import math
 import stat
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 import typer
 
 from suite.tracking import PAGES
 from suite.tracking import RUNS as RUNS
 from suite.trust import grant
+from trials.errors import UserError
 
 
 def finite(value: float | None) -> float | None:
@@ -167,3 +169,31 @@ def ask_where_bare(command: str, does: str) -> None:
     alone = sys.argv[1:] == [command] and sys.stdin.isatty() and sys.stderr.isatty()
     if alone and not typer.confirm(f"{does} Go on?", default=True, err=True):
         raise typer.Exit(130)
+
+
+def refuse_odd_numbers(app: typer.Typer, words: list[str]) -> None:
+    """Raise `UserError` for an option's number as only Python writes one, with underscores or digits of
+    other scripts, which Typer takes.
+    """
+    for word, following in pairwise([*words, ""]):
+        option, equals, value = word.partition("=")
+        value = value if equals else following
+        odd = option.startswith("--") and ("_" in value or not value.isascii())
+        if odd and option in _numeric(app):
+            raise UserError(f"{option} {value}: must be a number in the digits 0 to 9 alone")
+
+
+def _numeric(app: typer.Typer) -> set[str]:
+    """The options of all commands whose value is a number."""
+    groups = [group.typer_instance for group in app.registered_groups if group.typer_instance]
+    commands = [command.callback for each in (app, *groups) for command in each.registered_commands]
+    found: set[str] = set()
+    for command in filter(None, commands):
+        for name, hint in get_type_hints(command, include_extras=True).items():
+            kind, *extras = get_args(hint) or (hint,)
+            if {int, float} & {kind, *get_args(kind)}:
+                declared = [
+                    one for extra in extras for one in getattr(extra, "param_decls", None) or ()
+                ]
+                found.update(declared or [f"--{name.replace('_', '-')}"])
+    return found

@@ -52,7 +52,8 @@ class Control:
             raise UserError(f"{self.path} is in the way: it {whose}, so no sweep obeys it")
         if self.asked and self.asked not in WORDS:
             raise UserError(f"{self.path} is in the way: no sweep wrote it, so it stays")
-        made = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        # No link: another user may have put one there since it was looked at.
+        made = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(made, "w") as file:
             file.write(word)
 

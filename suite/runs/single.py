@@ -106,6 +106,7 @@ class Finished:
             execution=fed.execution,
             chunk=fed.chunk,
             halved=fed.halved,
+            eager=fed.eager,
             device=name_of(fed.device),
         )
 

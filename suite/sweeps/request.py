@@ -55,7 +55,7 @@ class SweepRequest:
         name = self.paths.name
         return name, check_study(self.study, changes, f"study {name}")
 
-    def open(self, begin: Callable[[], object] = lambda: None) -> Sweep:
+    def open(self, begin: Callable[[Sweep], object] = lambda sweep: None) -> Sweep:
         """The sweep, ready to run; raises `UserError` when it cannot be. `begin` as in `Sweep`."""
         if self.repair:
             repair(self.paths)
@@ -72,8 +72,14 @@ class SweepRequest:
         called once there is something to watch; `deadline` as in `Sweep.run`.
         """
         from suite.execution.cluster import ahead
+        from suite.execution.estimate import Estimates
 
-        with ahead(resources) as begin:
+        with ahead(resources) as start:
+
+            def begin(sweep: Sweep) -> None:
+                Estimates(sweep.study, sweep.data, resources).refuse(sweep.entries)
+                start()
+
             sweep = self.open(begin)
             notes = self.differences(sweep.study) if self.resume else []
             for note in [*notes, *sweep.search.warnings]:

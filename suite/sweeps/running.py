@@ -5,13 +5,17 @@ ends removes it.
 """
 
 import json
+import math
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field, FiniteFloat, TypeAdapter
 
 from suite.search.trial import Ask
+from trials.files import plain
 from trials.outcome import Outcome
 
 FILE = "running.json"
@@ -19,7 +23,7 @@ SECONDS = 1.0
 """How often it is written at most."""
 POINTS = 200
 """Evaluations of a trial that are told at most; of more, every second, third, ..."""
-Curves = Mapping[str, list[tuple[int, float]]]
+Curves = dict[str, list[tuple[int, FiniteFloat]]]
 """(round, validation metric) of each evaluation so far, by trial."""
 
 
@@ -29,8 +33,11 @@ class Reported(NamedTuple):
     """
 
     trials: Curves = {}
-    dashboard: str = ""
-    experiment: str = ""
+    dashboard: Annotated[str, Field(pattern=r"^(https?://[^\s]+)?$")] = ""
+    experiment: Annotated[str, Field(pattern=r"^\d*$")] = ""
+
+
+_FORM = TypeAdapter(Reported)
 
 
 class Running:
@@ -65,7 +72,7 @@ class Running:
 
     def _write(self) -> None:
         curves = {
-            trial_id: _thinned([(e["round"], e[key]) for e in outcome.history if key in e])
+            trial_id: _thinned([(e["round"], e[key]) for e in outcome.history if _shown(e, key)])
             for trial_id, (key, outcome) in self._outcomes.items()
         }
         text = json.dumps(Reported(curves, self._dashboard, self._experiment)._asdict())
@@ -81,8 +88,15 @@ def _thinned(points: list[Any]) -> list[Any]:
     return points[::step]
 
 
+def _shown(entry: Mapping[str, float], key: str) -> bool:
+    return math.isfinite(entry.get(key, math.nan))
+
+
 def read(folder: Path) -> Reported:
-    """What the running trials of the sweep in a folder reported; nothing where none runs."""
-    with suppress(OSError, ValueError, TypeError):
-        return Reported(**json.loads((folder / FILE).read_text()))
+    """What the running trials of the sweep in a folder reported; nothing where none runs, or where a file is
+    there that no sweep wrote.
+    """
+    with suppress(OSError, ValueError):
+        text = plain(folder / FILE, "running trials").read_text(encoding="utf-8")
+        return _FORM.validate_json(text)
     return Reported()

@@ -66,8 +66,8 @@ LOCAL_TRIES = 5
 class Sweep:
     """One sweep, opened: the journal locked and replayed, no trial started yet.
 
-    `begin` is called when the form of a new sweep is sound, and may start what takes time beside the
-    rest (`suite.execution.cluster.ahead`).
+    `begin` is called with a new sweep whose form and data are sound, before anything is written. It may
+    refuse it, or start what takes time beside the rest (`suite.execution.cluster.ahead`).
 
     Raises `UserError` when the sweep exists and `resume` is not given, when entries or data are not to
     be had, or when the storage or the tracking store cannot be used.
@@ -79,7 +79,7 @@ class Sweep:
         study: Study,
         paths: SweepPaths,
         resume: bool,
-        begin: Callable[[], object] = lambda: None,
+        begin: Callable[["Sweep"], object] = lambda sweep: None,
     ) -> None:
         self.study_name, self.study, self.paths = study_name, study, paths
         if paths.begun and not resume:
@@ -89,14 +89,14 @@ class Sweep:
             )
         paths.check(study.warm_start)
         self.entries = make_entries(study, f"study {study_name}")
-        if not paths.begun:
-            begin()
         say(
             f"{len(self.entries)} entries; loading {', '.join(sorted({c.place.dataset for c in self.entries}))}"
         )
         self.data = load_data(
             self.entries, paths.data_root, f"study {study_name}", study.replicates
         )
+        if not paths.begun:
+            begin(self)
         self.store = open_store(paths)
         check_entries(paths, self.entries)
         self.warm = starts(study.warm_start, self.entries, paths, paths.state(), self.store)
@@ -230,7 +230,7 @@ class Sweep:
                 self.study.scheduler,
                 self.state.ended,
                 estimates.memory(self.entries),
-                estimates.gpu_memory(self.entries),
+                estimates.takes(self.entries),
                 self._model,
                 self.state.executions,
                 estimates.probes(self.entries),

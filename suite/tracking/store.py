@@ -15,7 +15,7 @@ from typing import Any
 
 from suite.owned import private
 from suite.tracking import RUNS, is_server
-from suite.tracking.database import alone, holds, reason, refusal, refuse_others, sqlite_uri
+from suite.tracking.database import alone, reason, refusal, refuse_others, sqlite_uri, tables
 from suite.tracking.leaderboard_view import UNQUOTABLE, runs_page, share
 from suite.tracking.names import grouped
 from suite.tracking.reader import Histories, Reader
@@ -242,8 +242,8 @@ class Store(Reader):
 def open_existing(tracking_uri: str | None, storage: Path) -> Store:
     """The store for reading; raises `UserError` when there is none yet."""
     database = storage / "mlflow.db"
-    # MLflow would make its tables in an empty file, and a reader writes nothing.
-    if tracking_uri is None and not (database.exists() and holds(database)):
+    # MLflow would make its tables in a file without any, and a reader writes nothing.
+    if tracking_uri is None and not (os.path.lexists(database) and tables(database.absolute())):
         raise UserError(
             f"there is no store {storage / 'mlflow.db'} yet: run `suite sweep quickstart`, "
             "or name another place with --storage or --tracking-uri"

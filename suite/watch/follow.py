@@ -1,6 +1,5 @@
 """A sweep followed from outside, by its journal: only what was added since the last look is read."""
 
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -12,11 +11,13 @@ from suite.search.trial import Ask
 from suite.studies.entries import make_entries
 from suite.studies.entry import Entry
 from suite.studies.study import Study
-from suite.sweeps.events import Asked, Begun, Died, Ended, Recorded, SweepState, read
-from suite.sweeps.journal import is_locked
+from suite.sweeps.events import Asked, Begun, Died, Ended, Event, Recorded, SweepState, read
+from suite.sweeps.journal import broken, is_locked, parsed
 from suite.sweeps.running import FILE, Reported
 from suite.sweeps.running import read as read_running
 from suite.sweeps.status import pace, sizes
+from trials.errors import UserError
+from trials.files import plain
 from trials.outcome import Kind, Outcome, Status
 
 
@@ -45,6 +46,7 @@ class Followed:
 
     folder: Path
     state: SweepState = field(default_factory=SweepState)
+    study: Study | None = None
     entries: dict[str, Entry] = field(default_factory=dict)
     planned: int = 0
     finals: int = 0
@@ -57,6 +59,7 @@ class Followed:
     _crashed: list[tuple[str, Outcome]] = field(default_factory=list)
     _deaths: list[Died] = field(default_factory=list)
     _offset: int = 0
+    _lines: int = 0
 
     @property
     def name(self) -> str:
@@ -75,14 +78,16 @@ class Followed:
         return *stamps, is_locked(self.journal), self._word()
 
     def refresh(self) -> None:
-        """Read what is new. A last line that is not whole yet is left for the next time."""
-        with self.journal.open("rb") as file:
+        """Read what is new. A last line that is not whole yet is left for the next time. Raises `UserError`
+        for one that a sweep did not write there, and again at each later look.
+        """
+        with plain(self.journal, "journal").open("rb") as file:
             file.seek(self._offset)
             new = file.read()
-        new = new[: new.rfind(b"\n") + 1]
-        self._offset += len(new)
-        for line in new.splitlines():
-            self._take(line)
+        for raw in new.split(b"\n")[:-1]:
+            self._take(raw)
+            self._offset += len(raw) + 1
+            self._lines += 1
         self.reported = read_running(self.folder)
         self.locked, self.asked_to = is_locked(self.journal), self._word()
 
@@ -90,13 +95,24 @@ class Followed:
         word = Control(self.folder).asked
         return word if word in WORDS else ""
 
-    def _take(self, line: bytes) -> None:
-        event = read(json.loads(line))
-        new = isinstance(event, Recorded) and event.trial_id not in self.state.recorded
-        self.state.add(event)
-        match event:
-            case Begun():
+    def _take(self, raw: bytes) -> None:
+        number = self._lines + 1
+        line = parsed(self.journal, number, raw)
+        try:
+            event = read(line)
+            if isinstance(event, Begun):
                 self._begin(event)
+            new = isinstance(event, Recorded) and event.trial_id not in self.state.recorded
+            self.state.add(event)
+        except UserError:
+            raise
+        except ValueError as error:
+            fault = str(error).splitlines()[0]
+            raise broken(str(self.journal), number, fault) from None
+        self._count(event, new)
+
+    def _count(self, event: Event, new: bool) -> None:
+        match event:
             case Asked(ask):
                 if ask.trial_id not in self.asks:
                     self._places[ask.trial_id] = len(self._places)
@@ -122,7 +138,7 @@ class Followed:
         del outcome.history[:-1]  # its last evaluation is all that is shown
 
     def _begin(self, begun: Begun) -> None:
-        study = Study.model_validate(begun.study)
+        self.study = study = Study.model_validate(begun.study)
         self.entries = {e.id: e for e in make_entries(study, f"sweep {self.name}")}
         self.planned = sizes(begun, self.name)[1]
         self.finals = study.seeds * len(study.replicates)

@@ -58,19 +58,27 @@ class Views:
             board = self._board(name, whole, followed.locked) if whole else None
             return self._view(followed, board)
 
-    def home(self) -> tuple[list[LiveSweep], ReportData | None]:
-        """All sweeps, and the leaderboard of all that the store holds."""
+    def home(self) -> tuple[list[LiveSweep], ReportData | None, list[str]]:
+        """All sweeps, the leaderboard of all that the store holds, and what is wrong with the journals of
+        sweeps that are not among them.
+        """
+        found: list[Followed] = []
+        faults = []
         with self._lock:
-            found = [self._follow(name) for name in sweeps(self.storage)]
-            for followed in found:
-                followed.refresh()
+            for followed in map(self._follow, sweeps(self.storage)):
+                try:
+                    followed.refresh()
+                    found.append(followed)
+                except UserError as error:
+                    faults.append(str(error))
             whole = tuple((f.name, *(p for p, done in _whole(f).items() if done)) for f in found)
             self._board(None, whole, any(followed.locked for followed in found))
             views = [self._view(followed, None) for followed in found]
         if self._reading:
             self._reading.result()
         _, board = self._boards.get(None, (None, None))
-        return views, None if board is None else ReportData(board, server=self.server)
+        data = None if board is None else ReportData(board, server=self.server)
+        return views, data, faults
 
     def _follow(self, name: str) -> Followed:
         if name not in self._followed:
@@ -104,15 +112,15 @@ class Views:
         self._next, self._rested = now + STORE_SECONDS, now + REST * took
 
     def _view(self, followed: Followed, board: Leaderboard | None) -> LiveSweep:
-        begun, left = followed.state.begun, followed.seconds_left
-        study, reported = begun.study_name if begun else "", followed.reported
-        experiment = reported.experiment or self._experiments.get(study)
+        begun, study, left = followed.state.begun, followed.study, followed.seconds_left
+        named, reported = begun.study_name if begun else "", followed.reported
+        experiment = reported.experiment or self._experiments.get(named)
         links = {"MLflow": self.server + (runs_page(experiment) if experiment else "/")}
         if reported.dashboard:
             links["Ray"] = reported.dashboard
         return LiveSweep(
             name=followed.name,
-            study=study,
+            study=named,
             running=followed.locked,
             over=followed.over,
             asked_to=followed.asked_to,
@@ -120,8 +128,8 @@ class Views:
             ended=len(followed.state.ended),
             per_minute=followed.per_minute,
             left="" if left is None else spell(left),
-            trials=begun.study["trials"] if begun else 0,
-            seeds=begun.study["seeds"] if begun else 0,
+            trials=study.trials if study else 0,
+            seeds=study.seeds if study else 0,
             cells=_cells(followed),
             failures=followed.failures(),
             board=board,

@@ -173,6 +173,24 @@ def test_the_estimate_is_near_what_a_process_takes() -> None:
     assert 0.8 * measured < estimated < 1.5 * measured
 
 
+@pytest.mark.parametrize("model", ["logreg", "mlp(64,64)", "mcmahan_cnn"])
+@pytest.mark.parametrize("algorithm", ["feddc", "scaffold", "safl"])
+@pytest.mark.parametrize("size", [1, "full"])
+def test_what_is_plainly_small_fits_by_its_footprint_too(
+    model: str, algorithm: str, size: int | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"clients": 100, "batch_size": size}
+    given = {"algorithms": [algorithm], "models": [model], "settings": settings}
+    study, (entry,) = a_study(**given), entries_of(**given)
+    data = load_data([entry], None, "test")
+    needed = Estimates(study, data, Resources()).footprint(entry).memory
+    monkeypatch.setattr("suite.execution.estimate.machine_memory", lambda: needed - 1)
+    with pytest.raises(UserError, match="this machine can never hold a trial of"):
+        Estimates(study, data, Resources()).refuse([entry])
+    monkeypatch.setattr("suite.execution.estimate.machine_memory", lambda: needed)
+    Estimates(study, data, Resources()).refuse([entry])
+
+
 def test_memory_per_trial_replaces_the_estimate() -> None:
     (entry,) = entries_of()
     data = load_data([entry], None, "test")

@@ -1,8 +1,12 @@
 """What a sweep is refused for is said before anything starts, and leaves nothing behind."""
 
+import errno
+import os
+
 import pytest
 from mlflow.exceptions import MlflowException
 
+from suite.execution import driver
 from suite.sweeps.journal import Journal
 from suite.sweeps.ledger import Ledger
 from suite.sweeps.paths import SweepPaths
@@ -56,6 +60,22 @@ def test_a_store_that_cannot_be_written_halts_and_is_gone_on_with(tmp_path, monk
             f"halted: tracking store sqlite:///{tmp_path}/runs/mlflow.db cannot be written: attempt to "
             "write a readonly database. Nothing is lost: run the command again with --resume when "
             "that is mended."
+        )
+
+
+def test_a_disk_that_is_full_where_tune_begins_halts(tmp_path, monkeypatch):
+    """As it still is where a sweep that a full disk halted is resumed."""
+
+    def full(*args, **given):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(driver.tune, "Tuner", full)
+    for options in ((), ("--resume",)):
+        done = suite_here("sweep", "smoke", *options, cwd=tmp_path, code=3)
+        _, _, said = done.stderr.rpartition("halted: ")
+        assert said == (
+            "storage runs/smoke/tune cannot be written: No space left on device. Nothing is lost: run "
+            "the command again with --resume when that is mended.\n"
         )
 
 
