@@ -46,14 +46,15 @@ def distinct(
 
 
 def uniform_on(
-    device: torch.device, stream: str, *words: Any, size: int, dtype: torch.dtype = torch.float64
+    device: torch.device, stream: str, *words: Any, size: int, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """`randomness.uniform` of words (k, 1) and of 0..size-1, (k, size), on a device.
+    """`randomness.uniform` of words (k, 1) and of 0..size-1, (k, size), on a device, in float64 by default.
 
     A GPU hashes the last word itself, since the host would take longer; the bits are the same, because
     products wrap alike with a sign and without. It hashes `AT_ONCE` numbers at a time, whose steps would
     take several times their memory.
     """
+    dtype = dtype or torch.float64  # not the default: it would load torch where this is imported
     if device.type == "cpu":
         return torch.from_numpy(randomness.uniform(stream, *words, np.arange(size))).to(dtype)
     state = sent(randomness.bits(stream, *words).view(np.int64), device)
