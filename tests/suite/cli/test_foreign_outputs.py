@@ -86,7 +86,7 @@ def test_a_report_lists_its_own_figures(finished: Path, tmp_path: Path) -> None:
     assert {Path(path).suffix for path in drawn} == {".svg", ".pdf"}
     assert mine.read_bytes() == b"mine"
     wrong = suite_here(*command, "--figures", "svg,jpg", cwd=tmp_path, code=2)
-    assert fault(wrong) == "unknown form of figures 'jpg'. Known: pdf, png, svg."
+    assert fault(wrong) == "unknown form of figures 'jpg'. Did you mean 'png'?"
 
 
 def test_a_plot_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
