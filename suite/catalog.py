@@ -106,11 +106,18 @@ FACTS = ("Equations", "Keeps", "Down", "Up", "Reading")
 
 def facts(cls: type) -> dict[str, str]:
     """The facts in an algorithm's docstring; "" for those it does not give."""
-    parts = re.split(rf"^({'|'.join(FACTS)}):", inspect.getdoc(cls) or "", flags=re.MULTILINE)
-    given = {
-        key: " ".join(text.split()) for key, text in zip(parts[1::2], parts[2::2], strict=True)
-    }
+    _, *parts = _parts(cls)
+    given = {key: " ".join(text.split()) for key, text in zip(parts[::2], parts[1::2], strict=True)}
     return {key: given.get(key, "") for key in FACTS}
+
+
+def formulas(cls: type) -> str:
+    """What an algorithm's docstring says before its facts: what it computes, line by line."""
+    return _parts(cls)[0].strip()
+
+
+def _parts(cls: type) -> list[str]:
+    return re.split(rf"^({'|'.join(FACTS)}):", inspect.getdoc(cls) or "", flags=re.MULTILINE)
 
 
 def algorithms_page() -> str:
@@ -134,7 +141,7 @@ def algorithms_page() -> str:
             found["Equations"],
             "<br>".join(hyperparameter(name, h) for name, h in item["hyperparameters"].items()),
             "<br>".join(
-                [*map(_anchor, item["anchors"]), *(_published(p) for p in item["published"])]
+                [*map(_anchor, item["anchors"]), *(published(p) for p in item["published"])]
             ),
             *(found[key] for key in FACTS[1:-1]),
             " ".join(filter(None, [found["Reading"], *map(_assumed, item["assumes"].items())])),
@@ -162,12 +169,13 @@ def _assumed(given: tuple[str, dict[str, Any]]) -> str:
 
 def _anchor(given: dict[str, Any]) -> str:
     parts = {name: f"{share:g} of the rounds" for name, share in given["of_rounds"].items()}
-    shown = _published({**given, "params": {**given["params"], **parts}})
+    shown = published({**given, "params": {**given["params"], **parts}})
     on = ", ".join([*given["datasets"], *given["models"]])
     return f"anchor ({on}): {shown}" if on else f"anchor: {shown}"
 
 
-def _published(given: dict[str, Any]) -> str:
+def published(given: dict[str, Any]) -> str:
+    """A published configuration and its source in a line, from the same listing."""
     params = " ".join(
         f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in given["params"].items()
     )

@@ -4,6 +4,8 @@ vectors of a round, a client in training.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from trials.federated_data import FederatedData, Samples
@@ -16,7 +18,23 @@ from trials.tensors import torch
 VECTORS = 5
 """Vectors of weights of each selected client in a round, beside those of local training: its start, its
 end, its message, its direction, its random numbers."""
+JOINED = 2
+"""Those that are written once more where a pack computes them beside others': its start, its direction."""
 ID = np.dtype(np.int64).itemsize
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a trial may take of its device's memory: `clients` bytes for those that are computed at once, by
+    default `memory_budget`, where up to `members` trials, itself one of them, share the process.
+    """
+
+    clients: float | None = None
+    members: int = 1
+
+
+ALONE = Room()
+"""Of a trial that has its process for itself."""
 
 
 def selected(settings: Settings, clients: int) -> int:
@@ -30,16 +48,23 @@ def widest(data: FederatedData, settings: Settings) -> int:
     return int(data.sizes.max()) if size == "full" else size
 
 
-def held(data: FederatedData, settings: Settings, d: int, size: int) -> float:
-    """Bytes that are on the device throughout, with numbers of `size` bytes and d weights: the samples,
-    and of a round's clients the plans of their minibatches and `VECTORS`.
+def of_round(data: FederatedData, settings: Settings, d: int, size: int, members: int = 1) -> float:
+    """Bytes that a round of each of so many trials of a pack has on the device, with numbers of `size`
+    bytes and d weights: of its clients the plans of their minibatches and `VECTORS`.
     """
     steps = settings.local_steps or settings.local_epochs * int(
         steps_per_epoch(data.sizes, settings.batch_size).max()
     )
     plan = steps * widest(data, settings) * (ID + size)
-    of_round = selected(settings, data.clients) * (plan + VECTORS * d * size)
-    return float(data.dataset.bytes(size) + of_round)
+    vectors = VECTORS + (JOINED if members > 1 else 0)
+    return float(members * selected(settings, data.clients) * (plan + vectors * d * size))
+
+
+def held(data: FederatedData, settings: Settings, d: int, size: int, members: int = 1) -> float:
+    """Bytes that are on the device throughout: the samples, which trials of a process share, and a round of
+    each (`of_round`).
+    """
+    return data.dataset.bytes(size) + of_round(data, settings, d, size, members)
 
 
 def divided(
@@ -48,18 +73,18 @@ def divided(
     settings: Settings,
     on: Samples,
     execution: str,
-    memory: float | None,
+    room: Room,
 ) -> tuple[int | None, float]:
     """How many clients are computed at once (None: all that are selected), and the bytes that clients'
-    tables may take of the device where the samples are.
+    tables may take of the device where the samples are, its trial's part of them.
 
-    Clients at once are as the settings say, else as many as `memory` (bytes) holds, by default
-    `memory_budget`.
+    Clients at once are as the settings say, else as many as the room for them holds, which trials of a
+    pack have one after the other or together.
     """
     one = torch.empty(0, dtype=on.dtype, device=on.device)
-    always = held(data, settings, model.d, one.element_size())
+    always = held(data, settings, model.d, one.element_size(), room.members)
     chunk = settings.chunk
     if execution == "batched" and chunk is None:
         client = model.bytes_a_client(widest(data, settings), one)
-        chunk = max(1, int((memory or memory_budget(on.device, always)) // client))
-    return chunk, tables_budget(on.device, always)
+        chunk = max(1, int((room.clients or memory_budget(on.device, always)) // client))
+    return chunk, tables_budget(on.device, always) / room.members

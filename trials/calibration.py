@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from trials import algorithms, heterogeneity
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
 from trials.memory import take_part
+from trials.pack import Pack
+from trials.place import Place
+from trials.settings import Settings
+from trials.simulation import Simulation
 from trials.solver import executions
 from trials.spec import TrialSpec
 from trials.tensors import torch
@@ -20,15 +25,32 @@ WARM_UP, MEASURED = 1, 2
 """Rounds before it is measured, in which libraries choose their kernels, and those that are."""
 
 
-def cell(spec: TrialSpec) -> str:
+class Placed(Protocol):
+    """What has a place and settings: a trial, or what asks for trials."""
+
+    @property
+    def place(self) -> Place:
+        """Data set, model and level."""
+
+    @property
+    def settings(self) -> Settings:
+        """The shared settings."""
+
+
+def cell(of: Placed) -> str:
     """What one choice is made for: all trials with this data set, model, level and precision."""
-    return f"{spec.place} · {spec.settings.dtype}"
+    return f"{of.place} · {of.settings.dtype}"
 
 
 def fastest(
-    spec: TrialSpec, data: FederatedData, device: str, memory: float | None = None
+    spec: TrialSpec,
+    data: FederatedData,
+    device: str,
+    memory: float | None = None,
+    members: int = 1,
 ) -> tuple[str, dict[str, float]]:
-    """The execution of a trial on a device, and what was measured: seconds a round of each.
+    """The execution of a trial on a device, and what was measured: seconds a round of each, of one trial of
+    so many in a pack.
 
     It is as the settings say where they do, and the only one where there is one; then nothing is
     measured.
@@ -37,18 +59,21 @@ def fastest(
     known = executions(model, spec.settings, torch.device(device))
     if spec.settings.execution or len(known) == 1:
         return spec.settings.execution or known[0], {}
-    seconds = {how: _seconds(with_execution(spec, how), data, device, memory) for how in known}
+    seconds = {
+        how: _seconds(with_execution(spec, how), data, device, memory, members) for how in known
+    }
     return min(seconds, key=seconds.__getitem__), seconds
 
 
 def measured(
-    spec: dict[str, Any], dataset: Dataset, share: float, memory: float | None
+    spec: dict[str, Any], dataset: Dataset, share: float, memory: float | None, members: int
 ) -> tuple[str, dict[str, float]]:
     """`fastest` in a process of its own, which has a share of a GPU."""
     trial = TrialSpec(**spec)
     if share:
         take_part(share)
-    return fastest(trial, deal_data(trial, dataset), "cuda" if share else "cpu", memory)
+    device = "cuda" if share else "cpu"
+    return fastest(trial, deal_data(trial, dataset), device, memory, members)
 
 
 def with_execution(spec: TrialSpec, execution: str) -> TrialSpec:
@@ -57,8 +82,12 @@ def with_execution(spec: TrialSpec, execution: str) -> TrialSpec:
     return spec.model_copy(update={"settings": settings})
 
 
-def _seconds(spec: TrialSpec, data: FederatedData, device: str, memory: float | None) -> float:
-    """Seconds of the shortest of a few short rounds of FedAvg under a trial's settings."""
+def _seconds(
+    spec: TrialSpec, data: FederatedData, device: str, memory: float | None, members: int
+) -> float:
+    """Seconds a trial of the shortest of a few short rounds of FedAvg under a trial's settings, of so many
+    in a pack.
+    """
     short = spec.settings.model_copy(update={"local_steps": STEPS, "eval_every": None})
     level = heterogeneity.parse(spec.heterogeneity).dealing
     plain = spec.model_copy(
@@ -69,14 +98,21 @@ def _seconds(spec: TrialSpec, data: FederatedData, device: str, memory: float | 
             "settings": short,
         }
     )
-    simulation, taken = simulate(plain, data, device, memory=memory), []
-    fed, state = simulation.fed, simulation.state
+    pack, taken = Pack(), []
+    runs = [
+        simulate(plain, data, device, memory=memory, solver=pack.solver, members=members)
+        for _ in range(members)
+    ]
     for number in range(1, WARM_UP + MEASURED + 1):
-        started = _now(fed.device)
-        fed.begin(number)
-        state = simulation.algorithm.round(state, fed)
-        taken.append(_now(fed.device) - started)
-    return min(taken[WARM_UP:])
+        started = _now(runs[0].fed.device)
+        pack.run([partial(_round, run, number) for run in runs])
+        taken.append(_now(runs[0].fed.device) - started)
+    return min(taken[WARM_UP:]) / members
+
+
+def _round(run: Simulation, number: int) -> None:
+    run.fed.begin(number)
+    run.state = run.algorithm.round(run.state, run.fed)
 
 
 def _now(device: torch.device) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trials import budget, randomness
+from trials import budget, captured, randomness
 from trials.client_rows import ClientRows
 from trials.course import SGD
 from trials.datasets.base import OnDemand
@@ -47,12 +47,10 @@ class Federation:
         settings: Settings,
         seed: int,
         device: torch.device,
-        memory: float | None = None,
+        room: budget.Room = budget.ALONE,
         solver: Callable[..., Solver] = Solver,
     ) -> None:
-        """`memory` is what clients that are computed at once may take, in bytes; see `memory_budget`.
-        `solver` makes the solver, as the class does.
-        """
+        """`room` is what it may take of the device's memory; `solver` makes the solver, as the class does."""
         self.data, self.model, self.settings, self.seed = data, model, settings, seed
         self._level = heterogeneity
         self.device = device
@@ -63,7 +61,7 @@ class Federation:
         self.execution = execution(model, settings, device)
         self.sequential = self.execution == "sequential"
         self.chunk, self.tables = budget.divided(
-            data, model, settings, self.x, self.execution, memory
+            data, model, settings, self.x, self.execution, room
         )
         self._solver = solver(model, self.x, self.y, self.execution, self.chunk)
         self._scores = SCORES[data.dataset.task.metric]
@@ -105,6 +103,13 @@ class Federation:
         is NaN; NaN before any. To ask is to wait for the device.
         """
         return math.nan if self._loss is None else float(self._loss)
+
+    @property
+    def eager(self) -> str:
+        """Why the device launches its local steps one operation after the other, where it captures those of
+        others; "" where it does not.
+        """
+        return captured.faults.get(self.model.architecture, "")
 
     # Who
 
@@ -186,8 +191,8 @@ class Federation:
         """Uniform numbers in [0, 1), (k, size): a function of name, seed, round and client."""
         words = (self.seed, self.round, ids.numpy()[:, None])
         below_one = 1 - torch.finfo(self.dtype).eps / 2  # where single precision would round to 1
-        u = uniform_on(self.device, name, *words, size=size)
-        return u.to(self.dtype).clamp(max=below_one)
+        u = uniform_on(self.device, name, *words, size=size, dtype=self.dtype)
+        return u.clamp(max=below_one)
 
     def tensor(self, array: Array | Tensor) -> Tensor:
         """What the host holds, in the run's dtype, on its device."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from trials import heterogeneity
-from trials.budget import held, widest
+from trials.budget import held, of_round, widest
 from trials.client_rows import ClientRows
 from trials.datasets.base import OnDemand
 from trials.federated_data import FederatedData
@@ -32,13 +32,15 @@ ROUNDS = 5
 class Footprint:
     """Estimates of one trial: bytes of its state with every client met (which is its checkpoint),
     bytes of memory of the process that runs it, and local steps of all clients in a round of FedAvg's
-    kind; on a GPU the bytes of it that the trial cannot do without, else 0.
+    kind; on a GPU the bytes of it that the trial cannot do without, and those that each trial of a pack
+    takes with all of its clients at once and their tables there, else 0.
     """
 
     state: int
     memory: int
     steps: float
     device: int = 0
+    beside: int = 0
 
 
 class _Shapes(Federation):
@@ -76,11 +78,14 @@ def footprint(
     one = torch.empty(0, dtype=fed.dtype)
     size, width = one.element_size(), widest(data, spec.settings)
     client = model.bytes_a_client(width, one)
+    sample = (client - 5 * model.d * size) / width
     if device != "cpu":
         vectors = sum(_size(value) for value in values if isinstance(value, torch.Tensor))
         at_once = min(most, spec.settings.chunk or 1)
         needed = CONTEXT + held(data, spec.settings, model.d, size) + vectors + at_once * client
-        return Footprint(state, GPU_PROCESS + 2 * state, steps, int(needed))
+        of_two = of_round(data, spec.settings, model.d, size, members=2)
+        beside = of_two / 2 + state + max(most * client, EVALUATED * sample)
+        return Footprint(state, GPU_PROCESS + 2 * state, steps, int(needed), int(beside))
     how = execution(model, spec.settings, torch.device("cpu"))
     if how == "compiled":
         training = most * VECTORS * model.d * size
@@ -91,7 +96,6 @@ def footprint(
             1, int((budget or memory_budget(torch.device("cpu"))) // client)
         )
         training = min(most, chunk) * client
-    sample = (client - 5 * model.d * size) / width
     x = data.dataset.x
     converted = 0 if isinstance(x, OnDemand) or x.dtype.itemsize == size else x.size * size
     working = max(training, EVALUATED * KEPT_FORWARD * sample)

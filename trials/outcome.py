@@ -73,6 +73,7 @@ class Report:
     device: str = ""
     afresh: bool = False
     error: str = ""
+    eager: str = ""
 
     def result(self) -> dict[str, Any]:
         """The result of a Tune trainable's step."""
@@ -98,8 +99,8 @@ class Outcome:
     """How a trial ended, and its whole history.
 
     `execution` is how it was computed, `chunk` how many clients at once (None: all), `halved` from which
-    `round` on another `chunk`, since memory did not hold it, `device` on what. `intermediates` maps round to validation
-    score.
+    `round` on another `chunk`, since memory did not hold it, `device` on what, `eager` why its steps were not captured
+    there. `intermediates` maps round to validation score.
     """
 
     status: Status = Status.FAILED
@@ -112,6 +113,7 @@ class Outcome:
     chunk: int | None = None
     halved: dict[str, int] | None = None
     device: str = ""
+    eager: str = ""
 
     @property
     def value(self) -> float | None:
@@ -146,5 +148,6 @@ class Outcome:
             self.fingerprint = report.fingerprint
             self.execution, self.chunk = report.execution, report.chunk
             self.halved, self.device = report.halved, report.device
+            self.eager = report.eager
             if math.isfinite(report.val_score):
                 self.intermediates[report.round] = report.val_score

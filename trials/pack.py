@@ -22,7 +22,7 @@ import numpy.typing as npt
 from greenlet import getcurrent, greenlet
 from typing_extensions import override
 
-from trials.course import Course
+from trials.course import Course, Term, Terms
 from trials.federated_data import FederatedData
 from trials.plans import Plan
 from trials.scores import Scores
@@ -60,6 +60,10 @@ class Request(ABC):
     def answer(self, solver: Solver) -> Any:
         """What the solver makes of it: tensors with its rows first."""
 
+    def own(self, part: Any) -> Any:
+        """Of its rows of a joint answer what it asked for."""
+        return part
+
 
 @dataclass(frozen=True)
 class Follow(Request):
@@ -76,9 +80,7 @@ class Follow(Request):
     @property
     @override
     def kind(self) -> Hashable:
-        # A pull of 0 is left out alone: 0 times an infinite weight would not be 0.
-        c = self.course
-        return c.plan.samples.shape[2], c.marks.shape[1], c.momentum, c.pulled
+        return self.course.plan.samples.shape[2], self.course.terms.momentum
 
     @classmethod
     @override
@@ -89,19 +91,20 @@ class Follow(Request):
             Course(
                 torch.cat([course.start for course in courses]),
                 plan,
-                np.concatenate([course.marks for course in courses]),
+                _marks([course.marks for course in courses]),
                 _rates(courses, plan.samples.shape[1]),
-                courses[0].momentum,
-                torch.cat([course.scale for course in courses]),
-                torch.cat([course.pull for course in courses]),
-                courses[0].pulled,
-                _shifts(courses),
+                _terms(courses),
             )
         )
 
     @override
     def answer(self, solver: Solver) -> tuple[Tensor, ...]:
         return Solver.follow(solver, self.course)
+
+    @override
+    def own(self, part: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        w, losses, path = part
+        return w, losses, path[:, : self.course.marks.shape[1]]
 
 
 @dataclass(frozen=True)
@@ -291,7 +294,8 @@ def _answers(asked: Waiting) -> dict[greenlet, Callable[[greenlet], Any]]:
             pass
         else:
             parts = _parts(found, [request.rows for request in requests])
-            return {m: _giving(part) for m, part in zip(asked, parts, strict=True)}
+            answers = [request.own(part) for request, part in zip(requests, parts, strict=True)]
+            return {m: _giving(answer) for m, answer in zip(asked, answers, strict=True)}
     turns = {}
     for member, (solver, request) in asked.items():
         try:
@@ -329,6 +333,8 @@ def _plans(plans: Sequence[Plan]) -> Plan:
     longest = max(plan.samples.shape[1] for plan in plans)
 
     def padded(array: Array) -> Array:
+        if array.shape[1] == longest:
+            return array
         return np.pad(array, ((0, 0), (0, longest - array.shape[1]), (0, 0)))
 
     return Plan(
@@ -355,13 +361,20 @@ def _rates(courses: Sequence[Course], steps: int) -> Tensor:
     return found
 
 
-def _shifts(courses: Sequence[Course]) -> Tensor:
-    """The shifts of all rows. What is added for a course without one is the zero that changes no bit,
-    -0.0: the shift itself with momentum, its product with a negative rate without.
-    """
-    if not any(len(course.shift) for course in courses):
-        return courses[0].shift
-    nothing = -0.0 if courses[0].momentum else 0.0
-    return torch.cat(
-        [c.shift if len(c.shift) else torch.full_like(c.start, nothing) for c in courses]
+def _marks(all_marks: Sequence[Array]) -> Array:
+    """The marks of all rows, with 0 where others have more."""
+    most = max(marks.shape[1] for marks in all_marks)
+    return np.concatenate(
+        [np.pad(marks, ((0, 0), (0, most - marks.shape[1]))) for marks in all_marks]
+    )
+
+
+def _terms(courses: Sequence[Course]) -> Terms:
+    """The terms of all rows."""
+    terms, counts = [c.terms for c in courses], [len(c.start) for c in courses]
+    return Terms(
+        terms[0].momentum,
+        torch.cat([own.scale for own in terms]),
+        Term.joined([own.pull for own in terms], counts),
+        Term.joined([own.shift for own in terms], counts),
     )

@@ -108,6 +108,7 @@ class Running:
             simulation.fed.halved,
             name_of(simulation.fed.device),
             afresh,
+            eager=simulation.fed.eager,
         )
 
     def _state(self) -> dict[str, Any]:
@@ -125,6 +126,7 @@ class Running:
                 config.threads,
                 config.memory_budget,
                 self._solver,
+                config.members,
             )
             begins = Checkpoint(config.begins) if config.begins else None
             for checkpoint in filter(None, [self._checkpoint, begins]):

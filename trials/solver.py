@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from trials import randomness
-from trials.course import SGD, Course, rate_of
+from trials import captured, randomness
+from trials.course import SGD, Course, rate_of, reached
 from trials.direction import Direction, affine
 from trials.errors import UserError
 from trials.federated_data import FederatedData, Samples
@@ -24,9 +25,9 @@ from trials.tensors import Tensor, torch
 from trials.transfer import sent
 
 Array = npt.NDArray[Any]
-Move = Callable[[Tensor, list[Tensor], Tensor, int, Tensor | None], None]
-"""`move(w, parts, rows, step, v)`: a step of `rows` (a,), counted from 0, on weights w (a, d) and
-momentum v (a, d) in place; `parts` are gradients (a, size), one a parameter."""
+Move = Callable[[Tensor, list[Tensor], slice, int, Tensor | None], None]
+"""`move(w, parts, rows, step, v)`: a step, counted from 0, of the first rows of a group (a) on weights
+w (a, d) and momentum v (a, d) in place; `parts` are gradients (a, size), one a parameter."""
 BLOCK = 512
 """Samples on which one model is evaluated at a time."""
 EXECUTIONS = ("compiled", "batched", "sequential")
@@ -136,8 +137,8 @@ class Solver:
         marks = np.zeros((len(start), 0), np.int64) if marks is None else marks
         form = affine(direction, aligned) if rule.clip_norm is None else None
         if form is None:
-            move = self._any_move(rule, direction, aligned)
-            w, losses, path = self._descend(start, plan, marks, move, bool(rule.momentum))
+            moves = self._any_moves(rule, direction, aligned)
+            w, losses, path = self._descend(start, plan, marks, moves, bool(rule.momentum))
         else:
             w, losses, path = self.follow(rule.course(start, plan, form, marks))
         return w, losses.sum().to(w) / int(plan.steps.sum()), path
@@ -148,62 +149,69 @@ class Solver:
         """
         if self.execution == "compiled":
             return self._compiled(course)
-        move = self._affine_move(course)
-        return self._descend(course.start, course.plan, course.marks, move, bool(course.momentum))
+        if self.execution == "batched":
+            found = captured.follow(self.model, self.x, self.y, course, self.chunk)
+            if found is not None:
+                return found
+        moves = partial(self._affine_move, course)
+        return self._descend(
+            course.start, course.plan, course.marks, moves, bool(course.terms.momentum)
+        )
 
     def _descend(
-        self, start: Tensor, plan: Plan, marks: Array, move: Move, momentum: bool
+        self,
+        start: Tensor,
+        plan: Plan,
+        marks: Array,
+        moves: Callable[[_Group], Move],
+        momentum: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """`follow`, by a step of any kind."""
+        """`follow`, by steps of any kind: those that `moves` gives for a group."""
         path = start.new_empty(*marks.shape, start.shape[1])
         w, losses = torch.empty_like(start), start.new_empty(len(start))
         for group in self._groups(plan):
             at, lost = start[group.ids], start.new_zeros(len(group.ids))
             v = torch.zeros_like(at) if momentum else None
-            reached = self._reached(group, marks)
+            move = moves(group)
+            stops = reached(marks, group.members, group.steps, self.x.device)
             for rows, j, x, y, weight in self._batches(group):
-                now, ids = at[rows], group.ids[rows]
+                now = at[rows]
                 found, parts = self._gradients(now, x, y, weight)
                 lost[rows] += found
-                move(now, parts, ids, j, None if v is None else v[rows])
-                if j + 1 in reached:
-                    row, place = reached[j + 1]
+                move(now, parts, rows, j, None if v is None else v[rows])
+                if j + 1 in stops:
+                    row, place = stops[j + 1]
                     path.view(-1, path.shape[-1])[place] = now[row]
             w[group.ids], losses[group.ids] = at, lost
         return w, losses, path
 
-    def _any_move(self, rule: SGD, direction: Direction, aligned: dict[str, Tensor]) -> Move:
-        """A step along any direction, on gradients in one piece."""
+    def _any_moves(
+        self, rule: SGD, direction: Direction, aligned: dict[str, Tensor]
+    ) -> Callable[[_Group], Move]:
+        """Steps along any direction, on gradients in one piece."""
 
-        def move(w: Tensor, parts: list[Tensor], ids: Tensor, j: int, v: Tensor | None) -> None:
-            g = torch.cat(parts, -1)
-            if rule.weight_decay:
-                g = g.add_(w, alpha=rule.weight_decay)
-            step = direction(w, g, **{name: value[ids] for name, value in aligned.items()})
-            step = rule.clipped(step)
-            if v is not None:
-                step = v.mul_(rule.momentum).add_(step)
-            w.sub_(rate_of(rule.lr, ids, j) * step)
+        def moves(group: _Group) -> Move:
+            def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, v: Tensor | None) -> None:
+                g, ids = torch.cat(parts, -1), group.ids[rows]
+                if rule.weight_decay:
+                    g = g.add_(w, alpha=rule.weight_decay)
+                step = direction(w, g, **{name: value[ids] for name, value in aligned.items()})
+                step = rule.clipped(step)
+                if v is not None:
+                    step = v.mul_(rule.momentum).add_(step)
+                w.sub_(rate_of(rule.lr, ids, j) * step)
 
-        return move
+            return move
 
-    def _affine_move(self, course: Course) -> Move:
+        return moves
+
+    def _affine_move(self, course: Course, group: _Group) -> Move:
         """A course's step, on the gradients of one parameter after the other."""
-        scale, pull, shift = course.scale, course.pull, course.shift
-        layout = self.model.layout
+        terms, lr = course.terms.of(group.members, group.ids), course.lr
+        lr = lr[group.ids] if isinstance(lr, torch.Tensor) else lr
 
-        def move(w: Tensor, parts: list[Tensor], ids: Tensor, j: int, v: Tensor | None) -> None:
-            rate = rate_of(course.lr, ids, j)
-            along, by = (w, -rate) if v is None else (v.mul_(course.momentum), 1.0)
-            if course.pulled:
-                along.add_(by * pull[ids, None] * w)
-            if len(shift):
-                along.add_(by * shift[ids])
-            by = by * scale[ids, None]
-            for slot, part in zip(layout, parts, strict=True):
-                along[:, slot.start : slot.stop].addcmul_(part, by)
-            if v is not None:
-                w.sub_(rate * v)
+        def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, v: Tensor | None) -> None:
+            terms.step(w, parts, self.model.layout, rate_of(lr, rows, j), v)
 
         return move
 
@@ -211,17 +219,18 @@ class Solver:
         """`follow` as one compiled loop, mark after mark."""
         from trials import compiled
 
-        plan, marks = course.plan, course.marks
+        plan, marks, terms = course.plan, course.marks, course.terms
         w = course.start.clone(memory_format=torch.contiguous_format)
         path = w.new_empty(*marks.shape, w.shape[1])
-        v = torch.zeros_like(w) if course.momentum else w.new_empty(0, 0)
+        v = torch.zeros_like(w) if terms.momentum else w.new_empty(0, 0)
         lr = torch.as_tensor(course.lr, dtype=w.dtype)
         lr = lr.contiguous() if lr.dim() else lr.reshape(1, 1)
         x, y, samples = self.x.matrix(self.y, plan.samples)
         of = compiled.Samples(x.numpy(), y.numpy(), compiled.SLOPES[self.model.loss])
         weight = plan.weight.astype(w.numpy().dtype)
-        affine = course.scale.numpy(), course.pull.numpy(), course.shift.numpy()
-        follows = compiled.Rule(*affine, course.momentum, v.numpy())
+        pull = terms.pull.values[:, 0] if len(terms.pull.rows) else w.new_zeros(len(w))
+        affine = terms.scale.numpy(), pull.numpy(), terms.shift.values.numpy()
+        follows = compiled.Rule(*affine, terms.momentum, v.numpy())
         total, done = 0.0, np.zeros_like(plan.steps)
         for e, stop in enumerate([*marks.T, plan.steps]):
             steps = compiled.Steps(samples, weight, done, stop, lr.numpy())
@@ -354,25 +363,6 @@ class Solver:
             if group.widths is not None:
                 cut = (0, j, slice(group.widths[0, j]))
             yield rows, j, self.x[group.drawn[cut]], self.y[group.samples[cut]], group.weight[cut]
-
-    def _reached(self, group: _Group, marks: Array) -> dict[int, tuple[Tensor, Tensor]]:
-        """The rows of a group that reach one of their `marks` (k, E) with a step, by the number of steps
-        after it: rows within the group, and where they go in a path (k E, d).
-        """
-        if not marks.shape[1]:
-            return {}
-        marks = marks[group.members]
-        row, mark = np.nonzero(marks <= group.steps[:, None])
-        after = marks[row, mark]
-        order = np.argsort(after, kind="stable")
-        place = group.members[row] * marks.shape[1] + mark
-        found = sent(np.stack([row, place])[:, order], self.x.device)
-        stops, first = np.unique(after[order], return_index=True)
-        last = [*first[1:], len(order)]
-        return {
-            int(stop): (found[0, a:b], found[1, a:b])
-            for stop, a, b in zip(stops, first, last, strict=True)
-        }
 
     def _gradients(
         self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor

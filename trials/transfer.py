@@ -10,6 +10,9 @@ import numpy.typing as npt
 from trials import randomness
 from trials.tensors import Tensor, torch
 
+AT_ONCE = 2**22
+"""Random numbers that a GPU hashes at a time: a few hundred megabytes while it does."""
+
 
 def sent(
     host: npt.NDArray[Any] | Tensor, device: torch.device, dtype: torch.dtype | None = None
@@ -42,16 +45,25 @@ def distinct(
     return once, sent(first, device), sent(back, device)
 
 
-def uniform_on(device: torch.device, stream: str, *words: Any, size: int) -> Tensor:
-    """`randomness.uniform` of words (k, 1) and of 0..size-1, (k, size) in float64, on a device.
+def uniform_on(
+    device: torch.device, stream: str, *words: Any, size: int, dtype: torch.dtype = torch.float64
+) -> Tensor:
+    """`randomness.uniform` of words (k, 1) and of 0..size-1, (k, size), on a device.
 
     A GPU hashes the last word itself, since the host would take longer; the bits are the same, because
-    products wrap alike with a sign and without.
+    products wrap alike with a sign and without. It hashes `AT_ONCE` numbers at a time, whose steps would
+    take several times their memory.
     """
     if device.type == "cpu":
-        return torch.from_numpy(randomness.uniform(stream, *words, np.arange(size)))
+        return torch.from_numpy(randomness.uniform(stream, *words, np.arange(size))).to(dtype)
     state = sent(randomness.bits(stream, *words).view(np.int64), device)
-    word = torch.arange(size, device=device)
+    words_at_once = torch.arange(size, device=device).split(max(1, AT_ONCE // len(state)))
+    parts = [_hashed(state, word).to(dtype) for word in words_at_once]
+    return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+
+
+def _hashed(state: Tensor, word: Tensor) -> Tensor:
+    """Uniform numbers (k, b) of states (k, 1) and words (b,)."""
     z = (state * _signed(randomness.GOLDEN)) ^ (word + _signed(randomness.GOLDEN))
     for shift, factor in zip((30, 27), randomness.FACTORS, strict=True):
         z = (z ^ _shifted(z, shift)) * _signed(factor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trials import datasets, heterogeneity, losses, models
+from trials.budget import Room
 from trials.datasets.base import Dataset
 from trials.device import computes, named, usable
 from trials.errors import UserError
@@ -49,7 +50,8 @@ def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
             f"model {spec.model} has {model.d:.3g} weights, which take {needed / 1e9:,.0f} GB at least, "
             f"and this machine has {there / 1e9:,.0f} GB"
         )
-    execution(model, spec.settings, named(device))
+    if device != "cpu" or spec.settings.execution == "compiled":  # else any is, and torch waits
+        execution(model, spec.settings, named(device))
     return model
 
 
@@ -60,15 +62,18 @@ def simulate(
     threads: int = 1,
     memory: float | None = None,
     solver: Callable[..., Solver] = Solver,
+    members: int = 1,
 ) -> Simulation:
     """A simulation at round 0. One thread by default, so that the bits do not depend on the load;
-    `memory` (bytes) is `trials.memory.memory_budget` by default; `solver` makes the federation's.
+    `memory` (bytes) is `trials.memory.memory_budget` by default; `solver` makes the federation's, whose
+    trial is one of up to `members` in its process.
     """
     torch.set_num_threads(threads)
     model, at = fit_model(spec, data.dataset, device), usable(device)
     computes(at, spec.settings.dtype)
     level = heterogeneity.parse(spec.heterogeneity)
-    fed = Federation(data, model, level, spec.settings, spec.seed, at, memory, solver)
+    room = Room(memory, members)
+    fed = Federation(data, model, level, spec.settings, spec.seed, at, room, solver)
     return Simulation(spec.configured(), fed)
 
 

@@ -126,6 +126,8 @@ def _row(
         "name": label(row),
         "rank": rank_text(row),
         "link": data.server + row.page if row.page else "",
+        "about": "The run in MLflow",
+        **dict.fromkeys(("anchor", "spec", "repeat"), ""),  # of sites
         "score": mean_text(row),
         "behind": behind_text(row),
         "cells": [(column.text(row), column.value(row)) for column in shown],

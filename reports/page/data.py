@@ -45,6 +45,10 @@ class Failure:
     page: str
 
 
+PRINT = "fingerprint of "
+"""Before a cell's name, in the facts of a sweep."""
+
+
 @dataclass(frozen=True)
 class Sweep:
     """Where numbers come from: the study as it was run, versions, seeds, fingerprints; and its `setting`:

@@ -65,10 +65,19 @@ function fitted(figure, spec) {
   }
   return spec;
 }
+// Lines may come as rows of numbers by algorithm, a quarter of the size.
+function unpacked(spec) {
+  const lines = spec.datasets?.points;
+  if (!lines || Array.isArray(lines)) return spec;
+  const said = (y, low, high) => y.toFixed(4) + (high > low ? ` ± ${((high - low) / 2).toFixed(4)}` : "");
+  spec.datasets.points = Object.entries(lines).flatMap(([algorithm, rows]) => rows.map(
+    ([x, y, low = y, high = y]) => ({ algorithm, trial: "", x, y, low, high, said: said(y, low, high) })));
+  return spec;
+}
 async function draw(figure) {
   const text = figure.querySelector("script").textContent, known = views.get(figure.dataset.chart);
   if (known?.figure === figure && known.text === text && known.width === figure.clientWidth) return;
-  const spec = fitted(figure, JSON.parse(text)), params = Object.fromEntries((spec.params ?? []).map((p) => [p.name, p]));
+  const spec = fitted(figure, unpacked(JSON.parse(text))), params = Object.fromEntries((spec.params ?? []).map((p) => [p.name, p]));
   if (params.shown) params.shown.value = visible(spec);
   if (params.spans) params.scope.value = inScope(spec);
   known?.finalize();

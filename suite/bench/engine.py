@@ -25,6 +25,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from suite.bench.limit import FLOPS
 from suite.bench.worker import Workload
 from suite.console import say
+from suite.tracking.machine import processor
 from trials import models
 from trials.device import DEVICES, named, usable
 from trials.errors import UserError, unknown
@@ -185,7 +186,7 @@ def absent(peers: tuple[str, ...], python: str) -> list[str]:
     try:
         said = subprocess.run([python, "-c", code, *peers], capture_output=True, text=True)
     except OSError as error:
-        raise UserError(f"peer_python is {python!r}, but cannot be run: {error}") from None
+        raise UserError(f"peer_python is {python!r}, but cannot be run: {error.strerror}") from None
     if said.returncode:
         raise UserError(f"peer_python is {python!r}, but must be a Python: {said.stderr.strip()}")
     found = {name for name in said.stdout.split() if _script(name).exists()}
@@ -194,10 +195,7 @@ def absent(peers: tuple[str, ...], python: str) -> list[str]:
 
 def machine() -> dict[str, Any]:
     """The processor's name, where the system tells, and how many cores this process may use."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return {"processor": names[0] if names else "unknown", "cores": len(_cores())}
+    return {"processor": processor() or "unknown", "cores": len(_cores())}
 
 
 def flops(workload: Workload) -> int:

@@ -13,6 +13,7 @@ from suite.cli import (
     advise,
     authoring,
     bench,
+    board,
     configurations,
     control,
     data,
@@ -25,7 +26,8 @@ from suite.cli import (
     transfer,
     watch,
 )
-from suite.console import say
+from suite.cli.options import refuse_odd_numbers
+from suite.console import say, tame
 from suite.execution.stop_signal import HaltedError
 from suite.trust import Trust
 from trials.errors import UserError
@@ -57,6 +59,8 @@ for group in (
     doctor,
 ):
     app.add_typer(group.app)
+app.add_typer(board.alone)
+app.add_typer(board.app, name="board")
 app.add_typer(configurations.app, name="tuned")
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
@@ -65,7 +69,9 @@ app.add_typer(bench.app, name="bench")
 def main() -> None:
     """Entry point of the `suite` command."""
     gc.set_threshold(GARBAGE)
+    tame()
     try:
+        refuse_odd_numbers(app, sys.argv[1:])
         with guarded(Trust(sys.argv[1:])):
             app()
     except UserError as error:

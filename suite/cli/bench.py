@@ -53,9 +53,11 @@ def sweep(
         else:
             Console().print(
                 f"{found['study']}, {found['trials']} trials: {found['trials_per_minute_packed']:g} "
-                f"trials/min packed, {found['trials_per_minute_alone']:g} alone; ratio "
-                f"{found['ratio']:g}",
+                f"trials/min packed, {found['trials_per_minute_alone']:g} alone, from the first trial's "
+                f"start; ratio {found['ratio']:g}. Whole sweeps take {found['seconds_packed']:g} and "
+                f"{found['seconds_alone']:g} s",
                 highlight=False,
+                soft_wrap=True,
             )
         return
     found = bench.sweep(study, Resources(max_concurrent=max_concurrent))
@@ -108,6 +110,7 @@ def watch(
         for i, pair in enumerate(found["pairs"], 1)
     ]
     heads = ["pair", "seconds alone", "watched", "ratio", "server's processor seconds"]
+    heads += ["looks", "with news", "MB sent"]
     _table(f"{found['study']}, watched over alone: {found['ratio']:.3f} (median)", heads, rows)
 
 

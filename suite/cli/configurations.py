@@ -89,7 +89,13 @@ def tuned_export(
 
 @app.command("import")
 def tuned_import(
-    source: Annotated[Path, typer.Argument(help="A YAML file, or a folder of them.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A YAML file, a folder of them, a bundle of `suite publish`, or board:NAME: a shipped set, "
+            "or a bundle in boards/ below the storage."
+        ),
+    ],
     storage: Storage = RUNS,
     trust: Trust = False,
     as_json: Json = False,
@@ -99,9 +105,10 @@ def tuned_import(
     One bad file and nothing is imported. Of several for one entry the one with the best validation
     score is kept.
     """
-    from suite.configurations import configuration as tuned
+    from suite.boards.sources import located, tuned_of
+    from suite.configurations.configuration import keep
 
-    kept, passed_over = tuned.keep(tuned.read_all(source), storage / "imported")
+    kept, passed_over = keep(tuned_of(located(source, storage)), storage / "imported")
     for reason in passed_over:
         say(reason)
     if as_json:

@@ -5,8 +5,9 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -141,17 +142,33 @@ def read_all(source: Path) -> list[Tuned]:
         paths = [plain(source, "configuration")]
     if not paths:
         raise UserError(f"there is no *.yaml below {source}")
+    return check_all({str(path): partial(read_text, path, "configuration") for path in paths})
+
+
+def check_all(texts: Mapping[str, Callable[[], str]]) -> list[Tuned]:
+    """Tuned files by where they are from. Raises one `UserError` that names every bad one."""
     found, bad = [], []
-    for path in paths:
+    for source, text in texts.items():
         try:
-            read(path).refuse_changed(str(path))
-            found.append(read(path, resolves=True))
-            found[-1].spec(0).configured()
+            found.append(_runnable(text(), source))
         except UserError as error:
             bad.append(str(error))
     if bad:
-        count = f"{len(bad)} of {len(paths)} files cannot be imported; nothing was"
+        count = f"{len(bad)} of {len(texts)} files cannot be imported; nothing was"
         raise UserError("\n".join([count, *bad]))
+    return found
+
+
+def _runnable(text: str, source: str) -> Tuned:
+    """A file's configuration, if it can be run here; raises `UserError`, which names the file."""
+    found = parse(text, source)
+    found.refuse_changed(source)
+    if plugins.named(found.algorithm):
+        found = parse(text, source, resolves=True)
+    try:
+        found.spec(0).configured()
+    except UserError as error:
+        raise UserError(f"{source}: {error}") from None
     return found
 
 

@@ -10,6 +10,7 @@ from reports.leaderboard.statistics import interval
 from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
 from suite.results.query import EVERYTHING, Query, published
+from suite.tracking.reader import Reader
 from suite.tracking.store import Store, open_existing
 from suite.tracking.tags import RunKind
 from trials import algorithms
@@ -28,7 +29,7 @@ class TunedList(list[Tuned]):
         return frame(item.model_dump(mode="json") for item in self)
 
 
-def tuned_of(store: Store, row: Row) -> Tuned:
+def tuned_of(store: Reader, row: Row) -> Tuned:
     """The tuned configuration behind a leaderboard row."""
     finals = [
         run
@@ -81,7 +82,7 @@ def tuned_of(store: Store, row: Row) -> Tuned:
     )
 
 
-def tuned_in(store: Store, query: Query = EVERYTHING) -> list[Tuned]:
+def tuned_in(store: Reader, query: Query = EVERYTHING) -> list[Tuned]:
     """The tuned configurations of a store's leaderboard rows."""
     found, broken = [], []
     for run in published(store, query).values():

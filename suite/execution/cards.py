@@ -12,7 +12,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from suite.console import say
 from trials import device
 from trials.errors import UserError
+from trials.footprint import Footprint
 from trials.memory import CONTEXT, part_of_card
+from trials.packing import members_on
 
 PATIENCE = 120.0
 """Seconds that nodes may take to say what they have; a worker starts, and torch is imported."""
@@ -59,19 +61,46 @@ def cards() -> list[Card]:
     return found
 
 
-def refuse(found: list[Card], needed: Mapping[str, int], resources: Resources) -> None:
-    """Raise `UserError` when an entry's trials, which take `needed[name]` bytes of a GPU at least, are
-    more than their part of the smallest one: Ray counts GPUs, not their memory.
+def refuse(found: list[Card], takes: Mapping[str, Footprint], resources: Resources) -> None:
+    """Raise `UserError` when an entry's trials, of which one takes `takes[name]`, need more than their part
+    of the smallest GPU: Ray counts GPUs, not their memory.
     """
     if not found:
         return
-    card = min(found, key=lambda card: card.memory)
-    share = min(1.0, resources.gpus_per_trial)
-    part = CONTEXT + part_of_card(card.memory, share)
-    for name, wanted in needed.items():
-        if wanted > part:
+    part, described = _smallest(found, resources)
+    for name, wanted in takes.items():
+        if wanted.device > part:
             raise UserError(
-                f"a trial of {name} takes {wanted / 1e9:.1f} GB of a GPU at least, by estimate, and "
-                f"{share:g} of {card.name} (node {card.node}) is {part / 1e9:.1f} GB: a larger "
-                "--gpus-per-trial, fewer clients a round, smaller minibatches or another model would do"
+                f"a trial of {name} takes {wanted.device / 1e9:.1f} GB of a GPU at least, by estimate, and "
+                f"{described}: a larger --gpus-per-trial, fewer clients a round, smaller minibatches or "
+                "another model would do"
             )
+
+
+def limited(
+    found: list[Card],
+    packs: Mapping[str, int],
+    takes: Mapping[str, Footprint],
+    resources: Resources,
+) -> dict[str, int]:
+    """How many trials of an entry share a pack: as `packs` has it by the entry's id, and no more than their
+    part of the smallest GPU holds, of which one `takes[id]`. Entries whose packs had one size, and so may
+    share one, still have one: the smallest.
+    """
+    if not found:
+        return dict(packs)
+    part, described = _smallest(found, resources)
+    fitting: dict[int, int] = {}
+    for entry, size in packs.items():
+        fitting[size] = min(fitting.get(size, size), members_on(takes[entry], part))
+    for size, fits in fitting.items():
+        if fits < size:
+            say(f"a pack has {fits} trials, not {size}: {described}")
+    return {entry: fitting[size] for entry, size in packs.items()}
+
+
+def _smallest(found: list[Card], resources: Resources) -> tuple[float, str]:
+    """The bytes of a trial's part of the card with the least memory, and what that is in words."""
+    card, share = min(found, key=lambda card: card.memory), min(1.0, resources.gpus_per_trial)
+    part = CONTEXT + part_of_card(card.memory, share)
+    return part, f"{share:g} of {card.name} (node {card.node}) is {part / 1e9:.1f} GB"

@@ -17,11 +17,12 @@ def choose(
     probes: Mapping[str, TrialSpec],
     data: Mapping[str, Any],
     resources: Resources,
+    packs: Mapping[str, int],
     ends: Callable[[], bool],
 ) -> dict[str, str]:
     """The fastest execution of each cell, `trials.calibration.cell`, of which `probes` has a trial; `data`
-    are references to data sets by `TrialSpec.dataset_key`. Cells that cannot be measured, and those left
-    when it `ends`, have none, and are computed by rule.
+    are references to data sets by `TrialSpec.dataset_key`, `packs` tells of how many trials a cell's are.
+    Cells that cannot be measured, and those left when it `ends`, have none, and are computed by rule.
     """
     measure = ray.remote(
         max_retries=0, num_cpus=resources.cpus_per_trial, num_gpus=resources.gpus_per_trial
@@ -29,7 +30,11 @@ def choose(
     budget = resources.memory_budget
     running = {
         measure.remote(
-            spec.model_dump(), data[spec.dataset_key], resources.gpus_per_trial, budget
+            spec.model_dump(),
+            data[spec.dataset_key],
+            resources.gpus_per_trial,
+            budget,
+            packs.get(cell, 1),
         ): cell
         for cell, spec in probes.items()
     }

@@ -7,13 +7,14 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from suite.execution.cluster import (  # before Ray, whose environment it sets
     Cluster,
+    NotStartedError,
     connect,
 )
 
@@ -25,7 +26,8 @@ from ray.tune.experiment.config_parser import _create_trial_from_spec, _make_par
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search.search_algorithm import SearchAlgorithm
 
-from suite.execution.cards import cards, refuse
+from suite.console import say
+from suite.execution.cards import cards, limited, refuse
 from suite.execution.choices import choose
 from suite.execution.packs import PackCallback, Packs, PackScheduler, Unpicklable
 from suite.execution.plan import Hooks, Plan, TrialSource
@@ -36,8 +38,12 @@ from suite.search.trial import Ask
 from trials import algorithms
 from trials.calibration import cell, with_execution
 from trials.checkpoint import Checkpoint
+from trials.federated_data import FederatedData
 from trials.outcome import Kind, Outcome, Report, Status
+from trials.running import Running
+from trials.spec import TrialSpec
 from trials.trainable import FederatedTrial
+from trials.trial import deal_data
 from trials.trial_config import TrialConfig
 
 
@@ -99,6 +105,7 @@ class _Callback(Unpicklable, tune.Callback):
     def __init__(self, source: TrialSource, packs: Packs, hooks: Hooks) -> None:
         self.source, self.packs, self.hooks = source, packs, hooks
         self.outcomes: dict[str, Outcome] = {}
+        self.eager: set[str] = set()
         self.started: dict[str, float] = {}
         self.seconds: dict[str, float] = defaultdict(float)
 
@@ -144,6 +151,9 @@ class _Callback(Unpicklable, tune.Callback):
         self.seconds[trial_id] += now - self.started.pop(trial_id, now)
         outcome.seconds = self.seconds[trial_id]
         self.packs.live.discard(trial_id)
+        if outcome.eager and outcome.eager not in self.eager:
+            self.eager.add(outcome.eager)
+            say(f"local steps are not captured as a CUDA graph: {outcome.eager}")
         try:
             self.hooks.ended(self.source.asks[trial_id], outcome)
         except HaltedError as halted:
@@ -197,6 +207,7 @@ class _Config:
             device="cuda" if resources.gpus_per_trial else "cpu",
             threads=max(1, int(resources.cpus_per_trial)),
             memory_budget=resources.memory_budget,
+            members=plan.packs.get(ask.cell, 1),
             need=resources.need(memory),
             checkpoint=f"{plan.checkpoints}/{ask.trial_id}.pt",
             checkpoint_seconds=resources.checkpoint_seconds,
@@ -215,28 +226,73 @@ def drive(plan: Plan) -> None:
     """Run every trial that the plan's source still asks for, or until its control ends it.
 
     Raises `UserError` when the cluster cannot be joined, when none of its nodes can hold a trial, or
-    torch there has no GPU for those that need one.
+    torch there has no GPU for those that need one; and when Ray does not start here, unless the plan's
+    trials may run without it.
     """
+    try:
+        _on_ray(plan)
+    except NotStartedError as error:
+        if not plan.alone:
+            raise
+        say(f"{str(error).removesuffix('.')}; going on without Ray, one run after another")
+        with _interruptible(plan.hooks.control):
+            _alone(plan)
+
+
+def _alone(plan: Plan) -> None:
+    """The trials one after another in this process, with the bits that they have in others."""
+    config, control = _Config(plan, Cluster(plan.resources)), plan.hooks.control
+    deals: dict[str, FederatedData] = {}
+
+    def deal(spec: TrialSpec) -> FederatedData:
+        if spec.data_key not in deals:
+            deals[spec.data_key] = deal_data(spec, plan.data[spec.dataset_key])
+        return deals[spec.data_key]
+
+    while not control.draining and (found := plan.source.next()) is not None:
+        (ask, _), started = found, time.monotonic()
+        wanted = config.of(ask)
+        running, outcome = Running(TrialConfig.of(wanted), deal), Outcome(Status.RUNNING)
+        while outcome.status == Status.RUNNING:
+            if control.ends_now:
+                return
+            outcome.add(running.step(lambda: control.ends_now))
+        if outcome.status == Status.HALTED:
+            control.halt(outcome.error)
+            return
+        outcome.seconds = time.monotonic() - started
+        plan.hooks.ended(ask, outcome)
+        if outcome.status != Status.FAILED:
+            Checkpoint(wanted["checkpoint"]).delete()
+
+
+def _on_ray(plan: Plan) -> None:
+    """The trials as Tune's, on the cluster of the plan's resources."""
     control = plan.hooks.control
     with connect(plan.resources) as cluster, _interruptible(control):
         plan.hooks.joined(cluster.dashboard)
         cluster.refuse({entry.name: plan.memory.get(entry.id, 0) for entry in plan.entries})
         # Workers read the store's copy in place, one a node; the driver gives up its own.
         shared = {key: ray.put(plan.data.pop(key)) for key in list(plan.data)}
-        executions = _executions(plan, shared) if plan.resources.gpus_per_trial else {}
-        tuner = _tuner(plan, _Config(plan, cluster, executions), shared)
+        executions: Mapping[str, str] = {}
+        if plan.resources.gpus_per_trial:
+            found = cards()
+            refuse(found, plan.takes, plan.resources)
+            takes = {entry.id: plan.takes[entry.name] for entry in plan.entries}
+            plan = replace(plan, packs=limited(found, plan.packs, takes, plan.resources))
+            executions = _executions(plan, shared)
         try:
-            tuner.fit()
+            _tuner(plan, _Config(plan, cluster, executions), shared).fit()
         except OSError as error:  # Tune's own files, which nothing is resumed from
             control.halt(f"storage {plan.folder} cannot be written: {error.strerror or error}")
 
 
 def _executions(plan: Plan, shared: Mapping[str, Any]) -> dict[str, str]:
-    """How each cell is computed on GPUs, once it is known that they can be used."""
-    refuse(cards(), plan.gpu_memory, plan.resources)
+    """How each cell is computed on GPUs."""
     control, known = plan.hooks.control, dict(plan.executions)
     left = {name: spec for name, spec in plan.probes.items() if name not in known}
-    found = choose(left, shared, plan.resources, lambda: control.draining)
+    packs = {cell(entry): plan.packs.get(entry.id, 1) for entry in plan.entries}
+    found = choose(left, shared, plan.resources, packs, lambda: control.draining)
     try:
         plan.hooks.chosen(found)
     except HaltedError as halted:

@@ -10,6 +10,7 @@ from suite.execution.stop_signal import Control
 from suite.search.trial import Ask
 from suite.studies.entry import Entry
 from trials.datasets.base import Dataset
+from trials.footprint import Footprint
 from trials.outcome import Outcome
 from trials.spec import TrialSpec
 
@@ -58,10 +59,11 @@ class Plan:
     `data` are the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Tune's own
     files, `checkpoints` the path or URI of the folder that all nodes reach. `scheduler` stops search
     trials of `entries`, of which `ended` are over; `memory` estimates the bytes of a trial of each entry,
-    `gpu_memory` those of a GPU by the name of what is run. `packs` says how many trials of an entry, by
+    `takes` all that one takes, by the name of what is run, where that is on a GPU. `packs` says how many trials of an entry, by
     its id, and of others like it may be one Tune trial; one, where it says nothing. On a GPU `executions` are those of the cells that
     are chosen by now, and `probes` has a trial of each cell.
-    `model` says where a trial leaves its final models, None where they are not kept.
+    `model` says where a trial leaves its final models, None where they are not kept. `alone`: where Ray does
+    not start, trials may run one after another in this process; those of a search may not.
     """
 
     source: TrialSource
@@ -74,8 +76,9 @@ class Plan:
     scheduler: str = "none"
     ended: Mapping[str, Outcome] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
-    gpu_memory: Mapping[str, int] = field(default_factory=dict)
+    takes: Mapping[str, Footprint] = field(default_factory=dict)
     model: Callable[[Ask], str | None] = lambda ask: None
     executions: Mapping[str, str] = field(default_factory=dict)
     probes: Mapping[str, TrialSpec] = field(default_factory=dict)
     packs: Mapping[str, int] = field(default_factory=dict)
+    alone: bool = False

@@ -8,7 +8,7 @@ from reports.leaderboard.audit import Audit, Tried, audit, combined, findings
 from reports.leaderboard.leaderboard import Leaderboard, Row
 from suite.results.mends import mend
 from suite.results.query import Held
-from suite.tracking.store import Record
+from suite.tracking.record import Record
 from trials.algorithm import Range
 from trials.metrics import TASKS
 from trials.trial_id import TrialId

@@ -6,7 +6,8 @@ from statistics import fmean
 
 from reports.leaderboard.comparable import FinalRun
 from suite.results.query import AT_THE_END, METRIC
-from suite.tracking.store import Record, Store
+from suite.tracking.reader import Reader
+from suite.tracking.record import Record
 from suite.tracking.tags import dumps
 from trials.errors import UserError
 from trials.metrics import (
@@ -23,7 +24,7 @@ from trials.metrics import (
 )
 
 
-def final_run(store: Store, run: Record, metric: str, target: float | None, at: str) -> FinalRun:
+def final_run(store: Reader, run: Record, metric: str, target: float | None, at: str) -> FinalRun:
     """A recorded final run as `--metric`, `--target` and `--at` ask for it."""
     tags, task = run.tags, run.tags.metric
     recorded = METRIC[metric].format(task)
@@ -74,7 +75,7 @@ def final_run(store: Store, run: Record, metric: str, target: float | None, at: 
     )
 
 
-def reached_of(store: Store, run: Record, target: float) -> Mapping[str, float]:
+def reached_of(store: Reader, run: Record, target: float) -> Mapping[str, float]:
     """`REACHED` of a final run: as recorded for its study's target, of its course for another."""
     task = run.tags.metric
     if run.tags.reached is not None and run.tags.target == target:
@@ -83,7 +84,7 @@ def reached_of(store: Store, run: Record, target: float) -> Mapping[str, float]:
     return reach(store.course(run, names), task, target)
 
 
-def _over_clients(store: Store, run: Record, name: str, lost: bool) -> float | None:
+def _over_clients(store: Reader, run: Record, name: str, lost: bool) -> float | None:
     """A metric over clients as the run ended; of a run that is lost, the untrained model's."""
     if lost and name in run.metrics:
         return untrained(store.course(run, [name]), name)

@@ -5,14 +5,15 @@ from collections import defaultdict
 from reports.leaderboard import pareto
 from reports.leaderboard.pareto import Front, Point
 from suite.results.query import Query
-from suite.tracking.store import Record, Store
+from suite.tracking.reader import Reader
+from suite.tracking.record import Record
 from suite.tracking.tags import RunKind
 from trials.metrics import TASKS
 from trials.outcome import Status
 
 
 def read_fronts(
-    store: Store, searches: list[Record], finals: list[Record], query: Query
+    store: Reader, searches: list[Record], finals: list[Record], query: Query
 ) -> tuple[Front, ...]:
     """The Pareto fronts of the entries that were searched with two objectives: of the search trials
     that ran to the end and keep the constraints.

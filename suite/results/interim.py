@@ -7,13 +7,14 @@ from typing import Any
 
 from reports.leaderboard.interim import Ongoing, Standing, ranked
 from suite.results.query import Held, Query
-from suite.tracking.store import Record, Store
+from suite.tracking.reader import Reader
+from suite.tracking.record import Record
 from suite.tracking.tags import RunKind
 from trials.metrics import TASKS
 from trials.outcome import Status
 
 
-def ongoing(store: Store, query: Query, held: Held) -> set[Ongoing]:
+def ongoing(store: Reader, query: Query, held: Held) -> set[Ongoing]:
     """The cells of sweeps that have not ended, of which an entry lacks final runs."""
     seeds = {
         run.tags.sweep: run.tags.study_json["seeds"] * _replicates(run.tags.study_json)

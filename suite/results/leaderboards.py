@@ -16,24 +16,30 @@ from suite.results.query import (
     METRIC,
     Held,
     Query,
-    published,
     say_why_none,
 )
 from suite.studies.modelling import LAG, searched_by
-from suite.tracking.store import Record, Store
+from suite.tracking.reader import Reader
+from suite.tracking.record import Record
 from trials.errors import UserError, unknown
 from trials.metrics import COSTS, TASKS, direction
 from trials.outcome import Status
 from trials.place import Place
 
 
-def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
+def read_leaderboard(store: Reader, query: Query = EVERYTHING) -> Leaderboard:
     """The leaderboard of a sweep, of studies, or of all that the store holds; cells whose final runs are
     not all there stand under `interim`.
 
     `target` defaults to the one that the sweeps' studies gave. Raises `UserError` when there are no
     such runs, or a metric was not recorded.
     """
+    check(query)
+    return board_of(store, query, Held.of(store, query))
+
+
+def check(query: Query) -> None:
+    """Raise `UserError` for a query that no record can answer."""
     for kind, name, known in (("metric", query.metric, METRIC), ("cost", query.at, COSTS)):
         if name not in known:
             raise unknown(kind, name, known)
@@ -42,7 +48,10 @@ def read_leaderboard(store: Store, query: Query = EVERYTHING) -> Leaderboard:
             f"metric {query.metric} is recorded of the final model only, so it cannot be compared "
             f"at equal {query.at}"
         )
-    held = Held.of(store, query)
+
+
+def board_of(store: Reader, query: Query, held: Held) -> Leaderboard:
+    """The leaderboard of runs that are read; raises as `read_leaderboard` does."""
     open_cells = ongoing(store, query, held) if query.interim else set()
     standing = standings(open_cells, query, held)
     finals = [
@@ -70,7 +79,7 @@ def _unranked(board: Leaderboard, held: Held, standing: tuple[Standing, ...]) ->
     )
 
 
-def _ranked(store: Store, query: Query, held: Held) -> Leaderboard:
+def _ranked(store: Reader, query: Query, held: Held) -> Leaderboard:
     """The rows of the final runs, all that is known of them."""
     targets = {run.tags.target for run in held.finals} - {None}
     target = query.target
@@ -93,7 +102,7 @@ def _ranked(store: Store, query: Query, held: Held) -> Leaderboard:
         of = run.tags.split or 0, run.tags.deal or 0, run.tags.tuning or 0
         return place, sweeps.index(sweep) if sweep in sweeps else -1, *of, run.tags.seed
 
-    pages = {place: run.page for place, run in published(store, query).items()}
+    pages = {place: run.page for place, run in held.rows.items()}
     runs = [
         replace(
             final_run(store, run, query.metric, target, query.at),

@@ -7,7 +7,7 @@ from typing import Any
 
 from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit, Mend, wider
 from suite.studies.study import LISTS, VALUES, Study, read_study, study_names
-from suite.tracking.store import Record
+from suite.tracking.record import Record
 from trials.algorithm import Range
 from trials.errors import UserError
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn, Self
 
-from suite.tracking.store import Record, Store
+from suite.tracking.reader import Reader
+from suite.tracking.record import Record
 from suite.tracking.tags import RunKind
 from trials.algorithms import is_named
 from trials.errors import UserError, unknown
@@ -53,12 +54,12 @@ class Query:
         """Tags that final runs must have."""
         return {**self.where, **self.scope}
 
-    def find(self, store: Store, kind: RunKind, **where: str) -> list[Record]:
+    def find(self, store: Reader, kind: RunKind, **where: str) -> list[Record]:
         """The runs of a kind that are asked for, oldest first."""
         found = store.sound(kind=kind, **where)
         return [run for run in found if not self.studies or run.tags.get("study") in self.studies]
 
-    def finals(self, store: Store) -> list[Record]:
+    def finals(self, store: Reader) -> list[Record]:
         """The final runs that are asked for, oldest first; of a third party's algorithm also by its short
         name.
         """
@@ -78,7 +79,7 @@ class Query:
 EVERYTHING = Query()
 
 
-def whose(store: Store, name: str) -> tuple[str | None, tuple[str, ...], str]:
+def whose(store: Reader, name: str) -> tuple[str | None, tuple[str, ...], str]:
     """A sweep's name, or else a study's, as `Query.sweep` and `Query.studies`; and in words which it is
     where it is not a sweep's. Raises `UserError` where it is neither.
     """
@@ -96,26 +97,28 @@ def whose(store: Store, name: str) -> tuple[str | None, tuple[str, ...], str]:
 @dataclass(frozen=True)
 class Held:
     """The runs that a store holds of what is asked for, each kind oldest first: of all algorithms, but for
-    `finals`, which have the query's tags.
+    `finals`, which have the query's tags. `rows` are `published`.
     """
 
     sweeps: list[Record]
     entries: list[Record]
     searches: list[Record]
     finals: list[Record]
+    rows: dict[tuple[str, str], Record]
 
     @classmethod
-    def of(cls, store: Store, query: Query) -> Self:
+    def of(cls, store: Reader, query: Query) -> Self:
         """Read them."""
         return cls(
             finals=query.finals(store),
             searches=query.find(store, RunKind.SEARCH, **query.scope),
             entries=query.find(store, RunKind.CELL, **query.scope),
             sweeps=query.find(store, RunKind.SWEEP, **query.scope),
+            rows=published(store, query),
         )
 
 
-def published(store: Store, query: Query | None = None) -> dict[tuple[str, str], Record]:
+def published(store: Reader, query: Query | None = None) -> dict[tuple[str, str], Record]:
     """The leaderboard's rows in the store by sweep and cell, of each the newest: a harvest removes the
     former ones once it has written all of its own.
     """
@@ -124,7 +127,7 @@ def published(store: Store, query: Query | None = None) -> dict[tuple[str, str],
     return {(run.tags.get("sweep", ""), run.tags.get("cell", run.run_id)): run for run in found}
 
 
-def say_why_none(store: Store, query: Query) -> NoReturn:
+def say_why_none(store: Reader, query: Query) -> NoReturn:
     """Say why there are no final runs."""
     recorded = store.sound(kind=RunKind.SWEEP)
     for key, wanted in (("sweep", [query.sweep] if query.sweep else []), ("study", query.studies)):

@@ -7,7 +7,7 @@ spec) is not run again.
 import hashlib
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -22,11 +22,13 @@ from suite.tracking.tags import RunKind, dumps, run_tags, spec_params, spec_tags
 from trials import datasets
 from trials.calibration import cell
 from trials.datasets.base import Dataset
-from trials.footprint import footprint
+from trials.footprint import Footprint, footprint
 from trials.outcome import Kind, Outcome, Status
 from trials.spec import TrialSpec
 from trials.trial import deal_data, fit_model, load_dataset
 
+FEW = 50
+"""So many runs at most go one after another in this process where Ray does not start."""
 RECORD_SECONDS = 600.0
 """How long a finished batch waits for a tracking server that is away."""
 
@@ -92,16 +94,19 @@ class Queue:
 
 @dataclass
 class Batch:
-    """Jobs of one kind (`reproduce`, `transfer`) in one experiment of a store."""
+    """Jobs of one kind (`reproduce`, `transfer`) in one experiment of a store; runs of the `shared` kinds
+    are as good as its own.
+    """
 
     store: Store
     kind: RunKind
     experiment: str
     folder: Path
+    shared: Collection[RunKind] = ()
 
     def done(self) -> dict[str, Record]:
-        """Finished runs of this kind by job id."""
-        found = self.store.sound(kind=self.kind)
+        """Finished runs of this kind, and of those it shares, by job id."""
+        found = (r for kind in (*self.shared, self.kind) for r in self.store.sound(kind=kind))
         return {r.tags.trial_id: r for r in found if r.finished}
 
     def record(self, job: Job, outcome: Outcome) -> None:
@@ -137,7 +142,7 @@ class Batch:
         for job in left:
             if job.spec.dataset_key not in data:
                 data[job.spec.dataset_key] = load_dataset(job.spec, data_root)
-        gpu_memory = _gpu_memory(left, data) if resources.gpus_per_trial else {}
+        takes = _takes(left, data) if resources.gpus_per_trial else {}
         queue, ended, failed = Queue(left, until), 0, 0
         recorder = Recorder(
             lambda item: self.record(*item),
@@ -164,8 +169,9 @@ class Batch:
         hooks = Hooks(asked=lambda ask, new: None, ended=take, control=control)
         checkpoints = str(self.folder.resolve() / "checkpoints")
         probes = {cell(job.spec): job.spec for job in left}
-        gpu: dict[str, Any] = {"gpu_memory": gpu_memory, "probes": probes}
-        drive(Plan(queue, data, resources, hooks, self.folder, checkpoints, **gpu))
+        gpu: dict[str, Any] = {"takes": takes, "probes": probes}
+        few = len(left) <= FEW and not resources.gpus_per_trial
+        drive(Plan(queue, data, resources, hooks, self.folder, checkpoints, alone=few, **gpu))
         written = recorder.close(RECORD_SECONDS)
         if control.fault or not written:
             fault = control.fault or f"{self.store.uri} did not take all records"
@@ -175,8 +181,8 @@ class Batch:
         return failed, bool(control.ending)
 
 
-def _gpu_memory(jobs: list[Job], loaded: Mapping[str, Dataset]) -> dict[str, int]:
-    """Bytes of a GPU that each job needs at least, by its name; raises `UserError` for a job whose
+def _takes(jobs: list[Job], loaded: Mapping[str, Dataset]) -> dict[str, Footprint]:
+    """What each job takes of a GPU, by its name; raises `UserError` for a job whose
     execution is for CPUs only.
     """
     found = {}
@@ -186,5 +192,5 @@ def _gpu_memory(jobs: list[Job], loaded: Mapping[str, Dataset]) -> dict[str, int
         dealt = deal_data(of_one_deal[0].spec, dataset)
         for job in of_one_deal:
             model = fit_model(job.spec, dataset, "cuda")
-            found[job.name] = footprint(job.spec, dealt, model, "cuda").device
+            found[job.name] = footprint(job.spec, dealt, model, "cuda")
     return found

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.frames import frame
+from suite.console import say
 from suite.execution.stop_signal import HaltedError
 from suite.runs.saving import save
 from suite.tracking.elsewhere import log_run
@@ -28,7 +29,9 @@ from trials.spec import TrialSpec
 if TYPE_CHECKING:
     import pandas as pd
 
-    from suite.tracking.store import Record, Store
+    from suite.tracking.reader import Reader
+    from suite.tracking.record import Record
+    from suite.tracking.store import Store
 
 OnEvaluation = Callable[[dict[str, float]], None]
 EXPERIMENT = "runs"
@@ -103,6 +106,7 @@ class Finished:
             execution=fed.execution,
             chunk=fed.chunk,
             halved=fed.halved,
+            eager=fed.eager,
             device=name_of(fed.device),
         )
 
@@ -202,10 +206,13 @@ class Recording:
 
 
 def log_elsewhere(run: Finished, place: str, storage: Path) -> None:
-    """Write a run where the person also wants it (`--log`)."""
+    """Write a run where the person also wants it (`--log`); where that does not work, say so."""
     spec = run.spec
     name = f"{algorithms.label(spec.algorithm)}-{time.strftime('%Y%m%d-%H%M%S')}-seed{spec.seed}"
-    log_run(place, storage / EXPERIMENT / place, name, spec_params(spec), run.history)
+    try:
+        log_run(place, storage / EXPERIMENT / place, name, spec_params(spec), run.history)
+    except Exception as error:
+        say(f"{place} did not take the run: {error}")
 
 
 def _open(tracking_uri: str | None, storage: Path) -> "Store":
@@ -215,19 +222,26 @@ def _open(tracking_uri: str | None, storage: Path) -> "Store":
 
 
 class Replay(NamedTuple):
-    """A recorded run run again: what differs, and whether only rounding had to agree, and why."""
+    """A recorded run run again: what differs, whether only rounding had to agree, and why; whether it is
+    `exact`, every bit the same.
+    """
 
     run: Finished
     differences: list[str]
     near: str
+    exact: bool
 
 
 def replay(
-    store: "Store", run_id: str, data_root: str | None, on_evaluation: OnEvaluation
+    store: "Reader",
+    run_id: str,
+    data_root: str | None,
+    on_evaluation: OnEvaluation,
+    elsewhere: str = "",
 ) -> Replay:
     """Run a recorded run again, on the device of the record; the metrics whose values differ in any bit
-    (times aside). On another device, where that one is not at hand, those that differ by more than
-    rounding: `ROUNDING` of the value, or of 1 where that is more.
+    (times aside). On another device, where that one is not at hand, or where it was computed `elsewhere`
+    (in words), those that differ by more than rounding: `ROUNDING` of the value, or of 1 where that is more.
 
     A search trial that was stopped early is compared up to where it was. It is computed as it was
     then: with the recorded execution and chunk, whatever is the default here.
@@ -241,8 +255,12 @@ def replay(
     again = spec.model_copy(update={"settings": same})
     device, near = _device_for(tags.device or "cpu")
     run = execute(again, data_root, device, on_evaluation, halved=tags.halved)
-    tolerance = ROUNDING[same.dtype] if near else 0.0
-    return Replay(run, _differences(store, recorded, run, tolerance), near)
+    near = near or elsewhere
+    differences = _differences(store, recorded, run, 0.0)
+    exact = not differences
+    if near and not exact:
+        differences = _differences(store, recorded, run, ROUNDING[same.dtype])
+    return Replay(run, differences, near, exact)
 
 
 def _device_for(recorded: str) -> tuple[str, str]:
@@ -257,7 +275,7 @@ def _device_for(recorded: str) -> tuple[str, str]:
     return here, f"computed on {recorded}, repeated on {name}: other devices agree only to rounding"
 
 
-def _differences(store: "Store", recorded: "Record", run: Finished, tolerance: float) -> list[str]:
+def _differences(store: "Reader", recorded: "Record", run: Finished, tolerance: float) -> list[str]:
     found = []
     if recorded.tags.partition_fingerprint != run.data.fingerprint:
         found.append("partition_fingerprint: the data or their partition are not the same")

@@ -8,18 +8,17 @@ import logging
 import math
 import os
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
-from suite.console import say
 from suite.owned import private
-from suite.tracking import RUNS
-from suite.tracking.database import alone, holds, reason, refusal, refuse_others, sqlite_uri
-from suite.tracking.leaderboard_view import UNQUOTABLE, share
+from suite.tracking import RUNS, is_server
+from suite.tracking.database import alone, reason, refusal, refuse_others, sqlite_uri, tables
+from suite.tracking.leaderboard_view import UNQUOTABLE, runs_page, share
 from suite.tracking.names import grouped
+from suite.tracking.reader import Histories, Reader
 from suite.tracking.record import Record, recorded
 from suite.tracking.tags import PREFIX, RunKind
 from suite.yaml_files import writable
@@ -39,20 +38,24 @@ for _name in ("alembic", "mlflow"):
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 
+AT_ONCE, EVERY = 1000, 2**31 - 1
+"""Runs that a database is asked of at once, and a number that values are never as many as."""
+
+
 class UnreadableError(UserError):
     """A tracking store answers no more, or with what no store of this version of MLflow holds."""
 
 
-class Store:
+class Store(Reader):
     """One MLflow tracking store: a SQLite file under the storage root, or a server.
 
     Raises `UserError` when the folder cannot be written or nobody answers at the URI.
     """
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
+        super().__init__()
         self.uri = tracking_uri or sqlite_uri(storage)
-        self.options: list[str] = []
-        """The options by which commands are told of it, where it is not the usual one."""
+        self.options = []
         if storage != RUNS:
             self.options += ["--storage", str(storage)]
         if tracking_uri:
@@ -61,7 +64,6 @@ class Store:
         if tracking_uri is None:
             with writable(storage):
                 private(storage)
-        self._said: set[str] = set()
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         with _patience(1, 5), contextlib.nullcontext() if tracking_uri else alone(storage):
             try:
@@ -83,6 +85,10 @@ class Store:
         share(self.client, made)
         return made
 
+    def experiments(self) -> dict[str, str]:
+        """The id of each study's experiment."""
+        return {e.name: str(e.experiment_id) for e in self.client.search_experiments()}
+
     def pages(self, server: str) -> list[tuple[str, str]]:
         """(name, address) of each sweep on MLflow's pages, opened as its leaderboard; of an experiment
         without sweeps, of it.
@@ -97,8 +103,7 @@ class Store:
             ]
             for name in names or [None]:
                 key = share(self.client, number, name)
-                view = f"runs?workflowType=machine_learning&viewStateShareKey={key}"
-                page = f"{server}/#/experiments/{number}/{view}"
+                page = f"{server}{runs_page(number)}&viewStateShareKey={key}"
                 pages.append((name or experiment.name, page))
         return pages
 
@@ -155,25 +160,8 @@ class Store:
         else:
             self.client.set_terminated(run_id, status)
 
-    def sound(self, **tags: str) -> list[Record]:
-        """Runs with these tags in all experiments, oldest first; without those that cannot be read
-        (`Record.fault`), which are said once.
-        """
-        found = [(run, run.fault) for run in self.find(**tags)]
-        self.pass_over((run, fault) for run, fault in found if fault)
-        return [run for run, fault in found if not fault]
-
-    def pass_over(self, found: Iterable[tuple[Record, str]]) -> None:
-        """Say of runs what of them cannot be read: each once, in one line for those of a sweep."""
-        new = [(run, fault) for run, fault in found if run.run_id not in self._said]
-        self._said.update(run.run_id for run, _ in new)
-        for (sweep, fault), count in Counter((r.tags.get("sweep"), f) for r, f in new).items():
-            runs = "1 run" if count == 1 else f"{count} runs"
-            of = "no sweep" if sweep is None else f"sweep {sweep}"
-            say(f"{runs} of {of} could not be read: {fault}")
-
     def find(self, **tags: str) -> list[Record]:
-        """The same with those that cannot be read."""
+        """Runs with these tags in all experiments, oldest first, with those that cannot be read."""
         plain = {k: v for k, v in tags.items() if not set(v) & UNQUOTABLE}
         where = " and ".join(f"tags.`{PREFIX}{k}` = '{v}'" for k, v in plain.items())
         found: list[Run] = []
@@ -221,13 +209,29 @@ class Store:
                 f"tracking store {self.uri} cannot be read: {reason(error)}"
             ) from None
 
-    def course(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
-        """These metrics of a run as its history: one entry a round at which any was recorded."""
-        rounds: dict[int, dict[str, float]] = {}
-        for metric in record.metrics.keys() & set(metrics):
-            for at, value in self.history(record.run_id, metric):
-                rounds.setdefault(at, {"round": at})[metric] = value
-        return [rounds[at] for at in sorted(rounds)]
+    def histories(self, run_ids: Sequence[str], metric: str) -> Histories:
+        """The `history` of a metric in each of these runs, by the run's id: in a question or two where the
+        store is a database of this machine.
+        """
+        if is_server(self.uri):
+            return super().histories(run_ids, metric)
+        left, found = list(run_ids), dict[str, set[tuple[int, float]]]()
+        for name in dict.fromkeys((grouped(metric), metric)):
+            for first in range(0, len(left), AT_ONCE):
+                some = left[first : first + AT_ONCE]
+                with self._reading():
+                    told = self._database.get_metric_history_bulk(some, name, EVERY)
+                for one in told:
+                    found.setdefault(one.run_id, set()).add((one.step, one.value))
+            left = [run_id for run_id in left if run_id not in found]
+        return found
+
+    @cached_property
+    def _database(self) -> Any:
+        """MLflow's store of the database itself, which can be asked of several runs at once."""
+        from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+        return SqlAlchemyStore(self.uri, self.artifacts or "mlruns")  # where no run is begun
 
     def delete(self, run_id: str) -> None:
         """Remove a half-written run."""
@@ -238,8 +242,8 @@ class Store:
 def open_existing(tracking_uri: str | None, storage: Path) -> Store:
     """The store for reading; raises `UserError` when there is none yet."""
     database = storage / "mlflow.db"
-    # MLflow would make its tables in an empty file, and a reader writes nothing.
-    if tracking_uri is None and not (database.exists() and holds(database)):
+    # MLflow would make its tables in a file without any, and a reader writes nothing.
+    if tracking_uri is None and not (os.path.lexists(database) and tables(database.absolute())):
         raise UserError(
             f"there is no store {storage / 'mlflow.db'} yet: run `suite sweep quickstart`, "
             "or name another place with --storage or --tracking-uri"
@@ -258,8 +262,3 @@ def _patience(retries: int, seconds: int) -> Iterator[None]:
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
-
-
-def is_server(uri: str) -> bool:
-    """Whether a tracking URI is a server's."""
-    return urlparse(uri).scheme in ("http", "https")

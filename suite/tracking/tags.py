@@ -213,6 +213,8 @@ class Tags(Mapping[str, str]):
     """On what it was computed: `cpu`, or the name of a GPU; absent from older runs."""
     halved = Maybe[dict[str, int]](json.loads, dumps)
     """From which `round` on another `chunk` of clients was computed at once."""
+    eager = Maybe(str)
+    """Why its local steps were not captured on a device that captures those of others."""
     error = Maybe(str)
     not_finite = Maybe(_words, " ".join)
     """The metrics whose mean is not finite."""
@@ -357,6 +359,7 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: Outcome) -> dict[str, str]
         execution=outcome.execution or None,
         chunk=outcome.chunk,
         halved=outcome.halved,
+        eager=outcome.eager or None,
         device=outcome.device or None,
         spec=spec,
         code=plugins.hashes(spec.algorithm, spec.dataset) or None,

@@ -13,6 +13,8 @@ GPU would refuse them because its tensors and the CPU's are mixed.
 from __future__ import annotations
 
 import sys
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -120,12 +122,41 @@ class Counts:
 
     launches: int = 0
     copies: int = 0
+    most_bytes: int = field(default=0, compare=False)
+    """Of tensors on the device at one time."""
     waits: list[str] = field(default_factory=list)
 
     @property
     def synchronisations(self) -> int:
         """How often the host waited."""
         return len(self.waits)
+
+
+class Held:
+    """The memory of the tensors that are on the device, which views share."""
+
+    tensors: ClassVar[dict[int, int]] = {}
+    """How many there are of each address."""
+    bytes: ClassVar[int] = 0
+
+    @classmethod
+    def note(cls, made: OnDevice) -> None:
+        """A tensor is there, until nobody has it any more."""
+        storage = made.held.untyped_storage()
+        address, size = storage.data_ptr(), storage.nbytes()
+        if not cls.tensors.get(address):
+            cls.bytes += size
+        cls.tensors[address] = cls.tensors.get(address, 0) + 1
+        weakref.finalize(made, cls._forget, address, size)
+        for device in StandIn.open:
+            device.counts.most_bytes = max(device.counts.most_bytes, cls.bytes)
+
+    @classmethod
+    def _forget(cls, address: int, size: int) -> None:
+        cls.tensors[address] -= 1
+        if not cls.tensors[address]:
+            cls.bytes -= size
+            del cls.tensors[address]
 
 
 class OnDevice(torch.Tensor):
@@ -144,6 +175,7 @@ class OnDevice(torch.Tensor):
             device=DEVICE,
         )
         made.held = real
+        Held.note(made)
         return made
 
     def tolist(self) -> Any:
@@ -169,6 +201,36 @@ class StandIn(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.counts = Counts()
+        self._tape: list[tuple[Any, Any, Any, Any]] | None = None
+
+    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
+        """What a GPU does for a graph: note what work launches, and on what memory, and give what launches
+        just that again, as one launch. Nothing else of work is done then, and to wait for the device, or to
+        copy from the host, is an error while it is captured.
+        """
+        self._tape = tape = []
+        try:
+            work()
+        finally:
+            self._tape = None
+
+        def replay() -> None:
+            self.counts.launches += 1
+            with no_dispatch():
+                for function, args, kwargs, before in tape:
+                    again = tree_leaves(function(*args, **kwargs))
+                    for old, new in zip(tree_leaves(before), again, strict=True):
+                        if old is not new:
+                            old.copy_(new)
+
+        return replay
+
+    def _computed(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """What the CPU computes; noted where it is captured, but for views, whose memory is written."""
+        found = function(*args, **kwargs)
+        if self._tape is not None and not _without_kernel(function):
+            self._tape.append((function, args, kwargs, found))
+        return found
 
     def __enter__(self) -> StandIn:
         self.open.append(self)
@@ -212,7 +274,7 @@ class StandIn(TorchDispatchMode):
                 return function(*args, **kwargs)
         self.counts.launches += not _without_kernel(function)
         function = KERNELS.get(function, function)
-        return _on_device(function(*_real(args), **_real(kwargs)), given)
+        return _on_device(self._computed(function, _real(args), _real(kwargs)), given)
 
     def _check(self, function: Any, args: Any, given: list[torch.Tensor]) -> None:
         """Raise where a GPU does not take tensors of the CPU, and count the indices it copies."""
@@ -251,6 +313,8 @@ class StandIn(TorchDispatchMode):
             unhurried = kwargs.get("non_blocking", False)
             dtype = kwargs.get("dtype") or source.dtype
         if here != isinstance(source, OnDevice):
+            if self._tape is not None:
+                raise RuntimeError(f"{function} is not permitted while a graph is captured")
             self.counts.copies += 1
             ready = source.is_contiguous() and _is_pinned(source) and dtype == source.dtype
             if not (here and unhurried and ready):
@@ -258,13 +322,15 @@ class StandIn(TorchDispatchMode):
         elif here:
             self.counts.launches += 1
         plain = {**kwargs, "device": torch.device("cpu")} if "device" in kwargs else kwargs
-        found = function(*_real(args), **plain)
+        found = self._computed(function, _real(args), plain)
         if into is not None:
             return into
         return OnDevice(found) if here else found
 
     def _wait(self, function: Any) -> None:
         """Note that the host waits, and the line of the project that makes it."""
+        if self._tape is not None:
+            raise RuntimeError(f"{function} is not permitted while a graph is captured")
         at = sys._getframe(1)
         while at.f_back and not _ours(at.f_code.co_filename):
             at = at.f_back

@@ -96,7 +96,7 @@ def test_a_model_that_looks_at_the_whole_batch_has_none(monkeypatch):
 )
 def test_a_model_that_sees_its_batch_is_evaluated_on_batches_of_all_labels(model, labels):
     """The samples lie label by label, as those of folders do; 512 are in a batch."""
-    data = dealt([4, 4], (3, 32, 32), tests=1200)
+    data = dealt([4, 4], (3, 16, 16), tests=1200)
     ids = data.test[np.argsort(data.dataset.y[data.test], kind="stable")]
     fed = simulation(FedAvg(), data, settings(rounds=1, dtype="float32"), model).fed
     seen = []

@@ -1,5 +1,6 @@
 """What a trial takes of a device's memory: its part, clients at once, clients' tables, samples, checkpoints."""
 
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,15 +10,20 @@ import pytest
 import torch
 
 from tests.support.actors import actor, config, finish, spec
-from tests.support.simulations import timeless
+from tests.support.simulations import settings, timeless
+from tests.support.standin import DEVICE, Counts
 from trials import memory, trial
 from trials.client_rows import ClientRows
+from trials.federated_data import FederatedData
+from trials.footprint import footprint
 from trials.memory import CONTEXT
 from trials.outcome import Outcome, Report
+from trials.pack import Pack
+from trials.place import Place
 from trials.simulation import Simulation
 from trials.solver import Solver
-from trials.spec import TrialSpec
-from trials.trial import deal_data, load_dataset, simulate
+from trials.spec import TrialSpec, canonical
+from trials.trial import deal_data, fit_model, load_dataset, simulate
 
 CARD = 40 * CONTEXT
 
@@ -53,6 +59,48 @@ def test_the_budget_is_the_part_less_what_is_held_and_what_tables_may_take(
     assert memory.memory_budget(gpu, CONTEXT) == pytest.approx(0.75 * 8 * CONTEXT)
     assert memory.memory_budget(gpu, 99 * CONTEXT) == 0
     assert memory.memory_budget(torch.device("cpu"), CONTEXT) == 2.0**31
+
+
+def test_trials_of_a_pack_share_the_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen have sixteen rounds on it, a sixteenth of the tables' part each, and their clients at once in
+    the rest together.
+    """
+    asked, held = batched(chunk=None), []
+    data = deal_data(asked, load_dataset(asked, None))
+    client = simulate(asked, data).fed.model.bytes_a_client(32, torch.empty(0))
+    for part, room in (("memory_budget", 40e6), ("tables_budget", 160.0)):
+        monkeypatch.setattr(
+            f"trials.budget.{part}", lambda device, always, room=room: held.append(always) or room
+        )
+    for members in (1, 2, 16):
+        fed = simulate(asked, data, members=members).fed
+        assert (fed.chunk, fed.tables) == (40e6 // client, 160 / members)
+    alone, two, sixteen = (always - data.dataset.bytes(4) for always in held[::2])
+    assert sixteen == 8 * two
+    assert two - 2 * alone == 2 * 4 * 2 * 650 * 4, "two more vectors of four clients each"
+
+
+@pytest.mark.parametrize("algorithms", [["fedavg"] * 8, ["scaffold", "safl", "fedadam", "folb"]])
+def test_a_pack_takes_no_more_of_a_device_than_is_estimated(
+    standin: Any, algorithms: list[str]
+) -> None:
+    """By the tensors on a stand-in; and not a small part of it, which would make packs too small."""
+    place = Place("digits", "mlp(64,32)", "iid")
+    common = settings(rounds=2, clients=20, participation=0.5, batch_size=10, dtype="float32")
+    specs = [canonical(name, {}, place, common, seed) for seed, name in enumerate(algorithms)]
+    data, pack = deal_data(specs[0], load_dataset(specs[0], None)), Pack()
+    of = [footprint(spec, data, fit_model(spec, data.dataset), "standin") for spec in specs]
+    standin.counts = Counts()
+    pack.run([partial(ended, spec, data, pack) for spec in specs])
+    estimated = of[0].device - CONTEXT + sum(one.beside for one in of)
+    assert estimated / 3 < standin.counts.most_bytes <= estimated
+
+
+def ended(spec: TrialSpec, data: FederatedData, pack: Pack) -> None:
+    """A whole run in a pack on the stand-in."""
+    run = simulate(spec, data, DEVICE.type, solver=pack.solver)
+    while not run.finished:
+        run.advance()
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -1,5 +1,5 @@
 """Every algorithm on the stand-in of a GPU: it gives the CPU's numbers, within budgets of what it asks
-of the device. The budgets are counts; they may fall.
+of the device. The budgets are what is counted; they may fall.
 """
 
 import numpy as np
@@ -175,38 +175,38 @@ def of_a_step_and_a_round(device, name, model, execution) -> tuple[float, float,
 
 
 ROUNDS = {
-    "safl": (37, 41, 1),
-    "safl_extended": (37, 117, 2),
-    "ida": (37, 19, 1),
-    "astw": (37, 25, 1),
-    "ida_safl": (37, 49, 1),
-    "astw_safl": (37, 55, 1),
-    "fedagg": (43, 374, 1),
-    "fedagg_literal": (168, 93, 3),
-    "folb": (44, 73, 1),
-    "folb_two_set": (44, 114, 1),
-    "fednu_sign": (44, 70, 1),
-    "lb_optimal": (44, 69, 2),
-    "lb_norm": (44, 67, 2),
-    "defed": (39, 17, 1),
-    "fedumf": (37, 22, 1),
-    "fedumf_feddc": (44, 60, 1),
-    "fedavg": (37, 11, 1),
+    "safl": (36, 39, 1),
+    "safl_extended": (36, 105, 2),
+    "ida": (36, 17, 1),
+    "astw": (36, 23, 1),
+    "ida_safl": (36, 47, 1),
+    "astw_safl": (36, 53, 1),
+    "fedagg": (43, 351, 1),
+    "fedagg_literal": (168, 81, 3),
+    "folb": (41, 66, 1),
+    "folb_two_set": (41, 109, 1),
+    "fednu_sign": (41, 63, 1),
+    "lb_optimal": (41, 62, 2),
+    "lb_norm": (41, 60, 2),
+    "defed": (37, 16, 1),
+    "fedumf": (36, 10, 1),
+    "fedumf_feddc": (41, 51, 1),
+    "fedavg": (36, 9, 1),
     "fedsgd": (0, 41, 1),
-    "fedprox": (44, 15, 1),
-    "scaffold": (40, 28, 1),
-    "feddyn": (44, 30, 1),
-    "feddc": (44, 49, 1),
-    "fedadam": (37, 24, 1),
-    "fedadagrad": (37, 22, 1),
-    "fedyogi": (37, 27, 1),
-    "fedavgm": (37, 16, 1),
-    "fednova": (37, 22, 1),
-    "fedma_fixed_width": (37, 94, 3),
-    "centralized": (90, 46, 1),
-    "local_only": (37, 12, 1),
+    "fedprox": (41, 16, 1),
+    "scaffold": (38, 27, 1),
+    "feddyn": (41, 31, 1),
+    "feddc": (41, 50, 1),
+    "fedadam": (36, 22, 1),
+    "fedadagrad": (36, 20, 1),
+    "fedyogi": (36, 25, 1),
+    "fedavgm": (36, 14, 1),
+    "fednova": (36, 20, 1),
+    "fedma_fixed_width": (36, 92, 3),
+    "centralized": (88, 43, 1),
+    "local_only": (36, 10, 1),
 }
-"""Launches a local step of an MLP, launches a round besides, and how often a round waits."""
+"""Launches a local step of an MLP, launches a round besides, and how often a round waits: as counted."""
 
 
 @every
@@ -219,10 +219,10 @@ def test_what_a_round_asks_of_the_device(standin, name):
 
 
 STEPS = {
-    "logreg": (21, 20),
-    "mlp": (37, 36),
-    "lenet5": (62, 53),
-    "char_lstm": (437, 206),
+    "logreg": (20, 19),
+    "mlp": (36, 35),
+    "lenet5": (61, 52),
+    "char_lstm": (436, 205),
 }
 """Launches a local step of three clients at once, and of one after the other."""
 
@@ -242,5 +242,5 @@ def test_a_deep_network_waits_as_seldom(standin):
     """BatchNorm does not look for padding where there is none."""
     run = made("fedavg", "resnet18(batch)", {"rounds": 9})
     found = spent(run, standin, 1)
-    assert found.launches <= 3 * 225
+    assert found.launches <= 655
     assert len(found.waits) == 1

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from greenlet import GreenletExit
 
 from tests.support.simulations import (
     dealt,
@@ -22,6 +23,7 @@ from tests.support.standin import DEVICE
 from trials.algorithms import ALGORITHMS
 from trials.federation import Federation
 from trials.pack import Pack
+from trials.plugins import ExitedError
 from trials.simulation import Simulation
 from trials.solver import Solver
 
@@ -139,6 +141,29 @@ def test_who_raises_fails_alone() -> None:
     assert found == [ends(good), "ZeroDivisionError('round 2')", ends(good)]
 
 
+@pytest.mark.parametrize("end", [SystemExit(0), GreenletExit(), GeneratorExit()], ids=repr)
+def test_what_would_end_a_process_or_a_pack_ends_its_run_alone(
+    end: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raises(*given: Any) -> None:
+        raise end
+
+    def caught(make: Make) -> str:
+        try:
+            return ends(make, federation=federation)
+        except ExitedError as error:
+            return str(error)
+
+    monkeypatch.setattr(Breaks, "aggregate", raises)
+    pack = Pack()
+    federation = partial(Federation, solver=pack.solver)
+    good = makes("mlp", "fedavg")
+    bad = partial(good.func, Breaks(), *good.args[1:])
+    found = pack.run([partial(caught, make) for make in (good, bad, good)])
+    says = "it called sys.exit(0)" if isinstance(end, SystemExit) else f"it raised {end!r}"
+    assert found == [ends(good), says, ends(good)]
+
+
 def test_what_memory_does_not_hold_together_is_computed_one_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -146,7 +171,7 @@ def test_what_memory_does_not_hold_together_is_computed_one_by_one(
     follow = Solver.follow
 
     def small(self: Solver, course: Any) -> Any:
-        if len(course.start) > DATA.clients or bool((course.pull > 0.3).any()):
+        if len(course.start) > DATA.clients or bool((course.terms.pull.values > 0.3).any()):
             raise torch.OutOfMemoryError("too large")
         return follow(self, course)
 
@@ -193,7 +218,7 @@ def test_plans_that_are_shared_are_not_changed() -> None:
     assert pack.once("key", lambda: np.zeros(3)) is made
 
 
-@pytest.mark.parametrize(("name", "share"), [("fedavg", 0.1), ("scaffold", 0.25), ("safl", 0.25)])
+@pytest.mark.parametrize(("name", "share"), [("fedavg", 0.1), ("scaffold", 0.14), ("safl", 0.115)])
 def test_a_pack_of_sixteen_asks_a_gpu_for_little(standin: Any, name: str, share: float) -> None:
     """Launches a trial and round, of those that a trial alone needs."""
 

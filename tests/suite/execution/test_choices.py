@@ -17,6 +17,7 @@ from trials import calibration
 from trials.calibration import cell, fastest, with_execution
 from trials.place import Place
 from trials.settings import Settings
+from trials.solver import Solver
 from trials.spec import TrialSpec, canonical
 from trials.trial import deal_data, load_dataset
 
@@ -65,6 +66,24 @@ def test_rounds_are_measured_for_real() -> None:
     assert seconds[how] == min(seconds.values()) > 0
 
 
+def test_rounds_are_measured_in_packs_of_the_size_that_trials_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seconds are of one trial: four in a pack that take a second take a quarter each."""
+    data = deal_data(trial(), load_dataset(trial(), None))
+    clock, rows = iter(range(99)), []
+    monkeypatch.setattr(calibration, "_now", lambda device: next(clock))
+    follow = Solver.follow
+    monkeypatch.setattr(
+        Solver,
+        "follow",
+        lambda self, course: rows.append(len(course.start)) or follow(self, course),
+    )
+    _, seconds = fastest(trial(), data, "cpu", None, 4)
+    assert seconds == {"batched": 0.25, "sequential": 0.25}
+    assert rows == [8] * 3 + [2] * 12, "half of four clients"
+
+
 class FaultError(Exception):
     """What a task that died raises."""
 
@@ -76,7 +95,11 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def remote(**amounts: Any) -> Any:
         assert amounts == {"max_retries": 0, "num_cpus": 1.0, "num_gpus": 0.25}
-        return lambda function: SimpleNamespace(remote=lambda spec, *more: spec["model"])
+        return lambda function: SimpleNamespace(remote=started)
+
+    def started(spec: Any, data: Any, share: float, memory: None, members: int) -> str:
+        assert members == (16 if spec["model"] == "mlp" else 1)
+        return str(spec["model"])
 
     def get(reference: str) -> Any:
         if reference == "logreg":
@@ -99,14 +122,16 @@ def test_each_cell_is_measured_once(tasks: list[str], capsys: pytest.CaptureFixt
     assert list(probes) == ["digits · logreg · iid · float32", CELL]
     data = {spec.dataset_key: None for spec in probes.values()}
     resources = Resources(gpus_per_trial=0.25)
-    assert choices.choose(probes, data, resources, lambda: False) == {CELL: "sequential"}
+    assert choices.choose(probes, data, resources, {CELL: 16}, lambda: False) == {
+        CELL: "sequential"
+    }
     assert not tasks
     assert capsys.readouterr().err.splitlines() == [
         "measuring which execution is the fastest of 2 cells",
         "digits · logreg · iid · float32 is not measured: of memory",
         f"{CELL} is computed sequential (a round: batched 2.0 ms, sequential 1.0 ms)",
     ]
-    assert choices.choose(probes, data, resources, lambda: True) == {}
+    assert choices.choose(probes, data, resources, {CELL: 16}, lambda: True) == {}
     assert tasks == ["logreg", "mlp"], "a sweep that ends does not wait"
 
 

@@ -12,7 +12,7 @@ from suite.execution.cluster import Resources, fits
 from tests.support.commands import document, fault, study_file, suite_here
 from trials import device
 from trials.errors import UserError
-from trials.footprint import footprint
+from trials.footprint import Footprint, footprint
 from trials.memory import CONTEXT
 from trials.settings import Settings
 from trials.spec import TrialSpec
@@ -143,9 +143,13 @@ def trial(algorithm: str = "fedavg", **settings: Any) -> TrialSpec:
     )
 
 
-def needed(spec: TrialSpec) -> int:
+def taken(spec: TrialSpec) -> Footprint:
     data = deal_data(spec, load_dataset(spec, None))
-    return footprint(spec, data, fit_model(spec, data.dataset, "cuda"), "cuda").device
+    return footprint(spec, data, fit_model(spec, data.dataset, "cuda"), "cuda")
+
+
+def needed(spec: TrialSpec) -> int:
+    return taken(spec).device
 
 
 def test_the_estimate_of_a_gpu_counts_all_that_must_be_there() -> None:
@@ -161,19 +165,64 @@ def test_the_estimate_of_a_gpu_counts_all_that_must_be_there() -> None:
     assert needed(trial("scaffold")) - needed(trial()) == 650 * 4, "its table may be on the host"
 
 
+def test_the_estimate_of_a_pack_counts_what_each_of_its_trials_has() -> None:
+    """Its plan and seven vectors of a round, its tables, and its clients at once, or what evaluates it: 512
+    samples, each of 64 pixels and ten outputs and their logarithms.
+    """
+    data = deal_data(trial(), load_dataset(trial(), None))
+    of_round = 4 * (6 * 32 * (8 + 4) + 7 * 650 * 4)
+    client = fit_model(trial(), data.dataset).bytes_a_client(32, torch.empty(0))
+    evaluated = 512 * (client - 5 * 650 * 4) / 32
+    assert evaluated > 4 * client
+    assert taken(trial()).beside == int(of_round + 650 * 4 + evaluated)
+    assert taken(trial("scaffold")).beside - taken(trial()).beside == (8 + 1) * 650 * 4
+    wide = {"batch_size": 200}
+    more = taken(trial(**wide, participation=1.0)).beside - taken(trial(**wide)).beside
+    client = fit_model(trial(), data.dataset).bytes_a_client(200, torch.empty(0))
+    assert more == 4 * (client + 200 * (8 + 4) + 7 * 650 * 4), "four clients more"
+
+
+FOUND = [Card("Large", "b", 80 * CONTEXT), Card("Small", "a", 16 * CONTEXT)]
+
+
+def takes(device: int, beside: int = 1) -> Footprint:
+    return Footprint(0, 0, 0.0, device, beside)
+
+
 def test_a_trial_that_its_part_of_a_card_does_not_hold() -> None:
-    found = [Card("Large", "b", 80 * CONTEXT), Card("Small", "a", 16 * CONTEXT)]
     quarter = Resources(gpus_per_trial=0.25)
-    cards.refuse(found, {"a trial": 4 * CONTEXT}, quarter)
-    cards.refuse([], {"a trial": 5 * CONTEXT}, quarter)
-    cards.refuse(found, {"a trial": 5 * CONTEXT}, Resources(gpus_per_trial=0.5))
+    cards.refuse(FOUND, {"a trial": takes(4 * CONTEXT)}, quarter)
+    cards.refuse([], {"a trial": takes(5 * CONTEXT)}, quarter)
+    cards.refuse(FOUND, {"a trial": takes(5 * CONTEXT)}, Resources(gpus_per_trial=0.5))
+    small, large = takes(CONTEXT), takes(5 * CONTEXT)
     with pytest.raises(UserError) as refused:
-        cards.refuse(found, {"small": CONTEXT, "fedavg on x": 5 * CONTEXT}, quarter)
+        cards.refuse(FOUND, {"small": small, "fedavg on x": large}, quarter)
     assert str(refused.value) == (
         "a trial of fedavg on x takes 5.0 GB of a GPU at least, by estimate, and 0.25 of Small (node a) is "
         "4.0 GB: a larger --gpus-per-trial, fewer clients a round, smaller minibatches or another model "
         "would do"
     )
+
+
+def test_packs_are_no_larger_than_their_part_of_a_card_holds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """4 GB, of which a trial takes 2 and each of a pack 0.3 more; and all of 16 that may share one."""
+    quarter = Resources(gpus_per_trial=0.25)
+    of = {
+        "a": takes(2 * CONTEXT, CONTEXT * 3 // 10),
+        "b": takes(2 * CONTEXT, CONTEXT // 100),
+        "c": takes(4 * CONTEXT, CONTEXT),
+    }
+    asked = {"a": 16, "b": 16, "c": 2}
+    assert cards.limited(FOUND, asked, of, quarter) == {"a": 6, "b": 6, "c": 1}
+    assert capsys.readouterr().err == (
+        "a pack has 6 trials, not 16: 0.25 of Small (node a) is 4.0 GB\n"
+        "a pack has 1 trials, not 2: 0.25 of Small (node a) is 4.0 GB\n"
+    )
+    assert cards.limited(FOUND, asked, of, Resources(gpus_per_trial=1.0)) == asked
+    assert cards.limited([], asked, of, quarter) == asked
+    assert capsys.readouterr().err == ""
 
 
 def test_the_plan_says_what_a_trial_needs_of_a_gpu(tmp_path: Path) -> None:

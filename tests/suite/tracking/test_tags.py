@@ -192,6 +192,7 @@ def test_what_a_run_records(store, tmp_path):
             execution="batched",
             chunk=7,
             halved={"round": 2, "chunk": 3},
+            eager="no graph",
             device=torch.device("cpu"),
         ),
     )
@@ -201,6 +202,7 @@ def test_what_a_run_records(store, tmp_path):
     more = {
         "paper": "Li et al. 2020",
         "halved": '{"chunk":3,"round":2}',
+        "eager": "no graph",
         "device": "cpu",
         "kind": "run",
     }

@@ -1,0 +1,103 @@
+"""Where the pages and files of a site are."""
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from reports.leaderboard.leaderboard import Contest, Row
+from reports.leaderboard.wording import short
+from reports.page.gallery import groups, place
+from reports.page.style import slug
+from reports.site.data import Entry, SiteData
+
+
+def distinct(names: Iterable[str]) -> dict[str, str]:
+    """A slug for each name, no two alike."""
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        base = made = slug(name) or "x"
+        count = 1
+        while made in found.values():
+            count += 1
+            made = f"{base}-{count}"
+        found[name] = made
+    return found
+
+
+class Addresses:
+    """Paths below the site's folder, all of plain characters."""
+
+    def __init__(self, data: SiteData) -> None:
+        self._data = data
+
+    @cached_property
+    def _cells(self) -> dict[Contest, str]:
+        found = groups(self._data.report.board)
+        asked = [place(group) for group in found]
+        names = [
+            f"{where} {group.sweeps}" if asked.count(where) > 1 else where
+            for group, where in zip(found, asked, strict=True)
+        ]
+        slugs = distinct(names)
+        return {group: slugs[name] for group, name in zip(found, names, strict=True)}
+
+    @cached_property
+    def _methods(self) -> dict[str, str]:
+        names = dict.fromkeys(row.algorithm for row in self._data.report.board.rows)
+        known: dict[str, str] = {}
+        taken = distinct(short(name) for name in names)
+        for name in names:
+            free = taken[short(name)]
+            known[name] = free if free not in known.values() else f"{free}-{len(known)}"
+        return known
+
+    @cached_property
+    def _papers(self) -> dict[str, str]:
+        return distinct(document["paper"] for document in self._data.papers)
+
+    @cached_property
+    def _documents(self) -> dict[str, str]:
+        return distinct(document["command"] for document in self._data.papers)
+
+    @cached_property
+    def _studies(self) -> dict[str, str]:
+        return distinct(self._data.studies)
+
+    def cell(self, group: Contest) -> str:
+        """The page of a cell."""
+        return f"cells/{self._cells[group]}.html"
+
+    def method(self, name: str) -> str:
+        """The page of a method."""
+        return f"methods/{self._methods[name]}.html"
+
+    def row(self, row: Row) -> str:
+        """A method's row on the page of a cell."""
+        return f"{self.cell(row.group)}#{self._methods[row.algorithm]}"
+
+    def anchor(self, name: str) -> str:
+        """A method's fragment on the pages of cells."""
+        return self._methods[name]
+
+    def paper(self, name: str) -> str:
+        """The page of a paper."""
+        return f"papers/{self._papers[name]}.html"
+
+    def document(self, command: str) -> str:
+        """The file of a document of `suite reproduce`, which its command names."""
+        return f"papers/{self._documents[command]}.json"
+
+    def study(self, sweep: str) -> str:
+        """The file of a sweep's study."""
+        return f"studies/{self._studies[sweep]}.yaml"
+
+    @cached_property
+    def specs(self) -> dict[Entry, str]:
+        """The files of the rows' configurations."""
+        return {
+            (
+                row.sweep,
+                row.cell,
+            ): f"specs/{self._cells[row.group]}/{self._methods[row.algorithm]}.yaml"
+            for row in self._data.report.board.rows
+            if (row.sweep, row.cell) in self._data.specs
+        }

@@ -1,0 +1,31 @@
+"""The commands that repeat what a site shows, from its folder; and how a number came about, in words."""
+
+import shlex
+
+from reports.leaderboard.leaderboard import Row
+from reports.leaderboard.wording import plural
+from reports.site.addresses import Addresses
+from reports.site.data import SiteData
+
+
+def repeat(data: SiteData, to: Addresses, row: Row) -> str:
+    """The command that runs one of a row's final runs again; "" where its configuration was not recorded."""
+    entry = row.sweep, row.cell
+    if entry not in to.specs:
+        return ""
+    return f"suite run {to.specs[entry]} {data.specs[entry].options}"
+
+
+def search(to: Addresses, sweep: str) -> str:
+    """The command that runs a whole sweep again, under a name of its own."""
+    return shlex.join(["suite", "sweep", to.study(sweep), "--name", f"{sweep}-again"])
+
+
+def how(row: Row) -> str:
+    """How a row's number came about."""
+    runs = f"{row.seeds} final run{'s' * (row.seeds != 1)}"
+    tuned = f"{row.tunings} searches of {row.trials} trials" if row.tunings > 1 else ""
+    tuned = tuned or f"one search of {row.trials} trials"
+    deals = f", on {row.deals} deals of the data" if row.deals > 1 else ""
+    lost = f", {row.failed_seeds} of them diverged" if row.failed_seeds else ""
+    return f"Mean of {runs}{lost}, after {tuned}{deals}; interval over {plural(row.over)}."

@@ -1,0 +1,185 @@
+"""A bundle: the records behind leaderboards as plain files, with a list of their hashes.
+
+    bundle.json                   the list, versions, machine, hashes of code of others
+    board.json                    the leaderboard's rows, for who reads them without the suite
+    sweeps/NAME/study.yaml        the study as it was run
+    sweeps/NAME/records.json      its sweep, entries and published rows
+    sweeps/NAME/searches.json     its search trials: what was tried, and the scores
+    sweeps/NAME/finals.json       its final runs: their whole specification and every metric by round
+    tuned/NAME/...                the tuned files of its rows
+
+Reading one runs nothing: JSON into declared types, YAML safely, no path but those of the list.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from suite.boards.files import read_files
+from suite.boards.folders import digest
+from suite.tracking.reader import Reader
+from suite.tracking.record import Record
+from suite.tracking.tags import Tags
+from trials.errors import UserError
+
+LISTING, BOARD = "bundle.json", "board.json"
+FORMAT = 1
+SIGN = "a bundle of suite publish"
+"""In every zip of a bundle and in its list, so that it is known again."""
+RECORDS = ("records", "finals", "searches")
+
+
+class Stretch(BaseModel):
+    """Metrics that were recorded at the same rounds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rounds: list[int]
+    values: dict[str, list[float]]
+
+
+class Kept(BaseModel):
+    """A recorded run; `course` has its metrics by round where they are published."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    run_id: str
+    tags: dict[str, str]
+    metrics: dict[str, float]
+    began: float
+    ended: float | None
+    course: list[Stretch] = []
+
+    def record(self) -> Record:
+        """As it was recorded."""
+        tags = Tags(self.tags, self.run_id)
+        return Record(self.run_id, tags, {}, self.metrics, self.began, self.ended)
+
+
+_KEPT = TypeAdapter(list[Kept])
+
+
+class Listed(BaseModel):
+    """A file of the list."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sha256: str
+    bytes: int
+
+
+class Listing(BaseModel):
+    """The list of a bundle. `machine` is what published it, `code` the SHA-256 of others' code that its runs
+    ran, by name.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    made_by: str
+    format: int
+    date: str
+    versions: dict[str, str]
+    machine: dict[str, str]
+    sweeps: list[str]
+    code: dict[str, str]
+    files: dict[str, Listed]
+
+
+class Bundle(Reader):
+    """A bundle that was read, and is as its list says."""
+
+    def __init__(self, name: str, listing: Listing, files: Mapping[str, bytes]) -> None:
+        super().__init__()
+        self.name, self.listing, self.files = name, listing, files
+        self.uri, self.options = f"bundle {name}", []
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a folder or a zip. Raises `UserError` where it is no bundle, or a file is missing, is not in
+        the list, or is not what the list says.
+        """
+        files = read_files(path)
+        if LISTING not in files:
+            raise UserError(f"{path} is no bundle: it has no {LISTING}")
+        try:
+            listing = Listing.model_validate_json(files.pop(LISTING))
+        except ValidationError as error:
+            raise UserError(f"bundle {path}: {LISTING} cannot be read: {_first(error)}") from None
+        if listing.format != FORMAT:
+            raise UserError(
+                f"bundle {path} has format {listing.format}, and this version reads {FORMAT}"
+            )
+        for name in sorted(files.keys() | listing.files):
+            if name not in files:
+                raise UserError(f"bundle {path}: {name} is in its list and not there")
+            if name not in listing.files:
+                raise UserError(f"bundle {path}: {name} is there and not in its list")
+            if digest(files[name]) != listing.files[name].sha256:
+                raise UserError(
+                    f"bundle {path}: {name} was changed: its SHA-256 is {digest(files[name])}, and its list "
+                    f"says {listing.files[name].sha256}"
+                )
+        return cls(path.name.removesuffix(".zip"), listing, files)
+
+    @cached_property
+    def _kept(self) -> dict[str, Kept]:
+        found: dict[str, Kept] = {}
+        for sweep in self.listing.sweeps:
+            for part in RECORDS:
+                path = f"sweeps/{sweep}/{part}.json"
+                if path not in self.files:
+                    raise UserError(f"{self.uri}: {path} is missing")
+                try:
+                    read = _KEPT.validate_json(self.files[path])
+                except ValidationError as error:
+                    raise UserError(f"{self.uri}: {path} cannot be read: {_first(error)}") from None
+                found |= {kept.run_id: kept for kept in read}
+        return dict(sorted(found.items(), key=lambda item: item[1].began))
+
+    @cached_property
+    def _records(self) -> list[Record]:
+        return [kept.record() for kept in self._kept.values()]
+
+    @property
+    def tuned(self) -> dict[str, str]:
+        """The tuned files by their paths."""
+        return {
+            path: content.decode(errors="replace")
+            for path, content in self.files.items()
+            if path.startswith("tuned/")
+        }
+
+    @property
+    def rows(self) -> Any:
+        """The rows of the leaderboard as they were published; raises `UserError` where there are none."""
+        try:
+            return json.loads(self.files[BOARD])["rows"]
+        except (KeyError, ValueError, TypeError, RecursionError):
+            raise UserError(f"{self.uri}: {BOARD} has no rows") from None
+
+    def find(self, **tags: str) -> list[Record]:
+        """Runs with these tags, oldest first, with those that cannot be read."""
+        return [r for r in self._records if all(r.tags.get(k) == v for k, v in tags.items())]
+
+    def get(self, run_id: str) -> Record:
+        """The run of this id; raises `UserError` when there is none."""
+        if run_id not in self._kept:
+            raise UserError(f"there is no run {run_id!r} in {self.uri}")
+        return self._kept[run_id].record()
+
+    def history(self, run_id: str, metric: str) -> list[tuple[int, float]]:
+        """(round, value) of a metric, in order of rounds."""
+        for stretch in self._kept[run_id].course:
+            if metric in stretch.values:
+                return list(zip(stretch.rounds, stretch.values[metric], strict=True))
+        return []
+
+
+def _first(error: ValidationError) -> str:
+    """The first fault that was found in a file, in words."""
+    first = error.errors()[0]
+    return " ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]]))

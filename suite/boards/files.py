@@ -1,0 +1,80 @@
+"""The files of a bundle, in a folder or a zip: bounded, and inside."""
+
+import io
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+from trials.errors import UserError
+from trials.files import plain
+
+BYTES = 2**28
+"""What a bundle may hold at most, unpacked."""
+FILES = 20_000
+
+
+def read_files(path: Path) -> dict[str, bytes]:
+    """All files of a folder or a zip, by their paths in it. Raises `UserError` for paths that lead outside,
+    links, more than `BYTES` or `FILES`, and what cannot be read.
+    """
+    try:
+        if path.is_dir():
+            return _all(path, _of_folder(path))
+        with zipfile.ZipFile(plain(path, "bundle")) as archive:
+            return _all(path, _of_zip(path, archive))
+    except UserError:
+        raise
+    except (OSError, RuntimeError, NotImplementedError, EOFError, ValueError, zlib.error) as error:
+        raise UserError(f"bundle {path} cannot be read: {error}") from None
+    except zipfile.BadZipFile as error:
+        raise UserError(f"bundle {path} is no zip that can be read: {error}") from None
+
+
+def zipped(files: Mapping[str, bytes], sign: str) -> bytes:
+    """Files as a zip, whose comment is `sign`; the same bytes whenever it is made."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.comment = sign.encode()
+        for name in sorted(files):
+            info = zipfile.ZipInfo(name)  # dated 1980
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, files[name])
+    return packed.getvalue()
+
+
+def _all(path: Path, found: Iterator[tuple[str, bytes]]) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    total = 0
+    for name, content in found:
+        if name in files:
+            raise UserError(f"bundle {path}: {name!r} is there twice")
+        files[name] = content
+        total += len(content)
+        if total > BYTES or len(files) > FILES:
+            raise UserError(
+                f"bundle {path} holds more than {BYTES:,} bytes or {FILES:,} files, which no bundle does"
+            )
+    return files
+
+
+def _of_folder(path: Path) -> Iterator[tuple[str, bytes]]:
+    for file in sorted(path.rglob("*")):
+        if file.is_symlink():
+            raise UserError(f"bundle {path}: {file.relative_to(path)} is a link")
+        if not file.is_dir():
+            with plain(file, "file of a bundle").open("rb") as opened:
+                yield file.relative_to(path).as_posix(), opened.read(BYTES + 1)
+
+
+def _of_zip(path: Path, archive: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
+    for info in archive.infolist():
+        name = PurePosixPath(info.filename)
+        if name.is_absolute() or {"..", ""} & {*name.parts} or set(info.filename) & set("\\\0"):
+            raise UserError(f"bundle {path}: {info.filename!r} leads outside of it")
+        if stat.S_ISLNK(info.external_attr >> 16):
+            raise UserError(f"bundle {path}: {info.filename} is a link")
+        if not info.is_dir():
+            with archive.open(info) as opened:
+                yield info.filename, opened.read(BYTES + 1)

@@ -1,0 +1,185 @@
+"""`suite publish`: what a store holds of sweeps as a bundle."""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from reports.leaderboard.leaderboard import Leaderboard
+from suite.boards.bundle import BOARD, FORMAT, LISTING, SIGN, Kept, Listing, Stretch
+from suite.boards.files import zipped
+from suite.boards.folders import digest, listed, write_listed
+from suite.configurations import configuration
+from suite.configurations.configuration import today
+from suite.console import finite
+from suite.results.leaderboards import read_leaderboard
+from suite.results.query import NONE_YET, Query
+from suite.results.report import study_text
+from suite.tracking.machine import machine
+from suite.tracking.reader import Reader
+from suite.tracking.record import Record
+from suite.tracking.tags import RunKind, versions
+from suite.yaml_files import write_files
+from trials.errors import UserError
+from trials.metrics import COUNTED, DERIVED
+
+TIMES = ("round_seconds", "evaluation_seconds")
+"""Metrics that no two runs share; they are not published by round."""
+OF_FINALS = (
+    *("spec", "execution", "chunk", "halved", "device", "partition_fingerprint"),
+    *("torch_version", "numba_version", "git_commit"),
+)
+"""Tags that repeat a run, which are published of final runs alone: search trials are many."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A bundle that was written: the SHA-256 of its list, by which one knows it, and what it holds."""
+
+    path: Path
+    sha256: str
+    sweeps: Sequence[str]
+    rows: int
+    finals: int
+    searches: int
+    bytes: int
+
+
+def publish(reader: Reader, query: Query, output: Path) -> Published:
+    """Write the sweeps that a query asks for as a bundle: a folder, or where the name ends in .zip, a zip.
+
+    Raises `UserError` where there is nothing to rank, or a file is in the way.
+    """
+    board = read_leaderboard(reader, query)
+    if not board.rows:
+        raise UserError(NONE_YET)
+    sweeps = sorted({row.sweep for row in board.rows})
+    found = {name: _kept_of(reader, name) for name in sweeps}
+    files: dict[str, bytes] = {BOARD: _json({"rows": rows_of(board)})}
+    for name, parts in found.items():
+        files |= _files(name, parts)
+    finals = [kept.record() for parts in found.values() for kept in parts["finals"]]
+    facts = Listing(
+        made_by=SIGN,
+        format=FORMAT,
+        date=today(),
+        versions=versions(),
+        machine=machine(),
+        sweeps=sweeps,
+        code=_code(finals),
+        files={},
+    ).model_dump(exclude={"files"})
+    if output.suffix == ".zip":
+        content = zipped({**files, LISTING: listed(facts, files)}, SIGN)
+        write_files({output: content}, SIGN)
+    else:
+        write_listed(output, LISTING, facts, files)
+    return Published(
+        output,
+        digest(listed(facts, files)),
+        sweeps,
+        len(board.rows),
+        len(finals),
+        sum(len(parts["searches"]) for parts in found.values()),
+        sum(map(len, files.values())),
+    )
+
+
+def rows_of(board: Leaderboard) -> list[dict[str, Any]]:
+    """The rows of a leaderboard as they are published: without audits, whose commands are of one store, and pages."""
+    left_out = ("audit", "page")
+    return [
+        {key: value for key, value in finite(asdict(row)).items() if key not in left_out}
+        for row in board.rows
+    ]
+
+
+def _kept_of(reader: Reader, sweep: str) -> dict[str, list[Kept]]:
+    """The records of a sweep by the file that they are in."""
+
+    def kept(*kinds: RunKind, course: bool = False) -> list[Kept]:
+        runs = [run for kind in kinds for run in reader.sound(kind=kind, sweep=sweep)]
+        return [_kept(reader, run, course) for run in runs]
+
+    return {
+        "records": kept(RunKind.SWEEP, RunKind.CELL, RunKind.LEADERBOARD),
+        "searches": [_short(one) for one in kept(RunKind.SEARCH)],
+        "finals": kept(RunKind.FINAL, RunKind.PARETO, course=True),
+    }
+
+
+def _kept(reader: Reader, run: Record, course: bool) -> Kept:
+    tags = dict(run.tags)
+    if "error" in tags:  # a traceback has the paths of a machine; its last line says what was wrong
+        tags["error"] = (tags["error"].strip().splitlines() or [""])[-1]
+    return Kept(
+        run_id=run.run_id,
+        tags=tags,
+        metrics={name: v for name, v in run.metrics.items() if math.isfinite(v)},
+        began=run.began,
+        ended=run.ended,
+        course=_course(reader, run) if course else [],
+    )
+
+
+def _short(kept: Kept) -> Kept:
+    """A search trial without what only repeats it, and with the metrics by which trials are compared."""
+    metric = kept.tags.get("metric", "")
+    named = {"val_score", "test_score", f"test_{metric}"}
+    if kept.tags.get("pareto"):
+        named |= {*COUNTED, "rounds_to_target"}
+    return kept.model_copy(
+        update={
+            "tags": {key: text for key, text in kept.tags.items() if key not in OF_FINALS},
+            "metrics": {name: value for name, value in kept.metrics.items() if name in named},
+        }
+    )
+
+
+def _course(reader: Reader, run: Record) -> list[Stretch]:
+    """A run's metrics by round, those together that were recorded at the same rounds."""
+    found: dict[tuple[int, ...], dict[str, list[float]]] = defaultdict(dict)
+    for metric in sorted(run.metrics.keys() - {*TIMES, *DERIVED}):
+        course = reader.history(run.run_id, metric)
+        found[tuple(at for at, _ in course)][metric] = [value for _, value in course]
+    return [Stretch(rounds=list(at), values=values) for at, values in found.items()]
+
+
+def _files(sweep: str, parts: Mapping[str, Sequence[Kept]]) -> dict[str, bytes]:
+    """The files of a sweep."""
+    below = f"sweeps/{sweep}"
+    files = {f"{below}/{part}.json": _json(list(map(_plain, kept))) for part, kept in parts.items()}
+    for kept in parts["records"]:
+        tags = kept.record().tags
+        if tags.kind == RunKind.SWEEP:
+            files[f"{below}/study.yaml"] = study_text(tags).encode()
+        elif tags.kind == RunKind.LEADERBOARD:
+            path = configuration.parse(tags.tuned, f"run {kept.run_id}").path
+            files[f"tuned/{sweep}/{path.as_posix()}"] = tags.tuned.encode()
+    return files
+
+
+def _plain(kept: Kept) -> dict[str, Any]:
+    """A record as JSON holds it; counters are whole."""
+    found = kept.model_dump(exclude_defaults=True)
+    found["metrics"] = {name: _whole(value) for name, value in kept.metrics.items()}
+    for stretch in found.get("course", ()):
+        stretch["values"] = {k: list(map(_whole, v)) for k, v in stretch["values"].items()}
+    return found
+
+
+def _whole(value: float) -> float | int:
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+def _json(content: Any) -> bytes:
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return f"{text}\n".encode()
+
+
+def _code(finals: Iterable[Record]) -> dict[str, str]:
+    """The SHA-256 of others' code that final runs ran, by name."""
+    return {name: text for run in finals for name, text in (run.tags.code or {}).items()}

@@ -1,0 +1,141 @@
+"""`suite board`: what a site shows, read from stores and bundles, and written."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reports.leaderboard.leaderboard import Leaderboard
+from reports.page.data import ReportData
+from reports.site.data import Method, SiteData, Source, Spec, Winner
+from suite.boards.bundle import Bundle
+from suite.boards.folders import write_listed
+from suite.boards.several import Several
+from suite.catalog import facts, formulas, hyperparameter, listing, published
+from suite.configurations import configuration
+from suite.results.leaderboards import read_leaderboard
+from suite.results.query import EVERYTHING, NONE_YET, Query
+from suite.results.report import read
+from suite.tracking.reader import Reader
+from suite.tracking.record import Record
+from suite.tracking.tags import RunKind
+from trials import algorithms
+from trials.algorithm import Range
+from trials.errors import UserError
+
+LISTING = "site.json"
+BYTES = 5_000_000
+"""What a site should weigh at most; a larger one is written, and it is said."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A site that was written: its first page, how many pages and bytes it has."""
+
+    page: Path
+    pages: int
+    bytes: int
+
+
+def write(
+    readers: Sequence[tuple[str, Reader]], papers: Sequence[Mapping[str, Any]], folder: Path
+) -> Written:
+    """Write the site of these records, and of documents of `suite reproduce`, below a folder. Raises `UserError`
+    where there is nothing to rank, or a file is in the way.
+    """
+    from reports.site.site import site
+
+    sources = [_source(name, one) for name, one in readers if isinstance(one, Bundle)]
+    files = site(read_site(Several(readers), papers, sources))
+    write_listed(folder, LISTING, {"made_by": "suite board"}, files)
+    pages = sum(path.endswith(".html") for path in files)
+    return Written(folder / "index.html", pages, sum(map(len, files.values())))
+
+
+def _source(name: str, bundle: Bundle) -> Source:
+    """What is said of a bundle that results came from."""
+    listing = bundle.listing
+    facts = {"published": listing.date, **listing.machine, **listing.versions}
+    facts |= {f"SHA-256 of {code}": text for code, text in listing.code.items()}
+    return Source(f"Bundle {name}", {key.replace("_", " "): text for key, text in facts.items()})
+
+
+def read_site(
+    reader: Reader, papers: Sequence[Mapping[str, Any]], sources: Sequence[Source]
+) -> SiteData:
+    """Everything that a site shows."""
+    report = read(reader, EVERYTHING, "")
+    board = report.board
+    if not board.rows:
+        raise UserError(NONE_YET)
+    finals = {run.run_id: run for run in EVERYTHING.finals(reader)}
+    return SiteData(
+        report=report,
+        at={"rounds": board, **{at: _at(reader, at) for at in ("steps", "bytes")}},
+        specs={entry: _spec(text, entry) for entry, text in report.tuned.items()},
+        studies={sweep.name: sweep.study_yaml for sweep in report.sweeps},
+        methods=_methods(reader, board),
+        winners=tuple(_winners(report, finals)),
+        papers=papers,
+        sources=sources,
+    )
+
+
+def _at(reader: Reader, at: str) -> Leaderboard:
+    return read_leaderboard(reader, Query(at=at))
+
+
+def _spec(text: str, entry: tuple[str, str]) -> Spec:
+    """A row's tuned file, and how its first final run is repeated from it."""
+    found = configuration.parse(text, f"the tuned file of {' '.join(entry)}")
+    seeds = sorted(map(int, found.scores.get("test_by_seed") or {1: 0.0}))
+    trust = " --trust" if found.provenance.get("code") else ""
+    return Spec(text, f"--seed {seeds[0]}{trust}")
+
+
+def _winners(report: ReportData, finals: Mapping[str, Record]) -> list[Winner]:
+    """What each search behind the rows chose."""
+    found = {}
+    for row in report.board.rows:
+        for run_id in row.runs:
+            tags = finals[run_id].tags
+            params = finals[run_id].tags.params
+            found[row.sweep, row.cell, tags.source] = Winner(row.group, row.algorithm, params)
+    return list(found.values())
+
+
+def _methods(reader: Reader, board: Leaderboard) -> dict[str, Method]:
+    """What is known of each method: of those that are here by their docstrings; of others', whose code does
+    not run for this, by what was recorded.
+    """
+    spaces: dict[str, dict[str, Range]] = {}
+    for run in EVERYTHING.find(reader, RunKind.CELL):
+        spaces.setdefault(run.tags.algorithm, {}).update(run.tags.space or {})
+    known = {item["name"]: item for item in listing("algorithms")}
+    return {
+        row.algorithm: _method(row.algorithm, row.paper, known.get(row.algorithm), spaces)
+        for row in board.rows
+    }
+
+
+def _method(
+    name: str,
+    paper: str,
+    about: Mapping[str, Any] | None,
+    spaces: Mapping[str, Mapping[str, Range]],
+) -> Method:
+    searched = spaces.get(name, {})
+    if about is None:
+        return Method(name, paper, ranges=searched)
+    cls = algorithms.resolve(name)
+    return Method(
+        name=name,
+        paper=about["paper"],
+        summary=about["summary"],
+        formulas=formulas(cls),
+        facts=facts(cls),
+        assumes=[f"{key} = {of['value']}: {of['reason']}" for key, of in about["assumes"].items()],
+        published=[published(one) for one in about["published"]],
+        ranges={**cls.ranges(), **searched},
+        words={key: hyperparameter(key, of) for key, of in about["hyperparameters"].items()},
+    )

@@ -1,0 +1,162 @@
+"""`suite board` and `suite publish`: recorded results as a static site and as bundles; whether those repeat."""
+
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from suite.cli.options import (
+    RUNS,
+    DataRoot,
+    Json,
+    Storage,
+    SweepName,
+    Tracking,
+    Trust,
+)
+from suite.console import READING, emit, say
+
+if TYPE_CHECKING:
+    from suite.boards.verify import Repeated
+    from suite.tracking.reader import Reader
+
+
+class MakeUnlessNamed(TyperGroup):
+    """A group whose command `make` needs no name: `suite board SOURCE` is `suite board make SOURCE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Its arguments, with the command's name before them where they have none."""
+        if not args or args[0] not in (*self.commands, *ctx.help_option_names):
+            args = ["make", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=MakeUnlessNamed,
+    help="The board: a static site of recorded results (`make`, which needs no name); a bundle verified.",
+)
+alone = typer.Typer()
+"""`suite publish`, which is in no group."""
+PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
+
+Sources = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[SOURCES]...",
+        help="Folders of stores, bundles, board:NAME; none: the store of --storage.",
+    ),
+]
+Papers = Annotated[
+    Path | None,
+    typer.Option(help="Folder of documents of `suite reproduce --output`: a page a paper."),
+]
+
+
+@app.command(epilog="Example: suite board runs theirs.zip --papers docs/results --output site")
+def make(
+    sources: Sources = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder to write; default: site/ below the storage.")
+    ] = None,
+    papers: Papers = None,
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Write the board as a static site: a folder that any browser opens and any host serves."""
+    say(READING)
+    from suite.boards.site import BYTES, write
+    from suite.boards.sources import open_source
+    from suite.reproduction.documents import documents
+
+    found = [open_source(text, storage) for text in sources or ()]
+    found = found or [("this store", _store(tracking_uri, storage))]
+    read = list(documents(papers).values()) if papers else []
+    say("drawing the pages")
+    done = write(found, read, output or storage / "site")
+    if done.bytes > BYTES:
+        say(
+            f"it has {done.bytes / 1e6:.1f} MB, more than {BYTES / 1e6:g}: fewer sources make it smaller"
+        )
+    if as_json:
+        emit({"page": str(done.page), "pages": done.pages, "bytes": done.bytes})
+    else:
+        say(f"{done.pages} pages, {done.bytes / 1e6:.1f} MB")
+        Console().print(str(done.page), **PLAIN)
+
+
+@app.command(epilog="Example: suite board verify theirs.zip --sample 5")
+def verify(
+    bundle: Annotated[str, typer.Argument(help="A bundle of `suite publish`, or board:NAME.")],
+    sample: Annotated[int, typer.Option(min=1, help="So many of its final runs run again.")] = 3,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Of the draw; default: another one each time.")
+    ] = None,
+    storage: Storage = RUNS,
+    data_root: DataRoot = None,
+    trust: Trust = False,
+    as_json: Json = False,
+) -> None:
+    """Check a bundle's hashes and rows, and run a sample of its runs again. Exit code 1 if anything differs.
+
+    Where it was computed on another processor or with other libraries, runs agree up to rounding.
+    """
+    from suite.boards.bundle import Bundle
+    from suite.boards.sources import located
+    from suite.boards.verify import CANNOT, DIFFERS
+    from suite.boards.verify import verify as run
+
+    read = Bundle.read(located(bundle, storage))
+    drawn = secrets.randbelow(2**31) if seed is None else seed
+    say(
+        f"{len(read.files)} files are as listed; running {sample} runs again, drawn with --seed {drawn}"
+    )
+    done = run(read, sample, drawn, data_root, _show)
+    if as_json:
+        emit(done.document())
+    else:
+        say("\n".join(done.faults[:20]) if done.faults else "its rows are those of its runs")
+        Console().print(f"{bundle}: {done.verdict}", **PLAIN)
+    raise typer.Exit({DIFFERS: 1, CANNOT: 2}.get(done.verdict, 0))
+
+
+@alone.command(epilog="Example: suite publish --name quickstart --output quickstart.zip")
+def publish(
+    output: Annotated[
+        Path, typer.Option(help="The bundle: a folder, or a file that ends in .zip.")
+    ],
+    name: SweepName = None,
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Write recorded sweeps as a bundle of plain files, with hashes, that others verify and show."""
+    say(READING)
+    from suite.boards.publish import publish as run
+    from suite.results.query import Query
+
+    done = run(_store(tracking_uri, storage), Query(name), output)
+    facts = {key: value for key, value in vars(done).items() if key != "path"}
+    if as_json:
+        emit({"bundle": str(output), **facts})
+        return
+    say(
+        f"{', '.join(done.sweeps)}: {done.rows} rows, {done.finals} final runs, {done.searches} search "
+        f"trials, {done.bytes / 1e6:.1f} MB; SHA-256 of its list {done.sha256}"
+    )
+    Console().print(str(output), **PLAIN)
+
+
+def _store(tracking_uri: str | None, storage: Path) -> "Reader":
+    from suite.tracking.store import open_existing
+
+    return open_existing(tracking_uri, storage)
+
+
+def _show(run: "Repeated") -> None:
+    say(f"{run.of}: {run.verdict}")
+    for line in run.said[:5]:
+        say(f"  {line}")

@@ -1,0 +1,73 @@
+"""What recorded runs are read from: an MLflow store, or a published bundle of plain files."""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from suite.console import say
+from suite.tracking.record import Record
+
+Histories = Mapping[str, Collection[tuple[int, float]]]
+"""(round, value) of a metric, by run."""
+
+
+class Reader(ABC):
+    """Recorded runs, as all that reads them asks for them. `uri` says in messages where they are, `options`
+    how commands are told of it, where it is not the usual place.
+    """
+
+    uri: str
+    options: list[str]
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    @abstractmethod
+    def find(self, **tags: str) -> list[Record]:
+        """Runs with these tags, oldest first, with those that cannot be read."""
+
+    @abstractmethod
+    def get(self, run_id: str) -> Record:
+        """The run of this id; raises `UserError` when there is none."""
+
+    @abstractmethod
+    def history(self, run_id: str, metric: str) -> list[tuple[int, float]]:
+        """(round, value) of a metric, in order of rounds; what was written twice is there once."""
+
+    def sound(self, **tags: str) -> list[Record]:
+        """Runs with these tags in all experiments, oldest first; without those that cannot be read
+        (`Record.fault`), which are said once.
+        """
+        found = [(run, run.fault) for run in self.find(**tags)]
+        self.pass_over((run, fault) for run, fault in found if fault)
+        return [run for run, fault in found if not fault]
+
+    def pass_over(self, found: Iterable[tuple[Record, str]]) -> None:
+        """Say of runs what of them cannot be read: each once, in one line for those of a sweep."""
+        new = [(run, fault) for run, fault in found if run.run_id not in self._said]
+        self._said.update(run.run_id for run, _ in new)
+        for (sweep, fault), count in Counter((r.tags.get("sweep"), f) for r, f in new).items():
+            runs = "1 run" if count == 1 else f"{count} runs"
+            of = "no sweep" if sweep is None else f"sweep {sweep}"
+            say(f"{runs} of {of} could not be read: {fault}")
+
+    def course(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
+        """These metrics of a run as its history: one entry a round at which any was recorded."""
+        return self.courses([record], metrics)[0]
+
+    def courses(
+        self, records: Sequence[Record], metrics: Iterable[str]
+    ) -> list[list[dict[str, float]]]:
+        """The `course` of each of several runs."""
+        found: list[dict[int, dict[str, float]]] = [{} for _ in records]
+        for metric in dict.fromkeys(metrics):
+            having = [record.run_id for record in records if metric in record.metrics]
+            values = self.histories(having, metric)
+            for record, rounds in zip(records, found, strict=True):
+                for at, value in values.get(record.run_id, ()):
+                    rounds.setdefault(at, {"round": at})[metric] = value
+        return [[rounds[at] for at in sorted(rounds)] for rounds in found]
+
+    def histories(self, run_ids: Sequence[str], metric: str) -> Histories:
+        """The `history` of a metric in each of these runs, by the run's id."""
+        return {run_id: self.history(run_id, metric) for run_id in run_ids}

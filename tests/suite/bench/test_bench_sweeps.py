@@ -1,0 +1,59 @@
+"""What `suite bench sweep --pack` makes of two sweeps' journals and clocks."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from suite.bench import sweeps
+from tests.support.commands import document, suite_here
+
+ENDS = {
+    1: [(20.0, 10.0), (30.0, 10.0), (40.0, 30.0)],
+    "auto": [(14.0, 4.0), (15.0, 5.0), (19.0, 1.0)],
+}
+"""When trials ended and how long they took, without packs and with: 3 in 30 and in 9 seconds."""
+
+
+@pytest.fixture
+def two_kinds(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Sweeps that take 44 seconds without packs and 22 with; in which order they ran."""
+    clock, order = [0.0], []
+
+    class Sweep:
+        def __init__(self, name: str, study: Any, place: Any, resume: bool) -> None:
+            self.pack, self.journal = study.pack, Path(place.journal)
+
+        def run(self, resources: Any) -> None:
+            order.append(self.pack)
+            clock[0] += 44.0 if self.pack == 1 else 22.0
+            lines = [{"event": "end", "at": at, "seconds": took} for at, took in ENDS[self.pack]]
+            self.journal.parent.mkdir(parents=True)
+            self.journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    monkeypatch.setattr(sweeps, "Sweep", Sweep)
+    monkeypatch.setattr(sweeps, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    return order
+
+
+def test_packs_are_compared_from_the_first_trial_on_and_as_a_whole(
+    tmp_path: Path, two_kinds: list[Any]
+) -> None:
+    command = ("bench", "sweep", "--pack", "--study", "perceptrons", "--turns", 2)
+    assert suite_here(*command, cwd=tmp_path).stdout == (
+        "perceptrons, 3 trials: 20 trials/min packed, 6 alone, from the first trial's start; ratio 3.33. "
+        "Whole sweeps take 22 and 44 s\n"
+    )
+    assert two_kinds == [1, "auto", "auto", 1]
+    assert document(suite_here(*command, "--json", cwd=tmp_path)) == {
+        "study": "perceptrons",
+        "trials": 3,
+        "trials_per_minute_packed": 20.0,
+        "trials_per_minute_alone": 6.0,
+        "ratio": 3.33,
+        "ratios": [3.33, 3.33],
+        "seconds_packed": 22.0,
+        "seconds_alone": 44.0,
+    }
