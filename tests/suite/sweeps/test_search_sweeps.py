@@ -18,7 +18,7 @@ heterogeneity: ["labels(2)"]
 trials: 8
 seeds: 2
 sampler: nsga2
-constraints: {uploaded_bytes: {max: 50000}}
+constraints: {uploaded_bytes: {max: 40000}}
 settings: {rounds: 6, clients: 4, participation: 1.0, execution: batched}
 """
 SHARED = """
@@ -78,7 +78,7 @@ def test_two_objectives_end_with_a_front(two: Path) -> None:
         best = front["points"][-1]
         assert (best["role"], best["seeds"]) == ("best", 2)
     # FedAvg always uploads: 6 rounds of 4 clients of 650 floats. It cannot keep the constraint.
-    assert 6 * 4 * 650 * 4 > 50000
+    assert 6 * 4 * 650 * 4 > 40000
     assert "fedavg" not in by_algorithm
     assert (
         "fedavg · digits · logreg · labels(2): no configuration keeps" in (two / "said").read_text()
@@ -140,7 +140,7 @@ def test_a_warm_start_is_inside_the_budget_stated_and_ranked_apart(shared: Path)
 
 
 def test_nu_cannot_be_searched_for_the_score_alone(tmp_path: Path) -> None:
-    text = TWO.replace("sampler: nsga2\nconstraints: {uploaded_bytes: {max: 50000}}\n", "")
+    text = TWO.replace("sampler: nsga2\nconstraints: {uploaded_bytes: {max: 40000}}\n", "")
     path = study_file(tmp_path, text + "search: {safl_extended.nu: {low: 0.1, high: 1.0}}\n")
     said = suite_here("sweep", path, "--dry-run", cwd=tmp_path, code=2).stderr
     assert "safl_extended.nu: is searched only under a constraint on uploaded_bytes" in said

@@ -124,7 +124,7 @@ def as_cell(found: dict[str, str]) -> dict[str, str]:
 def test_what_a_sweep_and_its_cells_record(store, swept):
     of_sweep = {"kind": "sweep", "study": "tagged", "sweep": "tagged"}
     study = plain(swept.study.model_dump(mode="json"))
-    assert recorded(store, kind="sweep") == {**of_sweep, "study_json": study}
+    assert recorded(store, kind="sweep") == {**of_sweep, "study_json": study, "opening": "2"}
     written = as_cell(recorded(store, kind="cell"))
     assert json.loads(written.pop("space")) == {
         "lr": {"type": "float", "low": 0.001, "high": 1.0, "log": True, "above": 0},
