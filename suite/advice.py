@@ -5,14 +5,17 @@ tuned on them as in any sweep, with early stopping and as many trials as the tim
 is described in a paragraph.
 """
 
+import json
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from reports.leaderboard.interim import Standing
 from reports.leaderboard.leaderboard import Leaderboard, Row
 from reports.leaderboard.wording import params_text, title_of, total_bytes
 from suite.configurations.configuration import Tuned
@@ -23,10 +26,16 @@ from suite.console import say
 from suite.dealt_data import Description, describe
 from suite.execution.cluster import Resources, local_slots
 from suite.execution.estimate import Estimates
+from suite.execution.stop_signal import OUT_OF_TIME
+from suite.results.leaderboards import read_leaderboard
+from suite.results.query import Query
 from suite.studies.entries import load_data, make_entries
 from suite.studies.study import Study, check_study
+from suite.sweeps.deadline import Deadline
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.request import SweepRequest
+from suite.tracking import RUNS
+from suite.tracking.store import Store
 from trials import algorithms, datasets
 from trials.errors import UserError
 from trials.place import SPELLING, Place
@@ -42,6 +51,8 @@ LEAST, MOST = 4, 40
 LEAST_ROUNDS = 5
 START = 25.0
 """Seconds that a sweep takes besides its trials: the store, the workers, the leaderboard."""
+END = 5.0
+"""Seconds that are kept for the records and the leaderboard when the time is up."""
 TRIAL = 1.0
 """Seconds that a trial takes besides its rounds, before any of them is stopped early."""
 SLACK = 0.75
@@ -74,18 +85,38 @@ class Plan:
 
 @dataclass(frozen=True)
 class Advice:
-    """The answer: the paragraph, the command that uses it, and the leaderboard that it is from."""
+    """The answer: the paragraph, the command that uses it, and the leaderboard that it is from, which is
+    interim where the time was up before the final runs were over.
+    """
 
     plan: Plan
     sweep: str
+    storage: Path
     leaderboard: Leaderboard
     seconds: float
-    command: tuple[str, ...]
 
     @property
-    def best(self) -> Row:
-        """The row that is recommended."""
-        return self.leaderboard.rows[0]
+    def best(self) -> Row | Standing:
+        """What is recommended: the first row, or where there is none what stands first."""
+        board = self.leaderboard
+        return board.rows[0] if board.rows else board.interim[0]
+
+    @property
+    def command(self) -> list[str]:
+        """The words that run what is recommended and keep its model."""
+        best, words = self.best, ["suite", "run"]
+        words += ["--tuned"] * isinstance(best, Row)
+        words += ["--algorithm", algorithms.label(best.algorithm), "--dataset", best.dataset]
+        words += ["--model", best.model, "--heterogeneity", best.heterogeneity]
+        if isinstance(best, Standing):  # nothing is tuned yet that --tuned could find
+            shared = self.plan.study.settings.model_dump(mode="json", exclude_defaults=True)
+            for key, value in {**shared, **best.params}.items():
+                words += [
+                    "--set",
+                    f"{key}={value if isinstance(value, str) else json.dumps(value)}",
+                ]
+        words += ["--save", "model"]
+        return words + (["--storage", str(self.storage)] if self.storage != RUNS else [])
 
     def document(self) -> dict[str, Any]:
         """The JSON of `suite advise`."""
@@ -93,50 +124,78 @@ class Advice:
         return {
             "sweep": self.sweep,
             "recommended": asdict(self.best),
+            "interim": not self.leaderboard.rows,
             "skew": round(label_skew(self.plan.data), 4),
             "samples": self.plan.data.summaries["samples"],
             "started_from": None if near is None else near[1].model_dump(mode="json"),
             "distance": None if near is None else near[0].total,
             "leaderboard": self.leaderboard.as_dict(),
             "seconds": round(self.seconds, 1),
-            "command": list(self.command),
+            "command": self.command,
             "text": self.text,
         }
 
     @property
     def text(self) -> str:
         """One paragraph for a person."""
-        best, plan = self.best, self.plan
-        ranked = [row for row in self.leaderboard.rows if row.rank is not None]
-        tied = [row for row in ranked[1:] if row.within_noise]
-        interval = (
-            f", 95 % interval {best.ci_low:.4f} to {best.ci_high:.4f}"
-            if best.ci_low is not None and best.ci_high is not None
-            else ""
+        best, plan, board = self.best, self.plan, self.leaderboard
+        found = _ranked(board.rows, plan) if board.rows else _standing(board.interim, plan)
+        tried = {one.trials for one in board.rows or board.interim}
+        count = f"{min(tried)}" if len(tried) == 1 else f"{min(tried)} to {max(tried)}"
+        cut = f", of {plan.study.trials} planned: the time was up" * (
+            min(tried) < plan.study.trials
         )
-        parts = [
-            f"Use {algorithms.label(best.algorithm)} with {params_text(best.params)}.",
-            f"On {measured(plan.data)} it reaches a {title_of(best.metric)} of {best.mean:.4f}{interval} over "
-            f"{best.seeds} fresh seeds, and sends {total_bytes(best) / 1e6:.3g} MB in "
-            f"{plan.study.settings.rounds} rounds.",
-        ]
-        if best.worst_clients is not None:
-            parts.append(f"The worst 10 % of clients get {best.worst_clients:.4f}.")
-        if tied:
-            names = ", ".join(
-                f"{algorithms.label(row.algorithm)} ({row.mean:.4f}, {total_bytes(row) / 1e6:.3g} MB)"
-                for row in tied
-            )
-            parts.append(f"Within the seeds' noise of it: {names}.")
-        behind = [row for row in ranked[1:] if row.within_noise is False]
-        if behind:
-            names = ", ".join(f"{algorithms.label(r.algorithm)} ({r.mean:.4f})" for r in behind)
-            parts.append(f"Behind by more than that: {names}.")
-        parts.append(
-            f"Found in {self.seconds / 60:.1f} minutes by {plan.study.trials} search trials of each of "
-            f"{len(plan.study.algorithms)} methods{_from(plan.near)}.{plan.cut}"
+        return " ".join(
+            [
+                f"Use {algorithms.label(best.algorithm)} with {params_text(best.params)}.",
+                *found,
+                f"Found in {self.seconds / 60:.1f} minutes by {count} search trials of each of "
+                f"{len(plan.study.algorithms)} methods{cut}{_from(plan.near)}.{plan.cut}",
+            ]
         )
-        return " ".join(parts)
+
+
+def _ranked(rows: Sequence[Row], plan: Plan) -> list[str]:
+    """What the final runs say of the best row, and of the others."""
+    best, ranked = rows[0], [row for row in rows if row.rank is not None]
+    interval = (
+        f", 95 % interval {best.ci_low:.4f} to {best.ci_high:.4f}"
+        if best.ci_low is not None and best.ci_high is not None
+        else ""
+    )
+    parts = [
+        f"On {measured(plan.data)} it reaches a {title_of(best.metric)} of {best.mean:.4f}{interval} over "
+        f"{best.seeds} fresh seeds, and sends {total_bytes(best) / 1e6:.3g} MB in "
+        f"{plan.study.settings.rounds} rounds."
+    ]
+    if best.worst_clients is not None:
+        parts.append(f"The worst 10 % of clients get {best.worst_clients:.4f}.")
+    tied = [row for row in ranked[1:] if row.within_noise]
+    if tied:
+        names = ", ".join(
+            f"{algorithms.label(row.algorithm)} ({row.mean:.4f}, {total_bytes(row) / 1e6:.3g} MB)"
+            for row in tied
+        )
+        parts.append(f"Within the seeds' noise of it: {names}.")
+    behind = [row for row in ranked[1:] if row.within_noise is False]
+    if behind:
+        names = ", ".join(f"{algorithms.label(r.algorithm)} ({r.mean:.4f})" for r in behind)
+        parts.append(f"Behind by more than that: {names}.")
+    return parts
+
+
+def _standing(standings: Sequence[Standing], plan: Plan) -> list[str]:
+    """What the search says of the best so far, and of the others, where no final run could be awaited."""
+    best, *others = [one for one in standings if one.best is not None]
+    metric = best.metric.replace("val_", "validation ").replace("_", " ")
+    parts = [
+        f"On {measured(plan.data)} its best {metric} is {best.best:.4f}, of one seed: the time was up "
+        "before the final runs were over, so this is interim, and flatters."
+    ]
+    if others:
+        names = ", ".join(f"{algorithms.label(o.algorithm)} ({o.best:.4f})" for o in others)
+        parts.append(f"The others so far: {names}.")
+    return parts
 
 
 def advise(
@@ -146,7 +205,8 @@ def advise(
     tracking_uri: str | None = None,
     resources: Resources | None = None,
 ) -> Advice | None:
-    """Measure, race, answer; None where the race was ended before its work was done.
+    """Measure, race, answer, within the time; None where the race was ended before its work was done, or
+    the time was up before there was anything to answer.
 
     Raises `UserError` for data and names that are none, and where the time is too short.
     """
@@ -162,17 +222,25 @@ def advise(
         f"racing {', '.join(map(algorithms.label, study.algorithms))}: {study.trials} trials each, "
         f"{study.settings.rounds} rounds, {study.seeds} seeds{plan.cut and ';' + plan.cut}"
     )
-    result = SweepRequest(study.model_dump(mode="json"), paths).run(resources)
-    if result.leaderboard is None:
+    deadline = Deadline(started + question.minutes * 60 - END, local_slots(resources))
+    request = SweepRequest(study.model_dump(mode="json"), paths)
+    result = request.run(resources, deadline=deadline)
+    board = result.leaderboard
+    if result.ending == OUT_OF_TIME:
+        board = _interim(result.store, paths.name)
+    if board is None:
         return None
-    best = result.leaderboard.rows[0]
-    command = ["suite", "run", "--tuned", "--algorithm", algorithms.label(best.algorithm)]
-    command += ["--dataset", best.dataset, "--model", best.model]
-    command += ["--heterogeneity", best.heterogeneity, "--save", "model"]
-    if storage != Path("runs"):
-        command += ["--storage", str(storage)]
-    seconds = time.monotonic() - started
-    return Advice(plan, paths.name, result.leaderboard, seconds, tuple(command))
+    return Advice(plan, paths.name, storage, board, time.monotonic() - started)
+
+
+def _interim(store: Store, name: str) -> Leaderboard | None:
+    """How a race stands that ran out of time; None where no trial has ended."""
+    with suppress(UserError):
+        board = read_leaderboard(store, Query(name))
+        if board.rows or any(one.best is not None for one in board.interim):
+            return board
+    say("the time was up before any search trial had ended: give more --minutes")
+    return None
 
 
 def make_plan(question: Question, found: Sequence[Tuned], data_root: str | None) -> Plan:

@@ -3,10 +3,16 @@
 import json
 import math
 import sys
-from typing import Any
+from typing import Any, cast
 
 READING = "reading the records"
 """Said by commands that read a store: MLflow takes seconds to come."""
+_UNSEEN = [*range(9), *range(11, 32), *range(127, 160)]
+_TURNING = [0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+HARMLESS = {code: ascii(chr(code))[1:-1] for code in (*_UNSEEN, *_TURNING)}
+"""What text of others may hold that moves a terminal's cursor, or the order of what it shows, spelled
+out: a file's name must not hide what is said of the file.
+"""
 
 
 def emit(document: Any) -> None:
@@ -25,4 +31,11 @@ def finite(value: Any) -> Any:
 
 def say(text: str) -> None:
     """Print a message for the person on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    print(text.translate(HARMLESS), file=sys.stderr, flush=True)
+
+
+def tame() -> None:
+    """Have Rich spell out the same in whatever it prints from now on."""
+    from rich import control
+
+    control._CONTROL_STRIP_TRANSLATE.update(cast("dict[int, None]", HARMLESS))

@@ -8,10 +8,13 @@ import os
 import re
 import stat
 import sys
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
+from suite.console import HARMLESS
 from trials import plugins
 from trials.errors import UserError
 from trials.names import split_top
@@ -38,15 +41,16 @@ class Trust:
         if code.key in _remembered():
             return
         if not (_granted or self._is_named(code)):
-            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            if not _can_ask():
                 raise UserError(
                     f"{code.name} is code that has not run here before: {code}. It would run with all that "
                     "you may do: read it, and add --trust"
                 )
-            sys.stderr.write(
+            question = (
                 f"{code.name} is code that has not run here before: {code}. It runs with all that you "
                 "may do. Let it run? [y/N] "
             )
+            sys.stderr.write(question.translate(HARMLESS))
             sys.stderr.flush()
             if sys.stdin.readline().strip().lower() not in ("y", "yes"):
                 raise UserError(f"{code.name} was not trusted, so nothing ran")
@@ -64,6 +68,12 @@ class Trust:
         return False
 
 
+def _can_ask() -> bool:
+    """Whether there is a person to ask: on a terminal, and not in the middle of serving a page."""
+    main = threading.current_thread() is threading.main_thread()
+    return main and sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def _pieces(word: str) -> list[str]:
     """The names that a word of the command line may hold: `--algorithms=a,b.py:C`."""
     return split_top(re.sub(r"^--[a-z-]+=", "", word), ",")
@@ -76,16 +86,26 @@ def _list() -> Path:
 
 def _remembered() -> set[str]:
     """What ran before; nothing of a list that another user could have written."""
-    with suppress(OSError), _list().open(encoding="utf-8") as file:
-        found = os.fstat(file.fileno())
-        if found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return {" ".join(line.split()[:2]) for line in file}
+    with suppress(OSError), _opened(os.O_RDONLY) as file:
+        return {" ".join(line.split()[:2]) for line in file}
     return set()
 
 
 def _remember(code: plugins.Code) -> None:
-    path = _list()
     with suppress(OSError):  # a home that cannot be written is asked again
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a") as file:
-            file.write(f"{code.key} {code.name}\n")
+        _list().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _opened(os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
+            file.write(f"{code.key} {code.name!r}\n")
+
+
+def _opened(flags: int) -> IO[str]:
+    """The list, opened: a plain file of one's own, which nobody else may write. Raises `OSError` for
+    anything else, a link or a pipe that has its place among them.
+    """
+    made = os.open(_list(), flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    found = os.fstat(made)
+    own = stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid()
+    if not own or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        os.close(made)
+        raise PermissionError(f"{_list()} is not one's own")
+    return os.fdopen(made, "r" if flags == os.O_RDONLY else "a", encoding="utf-8")

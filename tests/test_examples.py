@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support import own_ray
-from tests.support.commands import SINGLY, suite, suite_here
+from tests.support.commands import SINGLY, fault, suite, suite_here
 from tests.support.oracle import LR, SEED, STEPS, clients, initial, local_sgd
 from tests.support.simulations import ROOT, dealt, settings, simulation
 from trials import algorithms
@@ -63,13 +63,20 @@ def test_an_installed_package_takes_part_in_a_sweep(tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("examples/none.py:FedMedian", "does not exist"),
-        (f"{EXAMPLE}:FedMedean", "has no class 'FedMedean'"),
+        (
+            "examples/none.py:FedMedian",
+            "cannot read algorithm file {here}/examples/none.py: it does not exist",
+        ),
+        (
+            f"{EXAMPLE}:FedMedean",
+            f"{EXAMPLE} has no class 'FedMedean' that is an algorithm; it has FedMedian",
+        ),
     ],
 )
 def test_a_file_that_is_none_is_refused(name, message, tmp_path):
     done = suite_here("sweep", "smoke", "--algorithms", name, "--dry-run", cwd=tmp_path, code=2)
-    assert message in done.stderr
+    said = f"algorithms[0] = {name!r}: {message.format(here=tmp_path)}"
+    assert fault(done) == f"study smoke: 1 fault, nothing was started\n  {said}"
 
 
 PYTHON = ROOT / "examples" / "python_interface.py"

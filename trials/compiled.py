@@ -6,6 +6,12 @@ in cache for all its steps. This is one of three ways to the same numbers (see `
 agree up to rounding.
 """
 
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from pickle import UnpicklingError
 from typing import Any, NamedTuple
 
 import numba
@@ -62,13 +68,18 @@ def sgd(w: Array, of: Samples, steps: Steps, rule: Rule) -> float:
     """All `steps` of k clients on `w` (k, C p + C) in place, where outputs are z = W x + b: w <- w - lr u,
     or with momentum w <- w - lr v. Returns the sum over all steps of their loss.
     """
+    _ready(w.dtype, of.y.dtype)
     return float(_sgd(w, of, steps, rule))
 
 
-# Sums may be reassociated (that is what makes them vectors), but infinities and NaN keep their
-# meaning, since a run that diverges has to show it. Nothing is kept on disk: what numba loads from its
-# cache rounds otherwise than what it has just compiled, so that a first run would not repeat.
-_jit = numba.njit(fastmath={"reassoc", "contract", "nsz", "arcp"}, nogil=True)
+def _jit(function: Callable[..., Any]) -> Any:
+    """The function, compiled when it is first called, and kept on disk where there is a place for it."""
+    # Sums may be reassociated (that is what makes them vectors), but infinities and NaN keep their
+    # meaning, since a run that diverges has to show it.
+    made = numba.njit(fastmath={"reassoc", "contract", "nsz", "arcp"}, nogil=True)(function)
+    with suppress(RuntimeError):  # no folder can be written to
+        made.enable_caching()
+    return made
 
 
 @_jit
@@ -227,3 +238,55 @@ def _sgd(weights: Array, of: Samples, steps: Steps, rule: Rule) -> float:
                 for r in range(n):
                     bias[c] += factor * z[r, c]
     return total
+
+
+@cache
+def _ready(kind: np.dtype[Any], labels: np.dtype[Any]) -> None:
+    """Compile the loop for weights and labels of these types, or load it: what it calls first.
+
+    The loop's own code holds copies of what it calls, optimized once more, which round otherwise. Whichever
+    is there first is the one that runs, so a loop that comes from disk alone would give other bits than
+    one that was compiled with all that it calls. For the same reason all that lies on disk is of one
+    process: another one waits, and loads it.
+    """
+    zero, none = kind.type(0), np.zeros(0, np.int64)
+    w, row, y = np.zeros((0, 2), kind), np.zeros(0, kind), np.zeros(0, labels)
+    samples = np.zeros((0, 0, 0), np.int64)
+    of = Samples(np.zeros((0, 1), kind), y, SOFTMAX)
+    steps = Steps(samples, samples.astype(kind), none, none, np.zeros((1, 1), kind))
+    rule = Rule(row, row, w, 0.0, w)
+    calls: list[tuple[Any, tuple[Any, ...]]] = [
+        (_outputs, (w, row, w, none, 0, w)),
+        (_slopes, (w, y, none, 0, row, SOFTMAX)),
+        (_add, (w, w, none, 0, w, zero)),
+        (_shift, (row, row, zero, zero)),
+        (_sgd, (w, of, steps, rule)),
+    ]
+    with _alone():
+        try:
+            _in_turn(calls)
+        except (EOFError, UnpicklingError):  # what lies there was cut off
+            for compiled, _ in calls:
+                compiled.recompile()
+            _in_turn(calls)
+
+
+def _in_turn(calls: list[tuple[Any, tuple[Any, ...]]]) -> None:
+    for compiled, given in calls:
+        try:
+            compiled(*given)
+        except OSError:  # it is compiled, and there is no room to keep it
+            compiled(*given)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One process after the other, as far as the folder of what is compiled can be locked."""
+    folder = _sgd.stats.cache_path
+    with ExitStack() as stack:
+        with suppress(OSError, TypeError):
+            os.makedirs(folder, exist_ok=True)
+            place = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, place)
+            fcntl.flock(place, fcntl.LOCK_EX)
+        yield

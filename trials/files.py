@@ -1,9 +1,11 @@
 """Files that a person names: only a plain file is opened."""
 
 import stat
+import zipfile
 from pathlib import Path
 
 from trials.errors import UserError
+from trials.memory import machine_memory
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -41,3 +43,13 @@ def plain(path: Path, what: str) -> Path:
         kind = _KINDS.get(stat.S_IFMT(mode), "something else")
         raise UserError(f"cannot read {what} {path}: it is {kind}, not a file")
     return path
+
+
+def refuse_bomb(path: Path) -> None:
+    """Raise `ValueError` for a zip archive that holds more than memory does, however small it is packed."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > (there := machine_memory()):
+            have = f"{there / 1e9:,.1f} GB"
+            raise ValueError(f"unpacked it takes {size / 1e9:,.1f} GB, and this machine has {have}")

@@ -3,6 +3,7 @@ it runs, it cannot end the process without a word, and what it raises is shown w
 """
 
 import hashlib
+import importlib.util
 import linecache
 import os
 import re
@@ -11,27 +12,30 @@ import traceback
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from itertools import accumulate
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 from trials.errors import UserError
 from trials.files import plain, resolved
 
 _PREFIX = "suite_"
-_NAME = re.compile(r"(?P<place>.+\.py|[A-Za-z_][\w.]*):(?P<function>[A-Za-z_]\w*)")
+_NAME = re.compile(r"(?P<place>.+\.py|[A-Za-z_][\w.]*):(?P<function>[A-Za-z_]\w*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Code:
-    """What a name brings in: the file it lies in (None: a part of Python), and that file's SHA-256."""
+    """What a name brings in: the file it lies in (None: a part of Python), that file's content, and its
+    SHA-256.
+    """
 
     name: str
     file: Path | None
     sha256: str
+    content: bytes = field(repr=False, compare=False)
 
     @property
     def key(self) -> str:
@@ -46,7 +50,7 @@ class Code:
 Gate = Callable[[Code], object]
 """What is asked before code of others runs; it raises `UserError` where it must not."""
 
-_gate: Gate = lambda code: None  # noqa: E731
+_gate: Gate | None = None
 _admitted: dict[str, Code] = {}
 
 
@@ -57,11 +61,11 @@ def guarded(gate: Gate) -> Iterator[None]:
     """
     global _gate
     before, _gate = _gate, gate
-    _admitted.clear()
     try:
         yield
     finally:
         _gate = before
+        _admitted.clear()
 
 
 def named(text: str) -> bool:
@@ -79,7 +83,7 @@ def code(text: str) -> Code:
     else:
         file = _file_of(place)
     content = place.encode() if file is None else file.read_bytes()
-    return Code(text, file, hashlib.sha256(content).hexdigest())
+    return Code(text, file, hashlib.sha256(content).hexdigest(), content)
 
 
 def _file_of(module: str) -> Path | None:
@@ -93,13 +97,31 @@ def _file_of(module: str) -> Path | None:
     return Path(spec.origin) if spec and spec.has_location and spec.origin else None
 
 
-def admit(text: str) -> None:
+def admit(text: str) -> Code:
     """Have code of others asked about before it runs; raises `UserError` where it must not."""
-    if text not in _admitted:
-        found = code(text)
+    keep_alive()
+    if text in _admitted:
+        return _admitted[text]
+    found = code(text)
+    if _gate is not None:
         _gate(found)
         _admitted[text] = found
-    keep_alive()
+    return found
+
+
+def run_module(name: str, path: str, content: bytes | str) -> ModuleType:
+    """The module that a file of others makes, run from the content that was asked about: neither what
+    the file holds by now, nor Python's compiled copy beside it, which no hash covers.
+    """
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        exec(compile(content, path, "exec", dont_inherit=True), module.__dict__)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
 
 
 def hashes(*names: str) -> dict[str, str]:
@@ -137,12 +159,16 @@ class ExitedError(RuntimeError):
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Make an error of what would end the process."""
+    """Make an error of what would end the process, or what runs it, and is no error. Ctrl-C stays."""
     try:
         yield
-    except SystemExit as stop:
-        text = f"it called sys.exit({stop.code!r})"
-        raise ExitedError(text).with_traceback(stop.__traceback__) from None
+    except BaseException as end:
+        if isinstance(end, Exception | KeyboardInterrupt):
+            raise
+        text = f"it raised {end!r}"
+        if isinstance(end, SystemExit):
+            text = f"it called sys.exit({end.code!r})"
+        raise ExitedError(text).with_traceback(end.__traceback__) from None
 
 
 def failure(error: BaseException) -> str | None:

@@ -11,13 +11,14 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
 from trials import evaluation, heterogeneity, losses, models
 from trials.algorithm import Devices
+from trials.device import usable
 from trials.errors import UserError
 from trials.federation import Federation
-from trials.files import plain
+from trials.files import plain, refuse_bomb
 from trials.models.base import Model
 from trials.spec import TrialSpec
 from trials.tensors import Tensor, torch
@@ -40,8 +41,8 @@ class Card(BaseModel):
 
     format: Literal[1] = 1
     spec: TrialSpec
-    shape: tuple[int, ...]
-    classes: int
+    shape: tuple[PositiveInt, ...]
+    classes: PositiveInt
     metric: Literal["accuracy", "mse"]
     fingerprint: str
     weights: tuple[float, ...] | None
@@ -128,16 +129,21 @@ class SavedModel:
 
     def score(self, root: str | None = None, device: str = "cpu") -> dict[str, float]:
         """What the ranked model scores on the data of its run, dealt anew; data files below `root`."""
-        spec = self.card.spec
+        spec, where = self.card.spec, usable(device)
         data = deal_data(spec, load_dataset(spec, root))
         if data.fingerprint != self.card.fingerprint:
             raise UserError(
                 f"the data or their partition are not the model's: fingerprint {data.fingerprint}, "
                 f"not {self.card.fingerprint}"
             )
+        if (data.dataset.shape, data.dataset.classes) != (self.card.shape, self.card.classes):
+            raise UserError(
+                f"the data are not the model's: samples of {data.dataset.shape} in "
+                f"{data.dataset.classes} classes, not {self.card.shape} in {self.card.classes}"
+            )
         torch.set_num_threads(1)
         level = heterogeneity.parse(spec.heterogeneity)
-        model, where = fit_model(spec, data.dataset), torch.device(device)
+        model = fit_model(spec, data.dataset)
         fed = Federation(data, model, level, spec.settings, spec.seed, where)
         if self.card.weights is None:
             assert self.server is not None
@@ -163,14 +169,21 @@ def read(folder: Path) -> SavedModel:
     needed = SERVER if card.weights is None else CLIENTS
     if (saved.server if card.weights is None else saved.clients) is None:
         raise UserError(f"saved model {folder}: {needed} is missing")
+    if card.weights is not None and saved.clients is not None:
+        weights, clients = len(card.weights), len(saved.clients)
+        if weights != clients:
+            raise UserError(
+                f"saved model {folder}: {clients} clients, but {weights} weights of them"
+            )
     return saved
 
 
 def _flat(model: Model, path: Path, many: bool) -> Tensor:
     """The weights in a state dict's file, (d,) or (n, d)."""
     try:
+        refuse_bomb(plain(path, "saved model"))
         # Tensors and plain values only: nothing that a file says is run.
-        found = torch.load(plain(path, "saved model"), weights_only=True, map_location="cpu")
+        found = torch.load(path, weights_only=True, map_location="cpu")
     except UserError:
         raise
     except Exception:  # whatever torch's reader runs into
@@ -180,7 +193,8 @@ def _flat(model: Model, path: Path, many: bool) -> Tensor:
     fits = isinstance(found, dict) and found.keys() == {slot.name for slot in model.layout}
     for slot in model.layout if fits else ():
         w = found[slot.name]
-        fits &= isinstance(w, torch.Tensor) and w.is_floating_point()
+        # One that is not contiguous may claim any size: its values are each other's.
+        fits &= isinstance(w, torch.Tensor) and w.is_floating_point() and w.is_contiguous()
         fits = fits and (*w.shape[: -len(slot.shape)], *slot.shape) == w.shape
         fits = fits and w.dim() == len(slot.shape) + many
     if not fits or (many and len({len(w) for w in found.values()}) > 1):

@@ -50,7 +50,8 @@ def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
             f"model {spec.model} has {model.d:.3g} weights, which take {needed / 1e9:,.0f} GB at least, "
             f"and this machine has {there / 1e9:,.0f} GB"
         )
-    execution(model, spec.settings, named(device))
+    if device != "cpu" or spec.settings.execution == "compiled":  # else any is, and torch waits
+        execution(model, spec.settings, named(device))
     return model
 
 

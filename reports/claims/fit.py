@@ -4,11 +4,14 @@ A reading is named by its picks, open setting -> candidate. It is fitted on the 
 here that decides whether it explains them is given a number of the paper's own method.
 """
 
+import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
+
+import numpy as np
 
 from reports.claims.metrics import Metric, Runs, measured, metric
 from reports.claims.verdicts import (
@@ -50,8 +53,9 @@ RULES = (
     "when it is reproduced under all of them, **depends on the reading** when under some, **does not hold** when "
     "under none. **Baselines unexplained**: there is no such reading, so nothing is said of the method. "
     "**Not run**: data, metric or experiment cannot be had, or no baseline's number is printed.",
-    "What decides: the share of the variance between readings that the mean over a setting's candidates explains "
-    "(0: it does not matter, 1: nothing else does).",
+    "What decides: each setting's share of the variance between readings (its Shapley value of R^2, one effect "
+    "a candidate). 0: it does not matter, 1: nothing else does; shares add up to at most 1, and the rest is of "
+    "combinations. Settings that changed together in all readings cannot be told apart and share one number.",
 )
 
 
@@ -185,21 +189,58 @@ def misfit(found: Iterable[Explained]) -> float:
 
 
 def effects(outcomes: Sequence[tuple[Mapping[str, int], float]]) -> dict[str, float]:
-    """For each open setting the share of the outcomes' variance that lies between its candidates:
-    Var(E[y | candidate]) / Var(y), the first-order index of a Sobol decomposition where all
-    combinations are there. Largest first; empty where the outcomes are all equal.
+    """What each open setting explains of the outcomes' variance, whatever readings there are: its Shapley
+    value of R^2(S), the share that a sum of one effect a candidate explains for the settings S (Lindeman,
+    Merenda and Gold). Where all combinations are there that is Var(E[y | candidate]) / Var(y).
+
+    Shares are at least 0 and add up to the R^2 of all settings; what is left of 1 is of combinations.
+    Settings that changed together in all readings are one, `A together with B`. Largest first; empty
+    where the outcomes are all equal.
     """
-    mean = fmean(y for _, y in outcomes) if outcomes else 0.0
-    total = sum((y - mean) ** 2 for _, y in outcomes)
-    if not total:
+    y = np.array([value for _, value in outcomes])
+    if len({value for _, value in outcomes}) < 2:
         return {}
+    factors = _factors([picks for picks, _ in outcomes])
+    explained: dict[tuple[str, ...], float] = {}
+    for size in range(len(factors) + 1):
+        for subset in itertools.combinations(factors, size):
+            explained[subset] = _r_squared([factors[name] for name in subset], y)
+    found = dict.fromkeys(factors, 0.0)
+    for subset, share in explained.items():
+        for name in subset:
+            before = tuple(other for other in subset if other != name)
+            orders = len(factors) * math.comb(len(factors) - 1, len(before))
+            found[name] += (share - explained[before]) / orders
+    shares = {
+        name: max(0.0, share) for name, share in found.items()
+    }  # less the rounding of equal ones
+    return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+
+def _factors(readings: Sequence[Mapping[str, int]]) -> dict[str, tuple[int, ...]]:
+    """Each setting's candidate by reading, numbered as they come; settings that divide the readings alike
+    are one.
+    """
+    names: dict[tuple[int, ...], list[str]] = {}
+    for name in readings[0]:
+        places: dict[int, int] = {}
+        column = tuple(places.setdefault(picks[name], len(places)) for picks in readings)
+        names.setdefault(column, []).append(name)
     found = {}
-    for name in outcomes[0][0]:
-        groups: dict[int, list[float]] = {}
-        for picks, y in outcomes:
-            groups.setdefault(picks[name], []).append(y)
-        found[name] = sum(len(g) * (fmean(g) - mean) ** 2 for g in groups.values()) / total
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+    for column, alike in names.items():
+        if any(column):
+            found[" together with ".join(alike)] = column
+        else:  # they never changed
+            found |= dict.fromkeys(alike, column)
+    return found
+
+
+def _r_squared(columns: Sequence[tuple[int, ...]], y: "np.ndarray[Any, Any]") -> float:
+    """The share of y's variance that least squares explains by one number a candidate of each column."""
+    ones = [np.array(column) == place for column in columns for place in sorted(set(column))]
+    design = np.stack([np.ones(len(y)), *ones], axis=1)
+    rest = y - design @ np.linalg.lstsq(design, y)[0]
+    return 1 - float(rest @ rest) / float(np.square(y - y.mean()).sum())
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,21 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import fmean
 
 from trials.errors import UserError, unknown
+
+LAST, BEST = EVALUATIONS = "last", "best"
+"""Which accuracy counts after a round: that round's, or the best so far."""
+RANKED = "ranked"
+MODELS = {
+    RANKED: "the model by which the method is ranked",
+    "average": "the average of the clients' models, where the mean of their own scores is ranked",
+    "devices": "the weighted mean of all clients' models, where that of the uploads is ranked",
+    "selected": "the mean of the models of those last selected, where the server adds to it",
+}
+"""Which model is scored; besides the first, further ones that some methods record."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +132,34 @@ class Run:
         return float(rows[-1].get(key, math.nan)) if rows else math.nan
 
     def first(self, key: str, target: float) -> float:
-        """The first round at which a value is at least the target; infinite if there is none."""
+        """The first round at which a value is at least the target; infinite if there is none, NaN where
+        it was not measured.
+        """
+        if not any(key in e for e in self.history):
+            return math.nan
         hits = (e["round"] for e in self.history if e["round"] > 0 and e[key] >= target)
         return float(next(hits, math.inf))
+
+
+def as_scored(
+    history: Sequence[Mapping[str, float]], evaluation: str, model: str
+) -> Sequence[Mapping[str, float]]:
+    """A run's history as it is scored: with the scores of one of `MODELS` in the ranked one's place (with
+    none where the method has no such model), and after each round the accuracy of one of `EVALUATIONS`.
+    """
+    if model != RANKED:
+        history = [
+            {k.removeprefix(f"{model}_"): v for k, v in e.items() if not k.startswith("test_")}
+            for e in history
+        ]
+    if evaluation == LAST:
+        return history
+    best = accumulate((e.get("test_accuracy", -math.inf) for e in history[1:]), max)
+    trained = [
+        {**e, "test_accuracy": value} if "test_accuracy" in e else e
+        for e, value in zip(history[1:], best, strict=True)
+    ]
+    return [*history[:1], *trained]
 
 
 Runs = Mapping[str, Mapping[int, Run]]

@@ -1,17 +1,27 @@
 """What readings explain, as Markdown: all readings, how far each baseline is off, and the answers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reports.claims.page import head, table
 
 SHOWN = 12
-"""So many readings of a row are shown in full; the others are counted, the JSON document has them all."""
+"""So many readings of a row are shown, the nearest, and all that explain the baselines; the others are
+counted, and the JSON document has them all.
+"""
+LEGEND = (
+    "**Bold**: the reading explains the baselines. *off*: how far the baselines' numbers are off in the mean, in "
+    "tolerances. Numbers are means over seeds (sd: their standard deviation); *off* behind one: not "
+    "reproduced; *other order*: not as printed against another baseline."
+)
 
 
 def readings_page(report: Mapping[str, Any]) -> str:
     """The document of `suite reproduce --readings --json` as a page."""
     parts = head(report, "under which readings do its claims hold?")
+    parts.append(
+        "A reading takes one candidate of each setting that the paper leaves open; the rules are at the end."
+    )
     for row in report["rows"]:
         parts += _row(row)
     parts += ["## How readings are judged", *(f"- {rule}" for rule in report["rules"])]
@@ -28,7 +38,7 @@ def said(row: Mapping[str, Any]) -> str:
         return f"{count} of {total} readings explain the baselines: {_listed(row['explaining'])}"
     best = next(r for r in row["readings"] if r["number"] == row["best"])
     return (
-        f"no reading of {total} explains the baselines (best: {best['number']}, "
+        f"no reading of {total} explains the baselines (nearest: reading {best['number']}, "
         f"{best['misfit']:.2g} tolerances off in the mean)"
     )
 
@@ -45,20 +55,40 @@ def _row(row: Mapping[str, Any]) -> list[str]:
     if row["note"]:
         parts.append(f"**{row['note']}.**")
     parts.append(table(["claim", "answer", "reproduced under", "what decides"], _judged(row)))
-    parts.append(f"{row['seconds']:.0f} s of rounds; {row['seeds']} seeds where it says so.")
-    parts.append(_decides(row))
+    parts += [_fitted(row), _decides(row)]
     if row["held_out"] is not None:
         common, here = row["held_out"]
         parts.append(
-            f"Held out: of {common} readings that explain the other rows' baselines (as far as they share "
-            f"open settings), {here} explain this row's."
+            f"Cross-check: {common} readings explain the baselines of the other rows, in the settings that "
+            f"all of these rows have open; {here} of them explain this row's."
         )
-    parts.append(table(*_readings(row)))
-    hidden = len(row["readings"]) - SHOWN
-    if hidden > 0:
-        parts.append(f"{hidden} more readings, all farther off, are in the JSON document.")
+    shown = _shown(row)
+    parts += [table(*_readings(row, shown)), LEGEND]
+    hidden = len(row["readings"]) - len(shown)
+    if hidden:
+        parts.append(f"{hidden} more readings, which explain nothing, are in the JSON document.")
     parts.append("Open settings:\n\n" + "\n".join(_open(row)))
     return parts
+
+
+def _shown(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [r for place, r in enumerate(row["readings"]) if place < SHOWN or r["explains"]]
+
+
+def _fitted(row: Mapping[str, Any]) -> str:
+    """What the readings were fitted on, and what that took."""
+    numbers = row["readings"][0]["explained"] or row["readings"][0]["screened"]
+    methods = len({one["method"] for one in numbers})
+    text = (
+        f"Fitted on {_plural(len(numbers), 'number')} of {_plural(methods, 'baseline')}: screened with 1 seed, "
+        f"then with {row['seeds']} where the table says so. All runs took {row['seconds']:.0f} s of rounds."
+    )
+    few = " One number is little to fit on: a reading may meet it by chance."
+    return text + few * (len(numbers) == 1)
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count} {what}" + "s" * (count != 1)
 
 
 def _judged(row: Mapping[str, Any]) -> list[list[str]]:
@@ -82,19 +112,21 @@ def _shares(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {share:.0%}" for name, share in shares.items() if share >= 0.01)
 
 
-def _readings(row: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+def _readings(
+    row: Mapping[str, Any], shown: Sequence[Mapping[str, Any]]
+) -> tuple[list[str], list[list[str]]]:
     """A line a reading, the nearest first: its values, what each baseline gave, what the method did."""
     names = [one["name"] for one in row["open"]]
     numbers = row["readings"][0]["explained"] or row["readings"][0]["screened"]
     head = ["reading", *names, "seeds", "off"]
-    head += [f"{n['method']} {n['metric']} = {n['published']}" for n in numbers]
+    head += [f"{n['method']} {n['metric']}, printed {n['published']}" for n in numbers]
     own: list[Any] = next((r["numbers"] for r in row["readings"] if r["numbers"]), [])
-    head += [f"{n['method']} {n['metric']} = {n['published']}" for n in own]
+    head += [f"the paper's {n['method']} {n['metric']}, printed {n['published']}" for n in own]
     lines = []
-    for reading in row["readings"][:SHOWN]:
+    for reading in shown:
         found = reading["explained"] or reading["screened"]
         marked = f"**{reading['number']}**" if reading["explains"] else str(reading["number"])
-        line = [marked, *(_value(reading["values"][name]) for name in names)]
+        line = [marked, *(_candidate(reading["values"][name]) for name in names)]
         line += [str(found[0]["seeds"]), f"{reading['misfit']:.2g}"]
         line += [_measured(one) for one in found]
         ran = [_number(one["measured"], one["reached_share"]) for one in reading["numbers"]]
@@ -120,7 +152,7 @@ def _open(row: Mapping[str, Any]) -> list[str]:
     for one in row["open"]:
         of = "" if one["of"] == "all" else f" (of {_of(one['of'])})"
         values = [
-            f"{_value(c['value'])}{' (default)' if c['default'] else ''}: {c['why']}"
+            f"{_candidate(c['value'])}{' (default)' if c['default'] else ''}: {c['why']}"
             for c in one["values"]
         ]
         lines.append(f"- {one['name']}{of}: {'; '.join(values)}")
@@ -131,9 +163,14 @@ def _of(of: Any) -> str:
     return "the paper's own" if of == "own" else of if isinstance(of, str) else ", ".join(of)
 
 
-def _value(value: Any) -> str:
-    if isinstance(value, Mapping):
+def _candidate(value: Any) -> str:
+    """A candidate; what it sets is named where that is more than one thing."""
+    if isinstance(value, Mapping) and len(value) > 1:
         return ", ".join(f"{key} {_value(one)}" for key, one in value.items())
+    return _value(next(iter(value.values())) if isinstance(value, Mapping) else value)
+
+
+def _value(value: Any) -> str:
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -13,8 +13,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from reports.leaderboard import audit_wording, interim, pareto
-from reports.leaderboard.interim import Standing
+from reports.leaderboard import audit_wording, interim, interim_wording, pareto
 from reports.leaderboard.leaderboard import OUTSIDE, Leaderboard, Row
 from reports.leaderboard.statistics import Across
 from reports.leaderboard.wording import (
@@ -28,7 +27,6 @@ from reports.leaderboard.wording import (
     overall_title,
     params_text,
     rank_text,
-    short,
     spread_text,
     standings,
     title_of,
@@ -92,32 +90,17 @@ def table(board: Leaderboard, width: int) -> Group:
     return Group(*parts)
 
 
-STANDING = ("#", "algorithm", "best val", "trials", "final runs", "best so far")
-
-
-def _standing(one: Standing) -> list[str]:
-    """The line of an algorithm in a cell that is not over."""
-    return [
-        "-" if one.rank is None else str(one.rank),
-        short(one.algorithm),
-        number(one.best),
-        f"{one.trials}/{one.planned}",
-        f"{one.finals}/{one.seeds}",
-        params_text(one.params),
-    ]
-
-
 def _interim(board: Leaderboard) -> list[Any]:
     """A table for each cell that is not over."""
     parts: list[Any] = []
-    for (sweep, place), members in groupby(board.interim, key=lambda one: one.group):
+    for title, lines in interim_wording.tables(board.interim):
         shown = Table()
-        for name in STANDING:
+        for name in interim_wording.HEAD:
             left = name in ("algorithm", "best so far")
             shown.add_column(name, justify="left" if left else "right", overflow="fold")
-        for one in members:
-            shown.add_row(*map(Text, _standing(one)))
-        parts += [Text(f"{place} ({sweep}): {interim.MARK}", style="bold"), shown, Text()]
+        for line in lines:
+            shown.add_row(*map(Text, line))
+        parts += [Text(f"{title}: {interim.MARK}", style="bold"), shown, Text()]
     return [*parts, Text(interim.ABOUT), Text()] if parts else []
 
 
@@ -236,10 +219,10 @@ def _markdown(board: Leaderboard) -> str:
         parts.append(f"**{_plain(_title(rows[0]))}{_budget(board, rows[0])}**\n")
         parts += ["| " + " | ".join(line) + " |" for line in lines]
         parts.append(f"\n{_plain(' '.join([verdict(rows), *tuning_notes(board, rows)]))}\n")
-    for (sweep, place), standing in groupby(board.interim, key=lambda one: one.group):
-        parts.append(f"**{_plain(f'{place} ({sweep})')}: {interim.MARK}**\n")
-        lines = [list(STANDING), ["---"] * len(STANDING)]
-        lines += [[_plain(cell) for cell in _standing(one)] for one in standing]
+    for title, standing in interim_wording.tables(board.interim):
+        parts.append(f"**{_plain(title)}: {interim.MARK}**\n")
+        lines = [list(interim_wording.HEAD), ["---"] * len(interim_wording.HEAD)]
+        lines += [[_plain(cell) for cell in line] for line in standing]
         parts += ["| " + " | ".join(line) + " |" for line in lines]
         parts.append(f"\n{interim.ABOUT}\n")
     if any(row.audit for row in board.rows):

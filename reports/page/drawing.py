@@ -24,8 +24,12 @@ SCRIPT = "window.vegaEmbed = vegaEmbed;"
 
 
 def files(charts: Iterable[Chart], forms: Iterable[str] = FORMS) -> dict[str, bytes]:
-    """The charts as files by name, each with `SIGN` in it."""
-    return {f"{c.name}.{form}": drawn(svg(c.spec), form) for c in charts for form in forms}
+    """The charts as files of these forms by name, each with `SIGN` in it."""
+    wanted, found = list(forms), dict[str, bytes]()
+    for chart in charts if wanted else ():
+        text = svg(chart.spec)
+        found |= {f"{chart.name}.{form}": drawn(text, form) for form in wanted}
+    return found
 
 
 def svg(spec: Spec) -> str:

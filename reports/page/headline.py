@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from reports.leaderboard.interim import MARK
 from reports.leaderboard.leaderboard import Leaderboard, Row
 from reports.leaderboard.statistics import DIFFERS, Across
 from reports.leaderboard.wording import label, mean_text, short, title_of, verdict
@@ -10,12 +11,22 @@ from reports.page.gallery import groups, place
 
 
 def headline(board: Leaderboard) -> tuple[str, str]:
-    """The winner in a few words, and a sentence on how sure that is."""
+    """The winner in a few words, and sentences on how sure that is and on what is not over."""
+    lead, known = _ranked(board)
+    if ongoing := len({one.group for one in board.interim}):
+        cells = "1 cell is" if ongoing == 1 else f"{ongoing} cells are"
+        known += f" {cells} not over: {MARK}."
+    return lead, known
+
+
+def _ranked(board: Leaderboard) -> tuple[str, str]:
     ranked = {
         group: [row for row in rows if row.rank is not None]
         for group, rows in groups(board).items()
     }
     cells = [rows for rows in ranked.values() if rows]
+    if not board.rows:
+        return "Nothing is ranked yet", "No cell has all of its final runs."
     if not cells:
         return "Nothing is ranked", "There are references only."
     if len(cells) == 1:

@@ -79,8 +79,15 @@ def live_parts(sweep: LiveSweep) -> str:
     return render("live_parts.html", **_content(sweep))
 
 
-def home_page(found: Sequence[LiveSweep], boards: ReportData | None, links: Sequence[Any]) -> str:
-    """The first page: the leaderboards, and the sweeps that there are, those that run first."""
+def home_page(
+    found: Sequence[LiveSweep],
+    boards: ReportData | None,
+    links: Sequence[Any],
+    faults: Sequence[str] = (),
+) -> str:
+    """The first page: the leaderboards, and the sweeps that there are, those that run first; `faults` say
+    what is wrong with others.
+    """
     order = sorted(found, key=lambda sweep: not sweep.running)
     look = styles(row.algorithm for row in boards.board.rows) if boards else {}
     return render(
@@ -89,6 +96,7 @@ def home_page(found: Sequence[LiveSweep], boards: ReportData | None, links: Sequ
         sweeps=[_summary(sweep) for sweep in order],
         tables=tables(boards, look) if boards else [],
         links=links,
+        faults=faults,
         script="",
     )
 

@@ -4,34 +4,34 @@ What is shown comes from `ReportData` alone. The templates are those of the live
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from reports.leaderboard import audit_wording
+from reports.leaderboard import audit_wording, interim, interim_wording
 from reports.leaderboard.leaderboard import Leaderboard
 from reports.leaderboard.wording import legend, overall, overall_title, short, standings
 from reports.page import drawing
 from reports.page.board_table import tables
 from reports.page.data import ReportData
-from reports.page.drawing import SIGN
+from reports.page.drawing import FORMS, SIGN
 from reports.page.gallery import Gallery, front_groups, gallery, look_of
 from reports.page.headline import headline, setting
 from reports.page.style import Chart, Look, slug
 from trials.outcome import Status
 
 
-def build(data: ReportData) -> tuple[str, dict[str, bytes]]:
-    """The page, and its figures as SVG, PNG and PDF files by name. The chart of each entry's search is
-    on the page only.
+def build(data: ReportData, forms: Iterable[str] = FORMS) -> tuple[str, dict[str, bytes]]:
+    """The page, and its figures as files of these forms by name. The chart of each entry's search is on
+    the page only.
     """
     look = look_of(data)
     found = gallery(data, look)
     kept = [chart for section, charts in found.items() if section != "search" for chart in charts]
-    return page(data, look, found), drawing.files(kept)
+    return page(data, look, found), drawing.files(kept, forms)
 
 
 def leaderboard_page(board: Leaderboard) -> str:
@@ -55,6 +55,7 @@ def page(data: ReportData, look: Look, charts: Gallery) -> str:
         setting=setting(data.sweeps),
         legend=legend(board),
         tables=tables(data, look),
+        interim=standing(board),
         audit=audit(board),
         overall=across(board),
         fronts=front_groups(board),
@@ -63,6 +64,15 @@ def page(data: ReportData, look: Look, charts: Gallery) -> str:
         charts={key: shown.get(key, []) for key in SECTIONS},
         script=drawing.script() if shown else "",
     )
+
+
+def standing(board: Leaderboard) -> dict[str, Any] | None:
+    """How the cells stand that are not over, a table each; None where all are."""
+    if not board.interim:
+        return None
+    tables = interim_wording.tables(board.interim)
+    about = {"mark": interim.MARK, "about": interim.ABOUT}
+    return {"head": interim_wording.HEAD, "tables": tables, **about}
 
 
 def across(board: Leaderboard) -> list[dict[str, Any]]:

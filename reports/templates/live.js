@@ -14,7 +14,7 @@ function feed(figure, fresh) {
   for (const [name, rows] of Object.entries(spec.datasets)) known.view.data(name, rows);
   const spans = spec.params.find((p) => p.name === "spans");
   if (spans) known.view.signal("spans", spans.value).signal("scope", inScope(spec));
-  known.view.runAsync();
+  return known.view.runAsync();
 }
 function resort(old, part) {
   const heads = [...old.querySelectorAll("thead th")], now = [...part.querySelectorAll("thead th")];
@@ -24,7 +24,7 @@ function resort(old, part) {
   });
 }
 function take(html) {
-  const fresh = new DOMParser().parseFromString(html, "text/html").body, keys = new Set();
+  const fresh = new DOMParser().parseFromString(html, "text/html").body, keys = new Set(), drawn = [];
   let before = null;
   for (const part of [...fresh.children]) {
     const key = part.dataset.part, text = part.outerHTML;
@@ -35,7 +35,7 @@ function take(html) {
       if (old) {
         for (const figure of part.querySelectorAll("figure.chart")) {
           const same = old.querySelector(`figure[data-chart="${figure.dataset.chart}"]`);
-          if (same) { feed(same, figure); figure.replaceWith(same); }
+          if (same) { drawn.push(feed(same, figure)); figure.replaceWith(same); }
         }
         resort(old, part);
         old.replaceWith(part);
@@ -48,8 +48,9 @@ function take(html) {
   for (const old of [...parts.children]) if (!keys.has(old.dataset.part)) old.remove();
   focusable();
   drawAll();
+  return Promise.all(drawn);
 }
-// It asks again after a second, or longer where an answer takes long: watching must not slow a sweep.
+// It asks again after a second, or longer where an answer takes long, here or there: watching must not slow a sweep.
 const asking = () => parts.querySelector("[data-sure]");
 let etag = "", pause = 1000, lost = false;
 async function look() {
@@ -58,8 +59,10 @@ async function look() {
       const answer = await fetch(`${location.pathname}/parts`, { headers: etag ? { "If-None-Match": etag } : {} });
       if (answer.ok) {
         etag = answer.headers.get("ETag") ?? "";
-        pause = Math.max(1000, 50 * Number(answer.headers.get("X-Seconds")) * 1000);
-        take(await answer.text());
+        const html = await answer.text(), began = performance.now();
+        await take(html);
+        const there = 1000 * Number(answer.headers.get("X-Seconds")), here = performance.now() - began;
+        pause = Math.max(1000, 50 * there, Math.min(10000, 50 * here));
       } else if (answer.status !== 304) throw new Error(answer.status);
       if (lost) linkState.textContent = "";
       lost = false;

@@ -1,6 +1,7 @@
 """`suite new algorithm`: a commented file that works, and its test."""
 
 import keyword
+import os
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -32,12 +33,13 @@ def new_algorithm(name: str, folder: Path) -> list[Path]:
     texts = {"file": "algorithm.py.txt", "test": "test.py.txt"}
     made = {folder / words[key]: _template(text).substitute(words) for key, text in texts.items()}
     for path in made:
-        if path.exists():
+        if os.path.lexists(path):  # a link to nothing, too
             raise UserError(f"{path} is there, and stays: choose another name or --folder")
     for path, text in made.items():
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
     return list(made)
 
 

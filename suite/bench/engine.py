@@ -186,7 +186,7 @@ def absent(peers: tuple[str, ...], python: str) -> list[str]:
     try:
         said = subprocess.run([python, "-c", code, *peers], capture_output=True, text=True)
     except OSError as error:
-        raise UserError(f"peer_python is {python!r}, but cannot be run: {error}") from None
+        raise UserError(f"peer_python is {python!r}, but cannot be run: {error.strerror}") from None
     if said.returncode:
         raise UserError(f"peer_python is {python!r}, but must be a Python: {said.stderr.strip()}")
     found = {name for name in said.stdout.split() if _script(name).exists()}

@@ -1,5 +1,6 @@
 """`suite bench watch`: what it costs a sweep to be watched, in pairs of sweeps run one after the other."""
 
+import http
 import os
 import re
 import shutil
@@ -8,7 +9,9 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,7 +23,7 @@ _SUITE = (sys.executable, "-c", "from suite.cli.app import main; main()")
 
 def watched(study: str, pairs: int) -> dict[str, Any]:
     """The seconds of sweeps of the study alone and watched, in turns, and the median of their ratios; with
-    the processor's seconds that the watching server took. Raises `UserError` when a sweep fails.
+    what the watching took: see `Looks`. Raises `UserError` when a sweep fails.
     """
     folder = Path(tempfile.mkdtemp(prefix="suite-bench-"))
     found = []
@@ -28,13 +31,16 @@ def watched(study: str, pairs: int) -> dict[str, Any]:
         for number in range(pairs):
             order = (False, True) if number % 2 == 0 else (True, False)
             took = {seen: _sweep(study, folder / f"{number}-{seen}", seen) for seen in order}
-            (alone, _), (seen, processor) = took[False], took[True]
+            (alone, _), (seen, looks) = took[False], took[True]
             found.append(
                 {
                     "alone": round(alone, 2),
                     "watched": round(seen, 2),
                     "ratio": round(seen / alone, 4),
-                    "server_processor_seconds": round(processor, 2),
+                    "server_processor_seconds": round(looks.processor, 2),
+                    "looks": looks.looks,
+                    "answers": looks.answers,
+                    "megabytes": round(looks.sent_bytes / 1e6, 2),
                 }
             )
     finally:
@@ -43,41 +49,58 @@ def watched(study: str, pairs: int) -> dict[str, Any]:
     return {"study": study, "cores": os.cpu_count(), "ratio": ratio, "pairs": found}
 
 
-def _sweep(study: str, storage: Path, seen: bool) -> tuple[float, float]:
-    """Seconds of a sweep, and the processor's of the server that a page asks meanwhile."""
+@dataclass
+class Looks:
+    """What a page asked a server and was told: the processor's seconds that the server took, how often the
+    page looked, how often there was something new, and the bytes of those answers.
+    """
+
+    processor: float = 0.0
+    looks: int = 0
+    answers: int = 0
+    sent_bytes: int = 0
+
+
+def _sweep(study: str, storage: Path, seen: bool) -> tuple[float, Looks]:
+    """Seconds of a sweep, and what a page asks meanwhile."""
     place = ("--storage", str(storage), "--name", "measured")
     quiet = subprocess.DEVNULL
     started = time.perf_counter()
     sweep = subprocess.Popen((*_SUITE, "sweep", study, *place), stdout=quiet, stderr=quiet)
-    processor: list[float] = []
-
-    def watch() -> None:
-        processor.append(_page(storage, sweep))
-
-    page = threading.Thread(target=watch if seen else lambda: None)
+    looks = Looks()
+    page = threading.Thread(target=_page if seen else lambda *_: None, args=(storage, sweep, looks))
     page.start()
     code = sweep.wait()
     seconds = time.perf_counter() - started
     page.join()
     if code:
         raise UserError(f"the sweep of {study} to be measured failed with exit code {code}")
-    return seconds, sum(processor)
+    return seconds, looks
 
 
-def _page(storage: Path, sweep: "subprocess.Popen[bytes]") -> float:
-    """Ask for a sweep's page as a browser does until it is over; the processor's seconds of the server."""
+def _page(storage: Path, sweep: "subprocess.Popen[bytes]", looks: Looks) -> None:
+    """Ask for a sweep's page as a browser does until it is over."""
     while not (storage / "measured" / "journal.jsonl").exists() and sweep.poll() is None:
         time.sleep(0.1)
     command = (*_SUITE, "watch", "measured", "--storage", str(storage))
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert server.stderr is not None
     said = re.search(r"http://\S+", server.stderr.readline())
-    pause = 1.0
+    pause, etag = 1.0, ""
     while said and sweep.poll() is None:
-        with urllib.request.urlopen(f"{said[0]}/parts", timeout=60) as answer:
-            pause = max(1.0, 50 * float(answer.headers["X-Seconds"]))
+        looks.looks += 1
+        request = urllib.request.Request(f"{said[0]}/parts", headers={"If-None-Match": etag})
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                looks.answers += 1
+                looks.sent_bytes += len(answer.read())
+                etag = answer.headers["ETag"]
+                pause = max(1.0, 50 * float(answer.headers["X-Seconds"]))
+        except urllib.error.HTTPError as error:
+            if error.code != http.HTTPStatus.NOT_MODIFIED:
+                raise
         time.sleep(pause)
     server.terminate()
     _, _, usage = os.wait4(server.pid, 0)
     server.returncode = 0
-    return usage.ru_utime + usage.ru_stime
+    looks.processor = usage.ru_utime + usage.ru_stime

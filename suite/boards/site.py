@@ -14,13 +14,14 @@ from suite.boards.several import Several
 from suite.catalog import facts, formulas, hyperparameter, listing, published
 from suite.configurations import configuration
 from suite.results.leaderboards import read_leaderboard
-from suite.results.query import EVERYTHING, Query
+from suite.results.query import EVERYTHING, NONE_YET, Query
 from suite.results.report import read
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
 from suite.tracking.tags import RunKind
 from trials import algorithms
 from trials.algorithm import Range
+from trials.errors import UserError
 
 LISTING = "site.json"
 BYTES = 5_000_000
@@ -65,6 +66,8 @@ def read_site(
     """Everything that a site shows."""
     report = read(reader, EVERYTHING, "")
     board = report.board
+    if not board.rows:
+        raise UserError(NONE_YET)
     finals = {run.run_id: run for run in EVERYTHING.finals(reader)}
     return SiteData(
         report=report,

@@ -26,7 +26,8 @@ from suite.cli import (
     transfer,
     watch,
 )
-from suite.console import say
+from suite.cli.options import refuse_odd_numbers
+from suite.console import say, tame
 from suite.execution.stop_signal import HaltedError
 from suite.trust import Trust
 from trials.errors import UserError
@@ -68,7 +69,9 @@ app.add_typer(bench.app, name="bench")
 def main() -> None:
     """Entry point of the `suite` command."""
     gc.set_threshold(GARBAGE)
+    tame()
     try:
+        refuse_odd_numbers(app, sys.argv[1:])
         with guarded(Trust(sys.argv[1:])):
             app()
     except UserError as error:

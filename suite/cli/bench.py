@@ -110,6 +110,7 @@ def watch(
         for i, pair in enumerate(found["pairs"], 1)
     ]
     heads = ["pair", "seconds alone", "watched", "ratio", "server's processor seconds"]
+    heads += ["looks", "with news", "MB sent"]
     _table(f"{found['study']}, watched over alone: {found['ratio']:.3f} (median)", heads, rows)
 
 

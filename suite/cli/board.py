@@ -74,7 +74,7 @@ def make(
 
     found = [open_source(text, storage) for text in sources or ()]
     found = found or [("this store", _store(tracking_uri, storage))]
-    read = documents(papers) if papers else []
+    read = list(documents(papers).values()) if papers else []
     say("drawing the pages")
     done = write(found, read, output or storage / "site")
     if done.bytes > BYTES:

@@ -6,13 +6,16 @@ import math
 import stat
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 import typer
 
+from suite.tracking import PAGES
 from suite.tracking import RUNS as RUNS
 from suite.trust import grant
+from trials.errors import UserError
 
 
 def finite(value: float | None) -> float | None:
@@ -20,6 +23,12 @@ def finite(value: float | None) -> float | None:
     if value is not None and not math.isfinite(value):
         raise typer.BadParameter(f"must be a finite number, not {value}")
     return value
+
+
+def gigabytes(value: float | None) -> int | None:
+    """An option's gigabytes in bytes; raises `BadParameter` as `finite` does."""
+    finite(value)
+    return None if value is None else round(value * 1e9)
 
 
 def named(value: str | None) -> str | None:
@@ -53,6 +62,13 @@ Tracking = Annotated[
 ]
 DataRoot = Annotated[
     str | None, typer.Option(callback=named, help="Folder of data sets (or SUITE_DATA).")
+]
+Server = Annotated[
+    str | None,
+    typer.Option(
+        callback=named,
+        help=f"Where MLflow's pages are, for links; default: the tracking server, else {PAGES}.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Run seed.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -107,10 +123,11 @@ MemoryBudget = Annotated[
     float | None,
     typer.Option(
         min=0.001,
-        callback=finite,
+        callback=gigabytes,
         help="GB for the clients that are computed at once; default: 2, or what its part of a GPU holds.",
     ),
 ]
+"""In GB, which a command gets in bytes."""
 
 
 class Narrowing(NamedTuple):
@@ -152,3 +169,31 @@ def ask_where_bare(command: str, does: str) -> None:
     alone = sys.argv[1:] == [command] and sys.stdin.isatty() and sys.stderr.isatty()
     if alone and not typer.confirm(f"{does} Go on?", default=True, err=True):
         raise typer.Exit(130)
+
+
+def refuse_odd_numbers(app: typer.Typer, words: list[str]) -> None:
+    """Raise `UserError` for an option's number as only Python writes one, with underscores or digits of
+    other scripts, which Typer takes.
+    """
+    for word, following in pairwise([*words, ""]):
+        option, equals, value = word.partition("=")
+        value = value if equals else following
+        odd = option.startswith("--") and ("_" in value or not value.isascii())
+        if odd and option in _numeric(app):
+            raise UserError(f"{option} {value}: must be a number in the digits 0 to 9 alone")
+
+
+def _numeric(app: typer.Typer) -> set[str]:
+    """The options of all commands whose value is a number."""
+    groups = [group.typer_instance for group in app.registered_groups if group.typer_instance]
+    commands = [command.callback for each in (app, *groups) for command in each.registered_commands]
+    found: set[str] = set()
+    for command in filter(None, commands):
+        for name, hint in get_type_hints(command, include_extras=True).items():
+            kind, *extras = get_args(hint) or (hint,)
+            if {int, float} & {kind, *get_args(kind)}:
+                declared = [
+                    one for extra in extras for one in getattr(extra, "param_decls", None) or ()
+                ]
+                found.update(declared or [f"--{name.replace('_', '-')}"])
+    return found

@@ -1,7 +1,9 @@
 """`suite reproduce`: papers' tables run again, published beside measured."""
 
 import json
+import re
 import shlex
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -60,6 +62,14 @@ Readings = Annotated[
         "--readings", help="Run every reading that the file declares; fit them on the baselines."
     ),
 ]
+Reading = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reading",
+        help="One declared reading: default, its number on the page of --readings, or KEY=VALUE of a "
+        "candidate; repeatable.",
+    ),
+]
 Minutes = Annotated[
     float | None, typer.Option(min=0, help="With --readings: start no run after so long.")
 ]
@@ -79,6 +89,7 @@ def reproduce(
     rounds: Rounds = None,
     quick: Quick = False,
     max_minutes: MaxMinutes = None,
+    reading: Reading = None,
     readings: Readings = False,
     minutes: Minutes = None,
     assign: Assigned = None,
@@ -109,15 +120,18 @@ def reproduce(
         raise UserError("--minutes bounds --readings; --max-minutes leaves out long rows")
     if readings and (max_minutes is not None or quick):
         raise UserError("--readings goes with --minutes, not with --max-minutes or --quick")
-    name = f"{path}-readings" if readings else path
+    if readings and reading:
+        raise UserError("--readings runs all readings, --reading one: not both")
+    named = [text for text in reading or () if text != "default"]
+    name = f"{path}-readings" if readings else _name(path, named)
     other = _assigned(assign)
     for file in _files(output, name) if output is not None else ():
         refuse_foreign([file], SIGNS[file.suffix])
     few = seeds or (QUICK_SEEDS if quick else SEEDS)
-    effort = Effort(few, rounds, quick, minutes if readings else max_minutes, other)
+    effort = Effort(few, rounds, quick, minutes if readings else max_minutes, named, other)
     given = {"seeds": seeds, "rounds": rounds, "max-minutes": max_minutes, "minutes": minutes}
     flags = ["--quick"] * quick + ["--readings"] * readings
-    command = _command(path, given, flags, assign)
+    command = _command(path, given, flags, {"reading": named, "set": assign or ()})
     resources = Resources(cpus_per_trial, gpus_per_trial, max_concurrent)
     facts = (path, effort, tracking_uri, storage, data_root, resources, command)
     _show(*_made(facts, readings), output, name, as_json)
@@ -133,12 +147,22 @@ def _assigned(assign: list[str] | None) -> dict[str, Any]:
     return dict(filter(None, found))
 
 
+def _name(path: str, reading: list[str]) -> str:
+    """What the page of a reading is called; that of the default one as its path."""
+    said = re.sub(r"[^\w.=-]+", "-", "-".join(reading)).strip("-")
+    return f"{path}-reading-{said}" if said else path
+
+
 def _command(
-    path: str, given: dict[str, float | None], flags: list[str], assign: list[str] | None
+    path: str,
+    given: dict[str, float | None],
+    flags: list[str],
+    texts: Mapping[str, Iterable[str]],
 ) -> str:
     """The command that does the same again."""
     options = [f"--{option} {value:g}" for option, value in given.items() if value is not None]
-    options += [*flags, *(f"--set {shlex.quote(text)}" for text in assign or ())]
+    options += flags
+    options += [f"--{option} {shlex.quote(text)}" for option in texts for text in texts[option]]
     return " ".join(["suite reproduce", shlex.quote(path), *options])
 
 
@@ -196,13 +220,18 @@ SIGNS = {
 def _summary(
     folder: Path, storage: Path, data_root: str | None, output: Path | None, as_json: bool
 ) -> None:
-    from reports.claims.summary_page import summary_page
+    from reports.claims.summary_page import FIGURE, drawn, summary_page
     from suite.reproduction.summary import document, summary
 
     found = document(summary(folder, storage, data_root))
     if output is not None:
+        from reports.page.drawing import SIGN, svg
+        from reports.page.published_chart import published
+
+        figure = svg(published(drawn(found))).encode()
         write_files({output / "summary.md": summary_page(found).encode()}, SUMMARY_SIGN)
-        say(f"wrote {output / 'summary.md'}")
+        write_files({output / FIGURE: figure}, SIGN)
+        say(f"wrote {output / 'summary.md'} and {FIGURE}")
     if as_json:
         emit(found)
     else:
@@ -216,6 +245,7 @@ SUMMARY_SIGN = "# Published and measured, over all papers"
 
 
 def _list(storage: Path, data_root: str | None, seeds: int, as_json: bool) -> None:
+    from reports.claims.summary_page import duration
     from suite.reproduction.plan import NO_DATA
     from suite.reproduction.reproduce import listing
 
@@ -228,7 +258,7 @@ def _list(storage: Path, data_root: str | None, seeds: int, as_json: bool) -> No
         shown.add_column(column, overflow="fold", no_wrap=column in ("table", "cost"))
     for item in found:
         rows = f"{item['rows_that_run_here']} of {item['rows']}"
-        cost = _time(item["minutes"]) if item["runs"] else ""
+        cost = duration(item["minutes"]) if item["runs"] else ""
         absent = [why.removeprefix(NO_DATA) for why in item["not_run"] if why.startswith(NO_DATA)]
         why = [why for why in item["not_run"] if not why.startswith(NO_DATA)]
         why += [NO_DATA + ", ".join(absent)] if absent else []
@@ -240,12 +270,3 @@ def _list(storage: Path, data_root: str | None, seeds: int, as_json: bool) -> No
         "one with `suite reproduce TABLE`.",
         highlight=False,
     )
-
-
-def _time(minutes: float) -> str:
-    """A duration in the unit a person would use."""
-    if minutes < 1:
-        return f"{60 * minutes:.0f} s"
-    if minutes < 120:
-        return f"{minutes:.0f} min"
-    return f"{minutes / 60:.0f} h" if minutes < 2880 else f"{minutes / 1440:,.0f} days"

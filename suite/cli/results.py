@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from suite.cli.options import RUNS, Json, Storage, SweepName, Tracking, Where, finite
+from suite.cli.options import RUNS, Json, Server, Storage, SweepName, Tracking, Where, finite
 from suite.console import READING, emit, say
+from suite.tracking import is_server, pages_at
 from trials.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def _format(text: str) -> Format:
     return Format(text)
 
 
-INTERIM = (Format.table, Format.md, Format.svg)
+INTERIM = (Format.table, Format.md, Format.html, Format.svg)
 """What also shows cells whose final runs are not all there."""
 FORMATS = tuple(map(str, Format))
 FORMAT = typer.Option("--format", parser=_format, metavar=f"<{'|'.join(FORMATS)}>")
@@ -137,7 +138,15 @@ def leaderboard(
         sys.stdout.write(render(board, form.value))
 
 
-@app.command(epilog="Example: suite report quickstart --output reports/quickstart")
+Figures = Annotated[
+    str | None,
+    typer.Option(help="svg, png or pdf, with commas between several: each chart as such a file."),
+]
+
+
+@app.command(
+    epilog="Example: suite report quickstart --figures svg,pdf --output reports/quickstart"
+)
 def report(
     given: Annotated[
         list[str] | None,
@@ -151,20 +160,19 @@ def report(
     output: Annotated[
         Path | None, typer.Option(help="Folder to write; default: report/ below the storage.")
     ] = None,
-    server: Annotated[
-        str, typer.Option(help="Where MLflow's pages are, for links to runs.")
-    ] = "http://127.0.0.1:5000",
+    figures: Figures = None,
+    server: Server = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Write one self-contained HTML page, and its figures as SVG, PNG and PDF."""
-    tags = _tags(where)
+    """Write one self-contained HTML page, and on request its figures as files."""
+    tags, forms = _tags(where), _forms(figures)
     say(READING)
     from suite.results.query import Query
     from suite.results.report import write
     from suite.sweeps.paths import check_name
-    from suite.tracking.store import is_server, open_existing
+    from suite.tracking.store import open_existing
 
     own = name if name is not None else "-".join(given or ["all"])
     if output is None:
@@ -172,13 +180,13 @@ def report(
     store = open_existing(tracking_uri, storage)
     name, studies = _whose(store, given or [], name, None)
     query = Query(name, studies, tags)
-    say("drawing the figures")
     folder = output or storage / "report" / own
-    done = write(store, query, folder, store.uri if is_server(store.uri) else server)
+    done = write(store, query, folder, pages_at(server, tracking_uri), forms)
     if as_json:
         emit({"page": str(done.page), "figures": [str(path) for path in done.figures]})
     else:
-        say(f"{len(done.figures)} figures in {folder / 'figures'}")
+        if done.figures:
+            say(f"{len(done.figures)} figures in {folder / 'figures'}")
         Console().print(str(done.page), highlight=False, soft_wrap=True)
 
 
@@ -190,7 +198,7 @@ def ui(
     tracking_uri: Tracking = None,
 ) -> None:
     """Serve the leaderboards, live pages of sweeps, and MLflow's web UI on the recorded runs."""
-    from suite.tracking.store import is_server, open_existing
+    from suite.tracking.store import open_existing
 
     store = open_existing(tracking_uri, storage)
     if is_server(store.uri):
@@ -226,6 +234,17 @@ def _whose(
     if said:
         say(said)
     return sweep, found
+
+
+def _forms(given: str | None) -> list[str]:
+    """The forms in which figures are wanted."""
+    from reports.page.drawing import FORMS
+
+    forms = [text.strip() for text in (given or "").split(",") if text.strip()]
+    for form in forms:
+        if form not in FORMS:
+            raise unknown("form of figures", form, FORMS)
+    return forms
 
 
 RESERVED = {

@@ -24,40 +24,52 @@ from trials.errors import UserError
 from trials.metrics import LAST
 
 if TYPE_CHECKING:
+    from suite.execution.stop_signal import HaltedError
     from suite.runs.single import Finished, OnEvaluation, Recording
+    from trials.spec import TrialSpec
 
 app = typer.Typer()
+
+Configuration = Annotated[Path | None, typer.Argument(help="A configuration file, as --config.")]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", help="A tuned or hand-written YAML file.")
+]
+Algorithm = Annotated[str | None, typer.Option(callback=named, help="Default: fedavg.")]
+DataSet = Annotated[str | None, typer.Option(callback=named, help="Default: digits.")]
+Model = Annotated[str | None, typer.Option(callback=named, help="Default: logreg.")]
+Level = Annotated[str | None, typer.Option(callback=named, help="Default: iid.")]
+Assign = Annotated[
+    list[str] | None, typer.Option("--set", help="KEY=VALUE: a hyperparameter or a setting.")
+]
+TunedOne = Annotated[
+    bool, typer.Option("--tuned", help="Start from the best known configuration of the cell.")
+]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+Record = Annotated[bool, typer.Option(help="Record the run in MLflow.")]
+Save = Annotated[
+    Path | None, typer.Option(help="Folder for the final model: `suite.load_model` reads it.")
+]
 
 
 @app.command(
     epilog="Example: suite run --algorithm fedprox --set mu=0.1 --set lr=0.05 --heterogeneity 'dirichlet(0.3)'"
 )
 def run(
-    config: Annotated[
-        Path | None, typer.Argument(help="A configuration file, as --config.")
-    ] = None,
-    algorithm: Annotated[str | None, typer.Option(callback=named, help="Default: fedavg.")] = None,
-    dataset: Annotated[str | None, typer.Option(callback=named, help="Default: digits.")] = None,
-    model: Annotated[str | None, typer.Option(callback=named, help="Default: logreg.")] = None,
-    heterogeneity: Annotated[str | None, typer.Option(callback=named, help="Default: iid.")] = None,
-    assign: Annotated[
-        list[str] | None, typer.Option("--set", help="KEY=VALUE: a hyperparameter or a setting.")
-    ] = None,
+    config: Configuration = None,
+    algorithm: Algorithm = None,
+    dataset: DataSet = None,
+    model: Model = None,
+    heterogeneity: Level = None,
+    assign: Assign = None,
     rounds: Annotated[int | None, typer.Option()] = None,
     clients: Annotated[int | None, typer.Option()] = None,
     seed: Seed = 0,
-    config_file: Annotated[
-        Path | None, typer.Option("--config", help="A tuned or hand-written YAML file.")
-    ] = None,
-    tuned: Annotated[
-        bool, typer.Option("--tuned", help="Start from the best known configuration of the cell.")
-    ] = False,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    config_file: ConfigFile = None,
+    tuned: TunedOne = False,
+    device: Device = "cpu",
     memory_budget: MemoryBudget = None,
-    record: Annotated[bool, typer.Option(help="Record the run in MLflow.")] = True,
-    save: Annotated[
-        Path | None, typer.Option(help="Folder for the final model: `suite.load_model` reads it.")
-    ] = None,
+    record: Record = True,
+    save: Save = None,
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
@@ -66,41 +78,23 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run one configuration and show its curve."""
-    from suite.execution.stop_signal import HaltedError
     from suite.runs import single
-    from suite.runs.request import Request
     from suite.runs.saving import check_folder
     from suite.sweeps.third_party import spelled
-    from trials import algorithms
-    from trials.spec import outside
 
     ask_where_bare("run", "This runs fedavg on digits with logreg, iid, for 50 rounds: seconds.")
     if save is not None:
         check_folder(save)
     path = config_file or config
-    algorithm = algorithm and spelled(algorithm, storage)
-    entry = (algorithm, dataset, model, heterogeneity)
+    entry = (algorithm and spelled(algorithm, storage), dataset, model, heterogeneity)
     base = _base(path, entry, storage, tracking_uri) if path or tuned else {}
-    if algorithm and base and not _same(base["algorithm"], algorithm):
-        raise UserError(f"--algorithm {algorithm}: {path} configures {base['algorithm']}")
-    sized = {k: v for k, v in (("rounds", rounds), ("clients", clients)) if v is not None}
-    asked = dict(zip(("algorithm", "dataset", "model", "heterogeneity"), entry, strict=True))
-    asked["algorithm"] = base.get("algorithm", algorithm)
-    request = Request.over(base, asked, sized, assignments=tuple(assign or ()), seed=seed)
-    spec = request.spec()
-    if reason := outside(algorithms.resolve(spec.algorithm), spec.settings):
-        say(f"{spec.algorithm} runs outside its paper's setting: {reason}")
+    spec = _spec(path, base, entry, {"rounds": rounds, "clients": clients}, assign or [], seed)
     recording = single.Recording(tracking_uri, storage) if record else None
-    budget = memory_budget and memory_budget * 1e9
     say(f"loading {spec.dataset}")
-    done = single.execute(spec, data_root, device, _shown(recording), budget)
+    done = single.execute(spec, data_root, device, _shown(recording), memory_budget)
     if save is not None:
         done.save(save)
-    run_id = fault = None
-    try:
-        run_id = recording.record(done, save) if recording else None
-    except HaltedError as error:
-        fault = error
+    run_id, fault = _recorded(recording, done, save)
     if log is not None:
         single.log_elsewhere(done, log, storage)
     if as_json:
@@ -151,7 +145,7 @@ def replay(
 @app.command(epilog="Example: suite score model/ (a folder of `suite run --save` or `save: best`)")
 def score(
     folder: Annotated[Path, typer.Argument(help="A saved model's folder.")],
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    device: Device = "cpu",
     data_root: DataRoot = None,
     trust: Trust = False,
     as_json: Json = False,
@@ -205,6 +199,50 @@ def _base(
         )
     matching[0].refuse_changed(f"the tuned configuration of {matching[0].algorithm}")
     return matching[0].model_dump()
+
+
+def _spec(
+    path: Path | None,
+    base: dict[str, Any],
+    entry: tuple[str | None, ...],
+    sized: dict[str, int | None],
+    assigned: list[str],
+    seed: int,
+) -> "TrialSpec":
+    """The trial that is asked for: over the configuration `base`, which is a file's at `path` or the best
+    known one.
+    """
+    from suite.runs.request import Request
+    from trials import algorithms
+    from trials.spec import outside
+
+    asked = dict(zip(("algorithm", "dataset", "model", "heterogeneity"), entry, strict=True))
+    algorithm = asked["algorithm"]
+    if algorithm and base and not _same(base["algorithm"], algorithm):
+        raise UserError(f"--algorithm {algorithm}: {path} configures {base['algorithm']}")
+    asked["algorithm"] = base.get("algorithm", algorithm)
+    settings = {key: value for key, value in sized.items() if value is not None}
+    request = Request.over(base, asked, settings, assignments=tuple(assigned), seed=seed)
+    spec = request.spec()
+    if reason := outside(algorithms.resolve(spec.algorithm), spec.settings):
+        say(f"{spec.algorithm} runs outside its paper's setting: {reason}")
+    return spec
+
+
+def _recorded(
+    recording: "Recording | None", done: "Finished", save: Path | None
+) -> tuple[str | None, "HaltedError | None"]:
+    """The id of the run that is recorded now, or the fault that kept it from being so: what was computed
+    is shown first.
+    """
+    from suite.execution.stop_signal import HaltedError
+
+    if recording is None:
+        return None, None
+    try:
+        return recording.record(done, save), None
+    except HaltedError as error:
+        return None, error
 
 
 def _same(name: str, asked: str) -> bool:

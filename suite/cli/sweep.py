@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
@@ -25,6 +26,7 @@ from suite.cli.options import (
     Trust,
     ask_where_bare,
     finite,
+    gigabytes,
 )
 from suite.cli.plan import show_plan
 from suite.cli.watch import watched
@@ -82,8 +84,9 @@ Ranges = Annotated[
     ),
 ]
 MemoryPerTrial = Annotated[
-    float | None, typer.Option(min=0.1, callback=finite, help="GB; default: an estimate.")
+    float | None, typer.Option(min=0.1, callback=gigabytes, help="GB; default: an estimate.")
 ]
+"""In GB, which a command gets in bytes."""
 Address = Annotated[
     str | None,
     typer.Option(
@@ -175,59 +178,46 @@ def sweep(
     ask_where_bare("sweep", BARE)
     say(f"reading {study}")
     from suite.execution.cluster import Resources
-    from suite.studies.study import LISTS, VALUES
     from suite.sweeps.paths import SweepPaths
     from suite.sweeps.request import SweepRequest
 
-    paths = SweepPaths(
-        storage,
-        Path(study).stem if name is None else name,
-        tracking_uri,
-        data_root,
-        checkpoints,
-        log,
-    )
-    lists = dict(zip(LISTS, (algorithms, datasets, models, heterogeneity), strict=True))
-    together = int(pack) if pack is not None and pack.isdecimal() else pack
-    searched = trials, rounds, seeds, sampler, scheduler, warm_start, together
-    values = (*searched, tunings, deals, splits)
-    given = dict(zip(VALUES, values, strict=True))
-    changes = _changes(lists, given, storage) | _ranges(ranges or [])
+    files = tracking_uri, data_root, checkpoints, log
+    paths = SweepPaths(storage, Path(study).stem if name is None else name, *files)
+    values = trials, rounds, seeds, sampler, scheduler, warm_start, pack, tunings, deals, splits
     if repair and (dry_run or not resume):
         raise UserError("--repair: goes with --resume, and without --dry-run")
-    request = SweepRequest(study, paths, changes, resume, smoke, repair)
-    resources = Resources(
-        cpus_per_trial,
-        gpus_per_trial,
-        max_concurrent,
-        None if memory_per_trial is None else round(memory_per_trial * 1e9),
-        address,
-        checkpoint_seconds,
-        memory_budget and memory_budget * 1e9,
-    )
+    changes = _changes((algorithms, datasets, models, heterogeneity), values, storage)
+    request = SweepRequest(study, paths, changes | _ranges(ranges), resume, smoke, repair)
+    trial = cpus_per_trial, gpus_per_trial, max_concurrent, memory_per_trial
+    resources = Resources(*trial, address, checkpoint_seconds, memory_budget)
     if dry_run:
         show_plan(request, resources, calibrate, as_json)
     else:
         _run(request, resources, watch, as_json)
 
 
-def _changes(lists: dict[str, str | None], values: dict[str, Any], storage: Path) -> dict[str, Any]:
-    """What the command line changes of the study."""
+def _changes(lists: Sequence[str | None], values: Sequence[Any], storage: Path) -> dict[str, Any]:
+    """What the command line changes of the study, in the order of `LISTS` and `VALUES`."""
+    from suite.studies.study import LISTS, VALUES
     from suite.sweeps.third_party import spelled
     from trials.names import split_top
 
-    listed = {key: split_top(text, ",") for key, text in lists.items() if text is not None}
+    texts = dict(zip(LISTS, lists, strict=True))
+    listed = {key: split_top(text, ",") for key, text in texts.items() if text is not None}
     if "algorithms" in listed:
         listed["algorithms"] = [spelled(name, storage) for name in listed["algorithms"]]
-    return {**listed, **{key: value for key, value in values.items() if value is not None}}
+    given = dict(zip(VALUES, values, strict=True))
+    if given["pack"] is not None and given["pack"].isdecimal():
+        given["pack"] = int(given["pack"])
+    return {**listed, **{key: value for key, value in given.items() if value is not None}}
 
 
-def _ranges(given: list[str]) -> dict[str, Any]:
+def _ranges(given: list[str] | None) -> dict[str, Any]:
     """The ranges that the command line changes of the study."""
     from trials.names import number
 
     found = {}
-    for text in given:
+    for text in given or []:
         name, _, span = text.partition("=")
         try:
             low, high = (number(float, end) for end in span.split(".."))

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from suite.cli.options import RUNS, Storage, Tracking
+from suite.cli.options import RUNS, Server, Storage, Tracking
 from suite.console import say
+from suite.tracking import pages_at
 from trials.errors import unknown
 
 if TYPE_CHECKING:
@@ -31,9 +32,7 @@ def watch(
         list[str] | None, typer.Argument(metavar="[SWEEP]...", help="Default: all sweeps.")
     ] = None,
     port: Port = None,
-    server: Annotated[
-        str, typer.Option(help="Where MLflow's pages are, for links to runs.")
-    ] = "http://127.0.0.1:5000",
+    server: Server = None,
     open_page: Open = False,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
@@ -57,7 +56,7 @@ def watch(
             show(site + shown[0])
 
     pages.quiet(storage / "watch.log")
-    pages.watch(Views(storage, tracking_uri, server), there, started)
+    pages.watch(Views(storage, tracking_uri, pages_at(server, tracking_uri)), there, started)
 
 
 @contextmanager

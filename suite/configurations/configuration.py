@@ -150,17 +150,25 @@ def check_all(texts: Mapping[str, Callable[[], str]]) -> list[Tuned]:
     found, bad = [], []
     for source, text in texts.items():
         try:
-            read = parse(text(), source)
-            read.refuse_changed(source)
-            if plugins.named(read.algorithm):
-                read = parse(text(), source, resolves=True)
-            read.spec(0).configured()
-            found.append(read)
+            found.append(_runnable(text(), source))
         except UserError as error:
             bad.append(str(error))
     if bad:
         count = f"{len(bad)} of {len(texts)} files cannot be imported; nothing was"
         raise UserError("\n".join([count, *bad]))
+    return found
+
+
+def _runnable(text: str, source: str) -> Tuned:
+    """A file's configuration, if it can be run here; raises `UserError`, which names the file."""
+    found = parse(text, source)
+    found.refuse_changed(source)
+    if plugins.named(found.algorithm):
+        found = parse(text, source, resolves=True)
+    try:
+        found.spec(0).configured()
+    except UserError as error:
+        raise UserError(f"{source}: {error}") from None
     return found
 
 

@@ -58,6 +58,11 @@ TOKEN = secrets.token_hex(32)
 STARTS = 3
 """How often a cluster of one's own is started: on a busy machine Ray gives up after half a minute."""
 
+
+class NotStartedError(UserError):
+    """Ray did not start on this machine, however often it was tried."""
+
+
 _ahead: "Future[None] | None" = None
 """The start of this process's own cluster, while there is one: Ray is one a process."""
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -76,7 +81,7 @@ class Resources:
     cpus_per_trial: float = 1.0
     gpus_per_trial: float = 0.0
     max_concurrent: int | None = None
-    memory_per_trial: int | None = None
+    memory_per_trial: float | None = None
     address: str | None = None
     checkpoint_seconds: float = 60.0
     memory_budget: float | None = None
@@ -176,7 +181,8 @@ def connect(resources: Resources) -> Iterator[Cluster]:
     uses Ray already, as a notebook may, that is the cluster, and it stays when this ends.
 
     Nodes of a running cluster need the project's dependencies, not the project: its packages are
-    sent along. Raises `UserError` when nobody answers at the address, or Ray does not start here.
+    sent along. Raises `UserError` when nobody answers at the address, `NotStartedError` when Ray does not
+    start here.
     """
     if ray.is_initialized() and _ahead is None and not resources.joins:
         with _driven():
@@ -305,7 +311,7 @@ def _start(resources: Resources) -> None:
                 raise
             ray.shutdown()
             if attempt == STARTS:
-                raise UserError(
+                raise NotStartedError(
                     f"Ray did not start on this machine, {STARTS} times in a row: {_reason(error)}"
                 ) from error
             say(

@@ -14,6 +14,7 @@ from typing import Any
 
 from suite.execution.cluster import (  # before Ray, whose environment it sets
     Cluster,
+    NotStartedError,
     connect,
 )
 
@@ -37,8 +38,12 @@ from suite.search.trial import Ask
 from trials import algorithms
 from trials.calibration import cell, with_execution
 from trials.checkpoint import Checkpoint
+from trials.federated_data import FederatedData
 from trials.outcome import Kind, Outcome, Report, Status
+from trials.running import Running
+from trials.spec import TrialSpec
 from trials.trainable import FederatedTrial
+from trials.trial import deal_data
 from trials.trial_config import TrialConfig
 
 
@@ -221,8 +226,48 @@ def drive(plan: Plan) -> None:
     """Run every trial that the plan's source still asks for, or until its control ends it.
 
     Raises `UserError` when the cluster cannot be joined, when none of its nodes can hold a trial, or
-    torch there has no GPU for those that need one.
+    torch there has no GPU for those that need one; and when Ray does not start here, unless the plan's
+    trials may run without it.
     """
+    try:
+        _on_ray(plan)
+    except NotStartedError as error:
+        if not plan.alone:
+            raise
+        say(f"{str(error).removesuffix('.')}; going on without Ray, one run after another")
+        with _interruptible(plan.hooks.control):
+            _alone(plan)
+
+
+def _alone(plan: Plan) -> None:
+    """The trials one after another in this process, with the bits that they have in others."""
+    config, control = _Config(plan, Cluster(plan.resources)), plan.hooks.control
+    deals: dict[str, FederatedData] = {}
+
+    def deal(spec: TrialSpec) -> FederatedData:
+        if spec.data_key not in deals:
+            deals[spec.data_key] = deal_data(spec, plan.data[spec.dataset_key])
+        return deals[spec.data_key]
+
+    while not control.draining and (found := plan.source.next()) is not None:
+        (ask, _), started = found, time.monotonic()
+        wanted = config.of(ask)
+        running, outcome = Running(TrialConfig.of(wanted), deal), Outcome(Status.RUNNING)
+        while outcome.status == Status.RUNNING:
+            if control.ends_now:
+                return
+            outcome.add(running.step(lambda: control.ends_now))
+        if outcome.status == Status.HALTED:
+            control.halt(outcome.error)
+            return
+        outcome.seconds = time.monotonic() - started
+        plan.hooks.ended(ask, outcome)
+        if outcome.status != Status.FAILED:
+            Checkpoint(wanted["checkpoint"]).delete()
+
+
+def _on_ray(plan: Plan) -> None:
+    """The trials as Tune's, on the cluster of the plan's resources."""
     control = plan.hooks.control
     with connect(plan.resources) as cluster, _interruptible(control):
         plan.hooks.joined(cluster.dashboard)
@@ -236,9 +281,8 @@ def drive(plan: Plan) -> None:
             takes = {entry.id: plan.takes[entry.name] for entry in plan.entries}
             plan = replace(plan, packs=limited(found, plan.packs, takes, plan.resources))
             executions = _executions(plan, shared)
-        tuner = _tuner(plan, _Config(plan, cluster, executions), shared)
         try:
-            tuner.fit()
+            _tuner(plan, _Config(plan, cluster, executions), shared).fit()
         except OSError as error:  # Tune's own files, which nothing is resumed from
             control.halt(f"storage {plan.folder} cannot be written: {error.strerror or error}")
 

@@ -1,5 +1,6 @@
 """What a sweep will take, before it is started: work, hours, memory, disk."""
 
+import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -9,11 +10,12 @@ from suite.execution.cluster import Resources
 from suite.search.sweep_search import SweepSearch
 from suite.studies.entry import Entry
 from suite.studies.study import Study
+from trials.budget import widest
 from trials.calibration import cell
-from trials.datasets.base import Dataset
+from trials.datasets.base import Dataset, OnDemand
 from trials.errors import UserError
 from trials.federated_data import FederatedData
-from trials.footprint import Footprint, footprint
+from trials.footprint import PROCESS, Footprint, footprint
 from trials.memory import machine_memory
 from trials.packing import own_bytes, pack_size
 from trials.spec import TrialSpec
@@ -23,6 +25,10 @@ RECORD_BYTES = 330
 """Bytes of one metric's value at one round, in SQLite with its indices and in the journal together."""
 METRICS = 16
 """Metrics of an evaluation."""
+COPIES, DEEP, DOUBLE = 16, 4096, 8
+"""More than there ever is: weights that a trial holds for each client, values that a model makes of each of a
+sample's, bytes of each.
+"""
 WARM_UP, MEASURED = 1, 3
 """Rounds that `calibrate` runs before it measures, and those that it measures."""
 
@@ -56,21 +62,45 @@ class Estimates:
             if pack == "auto":
                 pack = pack_size(spec, data, model, self.device, found)
             given = self.resources.memory_per_trial
-            if given is None:
-                self._refuse(entry, found)
-            else:
-                found = replace(found, memory=given)
+            if given is not None:
+                found = replace(found, memory=round(given))
+            self._refuse(entry, found)
             self._known[entry.id] = found, pack
         return self._known[entry.id]
+
+    def refuse(self, entries: Iterable[Entry]) -> None:
+        """Raise `UserError` where no trial of an entry will ever fit. Torch, which a footprint is worked out
+        with and which takes seconds to come, is left alone where that is plain without it.
+        """
+        for entry in entries:
+            if not self._is_small(entry):
+                self.footprint(entry)
+
+    def _is_small(self, entry: Entry) -> bool:
+        """Whether a trial of the entry fits by far more than its footprint can be."""
+        if self.device != "cpu" or self.resources.joins:
+            return True  # what is there is known once the cluster is
+        if (given := self.resources.memory_per_trial) is not None:
+            return given <= machine_memory()
+        spec = self._anchor(entry)
+        data, budget = self._deal(spec), self.resources.memory_budget or 2.0**31
+        x, model = data.dataset.x, fit_model(spec, data.dataset)
+        if isinstance(x, OnDemand):
+            return False
+        held = COPIES * (data.clients + 2) * model.d + 2 * x.size
+        step = widest(data, spec.settings) * (DEEP * math.prod(data.dataset.shape) + model.d)
+        return PROCESS + 2 * budget + DOUBLE * (held + step) <= machine_memory()
 
     def _refuse(self, entry: Entry, found: Footprint) -> None:
         """Raise `UserError` where no trial of an entry will ever fit."""
         there = machine_memory()
         if self.device == "cpu" and not self.resources.joins and found.memory > there:
+            about, whose = "about ", "Memory is an estimate: --memory-per-trial sets it"
+            if self.resources.memory_per_trial is not None:
+                about, whose = "", "So says --memory-per-trial"
             raise UserError(
-                f"this machine can never hold a trial of {entry.name}: it takes about "
-                f"{found.memory / 1e9:,.1f} GB, and there are {there / 1e9:,.1f} GB. Memory is an estimate: "
-                "--memory-per-trial sets it"
+                f"this machine can never hold a trial of {entry.name}: it takes "
+                f"{about}{found.memory / 1e9:,.1f} GB, and there are {there / 1e9:,.1f} GB. {whose}"
             )
 
     def memory(self, entries: Iterable[Entry]) -> dict[str, int]:

@@ -62,7 +62,8 @@ class Plan:
     `takes` all that one takes, by the name of what is run, where that is on a GPU. `packs` says how many trials of an entry, by
     its id, and of others like it may be one Tune trial; one, where it says nothing. On a GPU `executions` are those of the cells that
     are chosen by now, and `probes` has a trial of each cell.
-    `model` says where a trial leaves its final models, None where they are not kept.
+    `model` says where a trial leaves its final models, None where they are not kept. `alone`: where Ray does
+    not start, trials may run one after another in this process; those of a search may not.
     """
 
     source: TrialSource
@@ -80,3 +81,4 @@ class Plan:
     executions: Mapping[str, str] = field(default_factory=dict)
     probes: Mapping[str, TrialSpec] = field(default_factory=dict)
     packs: Mapping[str, int] = field(default_factory=dict)
+    alone: bool = False

@@ -1,5 +1,6 @@
 """How a running sweep is asked to end: by a signal, by another process, or by a fault around it."""
 
+import math
 import os
 import time
 from contextlib import suppress
@@ -12,6 +13,8 @@ from trials.errors import UserError
 POLL_SECONDS = 0.5
 WORDS = {"stop": "stopped", "cancel": "cancelled"}
 """What another process may ask for, and what the sweep then has been."""
+OUT_OF_TIME = "out of time"
+"""What a sweep has been whose deadline is past."""
 
 
 class HaltedError(Exception):
@@ -28,7 +31,8 @@ class HaltedError(Exception):
 
 class Control:
     """Why a sweep should end early: `ending` is "" (it should not), interrupted, stopped (running
-    trials finish), cancelled, or halted, and then `fault` says why.
+    trials finish), cancelled, out of time (`deadline`, of the monotonic clock, is past), or halted, and
+    then `fault` says why.
 
     Other processes ask by a file in the sweep's folder, which a sweep that starts removes.
     """
@@ -36,6 +40,7 @@ class Control:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "control"
         self.ending = self.fault = ""
+        self.deadline = math.inf
         self._next = 0.0
         self._said = False
 
@@ -47,7 +52,8 @@ class Control:
             raise UserError(f"{self.path} is in the way: it {whose}, so no sweep obeys it")
         if self.asked and self.asked not in WORDS:
             raise UserError(f"{self.path} is in the way: no sweep wrote it, so it stays")
-        made = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        # No link: another user may have put one there since it was looked at.
+        made = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(made, "w") as file:
             file.write(word)
 
@@ -88,6 +94,8 @@ class Control:
             self._next = time.monotonic() + POLL_SECONDS
             if self.asked in WORDS:
                 self.end(WORDS[self.asked])
+            elif time.monotonic() >= self.deadline:
+                self.end(OUT_OF_TIME)
         return bool(self.ending)
 
     @property

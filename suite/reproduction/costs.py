@@ -1,8 +1,8 @@
 """What an experiment would cost here: a short measurement of each model, kept below the storage root.
 
-The estimate counts the samples whose gradient is taken in local training, as if every method did what
-FedAvg does, and the test samples of each evaluation, which cost a third as much. Methods with a second
-pass take longer: it is an order of magnitude.
+The estimate counts the samples of local training, as if every method did what FedAvg does, and the test
+samples of each evaluation, at what they take in rounds of FedAvg on made-up data, computed as trials are.
+Methods with a second pass take longer: it is an order of magnitude.
 """
 
 import json
@@ -10,21 +10,26 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import torch
+import numpy as np
 
 from suite.reproduction.experiments import Configured, Experiment
 from suite.reproduction.paper import Data, Paper
-from trials import datasets, heterogeneity, losses, models
-from trials.models.base import Model
+from trials import datasets, heterogeneity, models
+from trials.datasets.base import Dataset
+from trials.federated_data import FederatedData
+from trials.settings import Settings
+from trials.spec import canonical
+from trials.trial import simulate
 
-CLIENTS, SECONDS = 4, 0.2
-"""Clients trained together, and how long a model is measured."""
+CLIENTS, STEPS, TESTS, SECONDS = 4, 20, 2000, 0.2
+"""Clients that train together, the most steps of each, the most test samples, and about how long either
+is measured.
+"""
 
 
 class Costs:
-    """Seconds of one sample's gradient by model and shape, measured when first asked for."""
+    """CPU seconds of a training and of a test sample by model and shape, measured when first asked for."""
 
     def __init__(self, storage: Path) -> None:
         self.path = storage / "calibration.json"
@@ -57,48 +62,83 @@ class Costs:
                 if (bounds := getattr(modifier, unit, None)) is not None:
                     work = sum(bounds) / 2 * samples
         selected = max(1, round(said["participation"] * said["clients"]))
-        return (selected * work + data.test / 3) * self._sample(configured, data, round(batch))
+        train, test = self._sample(configured, data, max(1, round(batch)))
+        return selected * work * train + data.test * test
 
-    def _sample(self, configured: Configured, data: Data, batch: int) -> float:
-        """Seconds of one sample's gradient in minibatches of `batch`, one thread."""
-        key = f"{configured.place.model}|{'x'.join(map(str, data.shape))}|{data.classes}|{batch}"
-        if key not in self.seconds:
-            self.seconds[key] = _measure(configured, data, batch)
+    def _sample(self, configured: Configured, data: Data, batch: int) -> tuple[float, float]:
+        """Seconds of one training sample in minibatches of `batch`, and of one test sample; one thread."""
+        shape = "x".join(map(str, data.shape))
+        key = f"{configured.place.model}|{shape}|{data.classes}|{batch}"
+        kinds = [f"{key}|{kind}" for kind in ("train", "test")]
+        if kinds[0] not in self.seconds:
+            self.seconds |= zip(kinds, _measure(configured, data, batch), strict=True)
             if self.kept:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self.path.write_text(json.dumps(self.seconds, indent=1, sort_keys=True))
-        return self.seconds[key]
+        train, test = (self.seconds[kind] for kind in kinds)
+        return train, test
 
 
 def _read(path: Path) -> dict[str, float] | None:
-    """What was measured before; None where the file is someone else's, which stays as it is."""
+    """What was measured before; None where the file is someone else's, which stays as it is. What an
+    earlier version measured otherwise, under shorter names, is left out.
+    """
     if not path.exists():
         return {}
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
-    own = isinstance(found, dict) and all(k.count("|") == 3 for k in found)
-    return found if own else None
+    own = isinstance(found, dict) and all(k.count("|") in (3, 4) for k in found)
+    return {k: value for k, value in found.items() if k.count("|") == 4} if own else None
 
 
-def _measure(configured: Configured, data: Data, batch: int) -> float:
+def _measure(configured: Configured, data: Data, batch: int) -> tuple[float, float]:
+    """Seconds of a training and of a test sample, of enough of them to tell."""
     architecture = models.parse(configured.place.model)
-    metric = datasets.parse(configured.place.dataset).task.metric
-    model = Model(architecture, data.shape, data.classes, losses.resolve(None, metric))
-    rows: tuple[int, ...] = (CLIENTS,) if batch <= architecture.batched_up_to else ()
-    w = torch.zeros(*rows, model.d)
-    x = torch.zeros(*rows, batch, *data.shape)
-    y: Any = torch.zeros(*rows, batch, dtype=torch.float32 if metric == "mse" else torch.int64)
-    weight = torch.full((*rows, batch), 1 / batch)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        model.gradients(w, x, y, weight)
-        steps, started = 0, time.perf_counter()
-        while time.perf_counter() - started < SECONDS:
-            model.gradients(w, x, y, weight)
-            steps += 1
-        return (time.perf_counter() - started) / steps / weight.numel()
-    finally:
-        torch.set_num_threads(threads)
+    clients = CLIENTS if batch <= architecture.batched_up_to else 1
+    steps, tests = 1, batch
+    train, test = _rounds(configured, data, batch, clients, steps, tests)
+    if (more := int(SECONDS / train)) > 1:
+        steps, tests = min(STEPS, more), max(batch, min(TESTS, more * clients * batch))
+        train, test = _rounds(configured, data, batch, clients, steps, tests)
+    return train / (steps * clients * batch), test / tests
+
+
+def _rounds(
+    configured: Configured, data: Data, batch: int, clients: int, steps: int, tests: int
+) -> tuple[float, float]:
+    """CPU seconds of a round in which each client takes so many steps, and of an evaluation on so many samples,
+    whatever else the machine does; of the second ones, for the first may compile.
+    """
+    task = datasets.parse(configured.place.dataset).task
+    train = clients * batch
+    kind = np.float32 if task.metric == "mse" else np.int64
+    samples = Dataset(
+        np.zeros((train + tests, *data.shape), np.float32),
+        np.zeros(train + tests, kind),
+        np.arange(train + tests) >= train,
+        data.classes,
+        task=task,
+    )
+    ids = np.arange(train + tests)
+    offsets = np.arange(0, train + 1, batch)
+    dealt = FederatedData(samples, ids[:train], offsets, ids[:0], ids[train:])
+    settings = Settings(
+        clients=clients,
+        participation=1.0,
+        batch_size=batch,
+        local_steps=steps,
+        val_fraction=0.0,
+    )
+    place = configured.place._replace(heterogeneity="iid")
+    simulation = simulate(canonical("fedavg", {"lr": 1e-6}, place, settings, 0), dealt)
+    fed, algorithm, state = simulation.fed, simulation.algorithm, simulation.state
+    fed.begin(1)
+    state = algorithm.round(state, fed)
+    started = time.process_time()
+    fed.begin(2)
+    state = algorithm.round(state, fed)
+    trained = time.process_time()
+    fed.evaluate(state["w"], dealt.test)
+    return trained - started, time.process_time() - trained

@@ -5,18 +5,26 @@ from pathlib import Path
 from typing import Any
 
 from trials.errors import UserError
+from trials.files import plain
 
 
-def documents(folder: Path) -> list[dict[str, Any]]:
-    """What `suite reproduce` wrote there; raises `UserError` where there is nothing."""
-    found = []
+def documents(folder: Path) -> dict[str, dict[str, Any]]:
+    """What `suite reproduce` wrote there, by file, whatever its name; raises `UserError` where there is
+    nothing.
+    """
+    found = {}
     for path in sorted(folder.glob("*.json")):
         try:
-            content = json.loads(path.read_bytes())
-        except (OSError, ValueError):
+            content = json.loads(plain(path, "document").read_bytes())
+        except (OSError, RecursionError, ValueError):
             continue
         if isinstance(content, dict) and str(content.get("command")).startswith("suite reproduce "):
-            found.append(content)
+            found[path.name] = content
     if not found:
-        raise UserError(f"{folder}: no documents of suite reproduce --output lie there")
+        raise nothing(folder)
     return found
+
+
+def nothing(folder: Path) -> UserError:
+    """The error for a folder without such documents."""
+    return UserError(f"{folder}: no documents of suite reproduce --output lie there")

@@ -16,8 +16,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from reports.claims.metrics import LAST, RANKED
 from suite.reproduction.paper import Layer, Open, Paper, paper_names
-from suite.studies.validation import Faults
+from suite.studies.validation import Faults, rule
 from suite.yaml_files import parse_mapping
 from trials import algorithms, heterogeneity
 from trials.errors import UserError, unknown
@@ -47,8 +48,11 @@ PER_SEED = "per seed"
 PLACE = tuple(Place._fields)
 """The parts of a place, which a reading may change as it may a setting."""
 
-SCORED = "scored"
-"""The open setting that says which evaluation of a run counts: `last`, or `best`."""
+SCORED, SCORED_MODEL = "scored", "scored_model"
+SCORING = {SCORED: LAST, SCORED_MODEL: RANKED}
+"""What of a run counts, which a reading may change too: one of `EVALUATIONS` and one of `MODELS` of
+`reports.claims.metrics`; and what counts else.
+"""
 
 
 @dataclass(frozen=True)
@@ -85,21 +89,21 @@ class Configured:
 
     @property
     def known(self) -> set[str]:
-        """The settings and hyperparameters that the method has."""
-        return {*Settings.model_fields, *algorithms.resolve(self.algorithm).ranges()}
+        """The settings and hyperparameters that the method has, and what is scored."""
+        return {*Settings.model_fields, *algorithms.resolve(self.algorithm).ranges(), *SCORING}
 
     def value(self, key: str) -> Any:
         """What is decided on a setting or hyperparameter; None where nothing is."""
-        drawn = {"partition_seed": PER_SEED, "data_seed": PER_SEED if self.drawn else 0}
+        usual = {"partition_seed": PER_SEED, "data_seed": PER_SEED if self.drawn else 0}
         decided = {name: decision.value for name, decision in self.decisions.items()}
-        return (drawn | decided).get(key)
+        return (usual | SCORING | decided).get(key)
 
     def spec(self, variant: Mapping[str, Any], seed: int, rounds: int, every: int) -> TrialSpec:
         """The trial of one run under the paper's protocol: no validation data; the seed also deals the data, and
         draws them where they are random, unless it is decided otherwise.
         """
         keys = {**self.decisions, "partition_seed": None, "data_seed": None}
-        given = {key: self.value(key) for key in keys}
+        given = {key: self.value(key) for key in keys if key not in SCORING}
         settings = {k: v for k, v in given.items() if k in Settings.model_fields}
         params = {k: v for k, v in given.items() if k not in settings}
         settings |= {"rounds": rounds, "eval_every": every, "val_fraction": 0.0}
@@ -292,6 +296,6 @@ def checked(configured: Configured, variant: Mapping[str, Any]) -> TrialSpec:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        raise UserError(f"{key} = {first['input']!r}: {first['msg']}") from None
+        raise UserError(f"{key} = {first['input']!r}: {rule(first)}") from None
     spec.configured()
     return spec

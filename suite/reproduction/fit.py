@@ -18,7 +18,7 @@ from suite.reproduction.fit_rows import FitRow, Tried, of_methods
 from suite.reproduction.paper import Paper
 from suite.reproduction.plan import Effort, Planned, what_is_missing
 from suite.reproduction.readings import check_open, otherwise
-from suite.reproduction.reproduce import EXPERIMENT, runs_of
+from suite.reproduction.reproduce import EXPERIMENT, runs_of, statements_of
 from suite.runs.batch import Batch, Job
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import RunKind
@@ -46,7 +46,7 @@ def fit(
     paper = read_paper(name)
     rows, why_not = _rows(paper, places, effort, data_root)
     store, tune = Store(tracking_uri, storage), storage / EXPERIMENT / "tune"
-    batch = Batch(store, RunKind.READING, EXPERIMENT, tune)
+    batch = Batch(store, RunKind.READING, EXPERIMENT, tune, shared=[RunKind.REPRODUCE])
     minutes = math.inf if effort.max_minutes is None else effort.max_minutes
     stages = _Stages(batch, list(rows.values()), data_root, resources, minutes)
     stages.screen()
@@ -118,9 +118,8 @@ class _Stages:
         done = self._run(stage, [plan for _, _, plan in plans])
         for row, i, plan in plans:
             if _whole(plan, done):
-                numbers = row.scored(row.numbers, i)
-                runs = self._runs(row, plan, list(numbers), done)
-                yield row.tried[i], explain(numbers, runs, plan.rounds)
+                runs = self._runs(row, plan, list(row.numbers), done)
+                yield row.tried[i], explain(row.numbers, runs, plan.rounds)
 
     def own_methods(self) -> None:
         """The paper's own methods under the readings that explain the baselines, and its claims judged."""
@@ -129,8 +128,8 @@ class _Stages:
         for row, i, plan in plans:
             if not _whole(plan, done):
                 continue
-            printed = row.scored(row.paper.tables[row.made.table].rows[row.made.row].numbers, i)
-            claims = row.claims(i)
+            table = row.paper.tables[row.made.table]
+            printed, claims = table.rows[row.made.row].numbers, statements_of(table)
             wanted = [*printed, *(c.metric for c in claims if c.metric)]
             runs = self._runs(row, row.full(i), wanted, done) | self._runs(row, plan, wanted, done)
             own = of_methods(printed, row.made.own)

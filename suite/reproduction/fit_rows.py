@@ -1,17 +1,17 @@
 """The rows of a fit: their readings, what each is to run, and what came out."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from reports.claims.fit import Explained, Numbers, baselines_numbers, misfit, rounds_needed
-from reports.claims.verdicts import Entry, Said, Statement
+from reports.claims.metrics import BEST
+from reports.claims.verdicts import Entry, Said
 from suite.reproduction.experiments import SCORED, Experiment
 from suite.reproduction.paper import Paper
 from suite.reproduction.plan import Effort, Planned, plan_of
 from suite.reproduction.readings import Reading, parts, read, readings
-from suite.reproduction.reproduce import statements_of
 
 KEPT = 4
 """One in so many screened readings is run with all seeds."""
@@ -58,14 +58,14 @@ class FitRow:
     def of(cls, paper: Paper, made: Experiment, effort: Effort) -> Self:
         """A row with nothing run yet."""
         found = readings(made)
-        keys = {key for r in found for n, v in r.values(made).items() for key in parts(n, v)}
+        given = [parts(n, v) for r in found for n, v in r.values(made).items()]
         numbers = baselines_numbers(
             paper.tables[made.table].rows[made.row].numbers, made.own | _absent(paper, made)
         )
         return cls(
             paper,
             made,
-            replace(effort, every_round=SCORED in keys),
+            replace(effort, every_round=any(keys.get(SCORED) == BEST for keys in given)),
             numbers,
             found,
             [Tried(i, r.values(made)) for i, r in enumerate(found, 1)],
@@ -91,17 +91,6 @@ class FitRow:
     def method(self, index: int) -> Planned:
         """The runs of the paper's own methods."""
         return self.plan(index, True, self.effort)
-
-    def scored(self, numbers: Numbers, index: int) -> dict[str, Mapping[str, Any]]:
-        """Numbers by the metric that a reading takes them from."""
-        best = self.readings[index].scored(self.made) == "best"
-        return {_metric(name, best): column for name, column in numbers.items()}
-
-    def claims(self, index: int) -> list[Statement]:
-        """The table's claims, about the metrics that a reading takes them from."""
-        best = self.readings[index].scored(self.made) == "best"
-        said = statements_of(self.paper.tables[self.made.table])
-        return [replace(s, metric=_metric(s.metric, best)) if s.metric else s for s in said]
 
     @property
     def why_not(self) -> str:
@@ -129,10 +118,6 @@ class FitRow:
 def _absent(paper: Paper, made: Experiment) -> set[str]:
     """The table's methods that this row does not run."""
     return paper.tables[made.table].methods.keys() - made.methods.keys()
-
-
-def _metric(name: str, best: bool) -> str:
-    return f"best_{name}" if best and name.startswith("test_accuracy") else name
 
 
 def of_methods(numbers: Numbers, methods: Iterable[str]) -> dict[str, dict[str, Any]]:

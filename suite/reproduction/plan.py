@@ -1,12 +1,12 @@
 """What a reproduction will run: jobs, reduced to what is affordable."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reports.claims.metrics import metric
-from suite.reproduction.experiments import Configured, Experiment
+from reports.claims.metrics import BEST, metric
+from suite.reproduction.experiments import SCORED, Configured, Experiment
 from suite.reproduction.paper import Paper
 from suite.runs.batch import Job
 from suite.tracking.store import Record
@@ -24,14 +24,15 @@ NO_DATA = "no data: "
 
 @dataclass(frozen=True)
 class Effort:
-    """How much of the paper's protocol is run; `other`: values of what is ours, instead of ours;
-    `every_round`: evaluate after each, though no metric needs it.
+    """How much of the paper's protocol is run, and under which reading; `other`: values of what is ours,
+    instead of ours; `every_round`: evaluate after each, though no metric needs it.
     """
 
     seeds: int = SEEDS
     rounds: int | None = None
     quick: bool = False
     max_minutes: float | None = None
+    reading: Sequence[str] = ()
     other: Mapping[str, Any] = field(default_factory=dict)
     every_round: bool = False
 
@@ -74,6 +75,7 @@ def plan_of(paper: Paper, made: Experiment, effort: Effort) -> Planned:
     row = table.rows[made.row]
     names = [*row.numbers, *(c.metric for c in table.claims if c.metric)]
     every_round = effort.every_round or any(_every_round(name) for name in names)
+    every_round |= any(c.value(SCORED) == BEST for c in made.methods.values())
     planned = max(configured.rounds for configured in made.methods.values())
     rounds = effort.cut(planned)
     jobs = {}

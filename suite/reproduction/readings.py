@@ -12,9 +12,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from reports.claims.metrics import EVALUATIONS, MODELS
 from suite.reproduction.experiments import (
     PLACE,
     SCORED,
+    SCORED_MODEL,
+    SCORING,
     Configured,
     Decision,
     Experiment,
@@ -36,11 +39,6 @@ class Reading:
     def values(self, made: Experiment) -> dict[str, Any]:
         """The candidates' values by the open settings' names."""
         return {name: made.open[name].values[i][0] for name, i in self.picks.items()}
-
-    def scored(self, made: Experiment) -> str:
-        """Which evaluation of a run counts as its accuracy: the `last` one, or the `best` so far."""
-        given = [parts(name, value) for name, value in self.values(made).items()]
-        return str(next((keys[SCORED] for keys in given if SCORED in keys), "last"))
 
 
 def readings(made: Experiment) -> list[Reading]:
@@ -65,10 +63,7 @@ def default_reading(made: Experiment) -> Reading:
     """
     picks = {}
     for name, of in made.open.items():
-        changes = [
-            under(made, name, value) != made.methods or _scores(name, value)
-            for value, _ in of.values
-        ]
+        changes = [under(made, name, value) != made.methods for value, _ in of.values]
         if not any(changes):
             continue
         if all(changes):
@@ -88,7 +83,7 @@ def under(made: Experiment, name: str, value: Any) -> dict[str, Configured]:
     """The methods of a row with a candidate of an open setting; equal to those it has where that is what
     was chosen.
     """
-    keys = {k: v for k, v in parts(name, value).items() if k != SCORED}
+    keys = parts(name, value)
     why = next(why for candidate, why in made.open[name].values if candidate == value)
     concerned = _concerned(made, made.open[name])
     return {
@@ -123,11 +118,11 @@ def _check_key(
     faults: Faults, made: Experiment, at: str, key: str, concerned: Iterable[str]
 ) -> None:
     """Note a key that no concerned method has, or that the paper states."""
-    if key in (*PLACE, SCORED):
+    if key in PLACE:
         return
     known = {k for m in concerned for k in made.methods[m].known}
     if key not in known:
-        faults.add(at, key, str(unknown("setting", key, {*known, *PLACE, SCORED})))
+        faults.add(at, key, str(unknown("setting", key, {*known, *PLACE})))
     for method in concerned:
         found = made.methods[method].decisions.get(key)
         if found is not None and found.why is None:
@@ -137,11 +132,6 @@ def _check_key(
 def parts(name: str, value: Any) -> dict[str, Any]:
     """A candidate as values by key."""
     return value if isinstance(value, dict) else {name: value}
-
-
-def _scores(name: str, value: Any) -> bool:
-    """Whether a candidate says that another evaluation counts than the last."""
-    return bool(parts(name, value).get(SCORED, "last") != "last")
 
 
 def _concerned(made: Experiment, of: Open) -> set[str]:
@@ -155,8 +145,12 @@ def _concerned(made: Experiment, of: Open) -> set[str]:
 
 def _with(configured: Configured, values: Mapping[str, Any], why: str) -> Configured:
     """With these values, and their reason where they differ from what was decided. Names of data sets,
-    models and levels are spelled canonically; raises `UserError` for one that is none.
+    models and levels are spelled canonically; raises `UserError` for one that is none, and for what
+    cannot be scored.
     """
+    for key, known in ((SCORED, EVALUATIONS), (SCORED_MODEL, MODELS)):
+        if key in values and values[key] not in known:
+            raise unknown(key, str(values[key]), known)
     place = configured.place.names()
     place |= {key: SPELLING[key](str(values[key])) for key in PLACE if key in values}
     found = dict(configured.decisions)
@@ -165,7 +159,13 @@ def _with(configured: Configured, values: Mapping[str, Any], why: str) -> Config
             continue
         if key != "data_seed" or configured.drawn:  # other data have no draw
             found[key] = Decision(value, why)
-    return replace(configured, place=type(configured.place)(**place), decisions=found)
+    moved = type(configured.place)(**place)
+    said = tuple(
+        f"{key} = {place[key]}: {why}"
+        for key in PLACE
+        if place[key] != getattr(configured.place, key)
+    )
+    return replace(configured, place=moved, decisions=found, readings=(*configured.readings, *said))
 
 
 def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Experiment]:
@@ -197,11 +197,11 @@ def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Expe
 
 
 def _ours(row: Experiment, method: str, key: str) -> bool:
-    """Whether a value is ours to set: chosen, or declared open."""
+    """Whether a value is ours to set: chosen, declared open, or what no paper states."""
     found = row.methods[method].decisions.get(key)
     if found is not None:
         return found.why is not None
-    return any(
+    return key in (*SCORING, "data_seed", "partition_seed") or any(
         method in _concerned(row, of) and key in parts(name, value)
         for name, of in row.open.items()
         for value, _ in of.values

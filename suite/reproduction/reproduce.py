@@ -7,16 +7,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from reports.claims.metrics import Metric, Run, measured, metric
+from reports.claims.metrics import Metric, Run, as_scored, measured, metric
 from reports.claims.verdicts import RULES, VERDICTS, Entry, Said, Statement, entries, statements
 from suite.reproduction import costs as calibration
 from suite.reproduction.experiments import (
+    SCORING,
     Configured,
     experiment,
     read_paper,
     reason_not_run,
     selected,
 )
+from suite.reproduction.named_readings import under_reading
 from suite.reproduction.paper import Paper, Table
 from suite.reproduction.plan import (
     SEEDS,
@@ -116,11 +118,11 @@ def reproduce(
     name = places[0][0]
     paper = read_paper(name)
     found = [experiment(paper, name, table, row) for _, table, row in places]
-    can_run = otherwise([made for made in found if made is not None], effort.other)
+    can_run = [made for made in found if made is not None]
+    can_run = otherwise(under_reading(can_run, effort.reading), effort.other)
     experiments = {(made.table, made.row): made for made in can_run}
-    batch = Batch(
-        Store(tracking_uri, storage), RunKind.REPRODUCE, EXPERIMENT, storage / EXPERIMENT / "tune"
-    )
+    store, tune = Store(tracking_uri, storage), storage / EXPERIMENT / "tune"
+    batch = Batch(store, RunKind.REPRODUCE, EXPERIMENT, tune, shared=[RunKind.READING])
     limit = _Limit(effort, storage, batch)
     plans: dict[tuple[str, str], Planned] = {}
     why_not: dict[tuple[str, str], str] = {}
@@ -260,15 +262,15 @@ def runs_of(
     seconds by job.
     """
     metrics = _measured(wanted)
+    keys = {metric.key for metric in metrics}
     by_variant: dict[str, dict[int, dict[int, Run]]] = {}
     seconds = {}
     for (method, number, seed), job in plan.jobs.items():
         record = done.get(job.id)
         if record is None:
             continue
-        by_variant.setdefault(method, {}).setdefault(number, {})[seed] = _run(
-            store, record, job, {m.key for m in metrics}
-        )
+        run = _run(store, record, job, keys, plan.experiment.methods[method])
+        by_variant.setdefault(method, {}).setdefault(number, {})[seed] = run
         seconds[job.id] = record.metrics.get("round_seconds", 0.0) * job.spec.settings.rounds
     runs, best = {}, {}
     for method, variants in by_variant.items():
@@ -301,12 +303,14 @@ def _best(variants: Mapping[int, Mapping[int, Run]], wanted: Metric, method: str
     return max(variants, key=quality)
 
 
-def _run(store: Store, record: Record, job: Job, keys: set[str]) -> Run:
+def _run(store: Store, record: Record, job: Job, keys: set[str], configured: Configured) -> Run:
     """A recorded run as claims see it: there are no validation data, so a loss on test data that is not
     finite is a run that diverged.
     """
-    history = store.course(record, keys)
-    return Run(history, job.spec.settings.rounds, record.lost("test_loss"))
+    evaluation, model = map(configured.value, SCORING)
+    history = store.course(record, keys | {f"{model}_{key}" for key in keys})
+    rounds = job.spec.settings.rounds
+    return Run(as_scored(history, evaluation, model), rounds, record.lost("test_loss"))
 
 
 def _settings(

@@ -16,7 +16,6 @@ from suite.results.query import (
     METRIC,
     Held,
     Query,
-    published,
     say_why_none,
 )
 from suite.studies.modelling import LAG, searched_by
@@ -35,6 +34,12 @@ def read_leaderboard(store: Reader, query: Query = EVERYTHING) -> Leaderboard:
     `target` defaults to the one that the sweeps' studies gave. Raises `UserError` when there are no
     such runs, or a metric was not recorded.
     """
+    check(query)
+    return board_of(store, query, Held.of(store, query))
+
+
+def check(query: Query) -> None:
+    """Raise `UserError` for a query that no record can answer."""
     for kind, name, known in (("metric", query.metric, METRIC), ("cost", query.at, COSTS)):
         if name not in known:
             raise unknown(kind, name, known)
@@ -43,7 +48,10 @@ def read_leaderboard(store: Reader, query: Query = EVERYTHING) -> Leaderboard:
             f"metric {query.metric} is recorded of the final model only, so it cannot be compared "
             f"at equal {query.at}"
         )
-    held = Held.of(store, query)
+
+
+def board_of(store: Reader, query: Query, held: Held) -> Leaderboard:
+    """The leaderboard of runs that are read; raises as `read_leaderboard` does."""
     open_cells = ongoing(store, query, held) if query.interim else set()
     standing = standings(open_cells, query, held)
     finals = [
@@ -94,7 +102,7 @@ def _ranked(store: Reader, query: Query, held: Held) -> Leaderboard:
         of = run.tags.split or 0, run.tags.deal or 0, run.tags.tuning or 0
         return place, sweeps.index(sweep) if sweep in sweeps else -1, *of, run.tags.seed
 
-    pages = {place: run.page for place, run in published(store, query).items()}
+    pages = {place: run.page for place, run in held.rows.items()}
     runs = [
         replace(
             final_run(store, run, query.metric, target, query.at),

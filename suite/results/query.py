@@ -97,13 +97,14 @@ def whose(store: Reader, name: str) -> tuple[str | None, tuple[str, ...], str]:
 @dataclass(frozen=True)
 class Held:
     """The runs that a store holds of what is asked for, each kind oldest first: of all algorithms, but for
-    `finals`, which have the query's tags.
+    `finals`, which have the query's tags. `rows` are `published`.
     """
 
     sweeps: list[Record]
     entries: list[Record]
     searches: list[Record]
     finals: list[Record]
+    rows: dict[tuple[str, str], Record]
 
     @classmethod
     def of(cls, store: Reader, query: Query) -> Self:
@@ -113,6 +114,7 @@ class Held:
             searches=query.find(store, RunKind.SEARCH, **query.scope),
             entries=query.find(store, RunKind.CELL, **query.scope),
             sweeps=query.find(store, RunKind.SWEEP, **query.scope),
+            rows=published(store, query),
         )
 
 

@@ -3,21 +3,21 @@
 import math
 import time
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from reports.leaderboard.leaderboard import Contest, Leaderboard
 from reports.page.data import PRINT, Curve, Failure, ReportData, Sweep, Trial
 from reports.page.drawing import SIGN
-from suite.results.leaderboards import read_leaderboard, searched
-from suite.results.query import NONE_YET, Query, published
+from suite.results.leaderboards import board_of, searched
+from suite.results.query import Held, Query
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
 from suite.tracking.store import Store
 from suite.tracking.tags import RunKind, Tags
 from suite.yaml_files import dump, write_files
 from trials import schedule
-from trials.errors import UserError
 from trials.metrics import COSTS, cost_until
 from trials.outcome import Status
 
@@ -36,63 +36,63 @@ class Written:
     data: ReportData
 
 
-def write(store: Store, query: Query, folder: Path, server: str) -> Written:
-    """Read, draw, write `report.html` and `figures/` below a folder, and attach the page to the runs
-    of the sweeps it is about. Raises `UserError` where one of the files is someone else's.
+def write(
+    store: Store, query: Query, folder: Path, server: str, forms: Iterable[str] = ()
+) -> Written:
+    """Read, write `report.html` below a folder, and `figures/` in the forms that are wanted, and attach
+    the page to the runs of the sweeps it is about. Raises `UserError` where one of the files is someone
+    else's.
     """
     from reports.page.page import build
 
-    data = read(store, query, server)
-    page, drawn = build(data)
+    held = Held.of(store, query)
+    data = data_of(store, query, held, server)
+    page, drawn = build(data, forms)
     figures = {folder / "figures" / name: drawn[name] for name in sorted(drawn)}
     write_files({folder / PAGE: page.encode(), **figures}, SIGN)
-    for run in _sweeps(store, query, data.board):
+    for run in _sweeps(held, data.board):
         store.attach(run.run_id, folder / PAGE, "report")
     return Written(folder / PAGE, tuple(figures), data)
 
 
 def read(store: Reader, query: Query, server: str) -> ReportData:
     """The data of a report: everything it shows."""
-    board = read_leaderboard(store, query)
-    if not board.rows:
-        raise UserError(NONE_YET)
+    return data_of(store, query, Held.of(store, query), server)
+
+
+def data_of(store: Reader, query: Query, held: Held, server: str) -> ReportData:
+    """The data of a report of runs that are read."""
+    board = board_of(store, query, held)
     group_of = {(row.sweep, row.cell): row.group for row in board.rows}
-    finals = {run.run_id: run for run in query.finals(store)}
-    searches = [r for r in query.find(store, RunKind.SEARCH, **query.scope) if _cell(r) in group_of]
-    sweeps = _sweeps(store, query, board)
-    rows = published(store, query)
+    shown = group_of.keys() | {(one.sweep, one.cell) for one in board.interim}
+    finals = {run.run_id: run for run in held.finals}
+    searches = [run for run in held.searches if _cell(run) in shown]
+    tried = [run for run in searches if _cell(run) in group_of and not run.tags.confirm]
     return ReportData(
         board=board,
-        curves=tuple(
-            _curve(store, finals[run_id], row.group, row.metric)
-            for row in board.rows
-            for run_id in row.runs
-            if not _lost(finals[run_id])
-        ),
-        trials=tuple(_trial(run, group_of[_cell(run)]) for run in searches if not run.tags.confirm),
+        curves=_curves(store, board, finals),
+        trials=tuple(_trial(run, group_of[_cell(run)]) for run in tried),
         failures=tuple(
             _failure(run)
             for run in [*searches, *finals.values()]
             if run.tags.status in (Status.FAILED, Status.DIVERGED)
             or (run.tags.kind == RunKind.FINAL and _lost(run))
         ),
-        sweeps=tuple(_sweep(run, list(finals.values())) for run in sweeps),
-        tuned={place: run.tags.tuned for place, run in rows.items()},
+        sweeps=tuple(_sweep(run, held.finals) for run in _sweeps(held, board)),
+        tuned={place: run.tags.tuned for place, run in held.rows.items()},
         importance={
             place: run.tags.importance
-            for place, run in rows.items()
+            for place, run in held.rows.items()
             if run.tags.importance is not None
         },
         server=server,
     )
 
 
-def _sweeps(store: Reader, query: Query, board: Leaderboard) -> list[Record]:
-    """The runs of the sweeps that have rows."""
-    named = {row.sweep for row in board.rows}
-    return [
-        run for run in query.find(store, RunKind.SWEEP, **query.scope) if run.tags.sweep in named
-    ]
+def _sweeps(held: Held, board: Leaderboard) -> list[Record]:
+    """The runs of the sweeps that are shown."""
+    named = {row.sweep for row in board.rows} | {one.sweep for one in board.interim}
+    return [run for run in held.sweeps if run.tags.sweep in named]
 
 
 def _lost(run: Record) -> bool:
@@ -103,9 +103,20 @@ def _cell(run: Record) -> tuple[str, str]:
     return run.tags.sweep, run.tags.cell
 
 
-def _curve(store: Reader, run: Record, group: Contest, metric: str) -> Curve:
+def _curves(store: Reader, board: Leaderboard, finals: Mapping[str, Record]) -> tuple[Curve, ...]:
+    """The courses of the rows' final runs, but for those that are lost."""
+    drawn = [(row.group, finals[run_id]) for row in board.rows for run_id in row.runs]
+    drawn = [(group, run) for group, run in drawn if not _lost(run)]
+    tasks = {f"test_{run.tags.metric}" for _, run in drawn}
+    courses = store.courses([run for _, run in drawn], [*sorted(tasks), *COSTS["bytes"]])
+    return tuple(
+        _curve(group, run, course) for (group, run), course in zip(drawn, courses, strict=True)
+    )
+
+
+def _curve(group: Contest, run: Record, course: Sequence[Mapping[str, float]]) -> Curve:
     task = f"test_{run.tags.metric}"
-    course = [e for e in store.course(run, [task, *COSTS["bytes"]]) if task in e]
+    course = [entry for entry in course if task in entry]
     return Curve(
         group,
         run.tags.algorithm,

@@ -7,7 +7,7 @@ spec) is not run again.
 import hashlib
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -27,6 +27,8 @@ from trials.outcome import Kind, Outcome, Status
 from trials.spec import TrialSpec
 from trials.trial import deal_data, fit_model, load_dataset
 
+FEW = 50
+"""So many runs at most go one after another in this process where Ray does not start."""
 RECORD_SECONDS = 600.0
 """How long a finished batch waits for a tracking server that is away."""
 
@@ -92,16 +94,19 @@ class Queue:
 
 @dataclass
 class Batch:
-    """Jobs of one kind (`reproduce`, `transfer`) in one experiment of a store."""
+    """Jobs of one kind (`reproduce`, `transfer`) in one experiment of a store; runs of the `shared` kinds
+    are as good as its own.
+    """
 
     store: Store
     kind: RunKind
     experiment: str
     folder: Path
+    shared: Collection[RunKind] = ()
 
     def done(self) -> dict[str, Record]:
-        """Finished runs of this kind by job id."""
-        found = self.store.sound(kind=self.kind)
+        """Finished runs of this kind, and of those it shares, by job id."""
+        found = (r for kind in (*self.shared, self.kind) for r in self.store.sound(kind=kind))
         return {r.tags.trial_id: r for r in found if r.finished}
 
     def record(self, job: Job, outcome: Outcome) -> None:
@@ -165,7 +170,8 @@ class Batch:
         checkpoints = str(self.folder.resolve() / "checkpoints")
         probes = {cell(job.spec): job.spec for job in left}
         gpu: dict[str, Any] = {"takes": takes, "probes": probes}
-        drive(Plan(queue, data, resources, hooks, self.folder, checkpoints, **gpu))
+        few = len(left) <= FEW and not resources.gpus_per_trial
+        drive(Plan(queue, data, resources, hooks, self.folder, checkpoints, alone=few, **gpu))
         written = recorder.close(RECORD_SECONDS)
         if control.fault or not written:
             fault = control.fault or f"{self.store.uri} did not take all records"

@@ -1,6 +1,7 @@
 """Saved models as people keep them: a folder each (`trials.saved_model`)."""
 
 from pathlib import Path
+from stat import S_ISDIR
 
 from suite.yaml_files import writing
 from trials.errors import UserError
@@ -10,9 +11,13 @@ from trials.saved_model import CARD, SavedModel
 def check_folder(folder: Path) -> None:
     """Raise `UserError` where a folder holds anything but a saved model, or cannot be looked into."""
     with writing(folder):
-        if folder.exists() and not folder.is_dir():
+        try:
+            folder.lstat()
+        except FileNotFoundError:
+            return
+        if not S_ISDIR(folder.stat().st_mode):
             raise UserError(f"cannot save a model in {folder}: it is no folder")
-        if folder.exists() and any(folder.iterdir()) and not (folder / CARD).exists():
+        if any(folder.iterdir()) and not (folder / CARD).exists():
             raise UserError(
                 f"cannot save a model in {folder}: it holds other files; choose another folder"
             )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.frames import frame
+from suite.console import say
 from suite.execution.stop_signal import HaltedError
 from suite.runs.saving import save
 from suite.tracking.elsewhere import log_run
@@ -205,10 +206,13 @@ class Recording:
 
 
 def log_elsewhere(run: Finished, place: str, storage: Path) -> None:
-    """Write a run where the person also wants it (`--log`)."""
+    """Write a run where the person also wants it (`--log`); where that does not work, say so."""
     spec = run.spec
     name = f"{algorithms.label(spec.algorithm)}-{time.strftime('%Y%m%d-%H%M%S')}-seed{spec.seed}"
-    log_run(place, storage / EXPERIMENT / place, name, spec_params(spec), run.history)
+    try:
+        log_run(place, storage / EXPERIMENT / place, name, spec_params(spec), run.history)
+    except Exception as error:
+        say(f"{place} did not take the run: {error}")
 
 
 def _open(tracking_uri: str | None, storage: Path) -> "Store":

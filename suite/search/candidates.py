@@ -116,6 +116,10 @@ class Candidates:
                 self._tell(index - self.lag)
             self.proposer.restore(index, made)
 
+    def cut(self) -> None:
+        """Make no configuration beyond those there are, and one at least."""
+        self.budget = min(self.budget, max(1, len(self.proposer.made)))
+
     def change(self, index: int, made: Known) -> None:
         """Configuration `index` became another; the sampler is not told."""
         self.proposer.made[index] = made

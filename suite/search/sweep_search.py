@@ -96,6 +96,11 @@ class SweepSearch:
         self.entries[ask.search].end(trial_id, end)
         return ask
 
+    def cut(self) -> None:
+        """Search no further: what runs ends, and the best of each entry runs again."""
+        for search in self.entries.values():
+            search.candidates.cut()
+
     def stand(self, trial_id: str, end: End) -> None:
         """Note that a member of a population waits for the others."""
         population = self.entries[self.asks[trial_id].search].population

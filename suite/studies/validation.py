@@ -47,8 +47,7 @@ class Faults:
                 elif e["type"] == "missing":
                     self.add(key, None, "is required")
                 else:
-                    rule = e["msg"].removeprefix("Value error, ").replace("Input should", "must")
-                    self.add(key, e["input"], rule)
+                    self.add(key, e["input"], rule(e))
 
     def check(self) -> None:
         """Raise one `UserError` with all faults, if there are any."""
@@ -109,6 +108,11 @@ def check_run(faults: Faults, run: Mapping[str, Any], resolves: bool = True) -> 
             faults.attempt(f"params.{name}", value, partial(cls.checked, name, value))
         if len(faults.found) == before:
             faults.attempt("params", None, partial(cls.configured, run["params"]))
+
+
+def rule(fault: Mapping[str, Any]) -> str:
+    """The rule that pydantic found broken, as the other messages put it."""
+    return str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
 
 
 def _path(loc: tuple[int | str, ...]) -> str:

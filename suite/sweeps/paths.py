@@ -4,6 +4,7 @@ A folder that a sweep makes has a marker. One that holds anything and has none i
 refused; from its own a sweep removes files by their names, and the folder once nothing is left in it.
 """
 
+import os
 from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from suite.sweeps.journal import begun, in_the_way, peek, refuse_others
 from suite.yaml_files import writable
 from trials.checkpoint import Folder, written_by
 from trials.errors import UserError
+from trials.files import plain
 
 MARKER = ".suite-sweep"
 ABOUT = "A sweep of suite-fl made this folder. It removes files of its own from it, and no others."
@@ -97,10 +99,12 @@ class SweepPaths:
         return f"{Path(self.checkpoints).resolve()}/{self.name}"
 
     def check(self, warm_start: str | None) -> None:
-        """Raise `UserError` when a folder is someone else's, the checkpoints' place cannot be used or, of
-        a sweep that has not begun, the files to start from cannot.
+        """Raise `UserError` when a folder is someone else's, the journal is no file, the checkpoints' place
+        cannot be used or, of a sweep that has not begun, the files to start from cannot.
         """
         with writable(self.folder):
+            if os.path.lexists(self.journal):
+                plain(self.journal, "journal")
             if in_the_way(self.journal) and (self.folder / MARKER).exists():
                 raise UserError(
                     f"journal {self.journal} does not begin as a sweep's, so no sweep made it like that: if it is damaged, "

@@ -31,7 +31,7 @@ class Progress:
 
     def __init__(self, entries: list[Entry], planned: Mapping[str, int], name: str) -> None:
         self.entries, self.name = {entry.id: entry for entry in entries}, name
-        self.planned, self.expected = planned, sum(planned.values())
+        self.plan(planned)
         self.running: dict[str, Ask] = {}
         self.counts: dict[str, Counter[str]] = {entry.id: Counter() for entry in entries}
         self.best: dict[str, float] = {}
@@ -61,6 +61,10 @@ class Progress:
             self._live.stop()
         else:
             self._say(self._line())
+
+    def plan(self, planned: Mapping[str, int]) -> None:
+        """Count on so many trials of each entry from now on."""
+        self.planned, self.expected = planned, sum(planned.values())
 
     def asked(self, ask: Ask) -> None:
         """A trial was handed out."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from suite.console import say
 from suite.studies.study import LISTS, Study, check_study, complete, read_study, small
+from suite.sweeps.deadline import Deadline
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.repair import repair
 from suite.sweeps.result import Result
@@ -54,26 +55,37 @@ class SweepRequest:
         name = self.paths.name
         return name, check_study(self.study, changes, f"study {name}")
 
-    def open(self, begin: Callable[[], object] = lambda: None) -> Sweep:
+    def open(self, begin: Callable[[Sweep], object] = lambda sweep: None) -> Sweep:
         """The sweep, ready to run; raises `UserError` when it cannot be. `begin` as in `Sweep`."""
         if self.repair:
             repair(self.paths)
         name, content = self.read()
         return Sweep(name, content, self.paths, self.resume, begin)
 
-    def run(self, resources: "Resources", opened: Callable[[], object] = lambda: None) -> Result:
+    def run(
+        self,
+        resources: "Resources",
+        opened: Callable[[], object] = lambda: None,
+        deadline: Deadline | None = None,
+    ) -> Result:
         """Run it, and say what a person should know of it; raises as `open` and `Sweep.run` do. `opened` is
-        called once there is something to watch.
+        called once there is something to watch; `deadline` as in `Sweep.run`.
         """
         from suite.execution.cluster import ahead
+        from suite.execution.estimate import Estimates
 
-        with ahead(resources) as begin:
+        with ahead(resources) as start:
+
+            def begin(sweep: Sweep) -> None:
+                Estimates(sweep.study, sweep.data, resources).refuse(sweep.entries)
+                start()
+
             sweep = self.open(begin)
             notes = self.differences(sweep.study) if self.resume else []
             for note in [*notes, *sweep.search.warnings]:
                 say(note)
             opened()
-            result = sweep.run(resources)
+            result = sweep.run(resources, deadline)
         for note in sweep.search.unmet:
             say(note)
         return result
@@ -95,4 +107,5 @@ class SweepRequest:
 
 def _flat(study: Study) -> dict[str, Any]:
     found = complete(study)
-    return {**found, **found.pop("settings")}
+    settings = found.pop("settings")
+    return {**found, **settings}

@@ -5,13 +5,17 @@ ends removes it.
 """
 
 import json
+import math
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field, FiniteFloat, TypeAdapter
 
 from suite.search.trial import Ask
+from trials.files import plain
 from trials.outcome import Outcome
 
 FILE = "running.json"
@@ -19,15 +23,31 @@ SECONDS = 1.0
 """How often it is written at most."""
 POINTS = 200
 """Evaluations of a trial that are told at most; of more, every second, third, ..."""
-Curves = Mapping[str, list[tuple[int, float]]]
+Curves = dict[str, list[tuple[int, FiniteFloat]]]
 """(round, validation metric) of each evaluation so far, by trial."""
 
 
-class Running:
-    """Writes what the running trials of a sweep have reported; `metrics` are those of the entries."""
+class Reported(NamedTuple):
+    """What the running trials of a sweep reported, where Ray's dashboard is ("": it has none), and the id
+    of the sweep's experiment in MLflow ("": nobody knows).
+    """
 
-    def __init__(self, folder: Path, metrics: Mapping[str, str]) -> None:
+    trials: Curves = {}
+    dashboard: Annotated[str, Field(pattern=r"^(https?://[^\s]+)?$")] = ""
+    experiment: Annotated[str, Field(pattern=r"^\d*$")] = ""
+
+
+_FORM = TypeAdapter(Reported)
+
+
+class Running:
+    """Writes what the running trials of a sweep have reported; `metrics` are those of the entries, and
+    `experiment` is where MLflow has them.
+    """
+
+    def __init__(self, folder: Path, metrics: Mapping[str, str], experiment: str = "") -> None:
         self.path, self.metrics, self._dashboard = folder / FILE, metrics, ""
+        self._experiment = experiment
         self._outcomes: dict[str, tuple[str, Outcome]] = {}
         self._next = 0.0
 
@@ -52,10 +72,10 @@ class Running:
 
     def _write(self) -> None:
         curves = {
-            trial_id: _thinned([(e["round"], e[key]) for e in outcome.history if key in e])
+            trial_id: _thinned([(e["round"], e[key]) for e in outcome.history if _shown(e, key)])
             for trial_id, (key, outcome) in self._outcomes.items()
         }
-        text = json.dumps({"dashboard": self._dashboard, "trials": curves})
+        text = json.dumps(Reported(curves, self._dashboard, self._experiment)._asdict())
         part = self.path.with_suffix(".part")
         with suppress(OSError):  # no sweep ends because nobody can watch it
             part.write_text(text)
@@ -68,11 +88,15 @@ def _thinned(points: list[Any]) -> list[Any]:
     return points[::step]
 
 
-def read(folder: Path) -> tuple[Curves, str]:
-    """What the running trials of the sweep in a folder reported, and where Ray's dashboard is ("": it has
-    none); nothing where none runs.
+def _shown(entry: Mapping[str, float], key: str) -> bool:
+    return math.isfinite(entry.get(key, math.nan))
+
+
+def read(folder: Path) -> Reported:
+    """What the running trials of the sweep in a folder reported; nothing where none runs, or where a file is
+    there that no sweep wrote.
     """
-    with suppress(OSError, ValueError, KeyError):
-        found = json.loads((folder / FILE).read_text())
-        return found["trials"], str(found["dashboard"])
-    return {}, ""
+    with suppress(OSError, ValueError):
+        text = plain(folder / FILE, "running trials").read_text(encoding="utf-8")
+        return _FORM.validate_json(text)
+    return Reported()

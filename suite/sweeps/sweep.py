@@ -7,23 +7,21 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlflow.exceptions import MlflowException
 
 from reports.leaderboard.leaderboard import Leaderboard
-from suite.configurations.library import list_tuned
-from suite.configurations.warm_start import NEAREST, tuned_files, warm_start
 from suite.console import say
 from suite.execution.stop_signal import Control, HaltedError
 from suite.search.entry_search import EntrySearch
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import Ask, End, Known
+from suite.search.trial import Ask, End
 from suite.studies.entries import load_data, make_entries
 from suite.studies.modelling import LAG
 from suite.studies.opening import SHARED
 from suite.studies.study import Study
+from suite.sweeps.deadline import Deadline
 from suite.sweeps.events import (
     Asked,
     Begun,
@@ -33,7 +31,6 @@ from suite.sweeps.events import (
     Event,
     Recorded,
     Stood,
-    SweepState,
     WentOn,
     replay,
 )
@@ -45,10 +42,12 @@ from suite.sweeps.progress import Progress
 from suite.sweeps.result import Result, Summary, counts
 from suite.sweeps.resume import check_entries
 from suite.sweeps.running import Running
+from suite.sweeps.starting import open_store, starts
+from suite.tracking import is_server
 from suite.tracking.elsewhere import log_run
 from suite.tracking.recorder import Recorder
-from suite.tracking.store import Store, UnreadableError, is_server
-from suite.tracking.tags import RunKind, spec_params, versions
+from suite.tracking.store import UnreadableError
+from suite.tracking.tags import spec_params, versions
 from suite.yaml_files import writable
 from trials.errors import UserError
 from trials.outcome import Kind, Outcome, Status
@@ -67,8 +66,8 @@ LOCAL_TRIES = 5
 class Sweep:
     """One sweep, opened: the journal locked and replayed, no trial started yet.
 
-    `begin` is called when the form of a new sweep is sound, and may start what takes time beside the
-    rest (`suite.execution.cluster.ahead`).
+    `begin` is called with a new sweep whose form and data are sound, before anything is written. It may
+    refuse it, or start what takes time beside the rest (`suite.execution.cluster.ahead`).
 
     Raises `UserError` when the sweep exists and `resume` is not given, when entries or data are not to
     be had, or when the storage or the tracking store cannot be used.
@@ -80,7 +79,7 @@ class Sweep:
         study: Study,
         paths: SweepPaths,
         resume: bool,
-        begin: Callable[[], object] = lambda: None,
+        begin: Callable[["Sweep"], object] = lambda sweep: None,
     ) -> None:
         self.study_name, self.study, self.paths = study_name, study, paths
         if paths.begun and not resume:
@@ -90,23 +89,17 @@ class Sweep:
             )
         paths.check(study.warm_start)
         self.entries = make_entries(study, f"study {study_name}")
-        if not paths.begun:
-            begin()
         say(
             f"{len(self.entries)} entries; loading {', '.join(sorted({c.place.dataset for c in self.entries}))}"
         )
         self.data = load_data(
             self.entries, paths.data_root, f"study {study_name}", study.replicates
         )
-        say("opening the store")
-        self.store = Store(paths.tracking_uri, paths.storage)
-        if not paths.begun and self.store.find(sweep=paths.name, kind=RunKind.SWEEP):
-            raise UserError(
-                f"{self.store.uri} holds a sweep {paths.name!r} that was not run in {paths.storage}, or "
-                "whose folder there is gone: choose another --name, or its --storage"
-            )
+        if not paths.begun:
+            begin(self)
+        self.store = open_store(paths)
         check_entries(paths, self.entries)
-        self.warm = self._warm(paths.state())
+        self.warm = starts(study.warm_start, self.entries, paths, paths.state(), self.store)
         with writable(paths.folder):
             paths.mark()
             self.journal = Journal(paths.journal)
@@ -114,14 +107,10 @@ class Sweep:
         self.id = self.state.id or uuid.uuid4().hex
         self.control = Control(paths.folder)
         self.control.clear()
+        self.deadline: Deadline | None = None
         begun = self.state.begun
         lag, opening = (begun.lag, begun.opening) if begun else (LAG, SHARED)
-        self.search = SweepSearch(self.entries, study, lag, self.warm, opening)
-        ends, standing = (
-            {trial_id: End.of(outcome) for trial_id, outcome in found.items()}
-            for found in (self.state.ended, self.state.standing)
-        )
-        self.search.replay(self.state.asks, ends, standing)
+        self.search = self._replayed(lag, opening)
         recorded = self.state.recorded
         self.ledger = Ledger(
             self.store, paths.name, study_name, study, self.search, self.warm, recorded
@@ -132,36 +121,28 @@ class Sweep:
         begins = Begun(study_name, content, lag, self.warm, *sizes, self.id, about, versions())
         self._note(replace(begins, opening=opening))
 
-    def _warm(self, state: SweepState) -> dict[str, list[Known]]:
-        """What the entries start from: as journaled, and looked up for entries that are new."""
-        where = self.study.warm_start
-        warm = dict(state.begun.warm) if state.begun else {}
-        new = [entry for entry in self.entries if entry.id not in warm]
-        if where is None or not new:
-            return warm
-        if where == NEAREST:
-            found = list_tuned(self.store, self.paths.storage)
-            found = [t for t in found if t.provenance.get("sweep") != self.paths.name]
-        else:
-            found = tuned_files(Path(where))
-        warm |= warm_start(new, found)
-        if not any(warm.values()):
-            raise UserError(f"--warm-start {where}: holds no configuration of these algorithms")
-        return warm
+    def _replayed(self, lag: int, opening: int) -> SweepSearch:
+        """The search as far as the journal has it."""
+        search = SweepSearch(self.entries, self.study, lag, self.warm, opening)
+        ends, standing = (
+            {trial_id: End.of(outcome) for trial_id, outcome in found.items()}
+            for found in (self.state.ended, self.state.standing)
+        )
+        search.replay(self.state.asks, ends, standing)
+        return search
 
-    def run(self, resources: "Resources") -> Result:
-        """Run what is left, record it, draw the leaderboard, and give up the journal: once.
+    def run(self, resources: "Resources", deadline: Deadline | None = None) -> Result:
+        """Run what is left, record it, draw the leaderboard, and give up the journal: once. By a `deadline`
+        the search is cut short where it has to be.
 
         Raises `HaltedError` when a fault around the sweep ends it: it can be resumed.
         """
         started = time.monotonic()
+        if deadline is not None:
+            self.deadline, self.control.deadline = deadline, deadline.at
         # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-        planned: Counter[str] = Counter()
-        for search in self.search.entries.values():
-            planned[search.entry.id] += search.planned
-        self.progress = Progress(self.entries, planned, self.paths.name)
-        self.running = Running(self.paths.folder, {e.id: e.task.metric for e in self.entries})
+        self.progress = Progress(self.entries, self._planned(), self.paths.name)
         current = self._current_finals()
         for trial_id, outcome in self.state.ended.items():
             ask = self.search.asks[trial_id]
@@ -170,6 +151,8 @@ class Sweep:
         self.board: Leaderboard | None = None
         with self.progress:
             self._open_ledger()
+            metrics = {entry.id: entry.task.metric for entry in self.entries}
+            self.running = Running(self.paths.folder, metrics, self.ledger.experiment)
             self._refused = 0
             recorder = self.recorder = Recorder(self._write, self._waiting)
             self.live = Live(self.ledger, recorder.put)
@@ -292,6 +275,22 @@ class Sweep:
         self.search.end(ask.trial_id, End.of(outcome))
         self.recorder.put(partial(self._record, ask.trial_id))
         self.progress.ended(ask, outcome.status, outcome.value)
+        if self.deadline is not None and ask.kind == Kind.SEARCH:
+            self._keep_time(self.deadline, ask, outcome)
+
+    def _keep_time(self, deadline: Deadline, ask: Ask, outcome: Outcome) -> None:
+        """Cut the search where another trial would leave too little time for the final runs."""
+        deadline.took(ask.cell, outcome)
+        if deadline.presses(self.search.entries.values()):
+            self.search.cut()
+            self.progress.plan(self._planned())
+
+    def _planned(self) -> Counter[str]:
+        """How many trials each entry will have."""
+        planned: Counter[str] = Counter()
+        for search in self.search.entries.values():
+            planned[search.entry.id] += search.planned
+        return planned
 
     def _stands(self, ask: Ask, outcome: Outcome) -> None:
         """A member of a population waits for the others; the checkpoint has its history."""

@@ -13,6 +13,8 @@ from mlflow.version import VERSION
 from trials.errors import UserError
 from trials.files import plain
 
+HEADER = b"SQLite format 3\0"
+"""What every database begins with."""
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "lustre", "beegfs", "gpfs", "fuse.sshfs"}
 
 
@@ -45,27 +47,30 @@ def sqlite_uri(storage: Path) -> str:
     return f"sqlite:///{storage.resolve() / 'mlflow.db'}"
 
 
-def holds(database: Path) -> bool:
-    """Whether there is anything in a file; of what is no file SQLite's opener says what it is."""
-    return not database.is_file() or database.stat().st_size > 0
+def tables(path: Path) -> list[str]:
+    """The tables of a database; none of an empty file. Raises `UserError` for what is no database, and where
+    SQLite would wait, for a pipe, or minutes for a folder.
+    """
+    try:
+        with plain(path, "store").open("rb") as file:
+            begins = file.read(len(HEADER))
+        if begins not in (b"", HEADER):  # of a single byte SQLite makes a database
+            raise UserError(f"cannot read store {path}: file is not a database")
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            found = database.execute("select name from sqlite_master where type = 'table'")
+            return [name for (name,) in found]
+    except (OSError, sqlite3.Error) as error:
+        raise UserError(f"cannot read store {path}: {error}") from None
 
 
 def refuse_others(uri: str) -> None:
-    """Raise `UserError` where SQLite would wait, for a pipe, or minutes for a folder; and for a database
-    of something else, in which MLflow would make its tables.
-    """
+    """Raise `UserError` where MLflow would make its tables in a file of something else."""
     path = Path(uri.removeprefix("sqlite:///"))
     if not uri.startswith("sqlite:///") or not os.path.lexists(path):
         return
-    plain(path, "store")
-    try:
-        with contextlib.closing(sqlite3.connect(path)) as database:
-            found = database.execute("select name from sqlite_master where type = 'table'")
-            tables = [name for (name,) in found]
-    except sqlite3.Error as error:
-        raise UserError(f"cannot read store {path}: {error}") from None
-    if tables and "experiments" not in tables:
-        shown = ", ".join(sorted(tables)[:5])
+    found = tables(path)
+    if found and "experiments" not in found:
+        shown = ", ".join(sorted(found)[:5])
         raise UserError(f"store {path} is a database of something else than MLflow: it has {shown}")
 
 

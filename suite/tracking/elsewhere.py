@@ -46,8 +46,9 @@ def _wandb(folder: Path, name: str, params: Mapping[str, Any], history: History)
     import wandb
 
     folder.mkdir(parents=True, exist_ok=True)
+    quiet = wandb.Settings(silent=True, console="off")  # what the command prints is its own
     with wandb.init(
-        project=folder.parent.name, name=name, dir=str(folder), config={**params}
+        project=folder.parent.name, name=name, dir=str(folder), config={**params}, settings=quiet
     ) as run:
         for entry in history:
             run.log(dict(entry), step=int(entry["round"]))

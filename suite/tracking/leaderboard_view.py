@@ -17,6 +17,11 @@ UNQUOTABLE = set("'\"\\")
 """What has no escape in MLflow's filters."""
 
 
+def runs_page(experiment: str) -> str:
+    """The path of an experiment's table of runs in MLflow, below the server's address."""
+    return f"/#/experiments/{experiment}/runs?workflowType=machine_learning"
+
+
 def share(client: "MlflowClient", experiment: str, sweep: str | None = None) -> str:
     """Keep the view of an experiment as MLflow's own "Share" does, as a tag, and give the key by which an
     address names it. Of one sweep it shows no other's rows.

@@ -2,10 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from suite.console import say
 from suite.tracking.record import Record
+
+Histories = Mapping[str, Collection[tuple[int, float]]]
+"""(round, value) of a metric, by run."""
 
 
 class Reader(ABC):
@@ -50,8 +53,21 @@ class Reader(ABC):
 
     def course(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
         """These metrics of a run as its history: one entry a round at which any was recorded."""
-        rounds: dict[int, dict[str, float]] = {}
-        for metric in record.metrics.keys() & set(metrics):
-            for at, value in self.history(record.run_id, metric):
-                rounds.setdefault(at, {"round": at})[metric] = value
-        return [rounds[at] for at in sorted(rounds)]
+        return self.courses([record], metrics)[0]
+
+    def courses(
+        self, records: Sequence[Record], metrics: Iterable[str]
+    ) -> list[list[dict[str, float]]]:
+        """The `course` of each of several runs."""
+        found: list[dict[int, dict[str, float]]] = [{} for _ in records]
+        for metric in dict.fromkeys(metrics):
+            having = [record.run_id for record in records if metric in record.metrics]
+            values = self.histories(having, metric)
+            for record, rounds in zip(records, found, strict=True):
+                for at, value in values.get(record.run_id, ()):
+                    rounds.setdefault(at, {"round": at})[metric] = value
+        return [[rounds[at] for at in sorted(rounds)] for rounds in found]
+
+    def histories(self, run_ids: Sequence[str], metric: str) -> Histories:
+        """The `history` of a metric in each of these runs, by the run's id."""
+        return {run_id: self.history(run_id, metric) for run_id in run_ids}

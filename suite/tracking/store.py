@@ -8,17 +8,17 @@ import logging
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
 from suite.owned import private
-from suite.tracking import RUNS
-from suite.tracking.database import alone, holds, reason, refusal, refuse_others, sqlite_uri
-from suite.tracking.leaderboard_view import UNQUOTABLE, share
+from suite.tracking import RUNS, is_server
+from suite.tracking.database import alone, reason, refusal, refuse_others, sqlite_uri, tables
+from suite.tracking.leaderboard_view import UNQUOTABLE, runs_page, share
 from suite.tracking.names import grouped
-from suite.tracking.reader import Reader
+from suite.tracking.reader import Histories, Reader
 from suite.tracking.record import Record, recorded
 from suite.tracking.tags import PREFIX, RunKind
 from suite.yaml_files import writable
@@ -36,6 +36,10 @@ for _name in ("alembic", "mlflow"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 # Tracebacks of writes that fail: they are tried again, and the last failure is said.
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
+
+
+AT_ONCE, EVERY = 1000, 2**31 - 1
+"""Runs that a database is asked of at once, and a number that values are never as many as."""
 
 
 class UnreadableError(UserError):
@@ -81,6 +85,10 @@ class Store(Reader):
         share(self.client, made)
         return made
 
+    def experiments(self) -> dict[str, str]:
+        """The id of each study's experiment."""
+        return {e.name: str(e.experiment_id) for e in self.client.search_experiments()}
+
     def pages(self, server: str) -> list[tuple[str, str]]:
         """(name, address) of each sweep on MLflow's pages, opened as its leaderboard; of an experiment
         without sweeps, of it.
@@ -95,8 +103,7 @@ class Store(Reader):
             ]
             for name in names or [None]:
                 key = share(self.client, number, name)
-                view = f"runs?workflowType=machine_learning&viewStateShareKey={key}"
-                page = f"{server}/#/experiments/{number}/{view}"
+                page = f"{server}{runs_page(number)}&viewStateShareKey={key}"
                 pages.append((name or experiment.name, page))
         return pages
 
@@ -202,6 +209,30 @@ class Store(Reader):
                 f"tracking store {self.uri} cannot be read: {reason(error)}"
             ) from None
 
+    def histories(self, run_ids: Sequence[str], metric: str) -> Histories:
+        """The `history` of a metric in each of these runs, by the run's id: in a question or two where the
+        store is a database of this machine.
+        """
+        if is_server(self.uri):
+            return super().histories(run_ids, metric)
+        left, found = list(run_ids), dict[str, set[tuple[int, float]]]()
+        for name in dict.fromkeys((grouped(metric), metric)):
+            for first in range(0, len(left), AT_ONCE):
+                some = left[first : first + AT_ONCE]
+                with self._reading():
+                    told = self._database.get_metric_history_bulk(some, name, EVERY)
+                for one in told:
+                    found.setdefault(one.run_id, set()).add((one.step, one.value))
+            left = [run_id for run_id in left if run_id not in found]
+        return found
+
+    @cached_property
+    def _database(self) -> Any:
+        """MLflow's store of the database itself, which can be asked of several runs at once."""
+        from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+        return SqlAlchemyStore(self.uri, self.artifacts or "mlruns")  # where no run is begun
+
     def delete(self, run_id: str) -> None:
         """Remove a half-written run."""
         self.client.set_terminated(run_id, "KILLED")
@@ -211,8 +242,8 @@ class Store(Reader):
 def open_existing(tracking_uri: str | None, storage: Path) -> Store:
     """The store for reading; raises `UserError` when there is none yet."""
     database = storage / "mlflow.db"
-    # MLflow would make its tables in an empty file, and a reader writes nothing.
-    if tracking_uri is None and not (database.exists() and holds(database)):
+    # MLflow would make its tables in a file without any, and a reader writes nothing.
+    if tracking_uri is None and not (os.path.lexists(database) and tables(database.absolute())):
         raise UserError(
             f"there is no store {storage / 'mlflow.db'} yet: run `suite sweep quickstart`, "
             "or name another place with --storage or --tracking-uri"
@@ -231,8 +262,3 @@ def _patience(retries: int, seconds: int) -> Iterator[None]:
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
-
-
-def is_server(uri: str) -> bool:
-    """Whether a tracking URI is a server's."""
-    return urlparse(uri).scheme in ("http", "https")

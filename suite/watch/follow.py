@@ -1,6 +1,5 @@
 """A sweep followed from outside, by its journal: only what was added since the last look is read."""
 
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -8,29 +7,59 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from suite.execution.stop_signal import WORDS, Control
+from suite.search.trial import Ask
 from suite.studies.entries import make_entries
 from suite.studies.entry import Entry
 from suite.studies.study import Study
-from suite.sweeps.events import Begun, Died, Ended, SweepState, read
-from suite.sweeps.journal import is_locked
-from suite.sweeps.running import FILE, Curves
+from suite.sweeps.events import Asked, Begun, Died, Ended, Event, Recorded, SweepState, read
+from suite.sweeps.journal import broken, is_locked, parsed
+from suite.sweeps.running import FILE, Reported
 from suite.sweeps.running import read as read_running
 from suite.sweeps.status import pace, sizes
+from trials.errors import UserError
+from trials.files import plain
 from trials.outcome import Kind, Outcome, Status
 
 
 @dataclass
+class Tally:
+    """What is known of an entry: which trials are handed out and not over, how many there are of which
+    kind and ending, how many final runs are recorded, and the scores of search trials by their place in
+    the journal.
+    """
+
+    open: set[str] = field(default_factory=set)
+    counts: Counter[str] = field(default_factory=Counter)
+    recorded: int = 0
+    scores: dict[int, float] = field(default_factory=dict)
+
+
+@dataclass
 class Followed:
-    """A sweep below a storage root, as far as it was read. Not for several threads at once."""
+    """A sweep below a storage root, as far as it was read. Not for several threads at once.
+
+    `asks` has the trials in the order they were handed out, `tallies` what they add up to by entry: kept up
+    line by line, so that a look costs what is new, however long the sweep is. `finals` is how many final
+    runs an entry has. `locked` is whether a process runs it, as far as this machine can see, `asked_to`
+    what it was asked to do, `stop` or `cancel`, or "".
+    """
 
     folder: Path
     state: SweepState = field(default_factory=SweepState)
+    study: Study | None = None
     entries: dict[str, Entry] = field(default_factory=dict)
     planned: int = 0
-    deaths: list[Died] = field(default_factory=list)
-    running: Curves = field(default_factory=dict)
-    dashboard: str = ""
+    finals: int = 0
+    asks: dict[str, Ask] = field(default_factory=dict)
+    tallies: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
+    reported: Reported = field(default_factory=Reported)
+    locked: bool = False
+    asked_to: str = ""
+    _places: dict[str, int] = field(default_factory=dict)
+    _crashed: list[tuple[str, Outcome]] = field(default_factory=list)
+    _deaths: list[Died] = field(default_factory=list)
     _offset: int = 0
+    _lines: int = 0
 
     @property
     def name(self) -> str:
@@ -44,47 +73,75 @@ class Followed:
 
     @property
     def version(self) -> tuple[object, ...]:
-        """What changes whenever anything does that is to be seen."""
-        return (*map(_stamp, (self.journal, self.folder / FILE)), self.locked, self.asked_to)
+        """What changes whenever anything does that is to be seen. No line is read for it."""
+        stamps = _stamp(self.journal), _stamp(self.folder / FILE)
+        return *stamps, is_locked(self.journal), self._word()
 
-    @property
-    def locked(self) -> bool:
-        """Whether a process runs it, as far as this machine can see."""
-        return is_locked(self.journal)
+    def refresh(self) -> None:
+        """Read what is new. A last line that is not whole yet is left for the next time. Raises `UserError`
+        for one that a sweep did not write there, and again at each later look.
+        """
+        with plain(self.journal, "journal").open("rb") as file:
+            file.seek(self._offset)
+            new = file.read()
+        for raw in new.split(b"\n")[:-1]:
+            self._take(raw)
+            self._offset += len(raw) + 1
+            self._lines += 1
+        self.reported = read_running(self.folder)
+        self.locked, self.asked_to = is_locked(self.journal), self._word()
 
-    @property
-    def asked_to(self) -> str:
-        """What it was asked to do, `stop` or `cancel`, or ""."""
+    def _word(self) -> str:
         word = Control(self.folder).asked
         return word if word in WORDS else ""
 
-    def refresh(self) -> None:
-        """Read what is new. A last line that is not whole yet is left for the next time."""
-        with self.journal.open("rb") as file:
-            file.seek(self._offset)
-            new = file.read()
-        new = new[: new.rfind(b"\n") + 1]
-        self._offset += len(new)
-        for line in new.splitlines():
-            self._take(line)
-        self.running, self.dashboard = read_running(self.folder)
-
-    def _take(self, line: bytes) -> None:
-        event = read(json.loads(line))
-        self.state.add(event)
-        match event:
-            case Begun():
+    def _take(self, raw: bytes) -> None:
+        number = self._lines + 1
+        line = parsed(self.journal, number, raw)
+        try:
+            event = read(line)
+            if isinstance(event, Begun):
                 self._begin(event)
-            case Ended(_, outcome):
-                if outcome.history:  # its last evaluation is all that is shown
-                    del outcome.history[:-1]
+            new = isinstance(event, Recorded) and event.trial_id not in self.state.recorded
+            self.state.add(event)
+        except UserError:
+            raise
+        except ValueError as error:
+            fault = str(error).splitlines()[0]
+            raise broken(str(self.journal), number, fault) from None
+        self._count(event, new)
+
+    def _count(self, event: Event, new: bool) -> None:
+        match event:
+            case Asked(ask):
+                if ask.trial_id not in self.asks:
+                    self._places[ask.trial_id] = len(self._places)
+                self.asks[ask.trial_id] = ask
+                self.tallies[ask.cell].open.add(ask.trial_id)
+            case Ended(trial_id, outcome):
+                self._end(self.asks[trial_id], outcome)
+            case Recorded(trial_id) if new:
+                ask = self.asks[trial_id]
+                self.tallies[ask.cell].recorded += ask.kind == Kind.FINAL
             case Died():
-                self.deaths.append(event)
+                self._deaths.append(event)
+
+    def _end(self, ask: Ask, outcome: Outcome) -> None:
+        of = self.tallies[ask.cell]
+        of.open.discard(ask.trial_id)
+        of.counts["search" if ask.counted else ask.kind] += 1
+        of.counts[outcome.status] += 1
+        if ask.kind == Kind.SEARCH:
+            of.scores[self._places[ask.trial_id]] = _score(outcome)
+        if outcome.status in (Status.FAILED, Status.DIVERGED):
+            self._crashed.append((ask.trial_id, outcome))
+        del outcome.history[:-1]  # its last evaluation is all that is shown
 
     def _begin(self, begun: Begun) -> None:
-        study = Study.model_validate(begun.study)
+        self.study = study = Study.model_validate(begun.study)
         self.entries = {e.id: e for e in make_entries(study, f"sweep {self.name}")}
         self.planned = sizes(begun, self.name)[1]
+        self.finals = study.seeds * len(study.replicates)
 
     @property
     def over(self) -> bool:
@@ -105,41 +162,31 @@ class Followed:
             return None
         return 60 * (self.planned - len(self.state.ended)) / self.per_minute
 
-    def counts(self) -> dict[str, Counter[str]]:
-        """Trials by entry: `search` and `final`, how the search trials ended, and those that run."""
-        found: dict[str, Counter[str]] = defaultdict(Counter)
-        for ask in self.state.asks:
-            outcome = self.state.ended.get(ask.trial_id)
-            of = found[ask.cell]
-            if outcome is None:
-                of["running"] += self.locked
-                continue
-            of["search" if ask.counted else ask.kind] += 1
-            of[outcome.status] += 1
-        return found
+    def counts(self, entry: str) -> Counter[str]:
+        """Trials of an entry: `search` and `final`, how they ended, and those that run."""
+        of = self.tallies[entry]
+        return of.counts + Counter(running=len(of.open) * self.locked)
 
     def scores(self, entry: str) -> list[float]:
         """The validation score of each search trial of an entry in order, NaN where it did not run to its
         end at full rounds.
         """
-        tried = [a for a in self.state.asks if a.cell == entry and a.kind == Kind.SEARCH]
-        ends = [self.state.ended.get(a.trial_id) for a in tried]
-        return [_score(end) for end in ends if end is not None]
+        return [score for _, score in sorted(self.tallies[entry].scores.items())]
 
     def failures(self) -> Sequence[tuple[str, str, str]]:
         """(trial, how it ended, why) of those that crashed, diverged or died and started again."""
-        asks = {ask.trial_id: ask for ask in self.state.asks}
         found: list[tuple[str, str, str]] = []
-        for trial_id, outcome in self.state.ended.items():
-            if outcome.status in (Status.FAILED, Status.DIVERGED):
-                why = _last(outcome.error) or "not finite: " + " ".join(outcome.not_finite)
-                found.append((self._called(asks[trial_id].cell, trial_id), outcome.status, why))
-        for died in self.deaths:
-            name = self._called(asks[died.trial_id].cell, died.trial_id)
-            found.append((name, f"died at round {died.round}", _last(died.error)))
-        return [(name, str(status), why) for name, status, why in found]
+        for trial_id, outcome in self._crashed:
+            why = _last(outcome.error) or "not finite: " + " ".join(outcome.not_finite)
+            found.append((self._called(trial_id), str(outcome.status), why))
+        for died in self._deaths:
+            found.append(
+                (self._called(died.trial_id), f"died at round {died.round}", _last(died.error))
+            )
+        return found
 
-    def _called(self, entry: str, trial_id: str) -> str:
+    def _called(self, trial_id: str) -> str:
+        entry = self.asks[trial_id].cell
         name = self.entries[entry].name if entry in self.entries else entry
         return f"{name} · {trial_id.rpartition('-')[2]}"
 

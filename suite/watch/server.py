@@ -1,7 +1,8 @@
 """The server of the live pages: on loopback, for this machine's own browser.
 
-A page elsewhere can make a browser send requests here, so whatever names another host is refused (which
-ends DNS rebinding), and stopping a sweep needs a token that only our own pages have.
+A page elsewhere can make a browser send requests here. So whatever names another host is refused (which
+ends DNS rebinding), and so is what may change something and comes of a page of another site; stopping a sweep
+needs a token besides, which only our own pages have, and no other page can show them in a frame.
 """
 
 import ipaddress
@@ -16,6 +17,7 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
@@ -32,19 +34,37 @@ from trials.errors import UserError
 SCRIPT = "/vega.js"
 NAMES = {"localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
 """The names of this machine that a request may call it by; beside them any address."""
+READING = ("GET", "HEAD", "OPTIONS")
+"""Methods that change nothing."""
+ALONE = {
+    "Content-Security-Policy": "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+"""What a browser is told of each of our pages."""
 LOG = "%(asctime)s %(name)s %(levelname)s %(message)s"
 
 
-class OwnHost:
-    """Refuses requests that call this machine by another name than its own."""
+class OwnPages:
+    """Lets through what our own pages and programs ask. MLflow refuses other sites, too, but takes pages of
+    any port of this machine for its own.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what names an address or this machine."""
-        if scope["type"] == "http" and not ours(Request(scope).headers.get("host", "")):
+        """Pass on what names an address or this machine, and does not come from elsewhere."""
+        if scope["type"] != "http":
+            return  # there is nothing else here
+        headers = Headers(scope=scope)
+        host, origin = headers.get("host", ""), headers.get("origin")
+        foreign = origin is not None and origin.partition("://")[2] != host
+        if not ours(host):
             await PlainTextResponse("this host is not served here", 403)(scope, receive, send)
+        elif foreign and scope["method"] not in READING:
+            said = "only a page of this server may ask that"
+            await PlainTextResponse(said, 403)(scope, receive, send)
         else:
             await self.app(scope, receive, send)
 
@@ -79,8 +99,9 @@ class Pages:
 
     async def home(self, request: Request) -> Response:
         """The leaderboards, and all sweeps."""
-        sweeps, boards = await run_in_threadpool(self.views.home)
-        return HTMLResponse(home_page(sweeps, boards, await run_in_threadpool(self.links)))
+        sweeps, boards, faults = await run_in_threadpool(self.views.home)
+        links = await run_in_threadpool(self.links)
+        return HTMLResponse(home_page(sweeps, boards, links, faults), headers=ALONE)
 
     async def sweep(self, request: Request) -> Response:
         """The live page of a sweep."""
@@ -88,7 +109,7 @@ class Pages:
             found = await run_in_threadpool(self.views.sweep, request.path_params["name"])
         except UserError as error:
             return PlainTextResponse(str(error), 404)
-        return HTMLResponse(live_page(found, self.token, SCRIPT))
+        return HTMLResponse(live_page(found, self.token, SCRIPT), headers=ALONE)
 
     async def parts(self, request: Request) -> Response:
         """What of it changes; nothing where nothing has."""
@@ -102,7 +123,7 @@ class Pages:
             return PlainTextResponse(str(error), 404)
         html = await run_in_threadpool(live_parts, found)
         took = f"{time.process_time() - began:.3f}"
-        return HTMLResponse(html, headers={"ETag": etag, "X-Seconds": took})
+        return HTMLResponse(html, headers={**ALONE, "ETag": etag, "X-Seconds": took})
 
     async def ask(self, request: Request) -> Response:
         """Stop or cancel a sweep, if one of our own pages asks."""
@@ -110,8 +131,9 @@ class Pages:
         if word not in WORDS:
             return PlainTextResponse("not found", 404)
         own = f"{request.url.scheme}://{request.headers.get('host', '')}"
-        token = request.headers.get("x-token", "")
-        if request.headers.get("origin") != own or not secrets.compare_digest(token, self.token):
+        token = request.headers.get("x-token", "").encode()
+        known = secrets.compare_digest(token, self.token.encode())
+        if request.headers.get("origin") != own or not known:
             return PlainTextResponse("only a page of this server may ask that", 403)
         try:
             here = await run_in_threadpool(ask, self.views.storage, name, word)
@@ -155,7 +177,7 @@ def bind(host: str, port: int | None, usual: int) -> socket.socket:
 
 def app(routes: list[BaseRoute]) -> ASGIApp:
     """An application of these routes that answers to this machine's own names only."""
-    return Starlette(routes=routes, middleware=[Middleware(OwnHost)])
+    return Starlette(routes=routes, middleware=[Middleware(OwnPages)])
 
 
 def serve(app: ASGIApp, there: socket.socket, started: Callable[[], None]) -> None:

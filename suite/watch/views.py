@@ -15,12 +15,16 @@ from reports.page.live import LiveCell, LiveEntry, LiveSweep
 from suite.studies.entry import Entry
 from suite.sweeps.pace import spell
 from suite.sweeps.status import sweeps
+from suite.tracking.leaderboard_view import runs_page
 from suite.watch.follow import Followed
 from trials.errors import UserError
-from trials.outcome import Kind
 
 STORE_SECONDS = 5.0
-"""How often the store is read at most: MLflow takes a second of a processor for it."""
+"""How often the store is read at most."""
+REST = 50
+"""How many times as long as a reading of the store took the processor it is left alone while a sweep runs:
+watching takes a fiftieth of a processor.
+"""
 
 
 class Views:
@@ -34,9 +38,10 @@ class Views:
         self._lock = threading.Lock()
         self._followed: dict[str, Followed] = {}
         self._boards: dict[str | None, tuple[object, Leaderboard]] = {}
+        self._experiments: dict[str, str] = {}
         self._reader = ThreadPoolExecutor(1)
         self._reading: Future[None] | None = None
-        self._next = 0.0
+        self._next = self._rested = 0.0
 
     def version(self, name: str) -> str:
         """What changes whenever anything of a sweep's page does."""
@@ -50,22 +55,30 @@ class Views:
             followed = self._follow(name)
             followed.refresh()
             whole = tuple(place for place, done in _whole(followed).items() if done)
-            board = self._board(name, whole) if whole else None
+            board = self._board(name, whole, followed.locked) if whole else None
             return self._view(followed, board)
 
-    def home(self) -> tuple[list[LiveSweep], ReportData | None]:
-        """All sweeps, and the leaderboard of all that the store holds."""
+    def home(self) -> tuple[list[LiveSweep], ReportData | None, list[str]]:
+        """All sweeps, the leaderboard of all that the store holds, and what is wrong with the journals of
+        sweeps that are not among them.
+        """
+        found: list[Followed] = []
+        faults = []
         with self._lock:
-            found = [self._follow(name) for name in sweeps(self.storage)]
-            for followed in found:
-                followed.refresh()
+            for followed in map(self._follow, sweeps(self.storage)):
+                try:
+                    followed.refresh()
+                    found.append(followed)
+                except UserError as error:
+                    faults.append(str(error))
             whole = tuple((f.name, *(p for p, done in _whole(f).items() if done)) for f in found)
-            self._board(None, whole)
+            self._board(None, whole, any(followed.locked for followed in found))
             views = [self._view(followed, None) for followed in found]
         if self._reading:
             self._reading.result()
         _, board = self._boards.get(None, (None, None))
-        return views, None if board is None else ReportData(board, server=self.server)
+        data = None if board is None else ReportData(board, server=self.server)
+        return views, data, faults
 
     def _follow(self, name: str) -> Followed:
         if name not in self._followed:
@@ -74,13 +87,14 @@ class Views:
             self._followed[name] = Followed(self.storage / name)
         return self._followed[name]
 
-    def _board(self, name: str | None, whole: object) -> Leaderboard | None:
+    def _board(self, name: str | None, whole: object, running: bool) -> Leaderboard | None:
         """The leaderboard of a sweep, or of all, as it was read last. Where more cells are whole by now
         it is read anew, in a thread of its own: MLflow takes seconds.
         """
         known, board = self._boards.get(name, (None, None))
         idle = self._reading is None or self._reading.done()
-        if known != whole and idle and time.monotonic() >= self._next:
+        due = max(self._next, self._rested) if running else self._next
+        if known != whole and idle and time.monotonic() >= due:
             self._reading = self._reader.submit(self._read, name, whole)
         return board
 
@@ -89,19 +103,24 @@ class Views:
         from suite.results.query import Query
         from suite.tracking.store import open_existing
 
+        began = time.thread_time()
         with suppress(UserError):  # the records come after the journal
             store = open_existing(self.tracking_uri, self.storage)
             self._boards[name] = whole, read_leaderboard(store, Query(name))
-        self._next = time.monotonic() + STORE_SECONDS
+            self._experiments = store.experiments()
+        now, took = time.monotonic(), time.thread_time() - began
+        self._next, self._rested = now + STORE_SECONDS, now + REST * took
 
     def _view(self, followed: Followed, board: Leaderboard | None) -> LiveSweep:
-        begun, left = followed.state.begun, followed.seconds_left
-        links = {"MLflow": f"{self.server}/"}
-        if followed.dashboard:
-            links["Ray"] = followed.dashboard
+        begun, study, left = followed.state.begun, followed.study, followed.seconds_left
+        named, reported = begun.study_name if begun else "", followed.reported
+        experiment = reported.experiment or self._experiments.get(named)
+        links = {"MLflow": self.server + (runs_page(experiment) if experiment else "/")}
+        if reported.dashboard:
+            links["Ray"] = reported.dashboard
         return LiveSweep(
             name=followed.name,
-            study=begun.study_name if begun else "",
+            study=named,
             running=followed.locked,
             over=followed.over,
             asked_to=followed.asked_to,
@@ -109,8 +128,8 @@ class Views:
             ended=len(followed.state.ended),
             per_minute=followed.per_minute,
             left="" if left is None else spell(left),
-            trials=begun.study["trials"] if begun else 0,
-            seeds=begun.study["seeds"] if begun else 0,
+            trials=study.trials if study else 0,
+            seeds=study.seeds if study else 0,
             cells=_cells(followed),
             failures=followed.failures(),
             board=board,
@@ -133,23 +152,19 @@ def _by_place(followed: Followed) -> dict[str, list[Entry]]:
 
 def _whole(followed: Followed) -> dict[str, bool]:
     """Whether the final runs of a cell are all recorded."""
-    recorded: dict[str, int] = defaultdict(int)
-    for ask in followed.state.asks:
-        recorded[ask.cell] += ask.kind == Kind.FINAL and ask.trial_id in followed.state.recorded
-    seeds = followed.state.begun.study["seeds"] if followed.state.begun else 0
+    tallies = followed.tallies
     return {
-        place: all(recorded[entry.id] >= seeds for entry in entries)
+        place: all(tallies[entry.id].recorded >= followed.finals for entry in entries)
         for place, entries in _by_place(followed).items()
     }
 
 
 def _cells(followed: Followed) -> list[LiveCell]:
-    counts = followed.counts()
     running: dict[str, dict[str, list[tuple[int, float]]]] = defaultdict(dict)
-    asks = {ask.trial_id: ask for ask in followed.state.asks}
-    for trial_id, points in followed.running.items():
-        if trial_id in asks and trial_id not in followed.state.ended:
-            running[asks[trial_id].cell][trial_id] = points
+    for trial_id, points in followed.reported.trials.items():
+        ask = followed.asks.get(trial_id)
+        if ask is not None and trial_id in followed.tallies[ask.cell].open:
+            running[ask.cell][trial_id] = points
     return [
         LiveCell(
             place,
@@ -161,7 +176,7 @@ def _cells(followed: Followed) -> list[LiveCell]:
                     entry.label,
                     entry.reference(),
                     followed.scores(entry.id),
-                    counts[entry.id],
+                    followed.counts(entry.id),
                     running[entry.id],
                 )
                 for entry in entries

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import cut_short, histories, study_file, suite
+from tests.support.commands import cut_short, histories, study_file, to_its_end
 
+JOURNAL = "runs/small/journal.jsonl"
 STUDY = """
 algorithms: [folb]
 datasets: [digits]
@@ -33,6 +34,7 @@ warm_start: warm.yaml
 
 
 @pytest.mark.faults
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize(
     ("sampler", "more"),
     [
@@ -49,11 +51,11 @@ def test_a_killed_sweep_ends_as_one_that_was_not(tmp_path: Path, sampler: str, m
     for folder in (whole, cut):
         folder.mkdir()
         (folder / "warm.yaml").write_text(WARM)
-    suite("sweep", study_file(whole, text), cwd=whole)
+    to_its_end("sweep", study_file(whole, text), cwd=whole, journal=whole / JOURNAL)
     command = ["sweep", study_file(cut, text)]
-    journal = cut / "runs/small/journal.jsonl"
+    journal = cut / JOURNAL
     cut_short(*command, cwd=cut, journal=journal, ends=5, signal=signal.SIGKILL)
     (cut / "warm.yaml").unlink()
     cut_short(*command, "--resume", cwd=cut, journal=journal, ends=14, signal=signal.SIGKILL)
-    suite(*command, "--resume", "--max-concurrent", 1, cwd=cut)
+    to_its_end(*command, "--resume", "--max-concurrent", 1, cwd=cut, journal=journal)
     assert histories(cut) == histories(whole)

@@ -1,8 +1,11 @@
 """Code that a file or a store names runs only once it was let; and it cannot end a command in silence."""
 
 import hashlib
+import importlib.util
 import io
 import json
+import os
+import py_compile
 import shutil
 import sys
 from pathlib import Path
@@ -14,7 +17,7 @@ from suite.tracking.store import Store
 from suite.trust import Trust
 from tests.support.commands import document, fault, suite_here
 from tests.support.corpus import SMALL, TUNED
-from trials import plugins
+from trials import algorithms, plugins
 from trials.errors import UserError
 
 OURS = '''
@@ -57,12 +60,26 @@ def forget(folder: Path) -> None:
 
 
 def refused(folder: Path) -> str:
-    digest = hashlib.sha256((folder / "mine.py").read_bytes()).hexdigest()
     path = folder / "mine.py"
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return (
         f"{path}:Mine is code that has not run here before: {path}, SHA-256 {digest}. It would run with "
         "all that you may do: read it, and add --trust"
     )
+
+
+SOURCES = {
+    "sweep": ("study.yaml", "algorithms[0]"),
+    "run": ("run", "algorithm"),
+    "tuned": ("1 of 1 files cannot be imported; nothing was\ntuned.yaml", "algorithm"),
+}
+"""What a command says it was that named the code, and where it is named."""
+
+
+def refused_by(folder: Path, command: tuple[str, ...]) -> str:
+    source, key = SOURCES[command[0]]
+    name = f"{folder / 'mine.py'}:Mine"
+    return f"{source}: 1 fault, nothing was started\n  {key} = '{name}': {refused(folder)}"
 
 
 COMMANDS = [
@@ -76,7 +93,7 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_code_that_a_file_names_needs_trust_once(here: Path, command: tuple[str, ...]):
     before = suite_here(*command, cwd=here, code=2)
-    assert refused(here) in before.stderr
+    assert fault(before) == refused_by(here, command)
     assert not before.stdout
     assert not (here / "ran").exists()
     suite_here(*command, "--trust", cwd=here)
@@ -84,13 +101,76 @@ def test_code_that_a_file_names_needs_trust_once(here: Path, command: tuple[str,
     suite_here(*command, cwd=here)
     write(here, "# another line\n")
     sys.modules.pop(plugins.module_name("algorithm", f"{here}/mine.py"))
-    assert refused(here) in suite_here(*command, cwd=here, code=2).stderr
+    assert fault(suite_here(*command, cwd=here, code=2)) == refused_by(here, command)
+
+
+def test_compiled_code_beside_a_file_is_not_run(here: Path):
+    """No hash covers it, and Python would take it for the file's without a look at the file."""
+    path, other = here / "mine.py", here / "other.py"
+    other.write_text(f"from pathlib import Path\nPath({str(here / 'hurt')!r}).touch()\n")
+    cached = importlib.util.cache_from_source(str(path))
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(str(other), cached, invalidation_mode=unchecked)
+    suite_here("run", "--algorithm", "mine.py:Mine", *RUN, "--no-record", cwd=here)
+    assert (here / "ran").exists()
+    assert not (here / "hurt").exists()
+
+
+def test_what_runs_is_what_was_asked_about(here: Path):
+    """Also where the file changes between question and import, and what trials elsewhere are sent."""
+    path, text = here / "mine.py", (here / "mine.py").read_text()
+
+    def swapped(code: plugins.Code) -> None:
+        write(here, f"Path({str(here / 'hurt')!r}).touch()\n")
+
+    with plugins.guarded(swapped):
+        cls = algorithms.resolve(f"{path}:Mine")
+        assert algorithms.source(f"{path}:Mine") == (str(path), text)
+    assert (cls.__name__, path.read_text() != text) == ("Mine", True)
+    assert not (here / "hurt").exists()
+
+
+def test_a_process_that_was_sent_an_algorithm_needs_no_file(here: Path):
+    path = here / "elsewhere" / "mine.py"
+    algorithms.supply(str(path), (here / "mine.py").read_text())
+    assert algorithms.resolve(f"{path}:Mine").__name__ == "Mine"
 
 
 def test_code_that_the_person_names_is_theirs(here: Path):
     suite_here("run", "--algorithm", "mine.py:Mine", *RUN, cwd=here)
     assert (here / "ran").exists()
     suite_here("run", "tuned.yaml", "--no-record", cwd=here)
+
+
+def test_a_name_of_two_lines_lets_nothing_else_run(here: Path):
+    """The list of what ran is a text with a line for each."""
+    other = plugins.code("os:abort")
+    folder = here / f"x\n{other.key} "
+    folder.mkdir()
+    write(folder)
+    suite_here("run", "--algorithm", f"{folder}/mine.py:Mine", *RUN, "--no-record", cwd=here)
+    (here / "tuned.yaml").write_text(yaml.safe_dump({**TUNED, "dataset": "os:abort"}))
+    said = fault(suite_here("run", "tuned.yaml", cwd=here, code=2))
+    assert said.startswith("os:abort is code that has not run here before: ")
+
+
+@pytest.mark.parametrize("kind", ["a link", "a pipe", "everybody's"])
+def test_a_list_that_is_not_one_s_own_is_neither_read_nor_written(here: Path, kind: str):
+    listed, mine = here / "state/suite-fl/trusted", here / "mine"
+    listed.parent.mkdir(parents=True)
+    text = f"{plugins.code(f'{here}/mine.py:Mine').key}\n"
+    mine.write_text(text)
+    if kind == "a link":
+        listed.symlink_to(mine)
+    elif kind == "a pipe":
+        os.mkfifo(listed)
+    else:
+        listed.write_text(text)
+        listed.chmod(0o646)
+    assert refused(here) in suite_here("run", "tuned.yaml", cwd=here, code=2).stderr
+    suite_here("run", "tuned.yaml", "--trust", "--no-record", cwd=here)
+    assert mine.read_text() == text
+    assert listed.is_fifo() or listed.read_text() == text
 
 
 class Terminal(io.StringIO):
@@ -114,6 +194,19 @@ def test_a_terminal_is_asked(here: Path, monkeypatch: pytest.MonkeyPatch, answer
     before, _, _ = refused(here).partition("It would run")
     assert shown.getvalue() == f"{before}It runs with all that you may do. Let it run? [y/N] "
     assert (here / "state").exists() == runs
+
+
+def test_a_file_s_name_does_not_hide_what_is_asked(here: Path, monkeypatch: pytest.MonkeyPatch):
+    """A terminal would take the name for words to itself."""
+    path = here / "x\x1b[2K\r\u202e.py"
+    path.write_text("")
+    shown = Terminal()
+    monkeypatch.setattr("sys.stdin", Terminal("\n"))
+    monkeypatch.setattr("sys.stderr", shown)
+    with pytest.raises(UserError):
+        Trust([])(plugins.code(f"{path}:Mine"))
+    assert f"{here}/x\\x1b[2K\\r\\u202e.py:Mine is code that has" in shown.getvalue()
+    assert shown.getvalue().isprintable()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import subprocess
 import sys
@@ -103,6 +104,11 @@ def fault(done: subprocess.CompletedProcess[str] | Here) -> str:
     return message.removesuffix("\n")
 
 
+def noted(done: subprocess.CompletedProcess[str] | Here) -> list[str]:
+    """What a resumed sweep said of options that it does not go by."""
+    return [line for line in done.stderr.splitlines() if "options extend a sweep" in line]
+
+
 def study_file(folder: Path, text: str = STUDY) -> Path:
     """A study on disk."""
     path = folder / "small.yaml"
@@ -148,24 +154,50 @@ def counts(folder: Path) -> Counter[tuple[str, str]]:
     return Counter((r.tags["kind"], r.tags["run_status"]) for r in records(folder))
 
 
+STALLED = 600.0
+"""Seconds without a word or an event after which a sweep is taken to hang, on a machine that may be busy."""
+
+
+def goes_on(process: "subprocess.Popen[bytes]", until: Callable[[], bool], *files: Path) -> None:
+    """Wait until something is true or a process is over, however long that takes, as long as these files
+    of its grow.
+    """
+    before: list[int] = []
+    since = time.monotonic()
+    while process.poll() is None and not until():
+        sizes = [path.stat().st_size if path.exists() else 0 for path in files]
+        if sizes != before:
+            before, since = sizes, time.monotonic()
+        assert time.monotonic() - since < STALLED, f"nothing happens: {files}"
+        time.sleep(0.02)
+
+
 def cut_short(
-    *args: Any, cwd: Path, journal: Path, ends: int, signal: int, event: str = "end"
+    *args: Any, cwd: Path, journal: Path, ends: float, signal: int, event: str = "end"
 ) -> int:
     """Start the command, send it a signal once so many trials have ended (or met another `event`);
     its exit code.
     """
+
+    def enough() -> bool:
+        return journal.exists() and journal.read_text().count(f'"event":"{event}"') >= ends
+
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with open(cwd / "log", "w") as log:
         process = subprocess.Popen(
             [SUITE, *map(str, args)], cwd=cwd, env=env, stdout=log, stderr=log
         )
-        deadline = time.monotonic() + 200
-        while process.poll() is None and time.monotonic() < deadline:
-            if journal.exists() and journal.read_text().count(f'"event":"{event}"') >= ends:
-                process.send_signal(signal)
-                break
-            time.sleep(0.02)
-        return process.wait(60)
+        goes_on(process, enough, journal, cwd / "log")
+        if process.poll() is None:
+            process.send_signal(signal)
+        goes_on(process, lambda: False, journal, cwd / "log")
+        return process.wait()
+
+
+def to_its_end(*args: Any, cwd: Path, journal: Path) -> None:
+    """Run the command to its end, for as long as it gets on."""
+    code = cut_short(*args, cwd=cwd, journal=journal, ends=math.inf, signal=0)
+    assert code == 0, (cwd / "log").read_text()[-3000:]
 
 
 def whole(folder: Path) -> dict[str, tuple[int, int]]:

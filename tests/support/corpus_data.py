@@ -3,12 +3,13 @@
 import io
 import struct
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tests.support.corpus import PLAN, Make, Row, directory, fifo, loop, study, text
+from tests.support.corpus import PLAN, Make, Row, both, directory, fifo, loop, study, text
 
 N = 40
 ARRAYS: dict[str, Any] = {
@@ -18,6 +19,8 @@ ARRAYS: dict[str, Any] = {
     "y_test": np.arange(8) % 2,
 }
 """Data that train, until one of them is replaced."""
+POSTSCRIPT = "%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nquit\n"
+"""A program, which Pillow would have Ghostscript run."""
 
 
 def npz(**changes: Any) -> Make:
@@ -60,6 +63,12 @@ def patched(at: bytes, offset: int, value: bytes) -> Make:
         (folder / "d.npz").write_bytes(data)
 
     return make
+
+
+def album(make: Callable[[str], Make]) -> list[Make]:
+    """A folder with two labels, whose five images each are made so."""
+    images = [make(f"d/{label}/{n}.png") for label in ("cat", "dog") for n in "abcde"]
+    return [directory("d/cat"), directory("d/dog"), *images]
 
 
 def _data() -> list[Row]:
@@ -191,6 +200,18 @@ def _data() -> list[Row]:
         Row("a folder in a loop", "run --dataset folder:d", r".*d: .*", loop("d")),
         Row("a folder with NUL", PLAN, r".*", study(datasets=["folder:a\0b"])),
         Row("a long folder", f"run --dataset folder:{'x' * 300}", r".*"),
+        Row(
+            "folder: an image that is a pipe",
+            "run --dataset folder:d",
+            r"cannot read image \S+/d/cat/a.png: it is a pipe, not a file",
+            both(*album(fifo)),
+        ),
+        Row(
+            "folder: PostScript under an image's name",
+            "run --dataset folder:d",
+            r"folder:\S+/d: cannot read the image \S+/a.png: cannot identify image file .*",
+            both(*album(lambda name: text(name, POSTSCRIPT))),
+        ),
         Row("speeches in a pipe", "run --dataset speeches:d", r".*", fifo("d")),
     ]
     return found

@@ -23,12 +23,10 @@ from ray._private.authentication_test_utils import reset_auth_token_state
 from suite.bench.sweeps import _descendants
 from suite.execution.cluster import TOKEN
 from suite.tracking.store import Record, Store
-from tests.support.commands import SUITE
+from tests.support.commands import SUITE, goes_on
 from trials.spec import TrialSpec
 from trials.trial import run
 
-PATIENCE = 600.0
-"""Seconds that are waited for anything, on a machine that may be busy with other things."""
 SLOW = '''
 import time
 from dataclasses import dataclass
@@ -114,22 +112,23 @@ class Driver:
         """Trials that have ended, in all sessions."""
         return events(self.journal)["end"]
 
-    def until(self, true: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    def until(self, true: Callable[[], bool]) -> None:
         """Wait for something to become true while the sweep runs."""
-        deadline = time.monotonic() + seconds
-        while not true():
-            assert self.process.poll() is None, f"over too early:\n{self.said[-3000:]}"
-            assert time.monotonic() < deadline, f"waited in vain:\n{self.said[-3000:]}"
-            time.sleep(0.02)
+        self._wait(true)
+        assert true() or self.process.poll() is None, f"over too early:\n{self.said[-3000:]}"
+
+    def _wait(self, true: Callable[[], bool]) -> None:
+        goes_on(self.process, true, self.journal, self.log, self.journal.parents[2] / "rounds.log")
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         """End it without a word."""
         self.process.send_signal(number)
         self.process.wait(60)
 
-    def finish(self, code: int = 0, seconds: float = PATIENCE) -> None:
+    def finish(self, code: int = 0) -> None:
         """Wait for its end."""
-        assert self.process.wait(seconds) == code, self.said[-3000:]
+        self._wait(lambda: False)
+        assert self.process.wait() == code, self.said[-3000:]
 
 
 def events(journal: Path) -> Counter[str]:

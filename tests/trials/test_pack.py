@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from greenlet import GreenletExit
 
 from tests.support.simulations import (
     dealt,
@@ -22,6 +23,7 @@ from tests.support.standin import DEVICE
 from trials.algorithms import ALGORITHMS
 from trials.federation import Federation
 from trials.pack import Pack
+from trials.plugins import ExitedError
 from trials.simulation import Simulation
 from trials.solver import Solver
 
@@ -137,6 +139,29 @@ def test_who_raises_fails_alone() -> None:
     bad = partial(good.func, Breaks(), *good.args[1:])
     found = pack.run([partial(caught, make) for make in (good, bad, good)])
     assert found == [ends(good), "ZeroDivisionError('round 2')", ends(good)]
+
+
+@pytest.mark.parametrize("end", [SystemExit(0), GreenletExit(), GeneratorExit()], ids=repr)
+def test_what_would_end_a_process_or_a_pack_ends_its_run_alone(
+    end: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raises(*given: Any) -> None:
+        raise end
+
+    def caught(make: Make) -> str:
+        try:
+            return ends(make, federation=federation)
+        except ExitedError as error:
+            return str(error)
+
+    monkeypatch.setattr(Breaks, "aggregate", raises)
+    pack = Pack()
+    federation = partial(Federation, solver=pack.solver)
+    good = makes("mlp", "fedavg")
+    bad = partial(good.func, Breaks(), *good.args[1:])
+    found = pack.run([partial(caught, make) for make in (good, bad, good)])
+    says = "it called sys.exit(0)" if isinstance(end, SystemExit) else f"it raised {end!r}"
+    assert found == [ends(good), says, ends(good)]
 
 
 def test_what_memory_does_not_hold_together_is_computed_one_by_one(

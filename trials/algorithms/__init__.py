@@ -5,10 +5,10 @@
 """
 
 import dataclasses
-import importlib.util
 import sys
 from contextlib import suppress
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import decode_source
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -46,7 +46,7 @@ from trials.algorithms.safl_extended import SAFLExtended
 from trials.algorithms.scaffold import SCAFFOLD
 from trials.errors import UserError, unknown
 from trials.files import plain, resolved
-from trials.plugins import admit, contained, keep_alive, module_name
+from trials.plugins import admit, contained, keep_alive, module_name, run_module
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     "safl": SAFL,
@@ -86,6 +86,8 @@ GROUP = "suite.algorithms"
 """The entry points of installed packages' algorithms."""
 HOOKS = ("init", "round", "scored")
 """What an algorithm has to say itself."""
+_supplied: dict[str, ModuleType] = {}
+"""Modules that were sent to this process, which asks for their files no more."""
 
 
 def known() -> dict[str, type[Algorithm]]:
@@ -154,20 +156,18 @@ def in_file(path: str) -> list[str]:
 
 def source(name: str) -> tuple[str, str] | None:
     """The path and the text of the file that `file.py:ClassName` names; None for other names."""
-    path, _, _ = canonical(name).rpartition(":")
-    return (path, Path(path).read_text(encoding="utf-8")) if path.endswith(".py") else None
+    name = canonical(name)
+    path, _, _ = name.rpartition(":")
+    return (path, decode_source(admit(name).content)) if path.endswith(".py") else None
 
 
 def supply(path: str, text: str) -> None:
     """Import an algorithm file from its text, for a machine that may not have the file."""
     name = module_name("algorithm", path)
     if name not in sys.modules:
-        module = ModuleType(name)
-        module.__file__ = path
         keep_alive()
         with contained():
-            exec(compile(text, path, "exec"), module.__dict__)
-        sys.modules[name] = module
+            _supplied[name] = run_module(name, path, text)
 
 
 def _from_package(point: EntryPoint) -> type[Algorithm]:
@@ -182,18 +182,14 @@ def _from_package(point: EntryPoint) -> type[Algorithm]:
 
 def _imported(path: Path, class_name: str = "") -> ModuleType:
     name = module_name("algorithm", str(path))
+    if name in _supplied:
+        return _supplied[name]
     plain(path, "algorithm file")
-    admit(f"{path}:{class_name}")
+    found = admit(f"{path}:{class_name}")
     if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
         try:
-            spec.loader.exec_module(module)
+            run_module(name, str(path), found.content)
         except (Exception, SystemExit) as error:
-            del sys.modules[name]
             raise UserError(f"algorithm file {path} cannot be imported: {error!r}") from error
     return sys.modules[name]
 

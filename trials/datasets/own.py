@@ -1,12 +1,10 @@
 """A user's own data: arrays in a file, a folder of images, or what a Python function returns."""
 
 import importlib
-import importlib.util
 import math
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -25,9 +23,9 @@ from trials.datasets.base import (
 )
 from trials.datasets.images import Pixels
 from trials.errors import UserError, unknown
-from trials.files import plain, resolved
+from trials.files import plain, refuse_bomb, resolved
 from trials.metrics import CLASSIFICATION
-from trials.plugins import admit, call, module_name
+from trials.plugins import admit, call, module_name, run_module
 
 
 @dataclass(frozen=True)
@@ -83,6 +81,7 @@ class Npz(Own):
         """The file's arrays. Raises `UserError` naming the array that is missing or does not fit."""
         path = plain(Path(self.path), f"data set {self.scheme}:")
         try:
+            refuse_bomb(path)
             file = np.load(path, allow_pickle=False)
             if isinstance(file, np.ndarray):
                 raise ValueError("it holds one array without a name (.npy), not an .npz archive")
@@ -217,7 +216,7 @@ class Folder(Own):
         """Image files, the place of each one's label in the list of labels, and that list."""
         from PIL import Image
 
-        formats = Image.registered_extensions()
+        formats = [e for e, kind in Image.registered_extensions().items() if kind in _formats()]
         paths: list[Path] = []
         y: list[int] = []
         labels: list[str] = []
@@ -245,11 +244,13 @@ class Folder(Own):
         images: list[Array] = []
         for path in paths:
             try:
-                with Image.open(path) as image:
+                with Image.open(plain(path, "image"), formats=_formats()) as image:
                     grey = image.mode in ("1", "L", "LA")
                     if image.mode in ("I", "F") or image.mode.startswith("I;"):
                         raise ValueError(f"it has more than 8 bits a channel ({image.mode})")
                     pixels = np.asarray(image.convert("L" if grey else "RGB"))
+            except UserError:
+                raise
             except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
                 raise UserError(f"{self.name}: cannot read the image {path}: {error}") from None
             if images and pixels.shape[:2] != images[0].shape[:2]:
@@ -264,6 +265,15 @@ class Folder(Own):
         for i, pixels in enumerate(images):
             x[i] = pixels.transpose(2, 0, 1) if pixels.ndim == 3 else pixels
         return x
+
+
+@cache
+def _formats() -> list[str]:
+    """The formats of images that are read: Pillow's, but PostScript, a program that another program runs."""
+    from PIL import Image
+
+    Image.init()
+    return sorted(set(Image.OPEN) - {"EPS"})
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -300,7 +310,6 @@ class Function(Own):
         place, _, name = self.path.rpartition(":")
         if place.endswith(".py") and not Path(place).exists():
             raise UserError(f"data set {self.path}: there is no file {place}")
-        admit(self.path)
         module = _module(self.path, place)
         function = getattr(module, name, None)
         if not callable(function):
@@ -329,21 +338,13 @@ class Function(Own):
 
 
 def _module(text: str, place: str) -> ModuleType:
+    found = admit(text)
     try:
-        if not place.endswith(".py"):
-            return call(partial(importlib.import_module, place))
-        name = module_name("dataset", place)
-        spec = importlib.util.spec_from_file_location(name, plain(Path(place), "data set"))
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    except UserError:
-        raise
+        if place.endswith(".py"):
+            return run_module(module_name("dataset", place), place, found.content)
+        return call(partial(importlib.import_module, place))
     except (Exception, SystemExit) as error:
         raise UserError(f"data set {text}: {place} cannot be imported: {error!r}") from error
-    return module
 
 
 def _checked(name: str, made: Dataset) -> Dataset:

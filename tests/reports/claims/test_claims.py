@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from reports.claims.metrics import Metric, Run, measured, metric
+from reports.claims.metrics import Metric, Run, as_scored, measured, metric
 from reports.claims.page import measured as measured_text
 from reports.claims.verdicts import (
     DIRECTION,
@@ -254,3 +254,23 @@ def test_where_an_evaluation_is_needed_after_each_round():
     assert metric("rounds_to(70)").every_round
     assert Metric("gain", ("a",), 56).every_round
     assert not metric("test_accuracy").every_round
+
+
+def test_what_is_scored_of_a_history():
+    """The ranked model's accuracies are 50, 80, 70; the average model's 60, 40, 90."""
+    history = [
+        {"round": i, "test_accuracy": a, "average_test_accuracy": b, "clients_uploaded": 5.0}
+        for i, (a, b) in enumerate([(0.1, 0.2), (0.5, 0.6), (0.8, 0.4), (0.7, 0.9)])
+    ]
+
+    def accuracies(evaluation: str, model: str) -> list[float]:
+        return [entry["test_accuracy"] for entry in as_scored(history, evaluation, model)]
+
+    assert accuracies("last", "ranked") == [0.1, 0.5, 0.8, 0.7]
+    assert accuracies("best", "ranked") == [0.1, 0.5, 0.8, 0.8]
+    assert accuracies("last", "average") == [0.2, 0.6, 0.4, 0.9]
+    assert accuracies("best", "average") == [0.2, 0.6, 0.6, 0.9]
+    assert as_scored(history, "best", "average")[3]["clients_uploaded"] == 5.0
+    absent = {"a": {0: Run(as_scored(history, "best", "devices"), 3)}}
+    for name in ("test_accuracy", "rounds_to(50)", "mean_accuracy", "best_test_accuracy"):
+        assert measured(metric(name), "a", absent) == {}, "the method has no such model"

@@ -108,6 +108,14 @@ def test_baselines_that_are_printed_apart_have_to_differ_that_way():
     assert [one.explained for one in never] == [True, True]
 
 
+def test_a_single_baseline_has_no_order_to_keep():
+    """Its numbers alone say whether a reading explains them."""
+    runs = {"fedavg": {0: run_of(0.5, 0.9), 1: run_of(0.5, 0.9)}}
+    numbers = {"test_accuracy": {"fedavg": 90}, "rounds_to(80)": {"fedavg": 12}}
+    found = explain(numbers, runs, 2)
+    assert [(one.in_order, one.explained) for one in found] == [(True, True), (True, False)]
+
+
 def test_what_decides_is_a_share_of_the_variance():
     """y = 3 a + b on a 2 x 2 grid: variances 2.25 and 0.25 of 2.5."""
     grid = [({"a": a, "b": b, "c": 0}, 3.0 * a + b) for a in (0, 1) for b in (0, 1)]
@@ -115,6 +123,26 @@ def test_what_decides_is_a_share_of_the_variance():
     assert list(effects(grid)) == ["a", "b", "c"]
     assert effects([(picks, 1.0) for picks, _ in grid]) == {}
     assert effects([]) == {}
+
+
+def test_shares_of_few_readings_do_not_overlap():
+    """Of (0, 0), (0, 1), (1, 1) with y = 0, 0, 1 alone a explains all and b a quarter (means 0 and 1/2 around
+    1/3: 1/9 + 2/36 of 2/3), together all: a has (1 + 3/4) / 2, b has (1/4 + 0) / 2.
+    """
+    found = effects([({"a": 0, "b": 0}, 0.0), ({"a": 0, "b": 1}, 0.0), ({"a": 1, "b": 1}, 1.0)])
+    assert found == pytest.approx({"a": 7 / 8, "b": 1 / 8})
+
+
+def test_what_only_combinations_decide_is_no_setting_s_share():
+    """y = a xor b: each candidate has the same mean."""
+    grid = [({"a": a, "b": b}, float(a != b)) for a in (0, 1) for b in (0, 1)]
+    assert effects(grid) == pytest.approx({"a": 0.0, "b": 0.0})
+
+
+def test_settings_that_changed_together_cannot_be_told_apart():
+    """Candidates of a and b come in fixed pairs, so one number is theirs; c is on its own."""
+    rows = [({"a": i, "b": 1 - i, "c": c}, 2.0 * i + c) for i in (0, 1) for c in (0, 1)]
+    assert effects(rows) == pytest.approx({"a together with b": 0.8, "c": 0.2})
 
 
 PICKS = {1: {"lr": 0}, 2: {"lr": 1}, 3: {"lr": 1}}

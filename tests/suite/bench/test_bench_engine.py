@@ -11,7 +11,7 @@ import torch
 from suite.bench import engine, loop, ours, scaling
 from suite.bench.engine import WORKLOADS, running
 from suite.bench.worker import LR, Workload, measured, read
-from tests.support.commands import document, suite_here
+from tests.support.commands import document, fault, suite_here
 from trials import models
 from trials.algorithms import ALGORITHMS
 from trials.models.base import Model
@@ -123,21 +123,27 @@ def test_the_json_document_and_a_missing_peer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--workloads", "784"], "784-10"),
-        (["--peers", "fedjaxx"], "fedjax"),
-        (["--plot", "e.doc"], ".svg"),
-        (["--plot", "nowhere/e.svg"], "folder"),
-        (["--device", "gpu"], "cpu"),
-        (["--device", "cuda", "--peers", "fedjax"], "--peers none"),
-        (["--executions", "batchd"], "batched"),
-        (["--peer-python", "no/python"], "no/python"),
+        (["--workloads", "784"], "unknown workload '784'. Did you mean '784-10'?"),
+        (["--peers", "fedjaxx"], "unknown peer 'fedjaxx'. Did you mean 'fedjax'?"),
+        (["--plot", "e.doc"], "--plot is 'e.doc', but must end in .svg, .png, .pdf"),
+        (["--plot", "nowhere/e.svg"], "--plot is 'nowhere/e.svg', but there is no such folder"),
+        (["--device", "gpu"], "unknown device 'gpu'. Did you mean 'cpu'?"),
+        (
+            ["--device", "cuda", "--peers", "fedjax"],
+            "device is cuda, which peers are not set up for; use --peers none",
+        ),
+        (["--executions", "batchd"], "unknown execution 'batchd'. Did you mean 'batched'?"),
+        (
+            ["--peer-python", "no/python"],
+            "peer_python is 'no/python', but cannot be run: No such file or directory",
+        ),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_measured(
     args: list[str], said: str, tmp_path: Path
 ) -> None:
     result = suite_here("bench", "engine", *args, cwd=tmp_path, code=2)
-    assert said in result.stderr
+    assert fault(result) == said
 
 
 def test_the_cost_of_every_algorithm_beside_its_gradients(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_all_faults_are_shown_at_once(tmp_path: Path) -> None:
 def test_unwritable_storage(tmp_path: Path) -> None:
     (tmp_path / "locked").mkdir(mode=0o500)
     failed = suite("sweep", "smoke", "--storage", tmp_path / "locked", cwd=tmp_path, code=2)
-    assert "cannot be written" in failed.stderr
+    assert fault(failed) == f"storage {tmp_path}/locked/smoke cannot be written: Permission denied"
 
 
 @pytest.mark.parametrize(

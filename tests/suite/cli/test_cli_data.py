@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from suite import dealt_data as data
-from tests.support.commands import document, records, suite_here
+from tests.support.commands import document, fault, records, suite_here
 from trials.datasets import DATASETS
 
 
@@ -135,15 +135,32 @@ def test_sizes_that_differ_much_are_shown_on_a_logarithmic_axis() -> None:
 
 
 BAD = {
-    "dataset": (["digit", "iid"], "Did you mean 'digits'?"),
-    "level": (["digits", "dirichlt(1)"], "Did you mean 'dirichlet'?"),
-    "clients": (["digits", "iid", "--clients", 0], "--clients 0: must be at least 1"),
-    "many": (["digits", "iid", "--clients", 5000], "cannot be dealt to 5000 clients"),
-    "sizes": (["digits", "shards(2)+sizes(lognormal(1))"], "sizes are those of the shards here"),
-    "owner": (["digits", "natural"], "does not say which client"),
+    "dataset": (["digit", "iid"], "unknown dataset 'digit'. Did you mean 'digits'?"),
+    "level": (
+        ["digits", "dirichlt(1)"],
+        "unknown heterogeneity 'dirichlt(1)'. Did you mean 'dirichlet'? (`suite list heterogeneity` says "
+        "how levels are written)",
+    ),
+    "clients": (
+        ["digits", "iid", "--clients", 0],
+        "--clients 0: must be at least 1, and below 2^63",
+    ),
+    "many": (
+        ["digits", "iid", "--clients", 5000],
+        "1294 training samples cannot be dealt to 5000 clients",
+    ),
+    "sizes": (
+        ["digits", "shards(2)+sizes(lognormal(1))"],
+        "heterogeneity 'shards(2)+sizes(lognormal(1))': +sizes(lognormal(1)) goes with iid and "
+        "dirichlet(a) only; sizes are those of the shards here",
+    ),
+    "owner": (
+        ["digits", "natural"],
+        "heterogeneity natural: this data set does not say which client a sample belongs to",
+    ),
     "folder": (
         ["digits", "iid", "--html", "none/a.html"],
-        "cannot write none/a.html: No such file",
+        "cannot write none/a.html: No such file or directory",
     ),
 }
 
@@ -152,46 +169,59 @@ BAD = {
 def test_bad_input_is_one_message_and_exit_code_2(case: str, tmp_path: Path) -> None:
     args, text = BAD[case]
     failed = suite_here("data", "describe", *args, cwd=tmp_path, code=2)
-    assert text in failed.stderr
+    assert fault(failed) == text
     assert failed.stdout == ""
     assert list(tmp_path.iterdir()) == []
 
 
 # Files
 
-IMAGES = "train-images-idx3-ubyte.gz"
+TRUNCATED = b"\x1f\x8b truncated"
+FILES = [
+    f"{part}-{kind}-ubyte.gz"
+    for part in ("train", "t10k")
+    for kind in ("images-idx3", "labels-idx1")
+]
 
 
 def damaged(folder: Path) -> str:
-    """A data root whose MNIST is one truncated file; its checksum."""
+    """A data root whose MNIST is one truncated file; what is said of it, and what would mend it."""
     raw = folder / "root" / "MNIST" / "raw"
     raw.mkdir(parents=True)
-    (raw / IMAGES).write_bytes(b"\x1f\x8b truncated")
-    return hashlib.md5(b"\x1f\x8b truncated").hexdigest()
+    (raw / FILES[0]).write_bytes(TRUNCATED)
+    fetch = "".join(
+        f"curl -L --create-dirs -o root/MNIST/raw/{name} https://ossci-datasets.s3.amazonaws.com/mnist/{name}\n"
+        for name in FILES
+    )
+    return (
+        f"MNIST: root/MNIST/raw/{FILES[0]} is not what it should be: expected md5 "
+        f"f68b3c2dcbeaaa9fbdd348bbdeb94873, found md5 {hashlib.md5(TRUNCATED).hexdigest()}. Nothing was "
+        f"loaded; remove it and get it again.\nWhere there is a network:\n{fetch}or name the folder below "
+        f"which MNIST/raw/{FILES[0]} or MNIST/raw/{FILES[0].removesuffix('.gz')} lies with --data-root or "
+        "SUITE_DATA."
+    )
 
 
 def test_a_wrong_file_is_reported_with_both_checksums(tmp_path: Path) -> None:
-    found = damaged(tmp_path)
+    said = damaged(tmp_path)
     failed = suite_here("data", "prepare", "mnist", "--data-root", "root", cwd=tmp_path, code=2)
-    for text in (IMAGES, "f68b3c2dcbeaaa9fbdd348bbdeb94873", found):
-        assert text in failed.stderr
+    assert fault(failed) == said
     assert failed.stdout == ""
     trained = ["run", "--dataset", "mnist", "--data-root", "root"]
-    assert found in suite_here(*trained, cwd=tmp_path, code=2).stderr
+    assert fault(suite_here(*trained, cwd=tmp_path, code=2)) == said
     assert not (tmp_path / "runs").exists(), "no store is made for a run that did not begin"
 
 
 def test_every_data_set_that_cannot_be_had_is_named(tmp_path: Path) -> None:
-    damaged(tmp_path)
+    said = damaged(tmp_path)
     args = ["digits", "mnist", "minst"]
     failed = suite_here("data", "prepare", *args, "--data-root", "root", cwd=tmp_path, code=2)
-    assert IMAGES in failed.stderr
-    assert "Did you mean 'mnist'?" in failed.stderr
+    assert fault(failed) == f"{said}\nunknown dataset 'minst'. Did you mean 'mnist'?"
 
 
 def test_all_data_sets_and_what_is_here(tmp_path: Path) -> None:
     """Nothing is fetched: this works without a network, and writes nothing."""
-    found = damaged(tmp_path)
+    damaged(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     args = ["data", "prepare", "--data-root", "root"]
     items = document(suite_here(*args, "--json", cwd=tmp_path))
@@ -199,8 +229,8 @@ def test_all_data_sets_and_what_is_here(tmp_path: Path) -> None:
     assert {"mnist", "cifar10", "digits", "shakespeare"} <= set(data.known()) <= set(DATASETS)
     mnist = {item["name"]: item for item in items if item["dataset"] == "mnist"}
     assert len(mnist) == 4
-    assert found in mnist[IMAGES]["found"]
-    assert not mnist[IMAGES]["sound"]
+    assert mnist[FILES[0]]["found"] == f"md5 {hashlib.md5(TRUNCATED).hexdigest()}"
+    assert not mnist[FILES[0]]["sound"]
     assert mnist["t10k-labels-idx1-ubyte.gz"]["found"] is None
     (digits,) = (item for item in items if item["dataset"] == "digits")
     assert digits["sound"]

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import corpus, corpus_data, corpus_places, corpus_plugins
+from tests.support import corpus, corpus_data, corpus_places, corpus_plugins, corpus_yaml
 from tests.support.commands import suite_here, whole
 from tests.support.corpus import Row
 
-ROWS = corpus.ROWS + corpus_data.ROWS + corpus_plugins.ROWS + corpus_places.ROWS
+TABLES = (corpus, corpus_data, corpus_places, corpus_plugins, corpus_yaml)
+ROWS = [row for table in TABLES for row in table.ROWS]
 
 
 def said_of(text: str) -> str:

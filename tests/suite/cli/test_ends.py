@@ -1,5 +1,6 @@
 """How commands end where something around them fails: one message, and what is there is shown."""
 
+import re
 from pathlib import Path
 from unittest.mock import patch
 
@@ -9,7 +10,7 @@ from mlflow.exceptions import MlflowException
 from suite.configurations.transfer import Loss, Transfer
 from suite.execution import cluster
 from suite.tracking.store import Store
-from tests.support.commands import document, suite_here
+from tests.support.commands import document, fault, suite_here
 from trials.errors import UserError
 
 READ_ONLY = MlflowException("attempt to write a readonly database")
@@ -69,16 +70,25 @@ def test_ray_that_does_not_start_in_time_is_started_again(
         cluster._start(cluster.Resources())
 
 
-def test_a_study_that_can_never_fit_is_refused_from_the_estimate(tmp_path: Path):
-    with patch("suite.execution.estimate.machine_memory", return_value=10**6):
-        done = suite_here(
-            "sweep", "smoke", "--dry-run", "--algorithms", "fedavg", cwd=tmp_path, code=2
-        )
-    _, _, said = done.stderr.partition("error: ")
-    assert said.startswith(
-        "this machine can never hold a trial of fedavg · digits · logreg · iid: it "
-    )
-    assert said.endswith(
-        " and there are 0.0 GB. Memory is an estimate: --memory-per-trial sets it\n"
-    )
-    assert not (tmp_path / "runs").exists()
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ((), r"about 0\.\d GB, and there are 0\.0 GB\. Memory is an estimate: .*"),
+        (("--memory-per-trial", 3), r"3\.0 GB, and there are 0\.0 GB\. So says --memory-per-trial"),
+    ],
+)
+@pytest.mark.parametrize("plan", [(), ("--dry-run",)])
+def test_a_study_that_can_never_fit_is_refused_before_anything_starts(
+    tmp_path: Path, plan: tuple[str, ...], more: tuple[str, ...], says: str
+):
+    """Neither Ray nor a store."""
+    command = ("sweep", "smoke", "--algorithms", "fedavg", *more, *plan)
+    with (
+        patch("suite.execution.estimate.machine_memory", return_value=10**6),
+        patch.object(cluster, "_begin", side_effect=AssertionError("Ray was started")),
+        patch.object(Store, "__init__", side_effect=AssertionError("a store was made")),
+    ):
+        done = suite_here(*command, cwd=tmp_path, code=2)
+    said = "this machine can never hold a trial of fedavg · digits · logreg · iid: it takes "
+    assert re.fullmatch(re.escape(said) + says, fault(done))
+    assert not list(tmp_path.iterdir())

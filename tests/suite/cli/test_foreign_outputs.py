@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from suite.reproduction.costs import Costs
-from tests.support.commands import suite_here
+from tests.support.commands import document, fault, suite_here
 from tests.support.foreign import contents, put, swept
 from trials.datasets.base import DatasetFamily, FileReport
 from trials.datasets.cache import cached
@@ -21,7 +21,7 @@ def wanted(folder: Path) -> dict[str, tuple[tuple[Any, ...], str]]:
     return {
         "export": (("tuned", "export", "out"), "out/digits/iid/logreg/fedavg.yaml"),
         "page": (("report", "--output", "out"), "out/report.html"),
-        "figure": (("report", "--output", "out"), "out/figures/*.svg"),
+        "figure": (("report", "--output", "out", "--figures", "svg"), "out/figures/*.svg"),
         "html": (("data", "describe", "digits", "--html", "a.html"), "a.html"),
         "png": (("data", "describe", "digits", "--png", "a.png"), "a.png"),
         "reproduction": (("reproduce", "folb/table1", "--output", "out"), "out/folb-table1.md"),
@@ -41,6 +41,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+def refused(path: object) -> str:
+    """What is said of a file of others that has the place."""
+    return (
+        f"{path} is there and the suite did not write it, so it stays: choose another place, or move it "
+        "away"
+    )
+
+
 @pytest.mark.parametrize("case", wanted(Path()))
 def test_what_was_written_is_written_again_and_nothing_else(
     finished: Path, tmp_path: Path, case: str
@@ -54,7 +62,7 @@ def test_what_was_written_is_written_again_and_nothing_else(
     target.write_bytes(b"mine, for years")
     before = contents(tmp_path)
     done = suite_here(*command, cwd=tmp_path, code=2)
-    assert f"{target.relative_to(tmp_path)} is there and the suite did not write it" in done.stderr
+    assert fault(done) == refused(target.relative_to(tmp_path))
     assert contents(tmp_path) == before
 
 
@@ -68,15 +76,24 @@ def test_an_empty_file_is_written_over(tmp_path: Path) -> None:
 def test_a_report_lists_its_own_figures(finished: Path, tmp_path: Path) -> None:
     mine = put(tmp_path / "out" / "figures" / "mine.svg")
     command = ("report", "--output", "out", "--storage", finished / "runs", "--json")
-    assert mine.name not in suite_here(*command, cwd=tmp_path).stdout
+    assert document(suite_here(*command, cwd=tmp_path))["figures"] == [], "none were asked for"
+    drawn = document(suite_here(*command, "--figures", "pdf,svg", cwd=tmp_path))["figures"]
+    assert sorted(drawn) == sorted(
+        str(path.relative_to(tmp_path))
+        for path in (tmp_path / "out" / "figures").iterdir()
+        if path != mine
+    )
+    assert {Path(path).suffix for path in drawn} == {".svg", ".pdf"}
     assert mine.read_bytes() == b"mine"
+    wrong = suite_here(*command, "--figures", "svg,jpg", cwd=tmp_path, code=2)
+    assert fault(wrong) == "unknown form of figures 'jpg'. Known: pdf, png, svg."
 
 
 def test_a_plot_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
     put(tmp_path / "a.svg")
     with patch("suite.bench.scaling.scaling", side_effect=AssertionError):
         done = suite_here("bench", "scaling", "--plot", "a.svg", cwd=tmp_path, code=2)
-    assert "a.svg is there and the suite did not write it" in done.stderr
+    assert fault(done) == refused("a.svg")
 
 
 def test_a_calibration_that_is_not_ours_stays(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from suite.bench import latency
-from tests.support.commands import document, once, study_file, suite, suite_here
+from tests.support.commands import document, fault, once, study_file, suite, suite_here
 from trials.errors import UserError
 
 TINY = """
@@ -69,14 +69,38 @@ def test_commands_that_read_load_neither_torch_nor_optuna_nor_ray(swept: Path, c
 
 
 def test_a_sweep_says_what_it_is_at_before_it_loads_anything(tmp_path: Path) -> None:
-    """And when its data are refused, while Ray is on its way, that ends and nothing is left."""
+    """And where its data are refused, Ray is not on its way, and nothing is left."""
     path = study_file(tmp_path, TINY.replace("iid", "natural"))
     done = suite("sweep", path, cwd=tmp_path, code=2)
-    *phases, error, fault = done.stderr.splitlines()
-    assert phases == [f"reading {path}", "starting Ray", "2 entries; loading digits"]
+    *phases, error, _ = done.stderr.splitlines()
+    assert phases == [f"reading {path}", "2 entries; loading digits"]
     assert error == "error: study small: 1 fault, nothing was started"
-    assert "does not say which client a sample belongs to" in fault
+    source = "heterogeneity natural: this data set does not say which client a sample belongs to"
+    assert fault(done).splitlines()[1:] == [f"  heterogeneity = 'natural': {source}"]
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_small_study_is_known_to_fit_without_torch(tmp_path: Path) -> None:
+    """So that Ray starts while torch is loaded."""
+    code = """
+import sys
+from pathlib import Path
+from suite.execution.cluster import Resources
+from suite.execution.estimate import Estimates
+from suite.sweeps.paths import SweepPaths
+from suite.sweeps.request import SweepRequest
+
+def begin(sweep):
+    Estimates(sweep.study, sweep.data, Resources()).refuse(sweep.entries)
+    print("torch" in sys.modules)
+    sys.exit()
+
+SweepRequest("quickstart", SweepPaths(Path("runs"), "quickstart")).open(begin)
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_latency_is_measured_and_held_against_budgets(monkeypatch, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from suite.configurations.distance import distance
 from suite.configurations.library import select_tuned
 from suite.configurations.recommend import Adapted, adapt, recommend
 from suite.tracking.store import Store
-from tests.support.commands import document, suite_here
+from tests.support.commands import document, fault, suite_here
 from tests.support.configurations import a_tuned, folder
 from trials.errors import UserError
 from trials.place import Place
@@ -195,17 +195,43 @@ def test_from_any_machine_through_mlflow(tmp_path):
         (
             "a.yaml",
             "algorithm: fedavgg\ndataset: digits\nmodel: logreg\nheterogeneity: iid\n",
-            "fedavg",
+            "1 fault, nothing was started\n"
+            "  algorithm = 'fedavgg': unknown algorithm 'fedavgg'. Did you mean 'fedavg'?",
         ),
-        ("b.yaml", "dataset: digits\n", "algorithm: is required"),
-        ("c.yaml", "not: [closed", "is not YAML"),
-        ("d.yaml", KNOWN[1].text() + "surprise: 1\n", "surprise"),
-        ("e.yaml", KNOWN[0].text().replace("lr: 0.1", "lr: big"), "lr"),
-        ("f.yaml", KNOWN[0].text().replace("rounds: 5", "rounds: 0"), "rounds"),
+        (
+            "b.yaml",
+            "dataset: digits\n",
+            "3 faults, nothing was started\n  algorithm: is required\n  model: is required\n"
+            "  heterogeneity: is required",
+        ),
+        (
+            "c.yaml",
+            "not: [closed",
+            'not YAML that can be read: while parsing a flow sequence\n  in "<unicode string>", line 1, '
+            "column 6:\n    not: [closed\n         ^\nexpected ',' or ']', but got '<stream end>'\n"
+            '  in "<unicode string>", line 1, column 13:\n    not: [closed\n                ^',
+        ),
+        (
+            "d.yaml",
+            KNOWN[1].text() + "surprise: 1\n",
+            "1 fault, nothing was started\n  surprise = 1: unknown key 'surprise'. Known: algorithm, "
+            "budget, dataset, heterogeneity, model, params, provenance, scores, settings.",
+        ),
+        (
+            "e.yaml",
+            KNOWN[0].text().replace("lr: 0.1", "lr: big"),
+            "1 fault, nothing was started\n  params.lr = 'big': lr is 'big', but must be a number",
+        ),
+        (
+            "f.yaml",
+            KNOWN[0].text().replace("rounds: 5", "rounds: 0"),
+            "1 fault, nothing was started\n"
+            "  settings.rounds = 0: must be greater than or equal to 1",
+        ),
         (
             "g.yaml",
             KNOWN[0].text().replace("fedavg", "folb").replace("init: common", "init: own"),
-            "folb cannot run with init=own",
+            "folb cannot run with init=own: gradients are compared at one common model w",
         ),
     ],
 )
@@ -213,9 +239,8 @@ def test_one_bad_file_and_nothing_is_imported(tmp_path, name, text, message):
     source = folder(tmp_path / "set", KNOWN[1])
     (source / name).write_text(text)
     done = suite_here("tuned", "import", source, cwd=tmp_path, code=2)
-    assert "1 of 2 files cannot be imported; nothing was" in done.stderr
-    assert name in done.stderr or "folb" in message
-    assert message in done.stderr
+    said = f"{source / name}{' is ' if name == 'c.yaml' else ': '}{message}"
+    assert fault(done) == f"1 of 2 files cannot be imported; nothing was\n{said}"
     assert not (tmp_path / "runs" / "imported").exists()
 
 
@@ -225,20 +250,26 @@ def test_every_bad_file_is_named(tmp_path):
     for name in ("one.yaml", "two.yaml"):
         (source / name).write_text("{}")
     done = suite_here("tuned", "import", source, cwd=tmp_path, code=2)
-    assert "one.yaml" in done.stderr
-    assert "two.yaml" in done.stderr
-    (tmp_path / "empty").mkdir()
-    assert "no *.yaml" in suite_here("tuned", "import", "empty", cwd=tmp_path, code=2).stderr
-    assert (
-        "none does not exist" in suite_here("tuned", "import", "none", cwd=tmp_path, code=2).stderr
+    keys = ("algorithm", "dataset", "model", "heterogeneity")
+    needed = "".join(f"\n  {key}: is required" for key in keys)
+    assert fault(done) == "2 of 2 files cannot be imported; nothing was" + "".join(
+        f"\n{source}/{name}.yaml: 4 faults, nothing was started{needed}" for name in ("one", "two")
     )
+    (tmp_path / "empty").mkdir()
+    for name, said in (
+        ("empty", "there is no *.yaml below empty"),
+        ("none", "none does not exist"),
+    ):
+        assert fault(suite_here("tuned", "import", name, cwd=tmp_path, code=2)) == said
 
 
 def test_of_two_for_one_cell_the_better_is_kept(tmp_path):
     better, worse = a_tuned(score=0.95, lr=0.3), a_tuned(score=0.5, lr=0.01)
     suite_here("tuned", "import", folder(tmp_path / "one", better), cwd=tmp_path)
     done = suite_here("tuned", "import", folder(tmp_path / "two", worse), cwd=tmp_path)
-    assert "the one that is there scores better on validation and stays" in done.stderr
+    assert done.stderr == (
+        f"{better.path}: the one that is there scores better on validation and stays\n"
+    )
     (kept,) = document(suite_here("tuned", "list", "--json", cwd=tmp_path))
     assert kept["params"] == {"lr": 0.3}
 

@@ -5,7 +5,7 @@ from statistics import fmean
 import pytest
 
 from suite.configurations.transfer import FIRST_SEED
-from tests.support.commands import SINGLY, document, records, suite_here
+from tests.support.commands import SINGLY, document, fault, records, suite_here
 from tests.support.configurations import a_tuned, folder
 from trials import trial
 from trials.metrics import score
@@ -53,5 +53,7 @@ def test_the_matrix(place):
 
 def test_nothing_to_transfer(place):
     done = suite_here("transfer", "--algorithm", "fedprox", cwd=place, code=2)
-    assert "two cells of one task" in done.stderr
-    assert "suite tuned import" in done.stderr
+    assert fault(done) == (
+        "transfer needs one algorithm that is tuned for two cells of one task: see `suite tuned list`, "
+        "or add some with `suite sweep` or `suite tuned import`"
+    )

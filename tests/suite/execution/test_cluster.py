@@ -17,7 +17,7 @@ from suite.search.trial import Ask
 from suite.studies.entries import load_data
 from suite.sweeps.events import Asked
 from suite.sweeps.journal import Journal
-from tests.support.commands import STUDY, document, records, study_file, suite_here
+from tests.support.commands import STUDY, document, fault, records, study_file, suite_here
 from tests.support.searches import a_study, entries_of
 from trials.algorithms import ALGORITHMS
 from trials.client_rows import ClientRows
@@ -173,6 +173,24 @@ def test_the_estimate_is_near_what_a_process_takes() -> None:
     assert 0.8 * measured < estimated < 1.5 * measured
 
 
+@pytest.mark.parametrize("model", ["logreg", "mlp(64,64)", "mcmahan_cnn"])
+@pytest.mark.parametrize("algorithm", ["feddc", "scaffold", "safl"])
+@pytest.mark.parametrize("size", [1, "full"])
+def test_what_is_plainly_small_fits_by_its_footprint_too(
+    model: str, algorithm: str, size: int | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"clients": 100, "batch_size": size}
+    given = {"algorithms": [algorithm], "models": [model], "settings": settings}
+    study, (entry,) = a_study(**given), entries_of(**given)
+    data = load_data([entry], None, "test")
+    needed = Estimates(study, data, Resources()).footprint(entry).memory
+    monkeypatch.setattr("suite.execution.estimate.machine_memory", lambda: needed - 1)
+    with pytest.raises(UserError, match="this machine can never hold a trial of"):
+        Estimates(study, data, Resources()).refuse([entry])
+    monkeypatch.setattr("suite.execution.estimate.machine_memory", lambda: needed)
+    Estimates(study, data, Resources()).refuse([entry])
+
+
 def test_memory_per_trial_replaces_the_estimate() -> None:
     (entry,) = entries_of()
     data = load_data([entry], None, "test")
@@ -222,7 +240,8 @@ def test_a_sweep_is_asked_to_end_by_a_file(tmp_path: Path) -> None:
     assert wanted.items() <= status.items()
     control = Control(folder)
     assert not control.draining
-    assert "within seconds" in suite_here("stop", "mine", cwd=tmp_path).stderr
+    stopped = suite_here("stop", "mine", cwd=tmp_path)
+    assert stopped.stderr == "Asked sweep mine to stop; it answers within seconds.\n"
     control._next = 0.0
     assert control.draining
     assert not control.ends_now
@@ -234,10 +253,14 @@ def test_a_sweep_is_asked_to_end_by_a_file(tmp_path: Path) -> None:
     assert control.ending == "cancelled"
     control.clear()
     journal.close()
-    assert "No process on this machine" in suite_here("stop", "mine", cwd=tmp_path).stderr
+    stopped = suite_here("stop", "mine", cwd=tmp_path)
+    assert stopped.stderr == (
+        "No process on this machine runs sweep mine. One on another machine, on the same storage, will "
+        "stop; if there is none, nothing happens.\n"
+    )
     assert "not running here, asked to stop" in suite_here("status", cwd=tmp_path).stdout
-    wrong = suite_here("stop", "mime", cwd=tmp_path, code=2).stderr
-    assert "Did you mean 'mine'?" in wrong
+    wrong = suite_here("stop", "mime", cwd=tmp_path, code=2)
+    assert fault(wrong) == "unknown sweep in runs 'mime'. Did you mean 'mine'?"
 
 
 def test_what_is_expected_counts_confirming_runs(tmp_path: Path) -> None:

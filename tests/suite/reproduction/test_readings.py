@@ -1,5 +1,7 @@
 """Open settings of a paper's file: what a reading changes, what is refused, in which order they come."""
 
+from dataclasses import replace
+
 import pytest
 
 from suite.reproduction.experiments import PER_SEED, experiment, read_paper, selected
@@ -12,27 +14,8 @@ from suite.reproduction.readings import (
     read,
     readings,
 )
-from tests.support.papers import SMALL, toy
+from tests.support.papers import OPEN, SMALL, opened, toy
 from trials.errors import UserError
-
-OPEN = """
-    open:
-      unit:
-        values:
-          - [{heterogeneity: iid}, one]
-          - [{heterogeneity: "iid+system(epochs=1..3)"}, other]
-      weighting of the baselines:
-        of: baselines
-        values: [[{aggregation: samples}, one], [{aggregation: plain}, other]]
-      draw: {values: [[{partition_seed: per seed}, one], [{partition_seed: 7, data_seed: 7}, other]]}
-      what is scored: {values: [[{scored: last}, one], [{scored: best}, other]]}
-      momentum: {values: [[0.0, one], [0.5, other], [0.9, third]]}
-    rows:
-"""
-
-
-def opened(text: str = OPEN):
-    return toy(SMALL.replace("paper: Toy", "paper: FOLB").replace("\n    rows:\n", text, 1))
 
 
 def test_the_default_reading_changes_nothing():
@@ -60,7 +43,7 @@ def test_a_reading_reaches_settings_places_draws_and_scores():
     assert (spec.settings.aggregation, spec.settings.momentum) == ("plain", 0.5)
     assert (spec.seed, spec.settings.partition_seed, spec.settings.data_seed) == (3, 7, 0)
     assert changed.decisions["momentum"].why == "other"
-    assert (other.scored(made), readings(made)[0].scored(made)) == ("best", "last")
+    assert (changed.value("scored"), made.methods["fedavg"].value("scored")) == ("best", "last")
     assert made.methods["fedavg"].value("partition_seed") == PER_SEED
 
 
@@ -96,6 +79,8 @@ def test_a_setting_that_changes_nothing_here_is_left_out():
         ("momentum: {values", "momentun: {values", "Did you mean 'momentum'?"),
         ("[0.9, third]", "[9.0, third]", "momentum = 9.0: Input should be less than 1"),
         ("iid+system(epochs=1..3)", "iidd", "Did you mean 'iid'?"),
+        ("{scored: best}", "{scored: first}", "unknown scored 'first'. Known: best, last."),
+        ("{scored: best}", "{scored_model: avrage}", "unknown scored_model 'avrage'. Did you mean 'average'?"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_open(old, new, said):
@@ -126,6 +111,15 @@ def test_set_reaches_what_is_open_and_one_method_alone():
     assert one.methods["fedprox"].decisions["aggregation"].why == (
         "--set; the suite's own choice: samples"
     )
+    closed = replace(made, open={})
+    (scored,) = otherwise([closed], {"scored": "best", "fedavg.partition_seed": 3})
+    assert [scored.methods[m].value("scored") for m in ("fedavg", "fedprox")] == ["best"] * 2
+    assert [scored.methods[m].value("partition_seed") for m in ("fedavg", "fedprox")] == [
+        3,
+        PER_SEED,
+    ]
+    with pytest.raises(UserError, match="unknown scored 'frist'"):
+        otherwise([closed], {"scored": "frist"})
     with pytest.raises(UserError, match="--set dataset: the paper states it"):
         otherwise([made], {"dataset": "digits"})
     with pytest.raises(UserError, match="unknown method 'fedprx'"):

@@ -1,10 +1,12 @@
 """`suite run --save`, `suite score`, `save: best` and `suite.load_model`."""
 
+import json
 import os
 from pathlib import Path
 
 import mlflow
 import numpy as np
+import pytest
 import torch
 import yaml
 
@@ -54,6 +56,33 @@ def test_a_model_that_was_changed_is_said_not_to_score_the_same(tmp_path):
     found = document(suite_here("score", "kept", "--json", cwd=tmp_path, code=1))
     assert not found["identical"]
     assert "test_accuracy" in found["differences"]
+
+
+def test_models_of_others_that_do_not_fit_the_data_or_the_machine(tmp_path, monkeypatch):
+    suite_here(*RUN, "--no-record", "--save", "kept", cwd=tmp_path)
+    card = tmp_path / "kept/model.json"
+    sound = json.loads(card.read_text())
+    smaller = [8, 8]
+    card.write_text(json.dumps({**sound, "shape": smaller}))
+    assert fault(suite_here("score", "kept", cwd=tmp_path, code=2)) == (
+        "the data are not the model's: samples of (1, 8, 8) in 10 classes, not (8, 8) in 10"
+    )
+    card.write_text(json.dumps({**sound, "weights": [0.5, 0.5]}))
+    assert fault(suite_here("score", "kept", cwd=tmp_path, code=2)) == (
+        "saved model kept: 4 clients, but 2 weights of them"
+    )
+    card.write_text(json.dumps(sound))
+    monkeypatch.setattr("trials.files.machine_memory", lambda: 10)
+    assert fault(suite_here("score", "kept", cwd=tmp_path, code=2)) == (
+        "saved model kept/model.pt cannot be read: it is damaged, or holds more than tensors"
+    )
+
+
+@pytest.mark.parametrize("device", ["meta", "gpu"])
+def test_a_device_that_is_none(tmp_path, device):
+    suite_here(*RUN, "--no-record", "--save", "kept", cwd=tmp_path)
+    done = suite_here("score", "kept", "--device", device, cwd=tmp_path, code=2)
+    assert fault(done).startswith(f"device {device!r} cannot be used: ")
 
 
 def test_a_folder_with_other_files_is_refused_before_anything_runs(tmp_path):

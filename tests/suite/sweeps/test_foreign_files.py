@@ -17,9 +17,17 @@ from suite.sweeps.paths import MARKER, SweepPaths
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import Tags
-from tests.support.commands import SINGLY, document, records, study_file, suite_here
+from tests.support.commands import SINGLY, document, fault, records, study_file, suite_here
 from tests.support.foreign import contents, little, play, put, swept
 from trials.errors import UserError
+
+
+def occupied(folder: Path) -> str:
+    """What is said of a folder for checkpoints that has files of others."""
+    return (
+        f"checkpoints in {folder}: the folder holds files and no sweep made it. Choose another --name or "
+        "--checkpoints"
+    )
 
 
 @pytest.mark.parametrize("plan", [(), ("--dry-run",)])
@@ -27,7 +35,7 @@ def test_a_folder_for_checkpoints_that_holds_files_is_refused(tmp_path: Path, pl
     put(tmp_path / "ck" / "proj" / "thesis.txt")
     options = ("--name", "proj", "--checkpoints", "ck")
     done = suite_here("sweep", "smoke", *options, *plan, cwd=tmp_path, code=2)
-    assert f"checkpoints in {tmp_path}/ck/proj: the folder holds files" in done.stderr
+    assert fault(done) == occupied(tmp_path / "ck/proj")
     assert contents(tmp_path) == {"ck/proj/thesis.txt": b"mine"}
 
 
@@ -39,11 +47,12 @@ def test_a_folder_in_the_storage_that_holds_files_is_refused(tmp_path: Path) -> 
         for resume in ((), ("--resume",)):
             command = ("sweep", "smoke", "--name", name, *resume)
             done = suite_here(*command, cwd=tmp_path, code=2)
-            assert f"runs/{name} holds files and no sweep made it" in done.stderr
-        assert (
-            f"unknown sweep in runs '{name}'"
-            in suite_here("stop", name, cwd=tmp_path, code=2).stderr
-        )
+            said = (
+                f"runs/{name} holds files and no sweep made it: choose another --name or --storage"
+            )
+            assert fault(done) == said
+        done = suite_here("stop", name, cwd=tmp_path, code=2)
+        assert fault(done) == f"unknown sweep in runs '{name}'. Known: ."
     assert suite_here("status", "--json", cwd=tmp_path).stdout.strip() == "[]"
     assert contents(tmp_path) == before
 
@@ -85,7 +94,12 @@ def test_a_name_that_is_none_of_a_folder(tmp_path: Path, name: str, command: Any
     put(here / "control", b"stop")
     before = contents(tmp_path)
     done = suite_here(*command, name, cwd=here, code=2)
-    assert "must be the name of one folder" in done.stderr
+    given = {"sweep": "--name", "report": "report of"}.get(command[0], "sweep")
+    shown = name if name in ("..", ".", "a/b", "a\\b", "a" * 256) else repr(name)
+    assert fault(done) == (
+        f"{given} {shown}: must be the name of one folder: not . or .., without / and \\, control "
+        "characters and space around it, and at most 255 bytes"
+    )
     assert contents(tmp_path) == before
     assert not (here / "runs").exists()
 
@@ -111,7 +125,7 @@ def test_a_sweep_removes_its_checkpoints_and_nothing_else(tmp_path: Path) -> Non
     assert not (tmp_path / "ck" / "proj").exists()
     put(tmp_path / "ck" / "proj" / "thesis.txt")
     again = suite_here("sweep", study, *options, "--resume", cwd=tmp_path, code=2)
-    assert "the folder holds files" in again.stderr
+    assert fault(again) == occupied(tmp_path / "ck/proj")
     assert contents(tmp_path / "ck") == {"other.txt": b"mine", "proj/thesis.txt": b"mine"}
     assert (tmp_path / "runs" / "proj" / "notes.txt").read_bytes() == b"mine"
 
@@ -185,7 +199,10 @@ ACTIONS = st.one_of(
 @given(st.booleans(), st.lists(ACTIONS, min_size=3, max_size=8))
 def test_whatever_a_sweep_does_files_of_others_stay(elsewhere: bool, actions: list[Any]) -> None:
     store = Memory()
-    with tempfile.TemporaryDirectory() as made, patch("suite.sweeps.sweep.Store", lambda *_: store):
+    with (
+        tempfile.TemporaryDirectory() as made,
+        patch("suite.sweeps.starting.Store", lambda *_: store),
+    ):
         root = Path(made)
         place = SweepPaths(root / "runs", "s", checkpoints=str(root / "ck") if elsewhere else None)
         theirs: dict[str, bytes] = {}
@@ -235,10 +252,12 @@ def test_files_in_the_way_inside_the_sweeps_own_folder_stay(
     tuned = put(place.folder / "tuned" / "digits" / "iid" / "logreg" / "fedavg.yaml")
     word = put(place.folder / "control")
     stopped = suite_here("stop", "s", cwd=tmp_path, code=2)
-    assert "control is in the way" in stopped.stderr
+    said = "runs/s/control is in the way: no sweep wrote it, so it stays"
+    assert fault(stopped) == said
     play(Sweep("s", little(), place, resume=True))
     assert (tuned.read_bytes(), word.read_bytes()) == (b"mine", b"mine")
-    assert "fedavg.yaml stays: the suite did not write it" in capsys.readouterr().err
+    said = f"{tuned} stays: the suite did not write it. `suite tuned show` has what is tuned"
+    assert said in capsys.readouterr().err.splitlines()
     place.journal.write_bytes(b'{"day": 1}\n{"day')
     with pytest.raises(UserError, match="no sweep made it"):
         Sweep("s", little(), place, resume=True)

@@ -19,7 +19,9 @@ from tests.support.commands import (
     counts,
     cut_short,
     document,
+    fault,
     histories,
+    noted,
     once,
     records,
     study_file,
@@ -156,10 +158,14 @@ def test_replay_is_identical_and_says_when_it_is_not(done: Path) -> None:
     assert repeated["identical"]
     assert repeated["differences"] == []
     sweep = records(done, kind="sweep")[0]
-    assert (
-        "only search, final and run" in suite_here("replay", sweep.run_id, cwd=done, code=2).stderr
-    )
-    assert "there is no run" in suite_here("replay", "nope", cwd=done, code=2).stderr
+    for run_id, said in (
+        (
+            sweep.run_id,
+            f"run {sweep.run_id} is a sweep run: only search, final and run can be replayed",
+        ),
+        ("nope", f"there is no run 'nope' in sqlite:///{done.resolve()}/runs/mlflow.db"),
+    ):
+        assert fault(suite_here("replay", run_id, cwd=done, code=2)) == said
 
 
 def test_one_at_a_time_gives_the_same_numbers(done: Path, tmp_path: Path) -> None:
@@ -174,7 +180,9 @@ def test_a_sweep_cut_short_twice_resumes_to_the_same_end(done: Path, tmp_path: P
     assert cut(*command, ends=6, signal=signal.SIGINT) == 130
     assert "--resume" in (tmp_path / "log").read_text()
     assert not [run for run in records(tmp_path) if run.tags["run_status"] == "RUNNING"]
-    assert "--resume" in suite_here(*command, cwd=tmp_path, code=2).stderr
+    assert fault(suite_here(*command, cwd=tmp_path, code=2)) == (
+        "sweep 'small' exists in runs: continue it with --resume, or choose another --name"
+    )
     assert cut(*command, "--resume", ends=14, signal=signal.SIGKILL) == -9
     assert not (tmp_path / "runs/small/tuned").exists()
     suite_here(*command, "--resume", cwd=tmp_path)
@@ -186,15 +194,22 @@ def test_a_finished_sweep_is_extended(done: Path, tmp_path: Path) -> None:
     shutil.copytree(done, tmp_path / "copy")
     folder = tmp_path / "copy"
     less = suite_here("sweep", folder / "small.yaml", "--resume", "--trials", 2, cwd=folder, code=2)
-    assert "can only grow" in less.stderr
+    assert fault(less) == (
+        "sweep small: 1 fault, nothing was started\n"
+        f"  trials = 2: a resumed sweep can only grow; it had {TRIALS}"
+    )
     store = Store(None, folder / "runs")
     aside = records(folder, kind="final")[0]
     store.log(aside.run_id, tags={"kind": "superseded"})  # as by an extension that chose another
     more = ("--resume", "--trials", TRIALS + 2, "--seeds", SEEDS + 1, "--json")
     extended = suite_here("sweep", folder / "small.yaml", *more, *SINGLY, cwd=folder)
-    assert "options extend" not in extended.stderr, "what the options ask for is what it is"
+    assert noted(extended) == [], "what the options ask for is what it is"
     without = suite_here("sweep", folder / "small.yaml", "--resume", *SINGLY, cwd=folder)
-    assert f"trials is {TRIALS + 2}, not {TRIALS} as in" in without.stderr
+    as_there = f"as in {folder}/small.yaml: options extend a sweep."
+    assert noted(without) == [
+        f"trials is {TRIALS + 2}, not {TRIALS} {as_there}",
+        f"seeds is {SEEDS + 1}, not {SEEDS} {as_there}",
+    ]
     summary = document(extended)
     assert summary["trials_finished"] + summary["trials_diverged"] == ENTRIES * (TRIALS + 2)
     assert len(records(folder, kind="search")) == ENTRIES * (TRIALS + 2)

@@ -1,28 +1,43 @@
 """What a sweep is refused for is said before anything starts, and leaves nothing behind."""
 
+import errno
+import os
+
 import pytest
 from mlflow.exceptions import MlflowException
 
+from suite.execution import driver
 from suite.sweeps.journal import Journal
 from suite.sweeps.ledger import Ledger
 from suite.sweeps.paths import SweepPaths
 from suite.tracking.store import Store
-from tests.support.commands import document, suite_here
+from tests.support.commands import document, fault, suite_here
 from trials.errors import UserError
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--warm-start", "nofile.yaml"), "nofile.yaml"),
-        (("--checkpoints", "ftp://host/folder"), "checkpoints in ftp://host/folder"),
-        (("--name", "a/b"), "--name a/b: must be the name of one folder"),
+        (
+            ("--warm-start", "nofile.yaml"),
+            "cannot read configuration nofile.yaml: it does not exist",
+        ),
+        (
+            ("--checkpoints", "ftp://host/folder"),
+            "checkpoints in ftp://host/folder/smoke: Unrecognized filesystem type in URI: "
+            "ftp://host/folder/smoke",
+        ),
+        (
+            ("--name", "a/b"),
+            "--name a/b: must be the name of one folder: not . or .., without / and \\, control "
+            "characters and space around it, and at most 255 bytes",
+        ),
     ],
 )
 @pytest.mark.parametrize("plan", [(), ("--dry-run",)])
 def test_options_that_cannot_be(tmp_path, options, says, plan):
     done = suite_here("sweep", "smoke", *options, *plan, cwd=tmp_path, code=2)
-    assert says in done.stderr
+    assert fault(done) == says
     assert not (tmp_path / "runs").exists()
 
 
@@ -41,8 +56,27 @@ def test_a_store_that_cannot_be_written_halts_and_is_gone_on_with(tmp_path, monk
     monkeypatch.setattr(Ledger, "open", refuses)
     for options in ((), ("--resume",)):
         done = suite_here("sweep", "smoke", *options, cwd=tmp_path, code=3)
-        assert "cannot be written: attempt to write a readonly database" in done.stderr
-        assert "--resume" in done.stderr
+        assert done.stderr.splitlines()[-1] == (
+            f"halted: tracking store sqlite:///{tmp_path}/runs/mlflow.db cannot be written: attempt to "
+            "write a readonly database. Nothing is lost: run the command again with --resume when "
+            "that is mended."
+        )
+
+
+def test_a_disk_that_is_full_where_tune_begins_halts(tmp_path, monkeypatch):
+    """As it still is where a sweep that a full disk halted is resumed."""
+
+    def full(*args, **given):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(driver.tune, "Tuner", full)
+    for options in ((), ("--resume",)):
+        done = suite_here("sweep", "smoke", *options, cwd=tmp_path, code=3)
+        _, _, said = done.stderr.rpartition("halted: ")
+        assert said == (
+            "storage runs/smoke/tune cannot be written: No space left on device. Nothing is lost: run "
+            "the command again with --resume when that is mended.\n"
+        )
 
 
 def test_a_sweep_that_another_storage_has_on_the_same_server(tmp_path):
@@ -50,7 +84,10 @@ def test_a_sweep_that_another_storage_has_on_the_same_server(tmp_path):
     store = Store(uri, tmp_path)
     store.create(store.experiment("smoke"), "smoke", {"kind": "sweep", "sweep": "smoke"})
     done = suite_here("sweep", "smoke", "--tracking-uri", uri, cwd=tmp_path, code=2)
-    assert "holds a sweep 'smoke' that was not run in runs" in done.stderr
+    assert fault(done) == (
+        f"{uri} holds a sweep 'smoke' that was not run in runs, or whose folder there is gone: choose "
+        "another --name, or its --storage"
+    )
     assert not (tmp_path / "runs" / "smoke").exists()
 
 
@@ -62,4 +99,4 @@ def test_a_small_sweep_with_another_scheduler(tmp_path):
 
 def test_a_device_that_is_none(tmp_path):
     done = suite_here("run", "--rounds", 1, "--device", "gpu", cwd=tmp_path, code=2)
-    assert "device 'gpu' cannot be used" in done.stderr
+    assert fault(done) == "device 'gpu' cannot be used: must be cpu or cuda"

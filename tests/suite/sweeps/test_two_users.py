@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -63,6 +64,18 @@ def test_words_of_another_user_are_not_obeyed(
     result = play(Sweep("s", little(), shared, resume=True))
     assert result.ending == ""
     assert word.read_text() == "cancel"
+
+
+def test_a_word_is_written_through_no_link(tmp_path: Path):
+    """Another user may put one in its place after it was looked at."""
+    mine, control = tmp_path / "mine", Control(tmp_path)
+    mine.write_text("mine")
+    control.path.symlink_to(mine)
+    with patch("suite.execution.stop_signal.others_hand", return_value=""):
+        mine.write_text("")  # which is no word that anybody wrote
+        with pytest.raises(OSError, match="symbolic links"):
+            control.ask("stop")
+    assert mine.read_text() == ""
 
 
 @as_root

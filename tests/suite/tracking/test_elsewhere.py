@@ -1,6 +1,7 @@
 """`--log tensorboard|wandb`: runs in other tools as well, by their own libraries."""
 
 import sys
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 import pytest
@@ -60,13 +61,19 @@ def test_weights_and_biases_gets_the_params_and_the_finite_metrics_by_round(tmp_
         return Run()
 
     wandb = ModuleType("wandb")
-    wandb.init = init
+    wandb.init, wandb.Settings = init, dict
     monkeypatch.setitem(sys.modules, "wandb", wandb)
     folder = tmp_path / "mine" / "wandb"
     history = [{"round": 0, "a": 1.0, "b": float("nan")}, {"round": 5, "a": 2.0}]
     log_run("wandb", folder, "one", {"lr": 0.1}, history)
     assert seen == [
-        {"project": "mine", "name": "one", "dir": str(folder), "config": {"lr": 0.1}},
+        {
+            "project": "mine",
+            "name": "one",
+            "dir": str(folder),
+            "config": {"lr": 0.1},
+            "settings": {"silent": True, "console": "off"},
+        },
         (0, {"round": 0, "a": 1.0}),
         (5, {"round": 5, "a": 2.0}),
         "finished",
@@ -79,3 +86,17 @@ def test_a_place_that_is_none_or_not_installed_is_refused(tmp_path, monkeypatch)
     monkeypatch.setattr("suite.tracking.elsewhere.find_spec", lambda name: None)
     said = fault(suite_here("run", "--log", "wandb", cwd=tmp_path, code=2))
     assert said == "--log wandb: its library is not installed: pip install wandb"
+
+
+def test_a_place_that_takes_nothing_costs_no_run(tmp_path, monkeypatch):
+    def refuses(**given):
+        raise RuntimeError("no API key is configured")
+
+    wandb = ModuleType("wandb")
+    wandb.init, wandb.Settings, wandb.__spec__ = refuses, dict, ModuleSpec("wandb", None)
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    words = ("run", "--rounds", 1, "--clients", 3, "--no-record", "--log", "wandb", "--json")
+    done = suite_here(*words, cwd=tmp_path)
+    assert document(done)["status"] == "finished"
+    said = "wandb did not take the run: no API key is configured"
+    assert done.stderr.splitlines()[-1] == said

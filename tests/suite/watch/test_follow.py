@@ -1,25 +1,40 @@
 """A sweep followed by its journal: what was added is read once, and what it adds up to is right."""
 
-import json
+import asyncio
 import math
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
+from reports.page.live import home_page, live_page
 from suite.search.trial import Ask
-from suite.sweeps import running
-from suite.sweeps.events import Asked, Begun, Died, Ended
-from suite.sweeps.running import Running
+from suite.sweeps import journal, running
+from suite.sweeps.events import Asked, Begun, Died, Ended, Recorded
+from suite.sweeps.paths import MARKER
+from suite.sweeps.running import Reported, Running
+from suite.trust import Trust
+from suite.watch import server
 from suite.watch.follow import Followed
+from suite.watch.server import Pages
+from suite.watch.views import Views, address
 from tests.support.searches import a_study, entries_of
+from trials import plugins
+from trials.errors import UserError
 from trials.outcome import Kind, Outcome, Status
 
 STUDY = {"algorithms": ["fedavg", "fedprox"], "trials": 3, "seeds": 2}
 
 
 def line(event: Any) -> bytes:
-    return json.dumps({"event": event.name, **event.fields()}).encode() + b"\n"
+    return journal.line(event.name, event.fields()) + b"\n"
 
 
 def asked(entry: str, index: int, kind: Kind = Kind.SEARCH) -> Asked:
@@ -91,9 +106,11 @@ def test_counts_scores_and_failures(sweep: tuple[Path, list[str]]) -> None:
     )
     followed = Followed(folder)
     followed.refresh()
-    counts = followed.counts()
-    assert counts[first] == {"search": 3, "finished": 1, "pruned": 1, "failed": 1, "running": 0}
-    assert counts[second] == {"final": 1, "finished": 1, "running": 0}
+    assert followed.counts(first) == {"search": 3, "finished": 1, "pruned": 1, "failed": 1}
+    assert followed.counts(second) == {"final": 1, "finished": 1}
+    assert [len(followed.tallies[entry].open) for entry in (first, second)] == [1, 1]
+    followed.locked = True
+    assert [followed.counts(entry)["running"] for entry in (first, second)] == [1, 1]
     half, *others = followed.scores(first)
     assert half == 0.5
     assert [math.isnan(score) for score in others] == [True, True], "only trials at full rounds"
@@ -112,13 +129,13 @@ def test_what_running_trials_report_is_there_at_most_once_a_second(
     monkeypatch.setattr(running.time, "monotonic", lambda: now[0])
     ask = asked(first, 0).ask
     outcome = Outcome(Status.RUNNING, history=[{"round": 0, "val_accuracy": 0.1, "val_loss": 2}])
-    written = Running(folder, {first: "accuracy"})
+    written = Running(folder, {first: "accuracy"}, "7")
     written.joined("http://127.0.0.1:8265")
     written.reported(ask, outcome)
     followed = Followed(folder)
     followed.refresh()
-    assert followed.running == {ask.trial_id: [[0, 0.1]]}
-    assert followed.dashboard == "http://127.0.0.1:8265"
+    shown = {ask.trial_id: [(0, 0.1)]}
+    assert followed.reported == (shown, "http://127.0.0.1:8265", "7")
     before = followed.version
     outcome.history.append({"round": 5, "val_accuracy": 0.4})
     written.reported(ask, outcome)
@@ -127,11 +144,11 @@ def test_what_running_trials_report_is_there_at_most_once_a_second(
     written.reported(ask, outcome)
     assert followed.version != before
     followed.refresh()
-    assert followed.running == {ask.trial_id: [[0, 0.1], [5, 0.4]]}
+    assert followed.reported.trials == {ask.trial_id: [(0, 0.1), (5, 0.4)]}
     written.over(ask)
     written.close()
     followed.refresh()
-    assert followed.running == {}
+    assert followed.reported == running.Reported()
     assert sorted(path.name for path in folder.iterdir()) == ["journal.jsonl"]
 
 
@@ -140,10 +157,191 @@ def test_long_curves_are_thinned(sweep: tuple[Path, list[str]]) -> None:
     history = [{"round": i, "val_accuracy": i / 1000} for i in range(1000)]
     ask = asked(first, 0).ask
     Running(folder, {first: "accuracy"}).reported(ask, Outcome(Status.RUNNING, history=history))
-    points, _ = running.read(folder)
-    assert points[ask.trial_id] == [[i, i / 1000] for i in range(0, 1000, 5)]
+    points = running.read(folder).trials
+    assert points[ask.trial_id] == [(i, i / 1000) for i in range(0, 1000, 5)]
 
 
-def test_a_file_that_cannot_be_read_is_nothing(tmp_path: Path) -> None:
-    (tmp_path / running.FILE).write_text("{")
-    assert running.read(tmp_path) == ({}, "")
+def test_a_final_run_counts_once_it_is_recorded_and_once(sweep: tuple[Path, list[str]]) -> None:
+    folder, (first, _) = sweep
+    search, final = asked(first, 0), asked(first, 0, Kind.FINAL)
+    name = final.ask.trial_id
+    add(folder, search, ended(search, 1.0, 0.5), final, ended(final, 2.0, 0.5))
+    followed = Followed(folder)
+    followed.refresh()
+    assert (followed.finals, followed.tallies[first].recorded) == (2, 0)
+    add(folder, Recorded(search.ask.trial_id, "a"), Recorded(name, "b"), Recorded(name, "c"))
+    followed.refresh()
+    assert followed.tallies[first].recorded == 1
+
+
+def test_scores_stand_in_the_order_the_trials_were_asked(sweep: tuple[Path, list[str]]) -> None:
+    folder, (first, _) = sweep
+    asks = [asked(first, i) for i in range(3)]
+    add(folder, *asks, *(ended(asks[i], 1.0 + i, i / 10) for i in (2, 0, 1)))
+    followed = Followed(folder)
+    followed.refresh()
+    assert followed.scores(first) == [0.0, 0.1, 0.2]
+
+
+def look(pages: Pages, etag: str = "") -> Response:
+    """A browser's question for what has changed."""
+    headers = [(b"host", b"127.0.0.1")] + [(b"if-none-match", etag.encode())] * bool(etag)
+    scope = {"type": "http", "headers": headers, "path_params": {"name": "night"}}
+    return asyncio.run(pages.parts(Request(scope)))
+
+
+def test_a_look_without_news_reads_no_line_and_renders_nothing(
+    sweep: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, (first, _) = sweep
+    rendered, refreshed, taken = [], [], []
+    for of, name, seen in (
+        (server, "live_parts", rendered),
+        (Followed, "refresh", refreshed),
+        (Followed, "_take", taken),
+    ):
+        real = getattr(of, name)
+        monkeypatch.setattr(
+            of, name, lambda *given, real=real, seen=seen: (seen.append(given), real(*given))[1]
+        )
+    pages = Pages(Views(folder.parent, None, "http://127.0.0.1:5000"), list)
+    etag = look(pages).headers["ETag"]
+    assert [len(seen) for seen in (rendered, refreshed, taken)] == [1, 1, 1]
+    for _ in range(3):
+        assert look(pages, etag).status_code == 304
+    assert [len(seen) for seen in (rendered, refreshed, taken)] == [1, 1, 1]
+    news = [asked(first, 0), ended(asked(first, 0), 1.0, 0.5)]
+    add(folder, *news)
+    assert look(pages, etag).status_code == 200
+    assert [len(seen) for seen in (rendered, refreshed, taken)] == [2, 2, 3], "what is new alone"
+
+
+@pytest.mark.parametrize(
+    ("experiment", "path"),
+    [("", "/"), ("7", "/#/experiments/7/runs?workflowType=machine_learning")],
+)
+def test_the_link_to_mlflow_leads_to_the_experiment_where_it_is_known(
+    sweep: tuple[Path, list[str]], experiment: str, path: str
+) -> None:
+    folder, (first, _) = sweep
+    outcome = Outcome(Status.RUNNING, history=[{"round": 0, "val_accuracy": 0.1}])
+    Running(folder, {first: "accuracy"}, experiment).reported(asked(first, 0).ask, outcome)
+    found = Views(folder.parent, None, "http://127.0.0.1:5000").sweep("night")
+    assert found.links == {"MLflow": f"http://127.0.0.1:5000{path}"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        "[" * 100_000,
+        '{"dashboard": "javascript:alert(1)", "trials": {}}',
+        '{"dashboard": "data:text/html,x", "trials": {}}',
+        '{"dashboard": "http://a b", "trials": {}}',
+        '{"dashboard": "", "trials": [1]}',
+        '{"dashboard": "", "trials": {"a": [[0, "<b>"]]}}',
+        '{"dashboard": "", "trials": {"a": [[0, NaN]]}}',
+        '{"dashboard": "", "trials": {}, "experiment": "/../x"}',
+        '{"of": "a later version"}',
+    ],
+)
+def test_a_file_that_no_sweep_wrote_is_nothing(tmp_path: Path, content: str) -> None:
+    (tmp_path / running.FILE).write_text(content)
+    assert running.read(tmp_path) == Reported()
+
+
+def test_a_pipe_keeps_nobody_waiting(sweep: tuple[Path, list[str]]) -> None:
+    folder, _ = sweep
+    os.mkfifo(folder / running.FILE)
+    assert running.read(folder) == Reported()
+    (folder / "journal.jsonl").unlink()
+    os.mkfifo(folder / "journal.jsonl")
+    with pytest.raises(UserError, match="it is a pipe, not a file"):
+        Followed(folder).refresh()
+
+
+@pytest.mark.parametrize("raw", [b"soup", b"[1]", b'{"event": "end"}', b'{"event": "begin"}'])
+def test_a_line_that_no_sweep_wrote_is_said_each_time(
+    sweep: tuple[Path, list[str]], raw: bytes
+) -> None:
+    folder, (first, _) = sweep
+    add(folder, asked(first, 0), torn=raw + b"\n")
+    followed = Followed(folder)
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"journal\.jsonl, line 3: .*\. It is damaged, or "):
+            followed.refresh()
+
+
+def test_a_damaged_sweep_hides_no_other(sweep: tuple[Path, list[str]]) -> None:
+    folder, _ = sweep
+    shutil.copytree(folder, folder.parent / "day")
+    add(folder, torn=b"soup\n")
+    (folder / MARKER).touch()
+    views = Views(folder.parent, None, "")
+    found, board, faults = views.home()
+    assert ([one.name for one in found], board) == (["day"], None)
+    assert len(faults) == 1
+    assert faults[0].startswith(f"journal {folder}/journal.jsonl, line 2: it is no JSON object. ")
+    assert f'<p class="note">journal {folder}/' in home_page(found, board, [], faults)
+    with pytest.raises(UserError):
+        views.sweep("night")
+    assert views.sweep("day").planned == 10
+
+
+def test_code_that_a_journal_names_is_not_run_for_a_page(
+    sweep: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is anybody asked, on whose terminal the pages are served."""
+    folder, _ = sweep
+    code, ran = folder / "mine.py", folder / "ran"
+    code.write_text(f"from pathlib import Path\nPath({str(ran)!r}).touch()\n")
+    study = a_study(**STUDY).model_dump(mode="json") | {"algorithms": [f"{code}:Mine"]}
+    (folder / "journal.jsonl").write_bytes(line(Begun("quick", study, 2, planned=10, id="x")))
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: True))
+    with plugins.guarded(Trust([])), ThreadPoolExecutor(1) as served:
+        fault = served.submit(Followed(folder).refresh).exception()
+    assert isinstance(fault, UserError)
+    assert str(fault).startswith(f"{code}:Mine is code that has not run here before: ")
+    assert not ran.exists()
+
+
+class Skeleton(HTMLParser):
+    """The elements of a page with the names of their attributes, and where links lead."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, tuple[str, ...]]] = []
+        self.links: set[str | None] = set()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, tuple(name for name, _ in attrs)))
+        self.links |= {value for name, value in attrs if name in ("href", "src", "action")}
+
+
+def pages(storage: Path, name: str, text: str) -> list[Skeleton]:
+    """The first page and the sweep's own, of a sweep of this name with a study and errors of this text."""
+    folder, entry = storage / name, entries_of(**STUDY)[0].id
+    folder.mkdir(parents=True)
+    begun = Begun(text, a_study(**STUDY).model_dump(mode="json"), 2, planned=10, id="x")
+    (folder / "journal.jsonl").write_bytes(line(begun))
+    one, two = asked(entry, 0), asked(entry, 1)
+    failed = Ended(one.ask.trial_id, Outcome(Status.FAILED, error=text), 1.0)
+    died = Died(two.ask.trial_id, 0, text)
+    add(folder, one, two, failed, died, ended(two, 2.0, 0.5))
+    views = Views(storage, None, "http://127.0.0.1:5000")
+    home = home_page(*views.home()[:2], [], [text])
+    return [Skeleton(home), Skeleton(live_page(views.sweep(name), "token", "/vega.js"))]
+
+
+def test_names_are_text_on_a_page(tmp_path: Path) -> None:
+    """Whatever a sweep, a study or an error is called: a page's elements and links are its own."""
+    hostile = "</script><script>alert(1)</script><img src=x onerror='alert(1)'>\"' {{ 7 * 7 }}"
+    sound = pages(tmp_path / "a", "night", "quick")
+    found = pages(tmp_path / "b", hostile.replace("/", ""), hostile)
+    assert [page.elements for page in found] == [page.elements for page in sound]
+    address_of = address(hostile.replace("/", ""))
+    assert found[0].links == {"data:,", address_of}
+    assert found[1].links == sound[1].links

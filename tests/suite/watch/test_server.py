@@ -1,18 +1,25 @@
 """The server of the live pages: what it answers, to whom, and how it is asked to stop a sweep."""
 
+import asyncio
 import http.client
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from starlette.responses import PlainTextResponse
+from starlette.routing import Mount
 
-from suite.watch.server import bind, ours
+from suite.tracking import pages_at
+from suite.watch.server import app, bind, ours
 from tests.support.commands import SUITE, study_file, suite_here
 from trials.errors import UserError
 
@@ -70,6 +77,8 @@ def test_a_finished_sweep_has_its_leaderboard(port: int) -> None:
     assert "8 of 8 trials" in page
     assert "interim, validation only" not in page, "no cell is open any more"
     assert 'data-ask="stop"' not in page, "nothing runs"
+    address = r"http://127\.0\.0\.1:5000/#/experiments/1/runs\?workflowType=machine_learning"
+    assert re.search(rf'<a href="{address}">MLflow</a>', page)
 
 
 def test_what_has_not_changed_is_not_sent_again(port: int) -> None:
@@ -127,6 +136,93 @@ def test_only_a_page_of_ours_may_stop_a_sweep(port: int, storage: Path) -> None:
     assert (storage / "night" / "control").read_text() == "stop"
 
 
+def test_no_other_page_shows_them_in_a_frame(port: int) -> None:
+    for path in ("/", "/sweeps/night", "/sweeps/night/parts"):
+        headers = ask(port, path)[2]
+        assert headers["Content-Security-Policy"] == "frame-ancestors 'none'"
+        assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/sweeps/%2e%2e",
+        "/sweeps/%00",
+        "/sweeps/" + "a" * 5000,
+        "/sweeps/%ff",
+        "/sweeps/a%2fb%2fc",
+        "/x",
+    ],
+)
+def test_names_of_no_sweep(port: int, path: str) -> None:
+    status, said, _ = ask(port, path)
+    assert status == 404
+    assert "Traceback" not in said
+
+
+def test_a_token_that_no_page_has(port: int) -> None:
+    own, token = f"http://127.0.0.1:{port}", "\xe9"
+    assert ask(port, "/sweeps/night/stop", "POST", Origin=own, X_Token=token)[0] == 403
+
+
+def test_who_is_slow_or_sends_much_keeps_nobody_waiting(port: int) -> None:
+    """Half a request, a header without an end, a body of a gigabyte to come."""
+    said = [
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+        b"GET / HTTP/1.1\r\nX: " + b"a" * 10**6,
+        b"POST /sweeps/night/stop HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000000\r\n\r\n",
+    ]
+    with ExitStack() as held:
+        slow = [
+            held.enter_context(socket.create_connection(("127.0.0.1", port)))
+            for _ in range(30)
+            for _ in said
+        ]
+        for one, text in zip(slow, said * 30, strict=True):
+            with suppress(OSError):  # who sends too much may be cut off
+                one.sendall(text)
+        assert ask(port, "/sweeps/night/parts")[0] == 200
+
+
+def through(path: str, method: str, **headers: str) -> int:
+    """The status of a request to an application that answers 200 to all, behind our guard."""
+    guarded = app(
+        [Mount("/mlflow", PlainTextResponse("done")), Mount("/", PlainTextResponse("done"))]
+    )
+    given = {"host": "127.0.0.1:5000", **headers}
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+    }
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(guarded(scope, receive, send))
+    return int(sent[0]["status"])
+
+
+@pytest.mark.parametrize("below", ["", "/mlflow"])
+def test_no_page_elsewhere_changes_records(below: str) -> None:
+    """MLflow's own guard takes pages of any local port for its own."""
+    path = f"{below}/ajax-api/2.0/mlflow/runs/delete"
+    for origin in ("http://evil.example", "http://127.0.0.1:3000", "null", "", "http://[1"):
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            assert through(path, method, origin=origin) == 403, (origin, method)
+    own = "http://127.0.0.1:5000"
+    assert through(path, "POST", origin=own) == 200
+    assert through(path, "POST") == 200, "a program, not a page"
+    assert through(path, "GET", origin="http://evil.example") == 200
+    assert through(path, "POST", host="evil.example", origin="http://evil.example") == 403
+
+
 def test_a_port_that_is_taken() -> None:
     with bind("127.0.0.1", None, 0) as there:
         port = there.getsockname()[1]
@@ -134,6 +230,19 @@ def test_a_port_that_is_taken() -> None:
             assert other.getsockname()[1] != port, "the usual one is taken: any other"
         with pytest.raises(UserError, match=f"--port {port}: 127.0.0.1:{port} is not to be had"):
             bind("127.0.0.1", port, port)
+
+
+@pytest.mark.parametrize(
+    ("given", "tracking", "found"),
+    [
+        (None, None, "http://127.0.0.1:5000"),
+        (None, "sqlite:///a.db", "http://127.0.0.1:5000"),
+        (None, "https://mlflow.example/", "https://mlflow.example"),
+        ("http://localhost:5000/mlflow", "https://mlflow.example", "http://localhost:5000/mlflow"),
+    ],
+)
+def test_where_mlflow_s_pages_are(given: str | None, tracking: str | None, found: str) -> None:
+    assert pages_at(given, tracking) == found
 
 
 def test_no_torch_is_loaded(storage: Path) -> None:

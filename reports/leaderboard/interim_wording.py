@@ -1,0 +1,29 @@
+"""How cells stand that are not over, in words: the same on a terminal, in Markdown and on pages."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from reports.leaderboard.interim import Standing
+from reports.leaderboard.wording import number, params_text, short
+
+HEAD = ("#", "algorithm", "best val", "trials", "final runs", "best so far")
+
+
+def tables(standings: Sequence[Standing]) -> list[tuple[str, list[list[str]]]]:
+    """The title and the lines of each cell's table."""
+    return [
+        (f"{place} ({sweep})", [line(one) for one in members])
+        for (sweep, place), members in groupby(standings, key=lambda one: one.group)
+    ]
+
+
+def line(one: Standing) -> list[str]:
+    """The line of an algorithm in a cell that is not over."""
+    return [
+        "-" if one.rank is None else str(one.rank),
+        short(one.algorithm),
+        number(one.best),
+        f"{one.trials}/{one.planned}",
+        f"{one.finals}/{one.seeds}",
+        params_text(one.params),
+    ]

@@ -1,0 +1,40 @@
+"""A time by which a sweep is over: its search ends early enough for the runs that repeat its best."""
+
+import time
+from collections.abc import Collection
+
+from suite.search.entry_search import EntrySearch
+from trials.outcome import Outcome
+
+MARGIN = 1.25
+"""By how much longer than the slowest trial so far those to come are taken to last."""
+
+
+class Deadline:
+    """`at`, in seconds of the monotonic clock, is when running trials are ended; `slots` run at once."""
+
+    def __init__(self, at: float, slots: int) -> None:
+        self.at, self.slots = at, slots
+        self._per_round: dict[str, float] = {}
+
+    def took(self, entry: str, outcome: Outcome) -> None:
+        """Note how long a trial of an entry took."""
+        if outcome.last_round > 0:
+            rate = outcome.seconds / outcome.last_round
+            self._per_round[entry] = max(rate, self._per_round.get(entry, 0.0))
+
+    def presses(self, searches: Collection[EntrySearch]) -> bool:
+        """Whether a search trial that starts now, and after it all runs that repeat the best, would not end
+        in time: max_e t_e + sum_e n_e t_e / slots, of n_e repeats of t_e seconds each, is more than is left.
+        An entry whose first trial has not ended is taken for as slow as the slowest.
+        """
+        if not self._per_round:
+            return False
+        slowest = max(self._per_round.values())
+        seconds, repeats = 0.0, 0.0
+        for search in searches:
+            rate = self._per_round.get(search.entry.id, slowest)
+            trial = MARGIN * rate * search.entry.settings.rounds
+            seconds = max(seconds, trial)
+            repeats += (search.planned - search.candidates.budget) * trial
+        return time.monotonic() + seconds + repeats / self.slots >= self.at

@@ -1,0 +1,11 @@
+"""What the tests of reproductions start from."""
+
+import pytest
+
+from suite.execution import driver
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs go one after another in this process, as they do where Ray does not start."""
+    monkeypatch.setattr(driver, "drive", driver._alone)

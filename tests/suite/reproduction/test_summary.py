@@ -1,0 +1,202 @@
+"""`suite reproduce --summary`: what counts, what is left and why, and the page and figure of it."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports.claims.summary_page import counts, drawn, summary_page
+from reports.page.drawing import svg
+from reports.page.published_chart import published
+from suite.reproduction import costs, experiments, paper, summary
+from tests.support.commands import suite_here
+from tests.support.papers import SMALL
+from tests.support.simulations import ROOT
+
+WIDE = SMALL.replace(
+    """        numbers: {test_accuracy: {fedavg: 90, fedprox: "> 80"}}
+    claims:
+""",
+    """        numbers: {test_accuracy: {fedavg: 90, fedprox: "> 80"}, train_accuracy: {fedavg: 95}}
+      slow:
+        dataset: digits
+        model: logreg
+        heterogeneity: iid
+        settings: {rounds: 1000}
+        numbers: {"rounds_to(90)": {fedavg: 7}}
+      absent: {dataset: mnist, model: logreg, heterogeneity: iid, numbers: {test_accuracy: {fedavg: 9}}}
+      curve: {not_run: a curve without numbers, numbers: {test_accuracy: {fedavg: 9}}}
+    claims:
+      - {says: FedAvg looks smoother}
+""",
+).replace(
+    "data: {digits",
+    "data: {mnist: {samples: 60000, test: 10000, shape: [1, 28, 28], classes: 10}, digits",
+)
+
+
+def number(method: str, measured: float, verdict: str, seeds: int, **more: Any) -> dict[str, Any]:
+    """A judged number of a document."""
+    facts = {"method": method, "metric": "test_accuracy", "unit": "%", "published": "90"}
+    facts |= {"measured": measured, "reached_share": 1, "seeds": seeds, "verdict": verdict}
+    return {**facts, **more}
+
+
+def one_reading(options: str, seeds: int, *numbers: dict[str, Any]) -> dict[str, Any]:
+    """A document of one reading, on the row `iid`."""
+    claims = [{"says": "alike", "verdict": "reproduced"}]
+    claims += [{"says": "FedAvg looks smoother", "verdict": "not run"}]
+    row = {"table": "one", "row": "iid", "seeds": seeds, "reduced": [], "numbers": list(numbers)}
+    command = f"suite reproduce toy/one/iid{options}"
+    facts = {"paper": "Toy", "command": command, "made_with": [], "verdicts": {"reproduced": 1}}
+    return {**facts, "rows": [{**row, "claims": claims}]}
+
+
+ALL_READINGS = {
+    "paper": "Toy",
+    "command": "suite reproduce toy --readings",
+    "verdicts": {"depends on the reading": 1},
+    "rows": [
+        {
+            "table": "one",
+            "row": "iid",
+            "seeds": 3,
+            "judged": [
+                {
+                    "says": "alike",
+                    "method": None,
+                    "answer": {"verdict": "depends on the reading", "of": 4, "decided_by": {"lr": 0.9, "mu": 0.1}},
+                },
+                {"says": "fedavg: test_accuracy = 90", "method": "fedavg", "answer": {"verdict": "holds", "of": 4, "decided_by": {}}},
+            ],
+        }
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The summary of four documents on a paper of four rows, of which one is slow and one has no data."""
+    (tmp_path / "spaces" / "papers").mkdir(parents=True)
+    (tmp_path / "spaces" / "papers" / "toy.yaml").write_text(WIDE)
+    for module in (experiments, paper):
+        monkeypatch.setattr(module, "files", lambda package: tmp_path / "spaces")
+    experiments.read_paper.cache_clear()
+    monkeypatch.setattr(costs.Costs, "minutes", lambda self, paper, made, runs, rounds: rounds / 10)
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    bound = number("fedprox", 79.0, "direction only", 2, published="> 80")
+    documents = {
+        "anything": one_reading("", 3, number("fedavg", 90.4, "reproduced", 3)),
+        "few": one_reading(" --seeds 2", 2, number("fedavg", 50.0, "not reproduced", 2), bound),
+        "other": one_reading(" --set momentum=0.5", 9, number("fedavg", 60.0, "not reproduced", 9)),
+        "readings": ALL_READINGS,
+    }
+    for name, document in documents.items():
+        (folder / f"{name}.json").write_text(json.dumps(document))
+    yield summary.document(summary.summary(folder, tmp_path, str(tmp_path / "no data")))
+    experiments.read_paper.cache_clear()
+
+
+def test_every_number_and_statement_is_accounted_for(found):
+    """Six numbers: two judged, one not measured, one slow, one without data, one never run. Of eight
+    statements one is judged, and one more of its row is not in numbers.
+    """
+    (toy,) = found["papers"]
+    assert (toy["numbers"], toy["feasible"], toy["judged"], toy["few_seeds"]) == (6, 2, 2, 1)
+    assert toy["verdicts"] == {"reproduced": 1, "direction only": 1}
+    assert toy["statements"] == {
+        "printed": 8, "feasible": 1, "judged": 1, "few_seeds": 0,
+        "verdicts": {"depends on the reading": 1},
+    }  # fmt: skip
+    left = {one["reason"]: one for one in toy["left"]}
+    shown = {
+        why: (one["rows"], one["numbers"], one["statements"], one["minutes"])
+        for why, one in left.items()
+    }
+    assert shown == {
+        "the suite does not measure it": (["iid"], 1, 0, 0.5),
+        "takes more than an hour": (["slow"], 1, 2, 100.0),
+        "no data: mnist": (["absent"], 1, 2, 0.5),
+        "a curve without numbers": (["curve"], 1, 2, None),
+        "not put into numbers": (["iid"], 0, 1, 0.5),
+    }
+    assert found["total"]["numbers"] == 6
+
+
+def test_the_default_reading_with_most_seeds_counts(found):
+    (toy,) = found["papers"]
+    assert {d["method"]: (d["measured"], d["seeds"]) for d in toy["dots"]} == {
+        "fedavg": (90.4, 3),
+        "fedprox": (79.0, 2),
+    }
+    (claim,) = toy["claims"]
+    assert (claim["says"], claim["readings"], claim["decided_by"]) == ("alike", 4, ["lr"])
+
+
+def test_the_page_and_its_figure_show_the_same_numbers(found):
+    text = summary_page(found)
+    assert (
+        "| Toy | 2 | 2 | 6 | 1 | 1 | 8 | 1 direction only, 1 reproduced | 1 depends on the reading |"
+        in text
+    )
+    assert "1 of these verdicts rest on fewer than 3 seeds." in text
+    assert "| [one/iid](anything.md) | `suite reproduce toy/one/iid` | 3 | 1 reproduced |" in text
+    assert "| takes more than an hour | one, slow | 1 | 2 | 100 min |" in text
+    assert "| Toy | one/iid | fedprox | test_accuracy | > 80 % | 79 | 2 | direction only |" in text
+    (plot,) = published(drawn(found))["concat"]
+    points = plot["layer"][1]["data"]["values"]
+    assert [(p["x"], p["y"], p["verdict"]) for p in points] == [
+        (90, 90.4, "reproduced"),
+        (80, 79, "direction only"),
+    ]
+
+
+def test_the_figure_has_a_plot_for_each_paper_and_unit():
+    def dot(value: float, measured: float, unit: str) -> dict[str, Any]:
+        facts = {"table": "t", "row": "r", "method": "m", "metric": "x", "verdict": "reproduced"}
+        return {**facts, "value": value, "measured": measured, "unit": unit}
+
+    spec = published([("A", dot(90, 91, "%")), ("A", dot(3, 300, "rounds")), ("B", dot(5, 5, "%"))])
+    plots = {plot["title"]: plot["layer"][1]["encoding"]["x"]["scale"] for plot in spec["concat"]}
+    assert {title: scale["type"] for title, scale in plots.items()} == {
+        "A, %": "linear", "A, rounds": "log", "B, %": "linear",
+    }  # fmt: skip
+    assert plots["A, rounds"]["domain"] == pytest.approx([2.5, 360])
+    text = svg(spec)
+    assert text.count('aria-roledescription="point"') == 3
+    assert svg(spec) == text
+
+
+RESULTS = ROOT / "docs" / "results"
+
+
+def test_the_shipped_results_are_all_counted_and_their_page_is_up_to_date(tmp_path, monkeypatch):
+    """But for what hangs on the machine that counted: what is feasible, and what it would cost."""
+    monkeypatch.setattr(costs.Costs, "minutes", lambda *args: 1.0)
+    found = summary.document(summary.summary(RESULTS, tmp_path, str(tmp_path)))
+    for one in found["papers"]:
+        for kind, judged in (
+            ("numbers", one["judged"]),
+            ("statements", one["statements"]["judged"]),
+        ):
+            total = one["numbers"] if kind == "numbers" else one["statements"]["printed"]
+            assert judged + sum(left[kind] for left in one["left"]) == total
+    page, readme = ((RESULTS / name).read_text() for name in ("summary.md", "README.md"))
+    assert _sure(counts(found)) == _sure(page.split("![")[0]) == _sure(readme.split("![")[0])
+    said = summary_page(found)
+    assert said.split("## All numbers")[1] == page.split("## All numbers")[1]
+
+
+def _sure(text: str) -> list[list[str]]:
+    """The lines of the first table that begins with papers, without what is feasible."""
+    lines = [line.split(" | ") for line in re.findall(r"^\| (.+) \|$", text, re.MULTILINE)]
+    kept = [line for line in lines if len(line) == 9]
+    return [line[:2] + line[3:5] + line[6:] for line in kept]
+
+
+def test_a_folder_without_documents(tmp_path: Path):
+    done = suite_here("reproduce", "--summary", tmp_path, cwd=tmp_path, code=2)
+    assert done.stderr == f"error: {tmp_path}: no documents of suite reproduce --output lie there\n"

@@ -1,0 +1,58 @@
+"""A short list of runs where Ray never starts: they go on in this process, with the numbers they have on Ray."""
+
+from pathlib import Path
+
+import pytest
+
+from suite.execution import cluster
+from suite.reproduction import experiments, paper
+from suite.runs import batch
+from tests.support.commands import document, fault, records, suite_here
+from tests.support.papers import SMALL, toy
+from trials.trial import run
+
+LATE = Exception("The current node timed out during startup.\nThis could happen because ...")
+NEVER = "Ray did not start on this machine, 3 times in a row: The current node timed out during startup."
+
+
+@pytest.fixture(autouse=True)
+def never(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A Ray that never starts, and a paper of two methods."""
+
+    def init(*args: object, **options: object) -> None:
+        raise LATE
+
+    monkeypatch.setattr(cluster.ray, "init", init)
+    monkeypatch.setattr(cluster.ray, "is_initialized", lambda: False)
+    (tmp_path / "spaces" / "papers").mkdir(parents=True)
+    (tmp_path / "spaces" / "papers" / "toy.yaml").write_text(SMALL)
+    for module in (experiments, paper):
+        monkeypatch.setattr(module, "files", lambda package: tmp_path / "spaces")
+    experiments.read_paper.cache_clear()
+    yield
+    experiments.read_paper.cache_clear()
+
+
+def test_few_runs_go_on_without_it(tmp_path: Path):
+    done = suite_here("reproduce", "toy", "--seeds", 2, "--json", cwd=tmp_path)
+    again = "Ray did not start (The current node timed out during startup.), attempt {} of 3; trying again"
+    assert done.stderr.splitlines()[:4] == [
+        "starting Ray",
+        again.format(1),
+        again.format(2),
+        f"{NEVER.removesuffix('.')}; going on without Ray, one run after another",
+    ]
+    (row,) = document(done)["rows"]
+    assert row["runs"] == 4
+    configured = toy(SMALL).methods["fedprox"]
+    alone = [run(configured.spec({}, seed, 5, 5))[0].history[-1] for seed in range(2)]
+    (number,) = [n for n in row["numbers"] if n["method"] == "fedprox"]
+    assert number["by_seed"] == {str(s): 100 * e["test_accuracy"] for s, e in enumerate(alone)}
+    assert {r.tags["run_status"] for r in records(tmp_path, kind="reproduce")} == {"FINISHED"}
+    assert not list((tmp_path / "runs").rglob("*.pt")), "no checkpoint is left"
+
+
+def test_many_runs_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(batch, "FEW", 3)
+    done = suite_here("reproduce", "toy", "--seeds", 2, cwd=tmp_path, code=2)
+    assert fault(done) == NEVER

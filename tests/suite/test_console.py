@@ -1,0 +1,25 @@
+"""What text of others can do to a terminal: nothing."""
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from suite.console import say, tame
+
+HOSTILE = "a\x1b[2Jb\x9bc\rd\u202ee\tf\ng é"
+SHOWN = "a\\x1b[2Jb\\x9bc\\rd\\u202ee\tf\ng é"
+
+
+def test_control_characters_are_spelled_out(capsys: pytest.CaptureFixture[str]) -> None:
+    say(HOSTILE)
+    assert capsys.readouterr().err == f"{SHOWN}\n"
+
+
+def test_in_tables_too(capsys: pytest.CaptureFixture[str]) -> None:
+    tame()
+    table = Table(HOSTILE.partition("\t")[0])
+    table.add_row(HOSTILE.partition("\t")[0])
+    Console(width=60).print(table, HOSTILE)
+    shown = capsys.readouterr().out
+    assert shown.count(SHOWN.partition("\t")[0]) == 3
+    assert all(part.isprintable() for part in shown.split("\n"))
