@@ -68,8 +68,7 @@ class Federation:
         self.round = 0
         self.counters = dict.fromkeys(COUNTERS, 0)
         self._loss: Tensor | None = None
-        self._uploaded: set[int] = set()
-        self._absent: set[int] = set()
+        self._uploaded, self._absent = set[int](), set[int]()
         self.halved: dict[str, int] | None = None
         """From which `round` on another `chunk` of clients is computed at once."""
 
@@ -106,9 +105,7 @@ class Federation:
 
     @property
     def eager(self) -> str:
-        """Why the device launches its local steps one operation after the other, where it captures those of
-        others; "" where it does not.
-        """
+        """Why its device, which captures the local steps of others, does not do so here; else ""."""
         return captured.faults.get(self.model.architecture, "")
 
     # Who
