@@ -87,7 +87,7 @@ def test_a_number_is_repeated_by_the_command_beside_it(site: Path, there: Path) 
     mean, own = re.search(
         r"mean of 2 seeds: (\S+); with seed 1: (\S+)$", done.stdout.strip()
     ).groups()  # type: ignore[union-attr]
-    assert f"test accuracy {own} (mean of the last" in done.stdout
+    assert f"test accuracy {own} (mean of the last" in " ".join(done.stdout.split())
     row = page[page.index('id="fedprox"') :]
     assert f">{mean}" in row[: row.index("</tr>")]
 
