@@ -1,5 +1,6 @@
 """What boards are made from: stores, bundles, and both by name."""
 
+import os
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -19,7 +20,7 @@ NAMED = "board:"
 
 def is_bundle(path: Path) -> bool:
     """Whether a path is that of a bundle, a folder or a zip."""
-    return path.suffix == ".zip" or (path / LISTING).exists()
+    return path.suffix == ".zip" or os.path.lexists(path / LISTING)
 
 
 def open_source(text: str, storage: Path) -> tuple[str, "Reader"]:
@@ -28,7 +29,7 @@ def open_source(text: str, storage: Path) -> tuple[str, "Reader"]:
     if is_bundle(path):
         bundle = Bundle.read(path)
         return bundle.name, bundle
-    if not (path / "mlflow.db").exists():
+    if not os.path.lexists(path / "mlflow.db"):
         raise UserError(
             f"{text} is neither a bundle nor the folder of a store: it has neither {LISTING} nor mlflow.db"
         )

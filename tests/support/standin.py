@@ -355,7 +355,8 @@ for _function in (aten.empty.memory_format, aten.empty_strided.default, aten._co
 
 
 def _ours(path: str) -> bool:
-    return path.startswith(str(ROOT)) and path != __file__
+    """Whether a file is the project's, whose environment may lie in its folder."""
+    return path.startswith(str(ROOT)) and "site-packages" not in path and path != __file__
 
 
 def _real(tree: Any) -> Any:

@@ -77,7 +77,7 @@ def test_a_setting_that_changes_nothing_here_is_left_out():
         ("momentum: {values: [[0.0", "momentum: {values: [[0.1", "open.momentum: what is chosen has to be one of the candidates"),
         ("of: baselines", "of: [fedavgg]", "Did you mean 'fedavg'?"),
         ("momentum: {values", "momentun: {values", "Did you mean 'momentum'?"),
-        ("[0.9, third]", "[9.0, third]", "momentum = 9.0: Input should be less than 1"),
+        ("[0.9, third]", "[9.0, third]", "momentum = 9.0: must be less than 1"),
         ("iid+system(epochs=1..3)", "iidd", "Did you mean 'iid'?"),
         ("{scored: best}", "{scored: first}", "unknown scored 'first'. Known: best, last."),
         ("{scored: best}", "{scored_model: avrage}", "unknown scored_model 'avrage'. Did you mean 'average'?"),

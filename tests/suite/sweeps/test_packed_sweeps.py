@@ -19,8 +19,10 @@ from tests.support.searches import a_study
 from tests.support.simulations import timeless
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedprox import FedProx
+from trials.outcome import Kind
 from trials.simulation import Simulation
 from trials.trial_config import PACK
+from trials.trial_id import TrialId
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 WIDE = {"lr": {"default": 0.1, "low": 0.001, "high": 300.0, "log": True}}
@@ -116,30 +118,33 @@ def test_a_population_goes_on_in_packs(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("by_scores")
-@pytest.mark.parametrize("moment", [30, 75])
+@pytest.mark.parametrize("share", [0.35, 0.9])
 def test_a_killed_pack_is_resumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:
-    """After some of the 86 evaluations: amid the search, amid the final runs. The rest may be packed
+    """After a share of the evaluations: amid the search, amid the final runs. The rest may be packed
     otherwise.
     """
     given = STUDIES["stopped early"]
-    advance, left = Simulation.advance, moment
+    advance, left, taken = Simulation.advance, float("inf"), 0
 
     def dies(self: Simulation) -> dict[str, float]:
-        nonlocal left
-        left -= 1
+        nonlocal left, taken
+        left, taken = left - 1, taken + 1
         if not left:
             raise Killed
         return advance(self)
 
     monkeypatch.setattr(Simulation, "advance", dies)
+    alone = said(swept(tmp_path / "alone", 1, **given))
+    left = round(share * taken)
     killed = opened(tmp_path / "cut", 4, **given)
     with pytest.raises(Killed):
         killed.run(Resources(max_concurrent=2, checkpoint_seconds=0.0))
     killed.journal.close()
-    cut = said(swept(tmp_path / "cut", 3, resume=True, **given))
-    assert cut == said(swept(tmp_path / "alone", 1, **given))
+    asked = [e["trial_id"] for e in peek(killed.paths.journal) if e["event"] == "ask"]
+    assert any(TrialId.parse(name).kind == Kind.FINAL for name in asked) == (share > 0.5)
+    assert said(swept(tmp_path / "cut", 3, resume=True, **given)) == alone
 
 
 def test_a_member_that_raises_fails_alone_and_starts_again_alone(
