@@ -78,11 +78,17 @@ def _number(entry: Mapping[str, Any]) -> list[str]:
     return [
         entry["method"],
         entry["metric"],
-        f"{entry['published']} {entry['unit']}".strip(),
+        published(entry),
         measured(entry),
         "" if entry["difference"] is None else f"{entry['difference']:+.3g}",
         verdict,
     ]
+
+
+def published(entry: Mapping[str, Any]) -> str:
+    """The printed number as text, with its unit; of a target that was never reached there is none."""
+    text = entry["published"]
+    return text if text == "never" else f"{text} {entry['unit']}".strip()
 
 
 def measured(entry: Mapping[str, Any]) -> str:

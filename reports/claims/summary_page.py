@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reports.claims.page import measured, table
+from reports.claims.page import measured, published, table
 
 FIGURE = "summary.svg"
 """The name of the figure beside the page."""
@@ -125,7 +125,7 @@ def _numbers(found: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
             f"{dot['table']}/{dot['row']}",
             dot["method"],
             dot["metric"],
-            f"{dot['published']} {dot['unit']}".strip(),
+            published(dot),
             measured({**dot, "ci_low": None}),
             str(dot["seeds"]),
             dot["verdict"],

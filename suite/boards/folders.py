@@ -63,8 +63,12 @@ def _before(listing: Path) -> dict[str, str]:
 
 
 def _ours(folder: Path, path: str, before: Mapping[str, str]) -> bool:
-    """Whether a file may be written over: it is not there, is empty, or is as it was listed."""
+    """Whether a file may be written over: it is not there, is empty, or is as it was listed; no link is,
+    which leads elsewhere.
+    """
     there = folder / path
+    if there.is_symlink():
+        return False
     if not there.exists():
         return True
     content = there.read_bytes()

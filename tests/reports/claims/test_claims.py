@@ -10,6 +10,7 @@ from scipy import stats
 
 from reports.claims.metrics import Metric, Run, as_scored, measured, metric
 from reports.claims.page import measured as measured_text
+from reports.claims.page import published
 from reports.claims.verdicts import (
     DIRECTION,
     FAILED,
@@ -274,3 +275,11 @@ def test_what_is_scored_of_a_history():
     absent = {"a": {0: Run(as_scored(history, "best", "devices"), 3)}}
     for name in ("test_accuracy", "rounds_to(50)", "mean_accuracy", "best_test_accuracy"):
         assert measured(metric(name), "a", absent) == {}, "the method has no such model"
+
+
+@pytest.mark.parametrize(
+    ("number", "unit", "text"),
+    [("23", "rounds", "23 rounds"), ("never", "rounds", "never"), ("1.82", "", "1.82")],
+)
+def test_a_printed_number_has_its_unit_where_it_is_one(number, unit, text):
+    assert published({"published": number, "unit": unit}) == text

@@ -78,6 +78,12 @@ def test_publish_says_what_it_wrote(there: Path, tmp_path: Path) -> None:
         "away"
     )
     assert (tmp_path / "b" / "board.json").read_text() == "mine"
+    (tmp_path / "b" / "board.json").unlink()
+    (tmp_path / "b" / "board.json").symlink_to(tmp_path / "elsewhere")
+    assert fault(suite_here(*asked, "--output", "b", cwd=tmp_path, code=2)).startswith(
+        "b/board.json "
+    )
+    assert not (tmp_path / "elsewhere").exists(), "nothing is written through a link"
 
 
 @pytest.mark.parametrize("name", ["s", "s.zip"])
