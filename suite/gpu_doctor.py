@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from trials import captured, heterogeneity, losses, models
 from trials import device as devices
-from trials import heterogeneity, losses, models
 from trials.algorithms import ALGORITHMS
 from trials.client_rows import ClientRows
 from trials.datasets.base import Dataset
@@ -70,6 +70,7 @@ def examine(names: Sequence[str] = tuple(ALGORITHMS), device: str = "cuda") -> I
         ("device", lambda: (_named(on), ())),
         *((f"as on a CPU: {model}", partial(agrees, names, model, on)) for model in MODELS),
         ("as alone: a pack", partial(together, names, on)),
+        ("steps as one launch", partial(replayed, on)),
         ("the same bits twice", partial(repeats, names, on)),
         ("memory of a trial", partial(within, on)),
         ("clients' tables on the host", partial(tables, on)),
@@ -180,6 +181,39 @@ def together(names: Sequence[str], on: torch.device) -> tuple[str, Any]:
     if wrong:
         raise RuntimeError(", ".join(f"{name} is {off:.1e} off" for name, off in wrong.items()))
     return f"{len(names)} algorithms in one, at most {most:.0e} off", ()
+
+
+def replayed(on: torch.device) -> tuple[str, Any]:
+    """Whether FedAvg ends where it does with steps launched one by one when they are captured and replayed,
+    in double precision, and how long its rounds after the first take; raises `RuntimeError` for models
+    whose steps are not captured or end elsewhere.
+    """
+    if on.type not in captured.CAPTURES:
+        return f"not measured: steps are not captured on {on}", ()
+    wrong, table = {}, []
+    for model in MODELS:
+        found = _run("fedavg", model, on, "batched", "float64")
+        capture = captured.CAPTURES.pop(on.type)
+        try:
+            right = _run("fedavg", model, on, "batched", "float64")
+        finally:
+            captured.CAPTURES[on.type] = capture
+        states = [_numbers(run) for run in (found, right)]
+        off = max(_apart(value, states[1][key]) for key, value in states[0].items())
+        if found.fed.eager:
+            wrong[model] = f"is not captured: {found.fed.eager}"
+        elif not off <= TOLERANCE:
+            wrong[model] = f"is {off:.1e} off"
+        ratio = _pace(right) / _pace(found)
+        table.append({"model": model, "off": off, "times_as_fast": round(ratio, 2)})
+    if wrong:
+        raise RuntimeError(", ".join(f"{model} {what}" for model, what in wrong.items()))
+    return f"{len(MODELS)} models, at most {max(row['off'] for row in table):.0e} off", table
+
+
+def _pace(simulation: Simulation) -> float:
+    """Seconds of a round at the least, of those after the first, which captures."""
+    return float(min(entry["round_seconds"] for entry in simulation.history if entry["round"] > 1))
 
 
 def _apart(found: torch.Tensor, right: torch.Tensor) -> float:

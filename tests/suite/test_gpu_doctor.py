@@ -11,9 +11,20 @@ import torch
 from suite import gpu_doctor
 from suite.bench.engine import WORKLOADS, Plan, _executions
 from suite.execution.cluster import Resources
-from suite.gpu_doctor import MODELS, agrees, engine, repeats, shared, tables, together, within
+from suite.gpu_doctor import (
+    MODELS,
+    agrees,
+    engine,
+    repeats,
+    replayed,
+    shared,
+    tables,
+    together,
+    within,
+)
 from suite.sweeps.request import SweepRequest
 from tests.support.commands import fault, suite_here
+from trials import captured
 from trials.federation import Federation
 
 CPU = torch.device("cpu")
@@ -45,6 +56,40 @@ def test_a_pack_computes_what_each_does_alone() -> None:
     assert together(("fedavg", "scaffold"), CPU)[0] == "2 algorithms in one, at most 0e+00 off"
 
 
+def test_steps_that_are_replayed_are_compared_with_eager_ones(
+    standin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, only = torch.device("standin"), {"logreg": MODELS["logreg"]}
+    monkeypatch.setattr(gpu_doctor, "MODELS", only)
+    assert replayed(device)[0] == "not measured: steps are not captured on standin"
+    monkeypatch.setitem(captured.CAPTURES, "standin", standin.capture)
+    detail, table = replayed(device)
+    assert detail.startswith("1 models, at most ")
+    assert [row["model"] for row in table] == ["logreg"]
+    assert table[0]["times_as_fast"] > 0
+    assert "standin" in captured.CAPTURES, "they are captured again"
+
+    def forgets(work: Any) -> Any:
+        standin.capture(work)
+        return lambda: None
+
+    captured.blocks.clear()
+    monkeypatch.setitem(captured.CAPTURES, "standin", forgets)
+    with pytest.raises(RuntimeError, match=r"^logreg is \d\.\de[-+]\d\d off$"):
+        replayed(device)
+
+    def refuses(work: Any) -> Any:
+        raise RuntimeError("not permitted while a graph is captured\nand more")
+
+    captured.blocks.clear()
+    monkeypatch.setitem(captured.CAPTURES, "standin", refuses)
+    with pytest.raises(
+        RuntimeError, match=r"^logreg is not captured: not permitted while a graph is captured$"
+    ):
+        replayed(device)
+    captured.faults.clear()
+
+
 def test_what_is_computed_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every second run is a little off."""
     train, calls = Federation.train, []
@@ -74,14 +119,15 @@ def test_each_check_says_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
         ("device", True),
         ("as on a CPU: logreg", True),
         ("as alone: a pack", True),
+        ("steps as one launch", True),
         ("the same bits twice", False),
         ("memory of a trial", True),
         ("clients' tables on the host", True),
         ("trials that share a GPU", True),
         ("local steps a second", True),
     ]
-    assert found[3].detail == "ZeroDivisionError: division by zero"
-    assert found[4].detail == within(CPU)[0] == "not measured: cpu is no GPU"
+    assert found[4].detail == "ZeroDivisionError: division by zero"
+    assert found[5].detail == within(CPU)[0] == "not measured: cpu is no GPU"
     assert found[-1].table == ({"steps": 1},)
 
 
