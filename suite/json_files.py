@@ -37,14 +37,21 @@ def parse(text: str | bytes) -> Any:
 def read(content: bytes, form: TypeAdapter[T], source: str) -> T:
     """A JSON document of this form. Raises `UserError`, which begins with the source, for anything else."""
     try:
-        return form.validate_python(parse(content))
-    except ValidationError as error:
-        raise UserError(f"{source} is not as it should be: {first_fault(error)}") from None
+        found = parse(content)
     except ValueError as error:
         raise UserError(f"{source} is not JSON that can be read: {error}") from None
+    return check(found, form, source)
 
 
-def first_fault(error: ValidationError) -> str:
+def check(content: Any, form: TypeAdapter[T], source: str) -> T:
+    """A document that was parsed as this form; raises `UserError` with its first fault."""
+    try:
+        return form.validate_python(content)
+    except ValidationError as error:
+        raise UserError(f"{source}: {_first(error)}") from None
+
+
+def _first(error: ValidationError) -> str:
     """The first fault that was found in a document: its key, its value, and the rule."""
     fault = error.errors(include_url=False)[0]
     key = ".".join(map(str, fault["loc"]))
