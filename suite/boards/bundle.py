@@ -143,7 +143,7 @@ class Bundle(Reader):
                     f"bundle {path}: {name} was changed: its SHA-256 is {digest(files[name])}, and its list "
                     f"says {listing.files[name].sha256}"
                 )
-        return cls(path.name.removesuffix(".zip"), listing, files)
+        return cls(path.absolute().name.removesuffix(".zip"), listing, files)
 
     @cached_property
     def _kept(self) -> dict[str, Kept]:

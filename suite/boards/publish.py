@@ -18,6 +18,7 @@ from suite.console import finite
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import NONE_YET, Query
 from suite.results.report import study_text
+from suite.sweeps.paths import check_name
 from suite.tracking.machine import machine
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
@@ -57,6 +58,8 @@ def publish(reader: Reader, query: Query, output: Path) -> Published:
     if not board.rows:
         raise UserError(NONE_YET)
     sweeps = sorted({row.sweep for row in board.rows})
+    for name in sweeps:
+        check_name(name, "sweep")
     found = {name: _kept_of(reader, name) for name in sweeps}
     files: dict[str, bytes] = {BOARD: _json({"rows": rows_of(board)})}
     for name, parts in found.items():
