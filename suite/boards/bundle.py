@@ -22,7 +22,7 @@ from suite import json_files
 from suite.boards.files import read_files
 from suite.boards.folders import digest
 from suite.tracking.reader import Reader
-from suite.tracking.record import Record
+from suite.tracking.record import LARGEST, Record
 from suite.tracking.tags import Tags
 from trials.errors import UserError
 
@@ -33,7 +33,7 @@ SIGN = "a bundle of suite publish"
 RECORDS = ("records", "finals", "searches")
 Second = Annotated[float, Field(ge=0, le=253_402_300_799)]
 """A time in seconds since 1970, up to the year 9999."""
-Round = Annotated[int, Field(ge=0)]
+Value = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 
 
 class Stretch(BaseModel):
@@ -41,8 +41,8 @@ class Stretch(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    rounds: list[Round]
-    values: dict[str, list[float]]
+    rounds: list[int]
+    values: dict[str, list[Value]]
 
     @model_validator(mode="after")
     def _as_long(self) -> Self:
@@ -59,7 +59,7 @@ class Kept(BaseModel):
 
     run_id: str
     tags: dict[str, str]
-    metrics: dict[str, float]
+    metrics: dict[str, Value]
     began: Second
     ended: Second | None
     course: list[Stretch] = []
@@ -68,6 +68,9 @@ class Kept(BaseModel):
         """As it was recorded."""
         tags = Tags(self.tags, self.run_id)
         return Record(self.run_id, tags, {}, self.metrics, self.began, self.ended)
+
+
+KEPT = TypeAdapter(Kept)
 
 
 class Rows(BaseModel):

@@ -18,6 +18,7 @@ from tests.support.commands import document, suite_here
 from tests.support.foreign import little, play, swept
 
 READ = "reading the records\n"
+DEEP = f'{{"sampler":"a","scheduler":"b","trials":1,"seeds":1,"x":{"[" * 100 + "]" * 100}}}'
 FORMS = [
     ("final", "sweep", None),
     ("final", "cell", None),
@@ -53,6 +54,7 @@ FORMS = [
     ("cell", "space", '{"lr":[0,1]}'),
     ("sweep", "study_json", "{}"),
     ("sweep", "study_json", '{"sampler":"a","scheduler":"b","trials":1,"seeds":1,"settings":7}'),
+    ("sweep", "study_json", DEEP),
     ("sweep", "study_json", '{"sampler":1,"scheduler":[],"trials":"x"}'),
     ("leaderboard", "importance", '{"lr":"much"}'),
 ]
@@ -140,11 +142,14 @@ def test_runs_of_others_and_of_later_versions_are_passed_over(here: Path):
     assert levels(here) == (["iid", "labels(2)"], said)
 
 
-@pytest.mark.parametrize("value", [None, "nan"])
-def test_a_final_run_without_its_score_is_passed_over(here: Path, value: str | None):
+@pytest.mark.parametrize(
+    "change",
+    ["delete from {}", "update {} set value = 0, is_nan = 1", "update {} set value = 1e300"],
+    ids=["none", "nan", "huge"],
+)
+def test_a_final_run_without_its_score_is_passed_over(here: Path, change: str):
     run_id = first(here, "final")
     with sqlite3.connect(here / "runs" / "mlflow.db") as database:
-        change = "delete from {}" if value is None else "update {} set value = 0, is_nan = 1"
         for table in ("metrics", "latest_metrics"):
             where = " where run_uuid = ? and key = 'test/score'"
             database.execute(change.format(table) + where, (run_id,))
