@@ -5,6 +5,8 @@ import html
 import json
 import re
 import shlex
+import shutil
+import sqlite3
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from tests.support.bundles import (
 )
 from tests.support.commands import fault, suite_here
 from tests.support.simulations import ROOT
+from tests.support.stores import recorded
 
 NAMES = (
     "<script>alert(1)</script>",
@@ -237,3 +240,44 @@ def test_json_that_programs_would_read_differently_is_refused(text: str | bytes,
 def test_other_json_is_read_as_it_is() -> None:
     text = '{"a": [1, -2.5, 1e-3, true, null, "\\ud83d\\ude00", 9223372036854775807], "b": {}}'
     assert json_files.parse(text) == json.loads(text)
+
+
+def stored(temporary: pytest.TempPathFactory, folder: Path, *changes: str) -> None:
+    """A copy of a store with what SQL changes of it."""
+    shutil.copytree(recorded(temporary) / "runs", folder / "runs")
+    with sqlite3.connect(folder / "runs" / "mlflow.db") as database:
+        for change in changes:
+            database.execute(change)
+
+
+@pytest.mark.parametrize("output", ["out", "out.zip"])
+def test_a_sweep_whose_name_leads_elsewhere_is_not_published(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, output: str
+) -> None:
+    stored(
+        tmp_path_factory, tmp_path, "update tags set value = '../../x' where key = 'suite.sweep'"
+    )
+    said = fault(suite_here("publish", "--output", output, cwd=tmp_path, code=2))
+    assert said.startswith("sweep ../../x: must be the name of one folder: ")
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
+def test_values_that_are_not_finite_are_not_published(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    change = "update metrics set is_nan = 1 where key = 'test/loss' and step = 1"
+    stored(tmp_path_factory, tmp_path, change)
+    suite_here("publish", "--output", "out", cwd=tmp_path)
+    runs = json.loads((tmp_path / "out" / FINALS).read_text())
+    at = {tuple(c["rounds"]) for run in runs for c in run["course"] if "test_loss" in c["values"]}
+    assert at == {(0, 2)}
+    suite_here("board", "out", "--output", "site", cwd=tmp_path)
+
+
+def test_a_time_that_is_none_is_said(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    stored(tmp_path_factory, tmp_path, "update runs set start_time = -5")
+    said = fault(suite_here("publish", "--output", "out", cwd=tmp_path, code=2))
+    assert re.fullmatch(r"run \w+: began = -0\.005: must be greater than or equal to 0", said)
+    assert not (tmp_path / "out").exists()
