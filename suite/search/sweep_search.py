@@ -10,6 +10,7 @@ whatever runs beside it. Nothing here ever sees a test metric: `end` takes valid
 counters.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from suite.search.candidates import Candidates
@@ -65,11 +66,13 @@ class SweepSearch:
         wait where they are. Trials without an end are handed out again, as they were; but runs that
         repeat a search trial only if they still should, now that the sweep may have grown.
         """
+        of_search: dict[str, list[Ask]] = defaultdict(list)
         for ask in asks:
+            of_search[ask.search].append(ask)
             if ask.trial_id in ends:
                 self.entries[ask.search].end(ask.trial_id, ends[ask.trial_id])
         for name, search in self.entries.items():
-            search.replay(ask for ask in asks if ask.search == name)
+            search.replay(of_search[name])
         self.asks = {ask.trial_id: ask for ask in asks}
         for trial_id, end in (standing or {}).items():
             self.stand(trial_id, end)
