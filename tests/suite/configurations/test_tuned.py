@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
+from suite.configurations.library import tuned_in
 from suite.runs.request import Request
+from suite.tracking.store import Store
+from tests.support.foreign import swept
 from trials.errors import UserError
 from trials.place import Place
 from trials.settings import Settings
@@ -370,3 +373,13 @@ def test_a_file_of_an_earlier_version_is_read_and_written_as_it_was():
     assert found.path == Path("digits/labels(2)/logreg/folb.yaml")
     assert found.params == {"lr": 2.388225279064973, "mu": 0.09154040082977835, "variant": "plain"}
     assert found.spec(1).algorithm == "folb"
+
+
+def test_a_tuned_file_tells_the_confirming_runs_of_one_search(tmp_path: Path):
+    """Of two splits each has its own: two search trials, of which both are confirmed once."""
+    place = swept(tmp_path, splits=2, confirm={"best": 2, "seeds": 1})
+    (found,) = tuned_in(Store(None, place.storage))
+    assert {key: found.budget[key] for key in ("trials", "confirming")} == {
+        "trials": 4,
+        "confirming": 2,
+    }
