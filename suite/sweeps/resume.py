@@ -2,17 +2,13 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from suite.studies.entry import Entry
 from suite.studies.study import Study, complete, override
 from suite.studies.validation import Faults, check_names
 from suite.sweeps.paths import SweepPaths
 from trials.errors import UserError
-
-if TYPE_CHECKING:
-    pass
-
 
 GROWS = ("algorithms", "datasets", "models", "heterogeneity")
 """What a resumed sweep may have more of, besides what it has a number of."""
