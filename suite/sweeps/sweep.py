@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from suite.execution.cluster import Resources
 
 RECORD_SECONDS = 600.0
-"""How long a finished sweep waits for a tracking server that is away."""
+"""How long a finished sweep waits for a tracking server that takes nothing."""
 FAULT_SECONDS = 5.0
 """How long one that was halted by a fault does."""
 LOCAL_TRIES = 5
