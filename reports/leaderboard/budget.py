@@ -45,7 +45,10 @@ def expected_best(trials: Sequence[Trial]) -> list[float]:
     tests = [fmean(at[validation]) for validation, _ in sorted(trials)]
     expected = []
     for n in range(1, total + 1):
-        chance, mean = n / total, 0.0  # of the best; the one before has (i - n) / (i - 1) times as much
+        chance, mean = (
+            n / total,
+            0.0,
+        )  # of the best; the one before has (i - n) / (i - 1) times as much
         for i in range(total, n - 1, -1):
             mean += chance * tests[i - 1]
             chance *= (i - n) / max(1, i - 1)

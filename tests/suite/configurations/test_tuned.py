@@ -1,5 +1,6 @@
 """Tuned files and requests of single runs: read, written, refused."""
 
+import resource
 import string
 from pathlib import Path
 
@@ -383,3 +384,18 @@ def test_a_tuned_file_tells_the_confirming_runs_of_one_search(tmp_path: Path):
         "trials": 4,
         "confirming": 2,
     }
+
+
+def test_a_disk_that_is_full_leaves_what_was_imported_before(tmp_path: Path):
+    before, better = (a_tuned(scores={"val_accuracy": score}) for score in (0.8, 0.9))
+    (path,), _ = tuned.keep([before], tmp_path / "imported")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(UserError) as refused:
+            tuned.keep([better], tmp_path / "imported")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert str(refused.value) == f"cannot write {path}: File too large"
+    assert tuned.read(path) == before
+    assert list(path.parent.iterdir()) == [path]
