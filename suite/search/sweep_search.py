@@ -99,6 +99,15 @@ class SweepSearch:
         self.entries[ask.search].end(trial_id, end)
         return ask
 
+    def repeated_beside(self, ask: Ask) -> list[Ask]:
+        """The other runs that repeat trials of a trial's search, and of those that share its configurations; none
+        while it searches. Of a sweep that grew some have ended before.
+        """
+        mine = self.entries[ask.search].candidates
+        searches = self.entries.values() if not mine.searching else ()
+        found = [one for of in searches if of.candidates is mine for one in of.repeated]
+        return [one for one in found if one.trial_id != ask.trial_id]
+
     def cut(self) -> None:
         """Search no further: what runs ends, and the best of each entry runs again."""
         for search in self.entries.values():

@@ -146,8 +146,8 @@ class Followed:
     @property
     def over(self) -> bool:
         """Whether all of its trials have ended and are recorded."""
-        ended = len(self.state.ended)
-        return ended >= self.planned and len(self.state.recorded) >= ended
+        recorded = len(self.state.recorded) >= len(self.state.ended)
+        return self.state.done >= self.planned and recorded
 
     @property
     def per_minute(self) -> float | None:
@@ -160,7 +160,7 @@ class Followed:
         """How long it takes at this pace, None while that is not known."""
         if self.over or not self.per_minute:
             return None
-        return 60 * (self.planned - len(self.state.ended)) / self.per_minute
+        return 60 * (self.planned - self.state.done) / self.per_minute
 
     def counts(self, entry: str) -> Counter[str]:
         """Trials of an entry: `search` and `final`, how they ended, and those that run."""

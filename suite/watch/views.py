@@ -125,7 +125,7 @@ class Views:
             over=followed.over,
             asked_to=followed.asked_to,
             planned=followed.planned,
-            ended=len(followed.state.ended),
+            ended=followed.state.done,
             per_minute=followed.per_minute,
             left="" if left is None else spell(left),
             trials=study.trials if study else 0,
