@@ -291,9 +291,9 @@ def test_a_damaged_sweep_hides_no_other(sweep: tuple[Path, list[str]]) -> None:
 
 
 def test_a_journal_that_was_repaired_is_read_anew(sweep: tuple[Path, list[str]]) -> None:
-    folder, (first, _) = sweep
+    folder, (first, second) = sweep
     whole = (folder / "journal.jsonl").read_bytes()
-    add(folder, asked(first, 0), torn=b"soup\n")
+    add(folder, asked(second, 0), torn=b"soup\n")
     (folder / MARKER).touch()
     views = Views(folder.parent, None, "")
     with pytest.raises(UserError):
@@ -301,7 +301,8 @@ def test_a_journal_that_was_repaired_is_read_anew(sweep: tuple[Path, list[str]])
     (folder / "journal.part").write_bytes(whole + line(asked(first, 0)) + line(asked(first, 1)))
     (folder / "journal.part").replace(folder / "journal.jsonl")
     views.sweep("night")
-    assert [ask.index for ask in views._followed["night"].state.asks] == [0, 1]
+    asks = views._followed["night"].state.asks
+    assert [(ask.cell, ask.index) for ask in asks] == [(first, 0), (first, 1)]
 
 
 def test_final_runs_of_a_former_best_make_no_cell_whole(sweep: tuple[Path, list[str]]) -> None:
