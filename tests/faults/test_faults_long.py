@@ -173,7 +173,7 @@ def test_a_thousand_short_trials(tmp_path: Path) -> None:
         seconds / trials for trials, seconds in (work[300] - work[100], work[1000] - work[800])
     )
     print(f"{1e3 * early:.0f} ms of the driver a trial, then {1e3 * late:.0f}; its MB {memory}")
-    assert late < 1.5 * early
+    assert late < 2 * early, "work that grew with the trials before it would be 4 times as much"
     assert memory[1000] < 1.3 * memory[300]
 
 
