@@ -36,6 +36,7 @@ class Progress:
         self.counts: dict[str, Counter[str]] = {entry.id: Counter() for entry in entries}
         self.best: dict[str, float] = {}
         self.waiting = ""
+        self.unrecorded = 0
         self._counted: set[str] = set()
         self._shares: dict[str, float] = {}
         self._pace, self._new = Pace(), 0
@@ -130,6 +131,8 @@ class Progress:
         text += f", {len(self.running)} running, {(rate or 0) * 60:.0f} trials/min"
         if rate and done < self.expected:
             text += f", about {spell((self.expected - done - sum(shares)) / rate)} left"
+        if self.unrecorded and not self.running:
+            text += f", {self.unrecorded} still to be recorded"
         return text + (f" - {self.waiting}" if self.waiting else "")
 
     def _table(self) -> Group:

@@ -362,6 +362,7 @@ class Sweep:
         """Write something to the tracking store, in the thread that does so."""
         item()
         self.progress.waiting, self._refused = "", 0
+        self.progress.unrecorded = self.recorder.left
 
     def _harvest(self) -> None:
         finals = {trial_id: self.state.ended[trial_id] for trial_id in self._current_finals()}

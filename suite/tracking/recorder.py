@@ -28,6 +28,11 @@ class Recorder:
         """Record this when its turn comes."""
         self._queue.put(item)
 
+    @property
+    def left(self) -> int:
+        """How many records wait for their turn."""
+        return self._queue.qsize()
+
     def close(self, patience: float | None = None) -> bool:
         """Wait until all is written, or nothing was for `patience` seconds; whether it is."""
         self._queue.put(None)

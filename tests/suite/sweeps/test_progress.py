@@ -65,6 +65,16 @@ def test_trials_of_an_earlier_session_do_not_count_as_speed() -> None:
     assert "0 trials/min" in shown._line()
 
 
+def test_what_is_still_written_is_said_when_nothing_runs() -> None:
+    shown = progress()
+    shown.asked(ask(shown, 0, 0))
+    shown.unrecorded = 3
+    assert "recorded" not in shown._line()
+    shown.ended(ask(shown, 0, 0), "finished", 0.5)
+    assert "0 running" in shown._line()
+    assert shown._line().endswith(", 3 still to be recorded")
+
+
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What the display takes for the time, in its one element."""
     now = [1000.0]
