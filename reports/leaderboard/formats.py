@@ -290,7 +290,7 @@ def _svg(board: Leaderboard) -> str:
 
 def _command(board: Leaderboard) -> str:
     """The command that shows these rows: of one sweep, or of all sweeps of their studies."""
-    sweeps = {row.sweep for row in board.rows} | {row.sweep for row in board.interim}
+    sweeps = {row.sweep for row in board.rows} | {one.sweep for one in board.interim}
     names = {"--name": sweeps} if len(sweeps) == 1 else {"--study": set(board.study.split(", "))}
     options = [word for key, of in names.items() for name in sorted(of) for word in (key, name)]
     return shlex.join(["suite", "leaderboard", *options])

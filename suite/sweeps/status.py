@@ -13,7 +13,7 @@ from suite.owned import others_hand
 from suite.studies.entry import Entry
 from suite.studies.study import Study
 from suite.sweeps.events import Begun, SweepState, replay
-from suite.sweeps.journal import begun, broken, in_the_way, is_locked, peek
+from suite.sweeps.journal import begins, begun, broken, in_the_way, is_locked, peek
 from suite.sweeps.pace import Pace
 from suite.sweeps.paths import MARKER, check_name
 from trials.errors import UserError, unknown
@@ -39,8 +39,8 @@ def of_study(storage: Path, name: str) -> list[str]:
     found = []
     for each in names:
         with suppress(UserError):  # a journal that is damaged is said where it is read
-            first, *_ = peek(storage / each / "journal.jsonl")
-            found += [each] if first.get("study_name") == name else []
+            first = begins(storage / each / "journal.jsonl")[:1]
+            found += [each for line in first if line.get("study_name") == name]
     return found
 
 
