@@ -80,6 +80,18 @@ def test_trials_of_a_pack_share_the_part(monkeypatch: pytest.MonkeyPatch) -> Non
     assert two - 2 * alone == 2 * 4 * 2 * 650 * 4, "two more vectors of four clients each"
 
 
+def test_a_minibatch_is_no_larger_than_a_client() -> None:
+    """4 clients of at most 324 samples: minibatches of 1000 are full batches."""
+    found = []
+    for size in ("full", 1000, 400):
+        asked = batched("fedavg", chunk=None, batch_size=size)
+        data = deal_data(asked, load_dataset(asked, None))
+        chunk = simulate(asked, data, memory=1e9).fed.chunk
+        found.append((chunk, footprint(asked, data, fit_model(asked, data.dataset), "cpu", 1e9)))
+    assert found[1] == found[2] == found[0]
+    assert found[0][0] == 1e9 // (4 * (5 * 650 + 324 * (64 + 64))), "x, and x again, which is kept"
+
+
 @pytest.mark.parametrize("algorithms", [["fedavg"] * 8, ["scaffold", "safl", "fedadam", "folb"]])
 def test_a_pack_takes_no_more_of_a_device_than_is_estimated(
     standin: Any, algorithms: list[str]
