@@ -59,7 +59,6 @@ class Federation:
         if device.type != "cpu" and not isinstance(data.dataset.x, OnDemand):
             model.architecture.check(data.dataset.x, data.dataset.classes)
         self.execution = execution(model, settings, device)
-        self.sequential = self.execution == "sequential"
         self.chunk, self.tables = budget.divided(
             data, model, settings, self.x, self.execution, room
         )
