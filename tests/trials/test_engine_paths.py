@@ -185,6 +185,21 @@ def test_a_direction_that_is_not_affine_gives_the_same_numbers():
     assert digest(runs[0]) == digest(runs[1])
 
 
+def test_a_number_in_a_direction_has_the_runs_precision():
+    """0.1 in single precision is 1.5e-9 away; clipping at no length takes the general way."""
+
+    class Shifted(ALGORITHMS["fedavg"]):
+        def direction(self, w, g, start, **rows):
+            return g + 0.1
+
+    runs = [
+        finish(simulation(Shifted(lr=1.0), dealt([9, 4]), settings(execution=how, clip_norm=clip)))
+        for how, clip in (("compiled", None), ("batched", None), ("sequential", 1e9))
+    ]
+    for run in runs[:2]:
+        same(run, runs[2], 1e-13)
+
+
 def test_every_built_in_direction_is_affine():
     """Else a linear model would be slow under it, and nobody would notice."""
     seen = []
