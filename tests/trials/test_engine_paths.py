@@ -146,6 +146,7 @@ AFFINE = {
     "tensor first": lambda w, g, start, a: start - g,
     "tensor minus": lambda w, g, start, a: start - (w - g) / 4,
     "row times": lambda w, g, start, a: a * g - start * 2 + 1,
+    "torch.rsub": lambda w, g, start, a: torch.rsub(start, w) + g,
     "torch.add": lambda w, g, start, a: torch.add(start, g) - torch.mul(a, w),
 }
 OTHER = {
