@@ -14,8 +14,9 @@ from reports.leaderboard.pareto import Front, Point
 from reports.page import drawing, line_charts, style, tuning
 from reports.page.board_table import leading, strip
 from reports.page.data import Curve, Failure, ReportData, Sweep, Trial
+from reports.page.headline import headline
 from reports.page.page import build, leaderboard_page
-from tests.support.boards import LEVELS, A, B, C, board_of, runs, trials
+from tests.support.boards import LEVELS, A, B, C, board_of, run, runs, trials
 
 PARAMS = ("lr", "mu", "variant")
 
@@ -343,3 +344,22 @@ def test_a_leaderboard_alone_is_a_page():
     assert page.loaded == ["data:,"], "without charts it needs no library"
     assert [row[1] for row in page.rows if row[0].isdigit()] == ["a", "b"]
     assert Page(leaderboard_page(board_of())).wrong == []
+
+
+def test_a_page_says_first_what_its_intervals_leave_out():
+    """Of the cells whose methods were tuned once; nothing where each was tuned several times."""
+    thrice = [
+        [
+            run(name, seed, score, tuning=tuning)
+            for tuning in range(3)
+            for seed, score in enumerate(of)
+        ]
+        for name, of in (("fedavg", A), ("fedprox", C))
+    ]
+    once = [
+        runs(name, of, heterogeneity="labels(2)") for name, of in (("fedavg", A), ("fedprox", C))
+    ]
+    luck = "intervals are over the seeds of one tuned configuration and leave out how lucky"
+    assert luck not in headline(board_of(*thrice))[1].lower()
+    assert f"I{luck[1:]}" in headline(board_of(*once))[1]
+    assert f"In 1 of 2 cells {luck}" in headline(board_of(*thrice, *once))[1]
