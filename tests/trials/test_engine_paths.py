@@ -135,6 +135,19 @@ def test_what_diverges_shows_in_a_compiled_loop():
     assert not math.isfinite(run.history[-1]["train_loss"])
 
 
+def test_equal_samples_give_equal_bits_however_they_lie_in_memory():
+    data = dealt([9, 4, 7], shape=(5,))
+    x, y = np.asfortranarray(data.dataset.x), np.repeat(data.dataset.y, 2)[::2]
+    strided = replace(data, dataset=replace(data.dataset, x=x, y=y))
+    assert strided.fingerprint == data.fingerprint
+    for how in ("compiled", "batched", "sequential"):
+        common = settings(execution=how, batch_size=3, dtype="float32")
+        rows = strided.tensors(torch.device("cpu"), torch.float32)
+        assert all(each.is_contiguous() for each in (rows[0].x, rows[1])), "else compiled anew"
+        runs = [finish(simulation(ALGORITHMS["folb"](), of, common)) for of in (data, strided)]
+        assert digest(runs[0]) == digest(runs[1])
+
+
 # Directions
 
 
