@@ -45,7 +45,7 @@ def tuned_of(store: Reader, row: Row) -> Tuned:
     mean, between = row.mean, [row.ci_low, row.ci_high]
     if len(row.chosen) < len(row.runs):  # the row is about several tunings, the file about one
         mean, between = fmean(scores), [*interval(scores)]
-        confirming //= row.tunings * row.deals
+        confirming //= len(row.by_replicate)
     source = next(run for run in searches if run.tags.trial_id == first.source)
     return Tuned(
         algorithm=spec.algorithm,

@@ -19,7 +19,7 @@ from suite.studies.study import Study
 from suite.sweeps.glance import numbers, title
 from suite.tracking.store import Store
 from suite.tracking.tags import RunKind, run_tags, spec_params, versions, written
-from suite.yaml_files import foreign
+from suite.yaml_files import foreign, write_whole
 from trials import schedule
 from trials.metrics import reach, score
 from trials.outcome import Kind, Outcome, Status
@@ -233,7 +233,7 @@ class Ledger:
         if foreign(path, SIGN):
             say(f"{path} stays: the suite did not write it. `suite tuned show` has what is tuned")
         else:
-            path.write_text(tuned.text())
+            write_whole(path, tuned.text())
         tags = {
             **identity(entry, row.params),
             **written(

@@ -46,7 +46,7 @@ def of_study(storage: Path, name: str) -> list[str]:
 
 def status(storage: Path, name: str) -> dict[str, Any]:
     """Counts of a sweep. `running` says whether a process has its journal locked, as far as this
-    machine can see; `idle_seconds` is the time since anything happened; `per_minute` is its pace in this
+    machine can see; `superseded` are final runs of a former best, among the `ended`; `idle_seconds` is the time since anything happened; `per_minute` is its pace in this
     session, and `seconds_left` what is left at it (None: not known, or it does not run); `best` has the best
     validation score of each entry.
 
@@ -59,7 +59,7 @@ def status(storage: Path, name: str) -> dict[str, Any]:
         raise broken(str(path), 1, "the sweep has not begun")
     entries, planned = sizes(state.begun, name)
     running, rate = is_locked(path), pace(state)
-    left = max(0, planned - len(state.ended))
+    left = max(0, planned - state.done)
     statuses = Counter(outcome.status for outcome in state.ended.values())
     return {
         "name": name,
@@ -69,6 +69,7 @@ def status(storage: Path, name: str) -> dict[str, Any]:
         "expected": planned,
         "asked": len({ask.trial_id for ask in state.asks}),
         "ended": len(state.ended),
+        "superseded": len(state.ended) - state.done,
         "recorded": len(state.recorded),
         **{status.value: statuses[status] for status in ENDINGS},
         "died": sum(map(len, state.deaths.values())),

@@ -194,6 +194,21 @@ def test_unfinished_trials_are_handed_out_again_as_they_were():
     assert rebuilt.next()[1], "what follows is new"
 
 
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_an_end_that_a_repaired_journal_lacks_comes_again(sampler):
+    """Of a trial that later suggestions were made from: it runs again, and what follows is as ever."""
+    given_, expected = reference(sampler)
+    log = Player(sweep_of(**given_)).play(limit=48).log
+    lacking = next(ask for kind, ask, *_ in log if kind == "ask" and ask.index == 1)
+    rebuilt = Player(
+        replay(sweep_of(**given_), [e for e in log if e[:2] != ("end", lacking.trial_id)])
+    )
+    new = rebuilt.play().asks()
+    assert lacking in rebuilt.again
+    asked = [event[1] for event in log if event[0] == "ask"]
+    assert by_entry(asked + new) == expected
+
+
 def test_another_seed_is_another_search_and_cells_differ():
     first = Player(sweep_of(algorithms=["fedavg", "safl"], trials=6)).play().asks("search")
     second = Player(sweep_of(algorithms=["fedavg", "safl"], trials=6, seed=1)).play()
