@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 COMPILE = $(BIN)/python -m compileall -q suite trials reports search_spaces
 
 TUNINGS ?= 1
-BOARD := board_linear board_synthetic board_dense board_lenet board_cnn
+BOARD := board_digits board_synthetic board_linear board_dense board_lenet board_cnn
 
 .PHONY: sweep board test test-faults lint format docs clean
 

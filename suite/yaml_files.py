@@ -142,6 +142,16 @@ def write_files(files: Mapping[Path, bytes], sign: str) -> None:
             path.write_bytes(content)
 
 
+def write_whole(path: Path, text: str) -> None:
+    """Write a file in one step: where that is cut off, or the disk is full, what was there stays."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Turn the operating system's refusal to write a file into a message."""

@@ -43,9 +43,9 @@ def selected(settings: Settings, clients: int) -> int:
 
 
 def widest(data: FederatedData, settings: Settings) -> int:
-    """Samples in the largest minibatch."""
-    size = settings.batch_size
-    return int(data.sizes.max()) if size == "full" else size
+    """Samples in the largest minibatch, which no client has more of than samples."""
+    size, most = settings.batch_size, int(data.sizes.max())
+    return most if size == "full" else min(size, most)
 
 
 def of_round(data: FederatedData, settings: Settings, d: int, size: int, members: int = 1) -> float:

@@ -88,7 +88,8 @@ def _seconds(
     """Seconds a trial of the shortest of a few short rounds of FedAvg under a trial's settings, of so many
     in a pack.
     """
-    short = spec.settings.model_copy(update={"local_steps": STEPS, "eval_every": None})
+    less = {"local_steps": STEPS, "eval_every": None, "fine_tune": None}
+    short = spec.settings.model_copy(update=less)
     level = heterogeneity.parse(spec.heterogeneity).dealing
     plain = spec.model_copy(
         update={

@@ -48,7 +48,7 @@ class SGD:
                 found = found + self.weight_decay * scale
             pull = Term(every, found[:, None])
         if isinstance(form.shift, torch.Tensor) or form.shift:
-            values = sent(torch.as_tensor(form.shift), start.device, start.dtype)
+            values = sent(torch.as_tensor(form.shift, dtype=start.dtype), start.device)
             shift = Term(every, values.expand_as(start).contiguous())
         return Course(start, plan, marks, self.lr, Terms(self.momentum, scale, pull, shift))
 

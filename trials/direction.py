@@ -60,14 +60,13 @@ class Affine:
         cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> "Affine":
         """Sums and products whose left side is a tensor."""
-        name = function.__name__.strip("_").removeprefix("r")
+        given = function.__name__.strip("_")
+        name = given.removeprefix("r")
         if kwargs or len(args) != 2 or name not in ("add", "sub", "mul"):
             raise NotAffineError(f"{function.__name__} of weights or gradients")
-        left, right = args
+        left, right = args if given == name else reversed(args)
         if name == "mul":
             return right * left if isinstance(right, Affine) else left * right
-        if function.__name__ == "__rsub__":
-            left, right = right, left
         right = right if name == "add" else -right
         return right + left if isinstance(right, Affine) else left + right
 

@@ -30,7 +30,7 @@ class Samples:
         self.device, self.dtype, self.source = device, dtype, x
         self.on_demand = isinstance(x, OnDemand)
         if not isinstance(x, OnDemand):
-            self.x = torch.from_numpy(x).to(device, dtype)
+            self.x = torch.from_numpy(x).to(device, dtype).contiguous()
 
     def __getitem__(self, ids: Tensor | Array) -> Tensor:
         ids = torch.as_tensor(ids)
@@ -52,12 +52,14 @@ class Samples:
 
 @lru_cache(maxsize=1)  # one data set and device at a time
 def _tensors(dataset: Dataset, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Tensor]:
-    """x and y on a device; made once, and without a copy where x already is what is asked for."""
+    """x and y on a device, row after row; made once, and without a copy of what is so already. A compiled
+    loop is another one, with other bits, for other strides.
+    """
     with warnings.catch_warnings():
         # Arrays that processes share are read-only, and so is what is done with these tensors.
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         x, y = Samples(dataset.x, device, dtype), torch.from_numpy(dataset.y)
-    return x, y.to(device, dtype if y.is_floating_point() else y.dtype)
+    return x, y.to(device, dtype if y.is_floating_point() else y.dtype).contiguous()
 
 
 class ClientTests(NamedTuple):

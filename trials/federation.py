@@ -13,6 +13,7 @@ from trials import budget, captured, randomness
 from trials.client_rows import ClientRows
 from trials.course import SGD
 from trials.datasets.base import OnDemand
+from trials.device import computes
 from trials.direction import Direction
 from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
@@ -51,6 +52,7 @@ class Federation:
         solver: Callable[..., Solver] = Solver,
     ) -> None:
         """`room` is what it may take of the device's memory; `solver` makes the solver, as the class does."""
+        computes(device, settings.dtype)
         self.data, self.model, self.settings, self.seed = data, model, settings, seed
         self._level = heterogeneity
         self.device = device
@@ -59,7 +61,6 @@ class Federation:
         if device.type != "cpu" and not isinstance(data.dataset.x, OnDemand):
             model.architecture.check(data.dataset.x, data.dataset.classes)
         self.execution = execution(model, settings, device)
-        self.sequential = self.execution == "sequential"
         self.chunk, self.tables = budget.divided(
             data, model, settings, self.x, self.execution, room
         )
@@ -91,8 +92,7 @@ class Federation:
         """Start a round (counted from 1); called by the loop, not by algorithms."""
         self.round = round_index
         self._loss = None
-        self._uploaded = set()
-        self._absent = set()
+        self._uploaded, self._absent = set(), set()
         if self.halved and round_index >= self.halved["round"]:
             self._solver.chunk = self.halved["chunk"]
 

@@ -10,7 +10,7 @@ from trials.federated_data import FederatedData
 from trials.federation import Federation
 from trials.memory import CONTEXT, memory_budget
 from trials.models.base import Model
-from trials.solver import execution
+from trials.solver import BLOCK, execution
 from trials.spec import TrialSpec
 from trials.tensors import Tensor, torch
 
@@ -20,8 +20,6 @@ GPU_PROCESS = 2_000_000_000
 """The same on the host when it works on a GPU, whose libraries it loads."""
 VECTORS = 6
 """Weights that the compiled loop holds for a client: start, now, sum, direction, pull, end."""
-EVALUATED = 512
-"""Samples that are evaluated in one block, `Federation.evaluate`."""
 KEPT_FORWARD = 1 / 8
 """The share that a forward pass alone holds at once of what a backward pass keeps; a rule of thumb."""
 ROUNDS = 5
@@ -84,7 +82,7 @@ def footprint(
         at_once = min(most, spec.settings.chunk or 1)
         needed = CONTEXT + held(data, spec.settings, model.d, size) + vectors + at_once * client
         of_two = of_round(data, spec.settings, model.d, size, members=2)
-        beside = of_two / 2 + state + max(most * client, EVALUATED * sample)
+        beside = of_two / 2 + state + max(most * client, BLOCK * sample)
         return Footprint(state, GPU_PROCESS + 2 * state, steps, int(needed), int(beside))
     how = execution(model, spec.settings, torch.device("cpu"))
     if how == "compiled":
@@ -98,7 +96,7 @@ def footprint(
         training = min(most, chunk) * client
     x = data.dataset.x
     converted = 0 if isinstance(x, OnDemand) or x.dtype.itemsize == size else x.size * size
-    working = max(training, EVALUATED * KEPT_FORWARD * sample)
+    working = max(training, BLOCK * KEPT_FORWARD * sample)
     return Footprint(
         state, int(PROCESS + state + most * model.d * size + converted + working), steps
     )

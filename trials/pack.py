@@ -25,6 +25,7 @@ from typing_extensions import override
 from trials.course import Course, Term, Terms
 from trials.federated_data import FederatedData
 from trials.plans import Plan
+from trials.plugins import contained
 from trials.scores import Scores
 from trials.solver import Solver
 from trials.tensors import Tensor, torch
@@ -201,11 +202,11 @@ class Pack:
         """The results of all works. One that raises ends them all, so works catch what is their own."""
         members = [greenlet(work) for work in works]
         results: dict[greenlet, Result] = {}
-        waiting: dict[greenlet, tuple[PackedSolver, Request]] = {}
-        turns = dict.fromkeys(members, lambda member: member.switch())
+        waiting: Waiting = {}
+        turns: Turns = dict.fromkeys(members, ())
         while turns:
-            for member, go_on in turns.items():
-                said = go_on(member)
+            for member, answer in turns.items():
+                said = member.switch(*answer)
                 if member.dead:
                     results[member] = said
                 else:
@@ -263,10 +264,12 @@ class PackedSolver(Solver):
         hub = getcurrent().parent
         if hub is None or not self.by_rows:
             return request.answer(self)
-        return hub.switch((self, request))
+        return hub.switch((self, request)) or request.answer(self)
 
 
 Waiting = dict[greenlet, tuple[PackedSolver, Request]]
+Turns = dict[greenlet, tuple[Any, ...]]
+"""The members that go on, with an answer (answer,), or () to begin, or to compute it by themselves."""
 
 
 def _alike(waiting: Waiting) -> list[list[greenlet]]:
@@ -281,36 +284,22 @@ def _alike(waiting: Waiting) -> list[list[greenlet]]:
     return list(groups.values())
 
 
-def _answers(asked: Waiting) -> dict[greenlet, Callable[[greenlet], Any]]:
-    """How each member goes on: with its answer. Where they cannot be computed together, for memory, say,
-    each is computed by itself, and who fails then fails alone.
+def _answers(asked: Waiting) -> Turns:
+    """How each member goes on: with its answer, if they can be computed together. Who is alone computes its
+    own, as all do where memory, or code of others that makes samples, fails: who fails then fails alone.
     """
-    if len(asked) > 1:
-        solver, first = next(iter(asked.values()))
-        requests = [request for _, request in asked.values()]
-        try:
+    if len(asked) == 1:
+        return dict.fromkeys(asked, ())
+    solver, first = next(iter(asked.values()))
+    requests = [request for _, request in asked.values()]
+    try:
+        with contained():
             found = type(first).joined(requests).answer(solver)
-        except (RuntimeError, MemoryError):  # torch's own, of memory, is a RuntimeError
-            pass
-        else:
-            parts = _parts(found, [request.rows for request in requests])
-            answers = [request.own(part) for request, part in zip(requests, parts, strict=True)]
-            return {m: _giving(answer) for m, answer in zip(asked, answers, strict=True)}
-    turns = {}
-    for member, (solver, request) in asked.items():
-        try:
-            turns[member] = _giving(request.answer(solver))
-        except Exception as error:
-            turns[member] = _raising(error)
-    return turns
-
-
-def _giving(answer: Any) -> Callable[[greenlet], Any]:
-    return lambda member: member.switch(answer)
-
-
-def _raising(error: Exception) -> Callable[[greenlet], Any]:
-    return lambda member: member.throw(error)
+    except Exception:
+        return dict.fromkeys(asked, ())
+    parts = _parts(found, [request.rows for request in requests])
+    answers = [request.own(part) for request, part in zip(requests, parts, strict=True)]
+    return {member: (answer,) for member, answer in zip(asked, answers, strict=True)}
 
 
 def _parts(found: Any, sizes: list[int]) -> list[Any]:

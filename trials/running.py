@@ -60,7 +60,7 @@ class Running:
 
     def _step_halved(self, due: Callable[[], bool]) -> Report:
         """The step from the last checkpoint on, half as many clients at once."""
-        self._simulation = None
+        self._simulation, self._scores = None, {}
         if self.config.device == "cuda":
             torch.cuda.empty_cache()
         self._started().halve()

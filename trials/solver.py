@@ -232,7 +232,8 @@ class Solver:
         affine = terms.scale.numpy(), pull.numpy(), terms.shift.values.numpy()
         follows = compiled.Rule(*affine, terms.momentum, v.numpy())
         total, done = 0.0, np.zeros_like(plan.steps)
-        for e, stop in enumerate([*marks.T, plan.steps]):
+        # Each in one piece, as `plan.steps` is: for arrays of other kinds the loop is compiled anew.
+        for e, stop in enumerate([*np.ascontiguousarray(marks.T), plan.steps]):
             steps = compiled.Steps(samples, weight, done, stop, lr.numpy())
             total += compiled.sgd(w.numpy(), of, steps, follows)
             done = stop

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from trials import datasets, heterogeneity, losses, models
 from trials.budget import Room
 from trials.datasets.base import Dataset
-from trials.device import computes, named, usable
+from trials.device import named, usable
 from trials.errors import UserError
 from trials.federated_data import FederatedData, deal
 from trials.federation import Federation
@@ -70,7 +70,6 @@ def simulate(
     """
     torch.set_num_threads(threads)
     model, at = fit_model(spec, data.dataset, device), usable(device)
-    computes(at, spec.settings.dtype)
     level = heterogeneity.parse(spec.heterogeneity)
     room = Room(memory, members)
     fed = Federation(data, model, level, spec.settings, spec.seed, at, room, solver)

@@ -7,9 +7,9 @@ independent draws (Dodge et al. 2019, whose form (i/N)^n - ((i-1)/N)^n draws wit
 Suggestions of a sampler that models depend on those before, and a curve is then that of its trials shuffled.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import comb
 from statistics import fmean
 
 from reports.leaderboard.statistics import DIGITS, interval
@@ -39,16 +39,21 @@ class Budgets:
 
 def expected_best(trials: Sequence[Trial]) -> list[float]:
     """The expected test score of the best validated of n trials, n = 1..N; of equal ones their mean."""
-    total = len(trials)
-    ranked = sorted(trials)
-    validated = [validation for validation, _ in ranked]
-    tests = [fmean(test for validation, test in ranked if validation == of) for of in validated]
-    return [
-        sum(
-            (comb(i, n) - comb(i - 1, n)) / comb(total, n) * test for i, test in enumerate(tests, 1)
-        )
-        for n in range(1, total + 1)
-    ]
+    total, at = len(trials), defaultdict[float, list[float]](list)
+    for validation, test in trials:
+        at[validation].append(test)
+    tests = [fmean(at[validation]) for validation, _ in sorted(trials)]
+    expected = []
+    for n in range(1, total + 1):
+        chance, mean = (
+            n / total,
+            0.0,
+        )  # of the best; the one before has (i - n) / (i - 1) times as much
+        for i in range(total, n - 1, -1):
+            mean += chance * tests[i - 1]
+            chance *= (i - n) / max(1, i - 1)
+        expected.append(mean)
+    return expected
 
 
 def budgets(

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from itertools import groupby
@@ -280,8 +281,15 @@ def _latex(board: Leaderboard) -> str:
 def _svg(board: Leaderboard) -> str:
     console = Console(record=True, width=WIDE + 20, file=io.StringIO(), force_terminal=True)
     console.print(table(board, WIDE))
-    title = f"suite leaderboard --study {board.study}"
-    return console.export_svg(title=title, code_format=SVG)
+    return console.export_svg(title=_command(board), code_format=SVG)
+
+
+def _command(board: Leaderboard) -> str:
+    """The command that shows these rows: of one sweep, or of all sweeps of their studies."""
+    sweeps = {row.sweep for row in board.rows} | {one.sweep for one in board.interim}
+    names = {"--name": sweeps} if len(sweeps) == 1 else {"--study": set(board.study.split(", "))}
+    options = [word for key, of in names.items() for name in sorted(of) for word in (key, name)]
+    return shlex.join(["suite", "leaderboard", *options])
 
 
 SVG = re.sub(r"@font-face \{\{.*?\}\}\s*|<!-- .*? -->\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)

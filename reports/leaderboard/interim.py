@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from trials.metrics import direction, sign
@@ -54,10 +53,14 @@ class Standing:
 
 
 def ranked(standings: Sequence[Standing]) -> tuple[Standing, ...]:
-    """Standings cell after cell, best first; those without a score and references last."""
+    """Standings cell after cell, in order of first appearance, best first; those without a score and
+    references last.
+    """
+    cells: dict[Ongoing, list[Standing]] = {}
+    for one in standings:
+        cells.setdefault(one.group, []).append(one)
     found: list[Standing] = []
-    for _, members in groupby(standings, key=lambda one: one.group):
-        cell = list(members)
+    for cell in cells.values():
         rivals = [one for one in cell if one.best is not None and not one.reference]
         others = [one for one in cell if one not in rivals]
         rivals.sort(key=_worth, reverse=True)

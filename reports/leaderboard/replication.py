@@ -24,6 +24,8 @@ from reports.leaderboard.statistics import DIGITS, LEVEL, corrected, quantile
 
 RANDOM = 3
 """The fewest levels of a factor that an interval covers."""
+BOTH = "tuning and "
+"""Begins what a sample is of that has tunings crossed with another factor."""
 
 
 class Draw(NamedTuple):
@@ -91,8 +93,8 @@ def mean_of(scores: Scores) -> Mean:
     strata on sum_h (n_h - 1) degrees of freedom. Two crossed factors: `_crossed`.
     """
     over = sampled(scores)
-    if over == "tuning and deal":
-        return _crossed(scores)
+    if over.startswith(BOTH):
+        return _crossed(scores, over)
     strata = list(_strata(scores, over).values())
     mean = fmean(fmean(units) for units in strata)
     freedom = sum(len(units) - 1 for units in strata)
@@ -104,15 +106,19 @@ def mean_of(scores: Scores) -> Mean:
 
 
 def sampled(scores: Scores) -> str:
-    """The factor that the sample is of: the outermost with enough levels; the run's seed otherwise."""
+    """The factor that the sample is of: the outermost with enough levels, `tuning and` it where tunings are
+    shared over its levels and are enough too; the run's seed where there is none.
+    """
     many = [
         name
         for name in ("split", "deal", "tuning")
         if len({getattr(draw, name) for draw in scores}) >= RANDOM
     ]
-    if is_crossed(scores) and {"deal", "tuning"} <= set(many):
-        return "tuning and deal"
-    return (many or ["seed"])[0]
+    over = (many or ["seed"])[0]
+    if over in ("split", "deal") and is_crossed(scores):
+        whole = len(_two_way(scores, over).rows)
+        return f"{BOTH}{over}" if whole >= RANDOM else over
+    return over
 
 
 def is_crossed(scores: Scores) -> bool:
@@ -133,30 +139,54 @@ def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
     return strata
 
 
-def _crossed(scores: Scores) -> Mean:
-    """Tunings (rows) crossed with deals (columns), both sampled: with mean squares R of rows, C of columns
-    and I of what remains, error^2 = max(R + C - I, R, C) / (rows columns), and Satterthwaite's degrees of
-    freedom (R + C)^2 / (R^2 / (rows - 1) + C^2 / (columns - 1)).
-    """
-    cells: dict[tuple[int, tuple[int, int]], list[float]] = defaultdict(list)
+@dataclass(frozen=True)
+class _TwoWay:
+    """The means of tunings (rows) on each level of the data (columns), of tunings that all levels have."""
+
+    rows: list[int]
+    columns: list[tuple[int, ...]]
+    table: Mapping[tuple[int, tuple[int, ...]], float]
+
+    @property
+    def mean(self) -> float:
+        """The mean of all."""
+        return fmean(self.table.values())
+
+    def squares(self) -> tuple[float, float, float]:
+        """The mean squares of rows, of columns, and of what remains."""
+        n, m, mean = len(self.rows), len(self.columns), self.mean
+        of_row = {r: fmean(self.table[r, c] for c in self.columns) for r in self.rows}
+        of_column = {c: fmean(self.table[r, c] for r in self.rows) for c in self.columns}
+        row = m * fsum((v - mean) ** 2 for v in of_row.values()) / (n - 1)
+        column = n * fsum((v - mean) ** 2 for v in of_column.values()) / (m - 1)
+        rest = fsum((v - of_row[r] - of_column[c] + mean) ** 2 for (r, c), v in self.table.items())
+        return row, column, rest / ((n - 1) * (m - 1))
+
+
+def _two_way(scores: Scores, factor: str) -> _TwoWay:
+    """Final runs of a crossed design by tuning and by the levels of a factor of the data."""
+    place = Draw._fields.index(factor)
+    cells: dict[tuple[int, tuple[int, ...]], list[float]] = defaultdict(list)
     for draw, score in scores.items():
-        cells[draw.tuning, (draw.split, draw.deal)].append(score)
-    columns = {column for _, column in cells}
-    rows = {row for row, _ in cells if all((row, column) in cells for column in columns)}
-    table = {(r, c): fmean(cells[r, c]) for r in rows for c in columns}
-    mean = fmean(table.values())
-    of_row = {r: fmean(table[r, c] for c in columns) for r in rows}
-    of_column = {c: fmean(table[r, c] for r in rows) for c in columns}
-    n, m = len(rows), len(columns)
-    row = m * fsum((v - mean) ** 2 for v in of_row.values()) / (n - 1)
-    column = n * fsum((v - mean) ** 2 for v in of_column.values()) / (m - 1)
-    rest = fsum((v - of_row[r] - of_column[c] + mean) ** 2 for (r, c), v in table.items())
-    rest /= (n - 1) * (m - 1)
+        cells[draw.tuning, draw[: place + 1]].append(score)
+    columns = sorted({column for _, column in cells})
+    rows = sorted({row for row, _ in cells if all((row, column) in cells for column in columns)})
+    return _TwoWay(rows, columns, {(r, c): fmean(cells[r, c]) for r in rows for c in columns})
+
+
+def _crossed(scores: Scores, over: str) -> Mean:
+    """Tunings (rows) crossed with deals or splits (columns), both sampled: with mean squares R of rows, C of
+    columns and I of what remains, error^2 = max(R + C - I, R, C) / (rows columns), and Satterthwaite's degrees
+    of freedom (R + C)^2 / (R^2 / (rows - 1) + C^2 / (columns - 1)).
+    """
+    found = _two_way(scores, over.removeprefix(BOTH))
+    row, column, rest = found.squares()
+    n, m = len(found.rows), len(found.columns)
     error = (max(row + column - rest, row, column) / (n * m)) ** 0.5
     if error < 10**-DIGITS:
-        return Mean(mean, None, 0, "tuning and deal")
+        return Mean(found.mean, None, 0, over)
     freedom = (row + column) ** 2 / (row**2 / (n - 1) + column**2 / (m - 1))
-    return Mean(mean, error, freedom, "tuning and deal")
+    return Mean(found.mean, error, freedom, over)
 
 
 def spreads(scores: Scores) -> dict[str, float]:
@@ -164,6 +194,8 @@ def spreads(scores: Scores) -> dict[str, float]:
 
     From the inside out, v_f is the variance of the means of factor f's levels within the levels outside
     it, and n the levels inside (their harmonic mean): var_seed = v_seed, var_f = max(0, v_f - v_inner / n).
+    Where deals or splits share n tunings, their means differ by no tuning: v_inner is then the mean square I of
+    what remains (`_crossed`).
     """
     found: dict[str, float] = {}
     means: dict[tuple[int, ...], float] = {tuple(draw): v for draw, v in scores.items()}
@@ -180,6 +212,10 @@ def spreads(scores: Scores) -> dict[str, float]:
             found[Draw._fields[place]] = max(0.0, variance - inner) ** 0.5
         spread = variance if freedom else inner
         inner = spread * fmean(1 / len(values) for values in groups.values())
+        if Draw._fields[place] == "tuning" and is_crossed(scores):
+            shared = _two_way(scores, "deal")
+            if len(shared.rows) > 1:
+                inner = shared.squares()[2] / len(shared.rows)
         means = {key: fmean(values) for key, values in groups.items()}
     return found
 

@@ -105,10 +105,13 @@ def methods(rows: list[Row]) -> bool:
 
 def caution(board: Leaderboard) -> str:
     """What intervals leave out, as the first line of a leaderboard; "" where they leave nothing out."""
-    if methods(list(board.rows)):
+    cells = {row.group for row in board.rows}
+    single = {row.group for row in board.rows if row.over == "seed"}
+    if not single:
         return ""
+    where = "Intervals" if single == cells else f"In {len(single)} of {len(cells)} cells intervals"
     return (
-        "Intervals are over the seeds of one tuned configuration and leave out how lucky its search was, "
+        f"{where} are over the seeds of one tuned configuration and leave out how lucky its search was, "
         "which usually moves scores three to twelve times as much: `tunings: 5` measures that."
     )
 

@@ -9,7 +9,9 @@ from reports.leaderboard.leaderboard import Contest, Leaderboard
 
 @dataclass(frozen=True)
 class Curve:
-    """The test scores of one final run, with the bytes sent until then, by evaluation."""
+    """The test scores of one final run, with the bytes sent until then, by evaluation; `replicate` are the
+    split, deal and tuning that it is of.
+    """
 
     group: Contest
     algorithm: str
@@ -17,11 +19,14 @@ class Curve:
     rounds: tuple[int, ...]
     scores: tuple[float, ...]
     sent_bytes: tuple[float, ...]
+    replicate: tuple[int, int, int] = (0, 0, 0)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One search trial; `value` is its validation score, None when it has none."""
+    """One search trial; `value` is its validation score, None when it has none, `replicate` the name of the
+    search that it is of, "" of an entry's first.
+    """
 
     group: Contest
     algorithm: str
@@ -30,6 +35,12 @@ class Trial:
     status: str
     value: float | None
     params: Mapping[str, Any]
+    replicate: str = ""
+
+    @property
+    def name(self) -> str:
+        """What tells it from the entry's others: its number, and of a further search which."""
+        return f"{self.replicate} {self.index}".strip()
 
 
 @dataclass(frozen=True)

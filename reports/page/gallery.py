@@ -6,7 +6,7 @@ from itertools import groupby
 
 from reports.leaderboard.leaderboard import Contest, Leaderboard, Row
 from reports.leaderboard.pareto import Front
-from reports.leaderboard.wording import overall_title, short, title_of
+from reports.leaderboard.wording import overall_title, plural, short, title_of
 from reports.page import charts, line_charts, tuning
 from reports.page.data import ReportData, Trial
 from reports.page.ranks_chart import critical_difference
@@ -32,7 +32,8 @@ def gallery(data: ReportData, look: Look) -> Gallery:
     rows_of = groups(data.board)
     for group, rows in rows_of.items():
         name, where = _slug(group), place(group)
-        alt = f"{where}: {title_of(rows[0].metric)}, mean and 95 % interval over seeds"
+        over = " or ".join(dict.fromkeys(plural(row.over) for row in rows))
+        alt = f"{where}: {title_of(rows[0].metric)}, mean and 95 % interval over {over}"
         found["dots"].append(Chart(f"leaderboard-{name}", where, alt, charts.dots(rows, look)))
         mine = [c for c in data.curves if c.group == group]
         for against in ("rounds", "bytes") if mine else ():

@@ -5,14 +5,17 @@ from collections.abc import Mapping, Sequence
 from reports.leaderboard.interim import MARK
 from reports.leaderboard.leaderboard import Leaderboard, Row
 from reports.leaderboard.statistics import DIFFERS, Across
-from reports.leaderboard.wording import label, mean_text, short, title_of, verdict
+from reports.leaderboard.wording import caution, label, mean_text, short, title_of, verdict
 from reports.page.data import Sweep
 from reports.page.gallery import groups, place
 
 
 def headline(board: Leaderboard) -> tuple[str, str]:
-    """The winner in a few words, and sentences on how sure that is and on what is not over."""
+    """The winner in a few words, and sentences on how sure that is, what intervals leave out, and what is
+    not over.
+    """
     lead, known = _ranked(board)
+    known = " ".join(filter(None, (known, caution(board))))
     if ongoing := len({one.group for one in board.interim}):
         cells = "1 cell is" if ongoing == 1 else f"{ongoing} cells are"
         known += f" {cells} not over: {MARK}."

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from reports.leaderboard.leaderboard import Row
-from reports.leaderboard.statistics import interval
+from reports.leaderboard.replication import Draw, mean_of
 from reports.leaderboard.wording import short, title_of
 from reports.page.data import Curve
 from reports.page.style import (
@@ -230,12 +230,16 @@ def _span(found: Sequence[Line], skip: float) -> Span | None:
 
 
 def curves(found: Sequence[Curve], look: Look, rows: Sequence[Row], against: str) -> Spec:
-    """Mean over seeds with a band of its 95 % interval, against rounds or bytes."""
+    """Means with a band of their 95 % intervals, over the tunings, deals, splits or seeds that the interval of
+    a score is over (`reports.leaderboard.replication`), against rounds or bytes.
+    """
     drawn = []
     for name in dict.fromkeys(curve.algorithm for curve in found):
-        x, values = _together([c for c in found if c.algorithm == name], against)
-        means = [float(np.mean(row)) for row in values]
-        bands = [interval(row) for row in values]
+        mine = [c for c in found if c.algorithm == name]
+        x, values = _together(mine, against)
+        draws = [Draw(*c.replicate, c.seed) for c in mine]
+        estimates = [mean_of(dict(zip(draws, row, strict=True))) for row in values]
+        means, bands = [of.mean for of in estimates], [of.interval() for of in estimates]
         low = [m if b[0] is None else b[0] for m, b in zip(means, bands, strict=True)]
         high = [m if b[1] is None else b[1] for m, b in zip(means, bands, strict=True)]
         drawn.append(Line(name, x, means, low, high))

@@ -28,7 +28,7 @@ def search(trials: Sequence[Trial], importance: Mapping[str, float], up: bool) -
     best = (max if up else min)(scored, key=lambda t: float(t.value or 0))
     values = [
         {
-            "trial": t.index,
+            "trial": t.name,
             "score": number(float(t.value or 0)),
             "best": t is best,
             **{f"p{i}": t.params.get(name) for i, name in enumerate(varied)},
@@ -117,7 +117,7 @@ def _parallel(names: Sequence[str], scored: Sequence[Trial], best: Trial) -> Spe
     places = [_places(column, log=i < len(names)) for i, column in enumerate(columns)]
     points: list[Spec] = [
         {
-            "trial": t.index, "column": head, "at": number(at[i]), "best": t is best,
+            "trial": t.name, "column": head, "at": number(at[i]), "best": t is best,
             "score": number(float(t.value or 0)), "value": _text(column[i]),
         }
         for head, column, at in zip(heads, columns, places, strict=True)

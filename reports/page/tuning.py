@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,8 +26,16 @@ Scored = tuple[Mapping[str, Any], float]
 
 def best_so_far(trials: Sequence[Trial], up: bool) -> list[float]:
     """The best validation score of the first 1, 2, ... trials; nan until one was scored at full
-    rounds.
+    rounds. Of an entry that was searched several times the mean of its searches.
     """
+    searches: dict[str, list[Trial]] = {}
+    for trial in trials:
+        searches.setdefault(trial.replicate, []).append(trial)
+    curves = [_best_so_far(of, up) for of in searches.values()]
+    return [fmean(values) for values in zip(*curves, strict=False)]
+
+
+def _best_so_far(trials: Sequence[Trial], up: bool) -> list[float]:
     found, best = [], math.nan
     for trial in sorted(trials, key=lambda t: t.index):
         if trial.status == "finished" and trial.value is not None:

@@ -35,6 +35,7 @@ def pages(data: SiteData, to: Addresses) -> dict[str, str]:
 
 def _page(data: SiteData, to: Addresses, name: str) -> str:
     board, about = data.report.board, data.methods[name]
+    found = groups(board)
     rows = [row for row in board.rows if row.algorithm == name]
     ranked = [row for row in rows if row.rank is not None]
     firsts = sum(row.rank == 1 for row in ranked)
@@ -50,7 +51,7 @@ def _page(data: SiteData, to: Addresses, name: str) -> str:
         hyperparameters=[
             _hyperparameter(key, spec, about, winners) for key, spec in about.ranges.items()
         ],
-        cells=[_cell(data, to, row) for row in rows],
+        cells=[_cell(data, to, row, found[row.group]) for row in rows],
         rivals=_rivals(board, name, to),
         papers=[
             {"name": paper, "href": f"../{to.paper(paper)}"}
@@ -60,9 +61,8 @@ def _page(data: SiteData, to: Addresses, name: str) -> str:
     )
 
 
-def _cell(data: SiteData, to: Addresses, row: Row) -> dict[str, Any]:
-    """A row of the table over cells."""
-    group = next(rows for rows in groups(data.report.board).values() if row in rows)
+def _cell(data: SiteData, to: Addresses, row: Row, group: Sequence[Row]) -> dict[str, Any]:
+    """A row of the table over cells; `group` are the rows it is ranked with."""
     best = next((other for other in group if other.rank == 1), group[0])
     path = to.specs.get((row.sweep, row.cell))
     return {

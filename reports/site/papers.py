@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reports.claims.page import measured
+from reports.claims.page import measured, published
 from reports.leaderboard.wording import short
 from reports.page.page import render
 from reports.site.addresses import Addresses
@@ -70,7 +70,7 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
         [
             one["method"],
             one["metric"],
-            f"{one['published']} {one['unit']}".strip(),
+            published(one),
             measured(one),
             "" if one["difference"] is None else f"{one['difference']:+.3g}",
             _verdict(one),

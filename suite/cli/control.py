@@ -60,7 +60,7 @@ def _standing(one: dict[str, Any]) -> str:
     if one["running"] and one["per_minute"] is not None:
         state += f", {one['per_minute']:.0f} trials/min, about {spell(one['seconds_left'])} left"
     return (
-        f"{one['name']}: {one['ended']}/{one['expected']} trials ({shown or 'none yet'}), "
+        f"{one['name']}: {one['ended'] - one['superseded']}/{one['expected']} trials ({shown or 'none yet'}), "
         f"{one['recorded']} recorded; {state}, last event {one['idle_seconds']:.0f} s ago"
     )
 

@@ -186,6 +186,8 @@ def sweep(
     values = trials, rounds, seeds, sampler, scheduler, warm_start, pack, tunings, deals, splits
     if repair and (dry_run or not resume):
         raise UserError("--repair: goes with --resume, and without --dry-run")
+    if calibrate and not dry_run:
+        raise UserError("--calibrate: goes with --dry-run")
     changes = _changes((algorithms, datasets, models, heterogeneity), values, storage)
     request = SweepRequest(study, paths, changes | _ranges(ranges), resume, smoke, repair)
     trial = cpus_per_trial, gpus_per_trial, max_concurrent, memory_per_trial

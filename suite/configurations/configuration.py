@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, field_validator
 
 from suite.owned import private
 from suite.studies.validation import Faults, check_run
-from suite.yaml_files import dump, parse_mapping, read_text, writable, writing
+from suite.yaml_files import dump, parse_mapping, read_text, writable, write_whole, writing
 from trials import datasets, plugins
 from trials.errors import UserError
 from trials.files import plain
@@ -204,7 +204,7 @@ def keep(found: list[Tuned], folder: Path) -> tuple[list[Path], list[str]]:
             continue
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(item.text(), encoding="utf-8")
+            write_whole(path, item.text())
         kept[path] = None
     return list(kept), passed_over
 

@@ -1,5 +1,6 @@
 """Tuned configurations of a store and of imported files, and which of them match."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
 from suite.results.query import EVERYTHING, Query, published
 from suite.tracking.reader import Reader
+from suite.tracking.record import Record
 from suite.tracking.store import Store, open_existing
 from suite.tracking.tags import RunKind
 from trials import algorithms
@@ -29,23 +31,19 @@ class TunedList(list[Tuned]):
         return frame(item.model_dump(mode="json") for item in self)
 
 
-def tuned_of(store: Reader, row: Row) -> Tuned:
-    """The tuned configuration behind a leaderboard row."""
-    finals = [
-        run
-        for run in store.sound(kind=RunKind.FINAL, sweep=row.sweep, cell=row.cell)
-        if run.run_id in row.chosen
-    ]
+def tuned_of(runs: Sequence[Record], row: Row) -> Tuned:
+    """The tuned configuration behind a leaderboard row, from the runs of its entry."""
+    finals = [run for run in runs if run.run_id in row.chosen]
     finals.sort(key=lambda run: run.tags.seed)
     first = finals[0].tags
     spec = first.spec
-    searches = store.sound(kind=RunKind.SEARCH, sweep=row.sweep, cell=row.cell)
+    searches = [run for run in runs if run.tags.kind == RunKind.SEARCH]
     confirming = sum(bool(run.tags.confirm) for run in searches)
     scores = [run.metrics["test_score"] for run in finals]
     mean, between = row.mean, [row.ci_low, row.ci_high]
     if len(row.chosen) < len(row.runs):  # the row is about several tunings, the file about one
         mean, between = fmean(scores), [*interval(scores)]
-        confirming //= row.tunings * row.deals
+        confirming //= len(row.by_replicate)
     source = next(run for run in searches if run.tags.trial_id == first.source)
     return Tuned(
         algorithm=spec.algorithm,

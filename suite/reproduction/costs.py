@@ -15,6 +15,7 @@ import numpy as np
 
 from suite.reproduction.experiments import Configured, Experiment
 from suite.reproduction.paper import Data, Paper
+from suite.yaml_files import write_whole
 from trials import datasets, heterogeneity, models
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
@@ -74,7 +75,7 @@ class Costs:
             self.seconds |= zip(kinds, _measure(configured, data, batch), strict=True)
             if self.kept:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                self.path.write_text(json.dumps(self.seconds, indent=1, sort_keys=True))
+                write_whole(self.path, json.dumps(self.seconds, indent=1, sort_keys=True))
         train, test = (self.seconds[kind] for kind in kinds)
         return train, test
 

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from reports.leaderboard.interim import Ongoing, Standing, ranked
-from suite.results.query import Held, Query
+from suite.results.query import Held, Query, of_the_best
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
 from suite.tracking.tags import RunKind
@@ -23,7 +23,7 @@ def ongoing(store: Reader, query: Query, held: Held) -> set[Ongoing]:
     }
     if not seeds:
         return set()
-    there = _ended(query.find(store, RunKind.FINAL, **query.scope))
+    there = _ended(of_the_best(query.find(store, RunKind.FINAL, **query.scope)))
     return {
         Ongoing(run.tags.sweep, run.tags.place)
         for run in held.entries

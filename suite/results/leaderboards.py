@@ -1,6 +1,7 @@
 """Results, from the MLflow store alone: leaderboards and tuned configurations."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 from reports.leaderboard.budget import Budgets, Trial, budgets
@@ -89,8 +90,8 @@ def _ranked(store: Reader, query: Query, held: Held) -> Leaderboard:
     selected = {
         (run.tags.sweep, run.tags.trial_id): run.metrics.get("val_score") for run in held.searches
     }
-    entries = [run.tags.cell for run in held.entries]
-    sweeps = [run.tags.sweep for run in held.sweeps]
+    entries = _places(run.tags.cell for run in held.entries)
+    sweeps = _places(run.tags.sweep for run in held.sweeps)
     margins = {run.tags.study_json.get("margin") for run in held.sweeps}
 
     def order(run: Record) -> tuple[int, ...]:
@@ -98,9 +99,8 @@ def _ranked(store: Reader, query: Query, held: Held) -> Leaderboard:
         first.
         """
         entry, sweep = run.tags.cell, run.tags.sweep
-        place = entries.index(entry) if entry in entries else len(entries)
         of = run.tags.split or 0, run.tags.deal or 0, run.tags.tuning or 0
-        return place, sweeps.index(sweep) if sweep in sweeps else -1, *of, run.tags.seed
+        return entries.get(entry, len(entries)), sweeps.get(sweep, -1), *of, run.tags.seed
 
     pages = {place: run.page for place, run in held.rows.items()}
     runs = [
@@ -121,6 +121,11 @@ def _ranked(store: Reader, query: Query, held: Held) -> Leaderboard:
     ways = {run.tags.sweep: searched(run) for run in held.sweeps if run.tags.sweep in named}
     curves = _curves(board, searches) if (query.metric, query.at) == ("score", "rounds") else ()
     return replace(board, pareto=fronts, searched=ways, budgets=curves)
+
+
+def _places(names: Iterable[str]) -> dict[str, int]:
+    """Where each of several names stands first."""
+    return {name: place for place, name in enumerate(dict.fromkeys(names))}
 
 
 def _curves(board: Leaderboard, searches: list[Record]) -> tuple[Budgets, ...]:

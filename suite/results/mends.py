@@ -13,6 +13,8 @@ from trials.errors import UserError
 
 Searched = Mapping[str, Mapping[str, Range]]
 """The ranges of the algorithms of a sweep."""
+Spans = dict[str, tuple[float, float]]
+"""The ends of ranges, by what `--range` calls them."""
 
 
 def mend(
@@ -29,19 +31,26 @@ def mend(
         2 * sweep.tags.study_json["trials"],
         *(PER_HYPERPARAMETER * (audit.hyperparameters or 0) for audit in audits),
     )
+    changed, spans = _changed(sweep)
     if sweep.tags.study_json.get("scheduler") == "pbt":  # a population that has begun cannot grow
-        longer = ["--name", f"{name}-longer", *_changed(sweep)]
+        longer = ["--name", f"{name}-longer", *changed, *_options(spans)]
     else:
         longer = [*(["--name", name] if name != study else []), "--resume"]
     more = [*begin, *longer, "--trials", str(trials), *options]
-    apart = [*begin, "--name", f"{name}-wider", *_changed(sweep)]
-    wide = [*apart, *_wider(facts, ranges), *options]
+    apart = [*begin, "--name", f"{name}-wider", *changed]
+    wide = [*apart, *_options(spans | _wider(facts, ranges)), *options]
     return Mend(shlex.join(more), shlex.join(wide))
 
 
-def _wider(facts: Sequence[tuple[str, Audit]], ranges: Searched) -> list[str]:
-    """The options that move out every open end that a winner is at. The learning rate is one range for all."""
-    found: dict[str, tuple[float, float]] = {}
+def _options(spans: Spans) -> list[str]:
+    """The options that set ranges."""
+    given = (f"{key}={low:g}..{high:g}" for key, (low, high) in spans.items())
+    return [word for span in given for word in ("--range", span)]
+
+
+def _wider(facts: Sequence[tuple[str, Audit]], ranges: Searched) -> Spans:
+    """The ranges with every open end moved out that a winner is at. The learning rate is one range for all."""
+    found: Spans = {}
     for algorithm, audit in facts:
         for edge in audit.edges or ():
             if not edge.closed:
@@ -49,13 +58,12 @@ def _wider(facts: Sequence[tuple[str, Audit]], ranges: Searched) -> list[str]:
                 low, high = wider(edge, ranges[algorithm][edge.name])
                 before = found.get(key, (low, high))
                 found[key] = min(low, before[0]), max(high, before[1])
-    spans = (f"{key}={low:g}..{high:g}" for key, (low, high) in found.items())
-    return [word for span in spans for word in ("--range", span)]
+    return found
 
 
-def _changed(sweep: Record) -> list[str]:
-    """The options by which a sweep was not as its shipped study; of a study that is not shipped none is
-    known, since its file may have said so.
+def _changed(sweep: Record) -> tuple[list[str], Spans]:
+    """The options and ranges by which a sweep was not as its shipped study; of a study that is not shipped
+    none is known, since its file may have said so.
     """
     content: dict[str, Any] = dict(sweep.tags.study_json)
     with suppress(UserError):
@@ -69,5 +77,13 @@ def _changed(sweep: Record) -> list[str]:
             if mine != there:
                 text = ",".join(mine) if key in LISTS else str(mine)
                 options += [f"--{(inner or outer).replace('_', '-')}", text]
-        return options
-    return []
+        in_file = {key: _span(spec) for key, spec in shipped["search"].items()}
+        spans = {key: _span(spec) for key, spec in content.get("search", {}).items()}
+        return options, {k: v for k, v in spans.items() if v is not None and v != in_file.get(k)}
+    return [], {}
+
+
+def _span(spec: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The ends of a range that a study gives; None where it leaves one to the algorithm."""
+    low, high = spec.get("low"), spec.get("high")
+    return None if low is None or high is None else (low, high)

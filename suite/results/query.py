@@ -1,6 +1,6 @@
 """Which runs are asked for, and by what they are compared."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn, Self
 
@@ -110,12 +110,24 @@ class Held:
     def of(cls, store: Reader, query: Query) -> Self:
         """Read them."""
         return cls(
-            finals=query.finals(store),
+            finals=of_the_best(query.finals(store)),
             searches=query.find(store, RunKind.SEARCH, **query.scope),
             entries=query.find(store, RunKind.CELL, **query.scope),
             sweeps=query.find(store, RunKind.SWEEP, **query.scope),
             rows=published(store, query),
         )
+
+
+def of_the_best(finals: Sequence[Record]) -> list[Record]:
+    """Final runs, oldest first, without those of a former best, which are `superseded` only once a sweep that
+    grew has ended: of each search those that repeat what the newest repeats.
+    """
+
+    def search(run: Record) -> tuple[str | int | None, ...]:
+        return run.tags.sweep, run.tags.cell, run.tags.split, run.tags.deal, run.tags.tuning
+
+    newest = {search(run): run.tags.get("source") for run in finals}
+    return [run for run in finals if run.tags.get("source") == newest[search(run)]]
 
 
 def published(store: Reader, query: Query | None = None) -> dict[tuple[str, str], Record]:

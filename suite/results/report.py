@@ -124,6 +124,7 @@ def _curve(group: Contest, run: Record, course: Sequence[Mapping[str, float]]) -
         tuple(int(entry["round"]) for entry in course),
         tuple(entry[task] for entry in course),
         tuple(cost_until(entry, "bytes") for entry in course),
+        (run.tags.split or 0, run.tags.deal or 0, run.tags.tuning or 0),
     )
 
 
@@ -138,6 +139,7 @@ def _trial(run: Record, group: Contest) -> Trial:
         run.tags.status,
         score if math.isfinite(score) else None,
         {name: schedule.last(value) for name, value in run.tags.params.items()},
+        run.tags.number.replicate,
     )
 
 

@@ -31,7 +31,7 @@ from trials.trial import deal_data, fit_model, load_dataset
 FEW = 50
 """So many runs at most go one after another in this process where Ray does not start."""
 RECORD_SECONDS = 600.0
-"""How long a finished batch waits for a tracking server that is away."""
+"""How long a finished batch waits for a tracking server that takes nothing."""
 
 
 @dataclass(frozen=True)

@@ -110,10 +110,13 @@ class Candidates:
         return self.proposer.propose(index)
 
     def restore(self, index: int, made: Known) -> None:
-        """Take over configuration `index` from a journal, whose results are known already."""
+        """Take over configuration `index` from a journal, whose results are known already. A journal that was
+        repaired may lack one: that trial runs again, and the sampler is told it and what follows then.
+        """
         if index == len(self.proposer.made):
+            due = index - self.lag
             if not self._joint:
-                self._tell(index - self.lag)
+                self._tell(due if self._all_ended(due) else self._ended - 1)
             self.proposer.restore(index, made)
 
     def cut(self) -> None:

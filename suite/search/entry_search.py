@@ -27,6 +27,7 @@ class EntrySearch:
         self.partition_seed = entry.settings.partition_seed + self.replicate.deal
         self.asks: list[Ask] = []
         self.repeats: dict[str, Ask] = {}
+        self._over = False
         self.population: Population | None = None
         if self.study.scheduler == "pbt":
             self.population = Population(entry, self.seed, candidates.budget, self.replicate.name)
@@ -58,8 +59,13 @@ class EntrySearch:
 
     @property
     def done(self) -> bool:
-        """Whether every search trial and every run that repeats one has ended."""
-        return not self.searching and all(ask.trial_id in self.ends for ask in self._due())
+        """Whether every search trial and every run that repeats one has ended. Who is asks nothing more, and
+        is not looked through again at each step of a sweep of hundreds.
+        """
+        self._over = self._over or (
+            not self.searching and all(ask.trial_id in self.ends for ask in self._due())
+        )
+        return self._over
 
     @property
     def best(self) -> Ask | None:
@@ -91,11 +97,18 @@ class EntrySearch:
             for i in range(self.study.seeds)
         ]
 
+    @property
+    def repeated(self) -> list[Ask]:
+        """The runs that repeat search trials and are planned, asked or not yet; none while it searches, since
+        what is best may change.
+        """
+        return [] if self.searching else self._due()
+
     def next(self) -> Ask | None:
         """The next trial, or None when there is none now: wait for results, or all is asked."""
         if len(self.asks) < self.candidates.budget:
             return self._next_search()
-        if self.searching:
+        if self.done or self.searching:
             return None
         ask = next((a for a in self._due() if a.trial_id not in self.repeats), None)
         if ask is not None:
@@ -104,12 +117,14 @@ class EntrySearch:
 
     def end(self, trial_id: str, end: End) -> None:
         """Take the result of a trial. The sampler is told later, in index order."""
+        self._over = False
         self.candidates.end(trial_id, end)
         if self.population is not None:
             self.population.standing.pop(trial_id, None)
 
     def replay(self, asks: Iterable[Ask]) -> None:
         """Take over the asks of a journal, whose `ends` are known already."""
+        self._over = False
         for ask in asks:
             if ask.kind in REPEATS:
                 self.repeats[ask.trial_id] = ask

@@ -10,6 +10,7 @@ whatever runs beside it. Nothing here ever sees a test metric: `end` takes valid
 counters.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from suite.search.candidates import Candidates
@@ -65,11 +66,13 @@ class SweepSearch:
         wait where they are. Trials without an end are handed out again, as they were; but runs that
         repeat a search trial only if they still should, now that the sweep may have grown.
         """
+        of_search: dict[str, list[Ask]] = defaultdict(list)
         for ask in asks:
+            of_search[ask.search].append(ask)
             if ask.trial_id in ends:
                 self.entries[ask.search].end(ask.trial_id, ends[ask.trial_id])
         for name, search in self.entries.items():
-            search.replay(ask for ask in asks if ask.search == name)
+            search.replay(of_search[name])
         self.asks = {ask.trial_id: ask for ask in asks}
         for trial_id, end in (standing or {}).items():
             self.stand(trial_id, end)
@@ -95,6 +98,15 @@ class SweepSearch:
         ask = self.asks[trial_id]
         self.entries[ask.search].end(trial_id, end)
         return ask
+
+    def repeated_beside(self, ask: Ask) -> list[Ask]:
+        """The other runs that repeat trials of a trial's search, and of those that share its configurations; none
+        while it searches. Of a sweep that grew some have ended before.
+        """
+        mine = self.entries[ask.search].candidates
+        searches = self.entries.values() if not mine.searching else ()
+        found = [one for of in searches if of.candidates is mine for one in of.repeated]
+        return [one for one in found if one.trial_id != ask.trial_id]
 
     def cut(self) -> None:
         """Search no further: what runs ends, and the best of each entry runs again."""

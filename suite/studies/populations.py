@@ -1,13 +1,9 @@
 """Which studies can be searched by a population, and when it stops (`suite.search.population`)."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trials.settings import Settings
-
-if TYPE_CHECKING:
-    pass
-
 
 STEPS = 5
 """Steps of a run, at most: stops are a fifth of the rounds apart, rounded up to an evaluation."""

@@ -217,7 +217,7 @@ _TYPED = {name: TypeAdapter(kind) for name, kind in EVENTS.items()}
 class SweepState:
     """All that is known of a sweep from its events: what was asked, in order; who waits, and who is
     over; the rounds at which attempts at trials died; the runs that trials are recorded in; how cells are
-    computed, where that was measured. Of the last session also when its trials ended, and how many ran
+    computed, where that was measured; the final runs of what is no longer the best (`superseded`). Of the last session also when its trials ended, and how many ran
     when the first of them did (`full`).
     """
 
@@ -232,7 +232,9 @@ class SweepState:
     id: str | None = None
     ends: list[float] = field(default_factory=list)
     full: int = 0
+    superseded: set[str] = field(default_factory=set)
 
+    _finals: dict[tuple[str, Kind], list[Ask]] = field(default_factory=dict, repr=False)
     _asked: set[str] = field(default_factory=set, repr=False)
     _counts: Counter[str] = field(default_factory=Counter, repr=False)
 
@@ -240,6 +242,11 @@ class SweepState:
     def running(self) -> int:
         """How many trials were handed out and have not ended, nor wait."""
         return len({ask.trial_id for ask in self.asks} - self.ended.keys() - self.standing.keys())
+
+    @property
+    def done(self) -> int:
+        """How many trials have ended of those that are planned."""
+        return len(self.ended) - sum(trial_id in self.ended for trial_id in self.superseded)
 
     def add(self, event: Event) -> None:
         """Take an event into account; each after all before it. Raises `ValueError` for one that cannot
@@ -257,6 +264,8 @@ class SweepState:
                 self._may_ask(ask)
                 self.asks.append(ask)
                 self._asked.add(ask.trial_id)
+                if ask.kind in (Kind.FINAL, Kind.PARETO):
+                    self._supersede(ask)
             case WentOn(asks):
                 for ask in asks:
                     _must(ask.trial_id in self.standing, f"trial {ask.trial_id} waits at no stop")
@@ -297,6 +306,15 @@ class SweepState:
             first = self._counts[ask.search]
             _must(ask.index == own.index == first, f"trial {first} of its entry was not asked for")
             self._counts[ask.search] += 1
+
+    def _supersede(self, ask: Ask) -> None:
+        """Note the runs whose place another configuration's now take: of a sweep that grew, or chose again."""
+        group = self._finals.setdefault((ask.search, ask.kind), [])
+        if group and group[0].source != ask.source:
+            self.superseded |= {one.trial_id for one in group}
+            group.clear()
+        group.append(ask)
+        self.superseded.discard(ask.trial_id)
 
     def _must_be_open(self, trial_id: str) -> None:
         _must(trial_id in self._asked, f"trial {trial_id} was not asked for")

@@ -97,6 +97,13 @@ def peek(path: Path) -> list[Line]:
     return _read(path)[0] if path.exists() else []
 
 
+def begins(path: Path) -> list[Line]:
+    """The lines by which a sweep's sessions begin; what else a long journal holds is not taken apart."""
+    with path.open("rb") as file:
+        found = [(n, raw) for n, raw in enumerate(file, 1) if raw.startswith(START)]
+    return [parsed(path, n, raw) for n, raw in found if raw.endswith(b"\n")]
+
+
 def begun(path: Path) -> bool:
     """Whether a sweep's first event is in this journal."""
     first = _first(path)

@@ -1,5 +1,6 @@
 """What of a sweep is in its tracking store: runs of the sweep, its entries, its trials, its leaderboard."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from reports.leaderboard.leaderboard import Leaderboard, Row
 from reports.leaderboard.wording import mean_text
 from reports.page.tuning import importance
-from suite.configurations.configuration import SIGN
+from suite.configurations.configuration import SIGN, Tuned
 from suite.configurations.library import tuned_of
 from suite.console import say
 from suite.results.leaderboards import read_leaderboard
@@ -17,9 +18,10 @@ from suite.search.trial import Ask, End, Known
 from suite.studies.entry import Entry
 from suite.studies.study import Study
 from suite.sweeps.glance import numbers, title
+from suite.tracking.record import Record
 from suite.tracking.store import Store
 from suite.tracking.tags import RunKind, run_tags, spec_params, versions, written
-from suite.yaml_files import foreign
+from suite.yaml_files import foreign, write_whole
 from trials import schedule
 from trials.metrics import reach, score
 from trials.outcome import Kind, Outcome, Status
@@ -202,9 +204,11 @@ class Ledger:
         """
         store, name, board = self.store, self.name, None
         found, former = store.sound(sweep=name), store.find(sweep=name, kind=RunKind.LEADERBOARD)
+        by_entry: dict[str, list[Record]] = defaultdict(list)
         # What comes back first: at no moment is an entry without final runs.
         for record in sorted(found, key=lambda run: run.tags.kind != RunKind.SUPERSEDED):
             trial_id, kind = record.tags.get("trial_id", ""), record.tags.kind
+            by_entry[record.tags.get("cell", "")].append(record)
             if self.recorded.get(trial_id, record.run_id) != record.run_id:
                 store.delete(record.run_id)  # a request that a server took, and lost the answer to
             elif trial_id in finals and kind == RunKind.SUPERSEDED:
@@ -216,24 +220,23 @@ class Ledger:
         if any(outcome.status != Status.FAILED for outcome in finals.values()):
             board = read_leaderboard(store, Query(name, target=self.study.target, interim=False))
             for place, row in enumerate(board.rows):
-                self._publish(row, self.entries[row.cell], place, folder)
+                self._publish(row, tuned_of(by_entry[row.cell], row), place, folder)
         for record in former:
             store.delete(record.run_id)
         self.close("FINISHED")
         return board
 
-    def _publish(self, row: Row, entry: Entry, place: int, folder: Path) -> None:
+    def _publish(self, row: Row, tuned: Tuned, place: int, folder: Path) -> None:
         """One leaderboard row as a run of its own and as a tuned file; sorted by the tag `row`, such
         runs are the leaderboard.
         """
-        store, name = self.store, self.name
-        tuned = tuned_of(store, row)
+        store, name, entry = self.store, self.name, self.entries[row.cell]
         path = folder / tuned.path
         path.parent.mkdir(parents=True, exist_ok=True)
         if foreign(path, SIGN):
             say(f"{path} stays: the suite did not write it. `suite tuned show` has what is tuned")
         else:
-            path.write_text(tuned.text())
+            write_whole(path, tuned.text())
         tags = {
             **identity(entry, row.params),
             **written(

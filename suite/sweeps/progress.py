@@ -36,6 +36,8 @@ class Progress:
         self.counts: dict[str, Counter[str]] = {entry.id: Counter() for entry in entries}
         self.best: dict[str, float] = {}
         self.waiting = ""
+        self.unrecorded = 0
+        self._counted: set[str] = set()
         self._shares: dict[str, float] = {}
         self._pace, self._new = Pace(), 0
         self._console = Console(stderr=True)
@@ -77,7 +79,12 @@ class Progress:
         self._pace.begin(time.monotonic(), share, len(self.running))
 
     def ended(self, ask: Ask, status: Status, value: float | None, before: bool = False) -> None:
-        """A trial ended; `before` says that it did so in an earlier session of this sweep."""
+        """A trial ended, which counts once; `before` says that it did so before it was told to count, in an
+        earlier session of this sweep.
+        """
+        if ask.trial_id in self._counted:
+            return
+        self._counted.add(ask.trial_id)
         if not before:
             self._pace.begin(time.monotonic(), 1.0, len(self.running))
         self.stands(ask)
@@ -124,6 +131,8 @@ class Progress:
         text += f", {len(self.running)} running, {(rate or 0) * 60:.0f} trials/min"
         if rate and done < self.expected:
             text += f", about {spell((self.expected - done - sum(shares)) / rate)} left"
+        if self.unrecorded and not self.running:
+            text += f", {self.unrecorded} still to be recorded"
         return text + (f" - {self.waiting}" if self.waiting else "")
 
     def _table(self) -> Group:

@@ -4,14 +4,26 @@ from the store's records, as far as it is there.
 
 import itertools
 import math
+import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from suite.console import say
 from suite.search.trial import Ask
 from suite.studies.modelling import LAG
 from suite.studies.opening import OWN
-from suite.sweeps.events import Asked, Begun, Ended, Event, Recorded, SweepState, read
+from suite.sweeps.events import (
+    Asked,
+    Begun,
+    Died,
+    Ended,
+    Event,
+    Recorded,
+    Stood,
+    SweepState,
+    read,
+)
 from suite.sweeps.journal import alone, line, parsed, refuse_others
 from suite.sweeps.paths import MARKER, SweepPaths
 from suite.tracking.store import Record, Store, open_existing
@@ -20,6 +32,7 @@ from suite.yaml_files import writable
 from trials.errors import UserError
 from trials.metrics import DERIVED, score
 from trials.outcome import Outcome
+from trials.trial_id import TrialId
 
 ASIDE = "journal-aside-{}.jsonl"
 TRIALS = (RunKind.SEARCH, RunKind.FINAL, RunKind.PARETO, RunKind.SUPERSEDED)
@@ -32,7 +45,7 @@ def repair(paths: SweepPaths) -> None:
     """Mend the journal of a sweep that nobody runs, and say what was done; nothing where it is sound.
 
     Lines are taken in their order, and those that came too early again after the others, until none can
-    be added; then one record of the store, and so on. A trial of which neither knows runs again.
+    be added; then, search by search, one record of the store, and so on. A trial of which neither knows runs again.
     Raises `UserError` where too little is left, and for a population, whose members went on from each
     other.
     """
@@ -48,15 +61,18 @@ def repair(paths: SweepPaths) -> None:
             return
         sound = len(kept)
         told = _records(open_existing(paths.tracking_uri, paths.storage), paths.name)
-        while _add_one(state, told, kept):
-            left = _add(state, left, kept)
+        left = _complete(state, left, told, kept)
         _refuse(path, state, bool(left))
         aside = next(
             p for n in itertools.count(1) if not (p := path.with_name(ASIDE.format(n))).exists()
         )
         aside.write_bytes(b"".join(raw + b"\n" for raw, _ in left))
         part = path.with_suffix(".part")
-        part.write_bytes(b"".join(raw + b"\n" for raw in kept))
+        made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # as a journal is made
+        with os.fdopen(made, "wb") as file:
+            file.write(b"".join(raw + b"\n" for raw in kept))
+            file.flush()
+            os.fsync(made)
         part.replace(path)
     ended = len(state.ended)
     say(
@@ -102,6 +118,37 @@ def _add(state: SweepState, found: Iterable[Found], kept: list[bytes]) -> list[F
         if len(rest) == len(left):
             return rest
         left = rest
+
+
+def _complete(
+    state: SweepState, left: Iterable[Found], told: Iterable[Found], kept: list[bytes]
+) -> list[Found]:
+    """Add what can be of lines and, where none can, of the store's records; the lines that are left. No
+    event of a search waits for one of another, so each is completed by itself: first what is of none.
+    """
+    searches: dict[str, tuple[list[Found], list[Found]]] = {"": ([], [])}
+    for found, place in ((left, 0), (told, 1)):
+        for one in found:
+            searches.setdefault(_search(one[1]), ([], []))[place].append(one)
+    rest: list[Found] = []
+    for lines, records in searches.values():
+        lines = _add(state, lines, kept)
+        while _add_one(state, records, kept):
+            lines = _add(state, lines, kept)
+        rest += lines
+    return rest
+
+
+def _search(event: Event | None) -> str:
+    """The search that an event is of; "" where it is of none."""
+    match event:
+        case Asked(ask):
+            return ask.search
+        case Stood() | Died() | Recorded():
+            with suppress(ValueError):
+                of = TrialId.parse(event.trial_id)
+                return "-".join(filter(None, (of.cell, of.replicate)))
+    return ""
 
 
 def _add_one(state: SweepState, found: list[Found], kept: list[bytes]) -> bool:

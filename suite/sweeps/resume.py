@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from suite.studies.entry import Entry
 from suite.studies.study import Study, complete, override
@@ -10,14 +10,12 @@ from suite.studies.validation import Faults, check_names
 from suite.sweeps.paths import SweepPaths
 from trials.errors import UserError
 
-if TYPE_CHECKING:
-    pass
-
-
 GROWS = ("algorithms", "datasets", "models", "heterogeneity")
 """What a resumed sweep may have more of, besides what it has a number of."""
 COUNTS = ("trials", "seeds", "tunings", "deals", "splits")
 """The numbers that may be larger in a resumed sweep."""
+FREE = ("retries", "pack", "description", "target", "margin")
+"""What may be otherwise: no search depends on it, but for a `target` that costs are counted to."""
 
 
 def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str, Study] | None:
@@ -41,6 +39,7 @@ def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str,
     }
     study = Study.model_validate({**after, **lists})
     was, now = complete(Study.model_validate(before)), complete(study)
+    free = set(FREE) - ({"target"} if "rounds_to_target" in study.costs else set())
     for key, new in now.items():
         old = was[key]
         if (key in COUNTS and new < old) or (key in GROWS and not set(old) <= set(new)):
@@ -48,10 +47,7 @@ def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str,
         elif key == "trials" and new != old and study.scheduler == "pbt":
             rule = f"a population that has begun cannot grow; it had {old}, so use another --name"
             faults.add(key, new, rule)
-        elif (
-            key not in (*GROWS, *COUNTS, "retries", "pack", "description", "target", "margin")
-            and new != old
-        ):
+        elif key not in (*GROWS, *COUNTS, *free) and new != old:
             faults.add(key, new, f"the sweep was begun with {old}; use another --name")
     faults.check()
     return begun.study_name, study

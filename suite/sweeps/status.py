@@ -13,7 +13,7 @@ from suite.owned import others_hand
 from suite.studies.entry import Entry
 from suite.studies.study import Study
 from suite.sweeps.events import Begun, SweepState, replay
-from suite.sweeps.journal import begun, broken, in_the_way, is_locked, peek
+from suite.sweeps.journal import begins, begun, broken, in_the_way, is_locked, peek
 from suite.sweeps.pace import Pace
 from suite.sweeps.paths import MARKER, check_name
 from trials.errors import UserError, unknown
@@ -39,14 +39,14 @@ def of_study(storage: Path, name: str) -> list[str]:
     found = []
     for each in names:
         with suppress(UserError):  # a journal that is damaged is said where it is read
-            first, *_ = peek(storage / each / "journal.jsonl")
-            found += [each] if first.get("study_name") == name else []
+            first = begins(storage / each / "journal.jsonl")[:1]
+            found += [each for line in first if line.get("study_name") == name]
     return found
 
 
 def status(storage: Path, name: str) -> dict[str, Any]:
     """Counts of a sweep. `running` says whether a process has its journal locked, as far as this
-    machine can see; `idle_seconds` is the time since anything happened; `per_minute` is its pace in this
+    machine can see; `superseded` are final runs of a former best, among the `ended`; `idle_seconds` is the time since anything happened; `per_minute` is its pace in this
     session, and `seconds_left` what is left at it (None: not known, or it does not run); `best` has the best
     validation score of each entry.
 
@@ -59,7 +59,7 @@ def status(storage: Path, name: str) -> dict[str, Any]:
         raise broken(str(path), 1, "the sweep has not begun")
     entries, planned = sizes(state.begun, name)
     running, rate = is_locked(path), pace(state)
-    left = max(0, planned - len(state.ended))
+    left = max(0, planned - state.done)
     statuses = Counter(outcome.status for outcome in state.ended.values())
     return {
         "name": name,
@@ -69,6 +69,7 @@ def status(storage: Path, name: str) -> dict[str, Any]:
         "expected": planned,
         "asked": len({ask.trial_id for ask in state.asks}),
         "ended": len(state.ended),
+        "superseded": len(state.ended) - state.done,
         "recorded": len(state.recorded),
         **{status.value: statuses[status] for status in ENDINGS},
         "died": sum(map(len, state.deaths.values())),

@@ -4,7 +4,7 @@ import os
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from suite.execution.cluster import Resources
 
 RECORD_SECONDS = 600.0
-"""How long a finished sweep waits for a tracking server that is away."""
+"""How long a finished sweep waits for a tracking server that takes nothing."""
 FAULT_SECONDS = 5.0
 """How long one that was halted by a fault does."""
 LOCAL_TRIES = 5
@@ -143,11 +143,8 @@ class Sweep:
         # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         self.progress = Progress(self.entries, self._planned(), self.paths.name)
-        current = self._current_finals()
-        for trial_id, outcome in self.state.ended.items():
-            ask = self.search.asks[trial_id]
-            if ask.counted or trial_id in current:
-                self.progress.ended(ask, outcome.status, outcome.value, before=True)
+        for of in self.search.entries.values():
+            self._count_before([*of.asks, *of.repeated])
         self.board: Leaderboard | None = None
         with self.progress:
             self._open_ledger()
@@ -274,9 +271,16 @@ class Sweep:
         self._note(Ended(ask.trial_id, outcome))
         self.search.end(ask.trial_id, End.of(outcome))
         self.recorder.put(partial(self._record, ask.trial_id))
+        self._count_before(self.search.repeated_beside(ask))
         self.progress.ended(ask, outcome.status, outcome.value)
         if self.deadline is not None and ask.kind == Kind.SEARCH:
             self._keep_time(self.deadline, ask, outcome)
+
+    def _count_before(self, asks: Iterable[Ask]) -> None:
+        """Let the progress count those of these trials that ended before."""
+        for ask in asks:
+            if (outcome := self.state.ended.get(ask.trial_id)) is not None:
+                self.progress.ended(ask, outcome.status, outcome.value, before=True)
 
     def _keep_time(self, deadline: Deadline, ask: Ask, outcome: Outcome) -> None:
         """Cut the search where another trial would leave too little time for the final runs."""
@@ -358,6 +362,7 @@ class Sweep:
         """Write something to the tracking store, in the thread that does so."""
         item()
         self.progress.waiting, self._refused = "", 0
+        self.progress.unrecorded = self.recorder.left
 
     def _harvest(self) -> None:
         finals = {trial_id: self.state.ended[trial_id] for trial_id in self._current_finals()}

@@ -3,8 +3,8 @@
 from contextlib import suppress
 from pathlib import Path
 
-from suite.sweeps.events import replay
-from suite.sweeps.journal import begun, peek
+from suite.sweeps.events import Begun, read
+from suite.sweeps.journal import begins, begun
 from trials import algorithms
 from trials.errors import UserError
 
@@ -26,9 +26,9 @@ def _given(storage: Path) -> set[str]:
     """The third parties' algorithms of all sweeps under a storage root."""
     given: set[str] = set()
     for journal in filter(begun, storage.glob("*/journal.jsonl")):
-        with suppress(UserError):  # another sweep's journal is damaged
-            state = replay(peek(journal), str(journal))
-            listed = state.begun.study.get("algorithms", ()) if state.begun else ()
+        with suppress(UserError, ValueError):  # another sweep's journal is damaged
+            last = read(begins(journal)[-1])
+            listed = last.study.get("algorithms", ()) if isinstance(last, Begun) else ()
             given |= {name for name in listed if ":" in str(name)}
     there = map(algorithms.canonical, given)
     return {name for name in there if Path(name.rpartition(":")[0]).exists()}

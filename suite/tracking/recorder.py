@@ -21,17 +21,25 @@ class Recorder:
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._stop = threading.Event()
-        self._given_up = False
+        self._given_up, self._written = False, 0
         self._thread.start()
 
     def put(self, item: Any) -> None:
         """Record this when its turn comes."""
         self._queue.put(item)
 
+    @property
+    def left(self) -> int:
+        """How many records wait for their turn."""
+        return self._queue.qsize()
+
     def close(self, patience: float | None = None) -> bool:
-        """Wait until all is written, at most `patience` seconds; whether it is."""
+        """Wait until all is written, or nothing was for `patience` seconds; whether it is."""
         self._queue.put(None)
-        self._thread.join(patience)
+        before = -1
+        while self._thread.is_alive() and before < self._written:
+            before = self._written
+            self._thread.join(patience)
         self._stop.set()
         return not (self._given_up or self._thread.is_alive())
 
@@ -41,6 +49,7 @@ class Recorder:
             while not self._stop.is_set():
                 try:
                     self._write(item)
+                    self._written += 1
                     break
                 except Exception as error:
                     if self._failed(error):

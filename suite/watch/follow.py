@@ -1,6 +1,7 @@
 """A sweep followed from outside, by its journal: only what was added since the last look is read."""
 
 import math
+import os
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from trials.outcome import Kind, Outcome, Status
 @dataclass
 class Tally:
     """What is known of an entry: which trials are handed out and not over, how many there are of which
-    kind and ending, how many final runs are recorded, and the scores of search trials by their place in
+    kind and ending, how many final runs of what is best are recorded, and the scores of search trials by their place in
     the journal.
     """
 
@@ -58,6 +59,8 @@ class Followed:
     _places: dict[str, int] = field(default_factory=dict)
     _crashed: list[tuple[str, Outcome]] = field(default_factory=list)
     _deaths: list[Died] = field(default_factory=list)
+    _superseded: set[str] = field(default_factory=set)
+    _file: int = 0
     _offset: int = 0
     _lines: int = 0
 
@@ -72,6 +75,14 @@ class Followed:
         return self.folder / "journal.jsonl"
 
     @property
+    def replaced(self) -> bool:
+        """Whether the journal is another file than what was read, as after a repair."""
+        try:
+            return self._file not in (0, self.journal.stat().st_ino)
+        except OSError:
+            return False
+
+    @property
     def version(self) -> tuple[object, ...]:
         """What changes whenever anything does that is to be seen. No line is read for it."""
         stamps = _stamp(self.journal), _stamp(self.folder / FILE)
@@ -82,6 +93,7 @@ class Followed:
         for one that a sweep did not write there, and again at each later look.
         """
         with plain(self.journal, "journal").open("rb") as file:
+            self._file = os.fstat(file.fileno()).st_ino
             file.seek(self._offset)
             new = file.read()
         for raw in new.split(b"\n")[:-1]:
@@ -118,6 +130,8 @@ class Followed:
                     self._places[ask.trial_id] = len(self._places)
                 self.asks[ask.trial_id] = ask
                 self.tallies[ask.cell].open.add(ask.trial_id)
+                if len(self.state.superseded) > len(self._superseded):
+                    self._supersede()
             case Ended(trial_id, outcome):
                 self._end(self.asks[trial_id], outcome)
             case Recorded(trial_id) if new:
@@ -125,6 +139,12 @@ class Followed:
                 self.tallies[ask.cell].recorded += ask.kind == Kind.FINAL
             case Died():
                 self._deaths.append(event)
+
+    def _supersede(self) -> None:
+        """Count no final run of a former best any more."""
+        for trial_id in self.state.superseded - self._superseded:
+            self.tallies[self.asks[trial_id].cell].recorded -= trial_id in self.state.recorded
+        self._superseded = set(self.state.superseded)
 
     def _end(self, ask: Ask, outcome: Outcome) -> None:
         of = self.tallies[ask.cell]
@@ -146,8 +166,8 @@ class Followed:
     @property
     def over(self) -> bool:
         """Whether all of its trials have ended and are recorded."""
-        ended = len(self.state.ended)
-        return ended >= self.planned and len(self.state.recorded) >= ended
+        recorded = len(self.state.recorded) >= len(self.state.ended)
+        return self.state.done >= self.planned and recorded
 
     @property
     def per_minute(self) -> float | None:
@@ -160,7 +180,7 @@ class Followed:
         """How long it takes at this pace, None while that is not known."""
         if self.over or not self.per_minute:
             return None
-        return 60 * (self.planned - len(self.state.ended)) / self.per_minute
+        return 60 * (self.planned - self.state.done) / self.per_minute
 
     def counts(self, entry: str) -> Counter[str]:
         """Trials of an entry: `search` and `final`, how they ended, and those that run."""

@@ -55,7 +55,8 @@ class Views:
             followed = self._follow(name)
             followed.refresh()
             whole = tuple(place for place, done in _whole(followed).items() if done)
-            board = self._board(name, whole, followed.locked) if whole else None
+            told = followed.state.sessions, followed.locked, *whole
+            board = self._board(name, told, followed.locked) if whole else None
             return self._view(followed, board)
 
     def home(self) -> tuple[list[LiveSweep], ReportData | None, list[str]]:
@@ -71,8 +72,11 @@ class Views:
                     found.append(followed)
                 except UserError as error:
                     faults.append(str(error))
-            whole = tuple((f.name, *(p for p, done in _whole(f).items() if done)) for f in found)
-            self._board(None, whole, any(followed.locked for followed in found))
+            told = tuple(
+                (f.name, f.state.sessions, f.locked, *(p for p, done in _whole(f).items() if done))
+                for f in found
+            )
+            self._board(None, told, any(followed.locked for followed in found))
             views = [self._view(followed, None) for followed in found]
         if self._reading:
             self._reading.result()
@@ -81,24 +85,24 @@ class Views:
         return views, data, faults
 
     def _follow(self, name: str) -> Followed:
-        if name not in self._followed:
+        if name not in self._followed or self._followed[name].replaced:
             if name not in sweeps(self.storage):
                 raise UserError(f"there is no sweep {name!r} in {self.storage}")
             self._followed[name] = Followed(self.storage / name)
         return self._followed[name]
 
-    def _board(self, name: str | None, whole: object, running: bool) -> Leaderboard | None:
-        """The leaderboard of a sweep, or of all, as it was read last. Where more cells are whole by now
-        it is read anew, in a thread of its own: MLflow takes seconds.
+    def _board(self, name: str | None, told: object, running: bool) -> Leaderboard | None:
+        """The leaderboard of a sweep, or of all, as it was read last. Where other cells are whole by now, or a
+        session has begun or ended, it is read anew, in a thread of its own: MLflow takes seconds.
         """
         known, board = self._boards.get(name, (None, None))
         idle = self._reading is None or self._reading.done()
         due = max(self._next, self._rested) if running else self._next
-        if known != whole and idle and time.monotonic() >= due:
-            self._reading = self._reader.submit(self._read, name, whole)
+        if known != told and idle and time.monotonic() >= due:
+            self._reading = self._reader.submit(self._read, name, told)
         return board
 
-    def _read(self, name: str | None, whole: object) -> None:
+    def _read(self, name: str | None, told: object) -> None:
         from suite.results.leaderboards import read_leaderboard
         from suite.results.query import Query
         from suite.tracking.store import open_existing
@@ -106,7 +110,7 @@ class Views:
         began = time.thread_time()
         with suppress(UserError):  # the records come after the journal
             store = open_existing(self.tracking_uri, self.storage)
-            self._boards[name] = whole, read_leaderboard(store, Query(name))
+            self._boards[name] = told, read_leaderboard(store, Query(name))
             self._experiments = store.experiments()
         now, took = time.monotonic(), time.thread_time() - began
         self._next, self._rested = now + STORE_SECONDS, now + REST * took
@@ -125,7 +129,7 @@ class Views:
             over=followed.over,
             asked_to=followed.asked_to,
             planned=followed.planned,
-            ended=len(followed.state.ended),
+            ended=followed.state.done,
             per_minute=followed.per_minute,
             left="" if left is None else spell(left),
             trials=study.trials if study else 0,

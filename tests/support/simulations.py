@@ -69,9 +69,6 @@ def local_work(name: str, steps: int = 4) -> dict[str, Any]:
     return {"local_steps": steps}
 
 
-CPU = torch.device("cpu")
-
-
 def simulation(
     algorithm: Algorithm,
     data: FederatedData,

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.simulations import ROOT
+from tests.support.simulations import ROOT, dealt, finish, settings, simulation
+from trials.algorithms import ALGORITHMS
 
 pytest.importorskip("numba")
 KERNELS = ["_outputs", "_slopes", "_add", "_shift", "_sgd"]
@@ -82,3 +83,21 @@ def test_a_disk_that_is_full_keeps_nothing_and_computes(
         twice(1.0)
     assert twice(1.0) == 2.0, "which `_ready` relies on"
     assert compiled._ready(np.dtype("f4"), np.dtype("i8")) is None
+
+
+def test_marks_of_epochs_ask_for_no_loop_of_another_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strided ends of steps are another type: seconds to compile, outside of the lock and not ahead."""
+    from trials import compiled
+
+    sgd, ends = compiled.sgd, []
+
+    def noted(w: object, of: object, steps: compiled.Steps, rule: object) -> float:
+        ends.extend([steps.first, steps.last])
+        return sgd(w, of, steps, rule)
+
+    monkeypatch.setattr(compiled, "sgd", noted)
+    common = settings(rounds=1, local_steps=None, local_epochs=3, batch_size=4)
+    run = finish(simulation(ALGORITHMS["fedagg"](), dealt([9, 6, 8]), common))
+    assert run.fed.execution == "compiled"
+    assert len(ends) > 6
+    assert all(end.flags.c_contiguous for end in ends)

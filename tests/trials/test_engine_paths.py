@@ -135,6 +135,19 @@ def test_what_diverges_shows_in_a_compiled_loop():
     assert not math.isfinite(run.history[-1]["train_loss"])
 
 
+def test_equal_samples_give_equal_bits_however_they_lie_in_memory():
+    data = dealt([9, 4, 7], shape=(5,))
+    x, y = np.asfortranarray(data.dataset.x), np.repeat(data.dataset.y, 2)[::2]
+    strided = replace(data, dataset=replace(data.dataset, x=x, y=y))
+    assert strided.fingerprint == data.fingerprint
+    for how in ("compiled", "batched", "sequential"):
+        common = settings(execution=how, batch_size=3, dtype="float32")
+        rows = strided.tensors(torch.device("cpu"), torch.float32)
+        assert all(each.is_contiguous() for each in (rows[0].x, rows[1])), "else compiled anew"
+        runs = [finish(simulation(ALGORITHMS["folb"](), of, common)) for of in (data, strided)]
+        assert digest(runs[0]) == digest(runs[1])
+
+
 # Directions
 
 
@@ -146,6 +159,7 @@ AFFINE = {
     "tensor first": lambda w, g, start, a: start - g,
     "tensor minus": lambda w, g, start, a: start - (w - g) / 4,
     "row times": lambda w, g, start, a: a * g - start * 2 + 1,
+    "torch.rsub": lambda w, g, start, a: torch.rsub(start, w) + g,
     "torch.add": lambda w, g, start, a: torch.add(start, g) - torch.mul(a, w),
 }
 OTHER = {
@@ -183,6 +197,21 @@ def test_a_direction_that_is_not_affine_gives_the_same_numbers():
         for how in ("compiled", "batched")
     ]
     assert digest(runs[0]) == digest(runs[1])
+
+
+def test_a_number_in_a_direction_has_the_runs_precision():
+    """0.1 in single precision is 1.5e-9 away; clipping at no length takes the general way."""
+
+    class Shifted(ALGORITHMS["fedavg"]):
+        def direction(self, w, g, start, **rows):
+            return g + 0.1
+
+    runs = [
+        finish(simulation(Shifted(lr=1.0), dealt([9, 4]), settings(execution=how, clip_norm=clip)))
+        for how, clip in (("compiled", None), ("batched", None), ("sequential", 1e9))
+    ]
+    for run in runs[:2]:
+        same(run, runs[2], 1e-13)
 
 
 def test_every_built_in_direction_is_affine():

@@ -20,10 +20,12 @@ from trials.memory import CONTEXT
 from trials.outcome import Outcome, Report
 from trials.pack import Pack
 from trials.place import Place
+from trials.running import Running
 from trials.simulation import Simulation
 from trials.solver import Solver
 from trials.spec import TrialSpec, canonical
 from trials.trial import deal_data, fit_model, load_dataset, simulate
+from trials.trial_config import TrialConfig
 
 CARD = 40 * CONTEXT
 
@@ -78,6 +80,18 @@ def test_trials_of_a_pack_share_the_part(monkeypatch: pytest.MonkeyPatch) -> Non
     alone, two, sixteen = (always - data.dataset.bytes(4) for always in held[::2])
     assert sixteen == 8 * two
     assert two - 2 * alone == 2 * 4 * 2 * 650 * 4, "two more vectors of four clients each"
+
+
+def test_a_minibatch_is_no_larger_than_a_client() -> None:
+    """4 clients of at most 324 samples: minibatches of 1000 are full batches."""
+    found = []
+    for size in ("full", 1000, 400):
+        asked = batched("fedavg", chunk=None, batch_size=size)
+        data = deal_data(asked, load_dataset(asked, None))
+        chunk = simulate(asked, data, memory=1e9).fed.chunk
+        found.append((chunk, footprint(asked, data, fit_model(asked, data.dataset), "cpu", 1e9)))
+    assert found[1] == found[2] == found[0]
+    assert found[0][0] == 1e9 // (4 * (5 * 650 + 324 * (64 + 64))), "x, and x again, which is kept"
 
 
 @pytest.mark.parametrize("algorithms", [["fedavg"] * 8, ["scaffold", "safl", "fedadam", "folb"]])
@@ -159,6 +173,17 @@ def test_clients_that_memory_does_not_hold_are_halved_once(
     assert timeless(again.history) == timeless(outcome.history)
 
 
+def test_scores_of_what_was_computed_before_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory fails in round 5 of a trial without a checkpoint, which starts again from round 0."""
+    asked = batched("fedavg")
+    data = deal_data(asked, load_dataset(asked, None))
+    running = Running(TrialConfig.of(config(asked, (2, 4, 7))), lambda spec: data)
+    holds(monkeypatch, 2, since=4)
+    reached = [running.step(lambda: False).round for _ in range(2)]
+    assert (reached, running.step(lambda: True).round) == ([2, 4], 1)
+    assert list(running._scores) == [1], "which the next checkpoint has"
+
+
 @pytest.mark.usefixtures("no_cluster")
 def test_a_restart_goes_on_with_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = {"checkpoint": str(tmp_path / "x.pt"), "checkpoint_seconds": 0.0}
@@ -216,6 +241,17 @@ def test_tables_longer_than_their_part_lie_on_the_host(monkeypatch: pytest.Monke
         fed.client_rows()
         fed.client_rows()
         assert made == [host, True], "two tables share one part"
+
+
+@pytest.mark.parametrize(("name", "tables"), [("safl", 1), ("astw", 2), ("astw_safl", 2)])
+def test_a_part_is_taken_by_tables_that_there_are(
+    name: str, tables: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Own weights z, which SAFL and ASTW share, and ASTW's uploads."""
+    monkeypatch.setattr("trials.budget.tables_budget", lambda device, held: 1e6)
+    asked = batched(name)
+    run = simulate(asked, deal_data(asked, load_dataset(asked, None)))
+    assert run.fed.tables == 1e6 - tables * 4 * 650 * 4
 
 
 def test_rows_move_between_the_host_and_the_device() -> None:

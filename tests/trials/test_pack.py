@@ -21,6 +21,8 @@ from tests.support.simulations import (
 )
 from tests.support.standin import DEVICE
 from trials.algorithms import ALGORITHMS
+from trials.datasets.base import OnDemand
+from trials.federated_data import FederatedData
 from trials.federation import Federation
 from trials.pack import Pack
 from trials.plugins import ExitedError
@@ -192,6 +194,45 @@ def test_what_memory_does_not_hold_together_is_computed_one_by_one(
 
     found = pack.run([partial(caught, make) for make in (makers[0], greedy)])
     assert found == [alone[0], "too large"]
+
+
+class Torn(OnDemand):
+    """The samples of `WHOLE`, made when they are met; the first client's raise."""
+
+    key, shape = "torn", WHOLE.dataset.x.shape
+
+    def __init__(self, fault: BaseException) -> None:
+        self.fault = fault
+
+    def take(self, ids: np.ndarray) -> np.ndarray:
+        if set(ids.tolist()) & set(WHOLE.train[: WHOLE.offsets[1]].tolist()):
+            raise self.fault
+        return WHOLE.dataset.x[ids]
+
+
+@pytest.mark.parametrize("fault", [ValueError("lost"), SystemExit("lost")], ids=repr)
+def test_whose_samples_cannot_be_made_fails_alone(fault: BaseException) -> None:
+    """Two deals of a data set are computed together; the samples that fail are in one of them."""
+    torn = replace(DATA, dataset=replace(WHOLE.dataset, x=Torn(fault)))
+    rest = replace(torn, train=WHOLE.train[WHOLE.offsets[1] :], offsets=WHOLE.offsets[1:] - 23)
+    pack = Pack()
+    good, bad = makes("mlp", "fedavg"), makes("mlp", "folb")
+
+    def caught(make: Make, data: FederatedData) -> str:
+        federation = partial(Federation, solver=pack.solver)
+        try:
+            return ends(
+                partial(make.func, make.args[0], data, *make.args[2:]), federation=federation
+            )
+        except (ValueError, ExitedError) as error:
+            return str(error)
+
+    found = pack.run([partial(caught, good, rest), partial(caught, bad, torn)])
+    alone = ends(partial(good.func, good.args[0], rest, *good.args[2:]))
+    assert found == [
+        alone,
+        str(fault) if isinstance(fault, ValueError) else "it called sys.exit('lost')",
+    ]
 
 
 def test_what_differs_in_data_or_model_shares_a_pack_and_no_call() -> None:

@@ -16,7 +16,7 @@ class ASTW(FedAvg):
 
     The server keeps every client's newest upload and the round tau_k of it. Rounds form loops of
     `loop`; shallow layers are exchanged in every round, deep ones only in the last `deep_share` of a
-    loop. What is not exchanged a client continues from its own last weights.
+    loop, at least one round of it. What is not exchanged a client continues from its own last weights.
 
     Equations: Chen, Sun and Jin 2020, Algorithms 1-3.
     Keeps: d (its own weights); the server N d and stamps.

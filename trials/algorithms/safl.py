@@ -33,8 +33,9 @@ class SAFL(FedAvg):
     L: float = real(80.0, low=1.0, high=200.0, log=True, above=0)
 
     def init(self, fed: Federation) -> State:
-        """The server's weights `w`, and each client's own `z` (n, d)."""
-        return {**super().init(fed), "z": fed.client_rows(fed.initial)}
+        """The server's weights `w`, and each client's own `z` (n, d), which ASTW has."""
+        state = super().init(fed)
+        return state if "z" in state else {**state, "z": fed.client_rows(fed.initial)}
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
         """(6), (7); the client's own weights in round 1."""

@@ -27,7 +27,7 @@ class SAFLExtended(SAFL):
     """
 
     nu: float = real(
-        0.25, low=0.01, high=10.0, log=True, searched=False, under="uploaded_bytes", at_least=0
+        0.25, low=0.01, high=10.0, log=True, searched=False, under="uploaded_bytes", above=0
     )
 
     def aggregate(

@@ -190,7 +190,7 @@ class VGGLight(Architecture):
     convolution of one averaged pixel is a fully connected layer and written as one.
     """
 
-    summary: ClassVar[str] = "light VGGNet of SAFL: five 3x3 convolutions; images, (1, frames, 13)"
+    summary: ClassVar[str] = "light VGGNet of SAFL: five 3x3 convolutions; images, (1, 13, frames)"
     batched_up_to: ClassVar[float] = 0
     maps: ClassVar[tuple[int, ...]] = (64, 128, 128, 128, 128)
 

@@ -126,6 +126,16 @@ def test_an_empty_board_renders(form):
     assert render(board_of(), form)
 
 
+def test_a_picture_says_the_command_that_shows_its_rows():
+    def title(*found: list) -> str:
+        (text,) = re.findall(r'-title"[^>]*>([^<]*)<', render(board_of(*found), "svg"))
+        return text.replace("\xa0", " ").replace("&#160;", " ")
+
+    assert title(runs("a", A)) == "suite leaderboard --name night"
+    other = runs("b", B, sweep="day", study="long")
+    assert title(runs("a", A), other) == "suite leaderboard --study long --study quick"
+
+
 @pytest.mark.parametrize("target", [None, 0.9])
 def test_svg_is_a_whole_picture(target):
     text = render(typical(target), "svg")

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from reports.leaderboard.pareto import Front, Point
-from reports.page import drawing, line_charts, style, tuning
+from reports.page import drawing, line_charts, search_charts, style, tuning
 from reports.page.board_table import leading, strip
 from reports.page.data import Curve, Failure, ReportData, Sweep, Trial
+from reports.page.headline import headline
 from reports.page.page import build, leaderboard_page
-from tests.support.boards import LEVELS, A, B, C, board_of, runs, trials
+from tests.support.boards import LEVELS, A, B, C, board_of, run, runs, trials
 
 PARAMS = ("lr", "mu", "variant")
 
@@ -241,6 +242,22 @@ def test_a_curve_is_the_mean_with_its_interval(data):
     assert [p["said"] for p in points] == ["0.1000", "0.5300 ± 0.1271", "0.9000"]
 
 
+def test_a_curve_of_several_tunings_has_the_interval_over_them():
+    """Means of three tunings 0.5, 0.6, 0.7: s = 0.1, t of two degrees of freedom."""
+    found = board()
+    row = found.rows[0]
+    curves = [
+        Curve(row.group, row.algorithm, 10 * t + s, (5,), (0.5 + t / 10 + e,), (1e6,), (0, 0, t))
+        for t in range(3)
+        for s, e in enumerate((-0.01, 0.01))
+    ]
+    spec = line_charts.curves(curves, style.styles([row.algorithm]), [row], "rounds")
+    (point,) = spec["datasets"]["points"]
+    assert (point["y"], point["low"]) == pytest.approx(
+        (0.6, 0.6 - 4.302653 * 0.1 / 3**0.5), abs=1e-5
+    )
+
+
 def test_labels_keep_a_line_of_text_apart():
     """1.0 of a span is 240 pixels, a line of text 12 of them: 0.05."""
     found = line_charts.apart({"a": 0.5, "b": 0.51, "c": 0.2, "d": 1.4}, (0.0, 1.0))
@@ -282,6 +299,21 @@ def test_best_so_far_by_hand():
     assert found[1:] == [0.3, 0.3, 0.3, 0.5]
     found = tuning.best_so_far([trial(i, *end) for i, end in enumerate(ends)], up=False)
     assert found[1:] == [0.3, 0.3, 0.2, 0.2]
+
+
+def test_several_searches_of_an_entry_are_averaged_by_their_own_trials():
+    """Two tunings of two trials are a budget of two, not of four, and their trials are told apart."""
+    group = ("s", "d", "m", "iid", False)
+    first, second = (
+        [
+            Trial(group, "a", i, "sampled", "finished", value, {"lr": value, "mu": i}, name)
+            for i, value in enumerate(of)
+        ]
+        for name, of in (("", (0.2, 0.4)), ("t1", (0.8, 0.6)))
+    )
+    assert tuning.best_so_far([*first, *second], up=True) == pytest.approx([0.5, 0.6])
+    spec = search_charts.search([*first, *second], {}, True)
+    assert [one["trial"] for one in spec["datasets"]["trials"]] == ["0", "1", "t1 0", "t1 1"]
 
 
 def test_ranks_by_budget_by_hand():
@@ -343,3 +375,22 @@ def test_a_leaderboard_alone_is_a_page():
     assert page.loaded == ["data:,"], "without charts it needs no library"
     assert [row[1] for row in page.rows if row[0].isdigit()] == ["a", "b"]
     assert Page(leaderboard_page(board_of())).wrong == []
+
+
+def test_a_page_says_first_what_its_intervals_leave_out():
+    """Of the cells whose methods were tuned once; nothing where each was tuned several times."""
+    thrice = [
+        [
+            run(name, seed, score, tuning=tuning)
+            for tuning in range(3)
+            for seed, score in enumerate(of)
+        ]
+        for name, of in (("fedavg", A), ("fedprox", C))
+    ]
+    once = [
+        runs(name, of, heterogeneity="labels(2)") for name, of in (("fedavg", A), ("fedprox", C))
+    ]
+    luck = "intervals are over the seeds of one tuned configuration and leave out how lucky"
+    assert luck not in headline(board_of(*thrice))[1].lower()
+    assert f"I{luck[1:]}" in headline(board_of(*once))[1]
+    assert f"In 1 of 2 cells {luck}" in headline(board_of(*thrice, *once))[1]

@@ -1,5 +1,6 @@
 """Tuned files and requests of single runs: read, written, refused."""
 
+import resource
 import string
 from pathlib import Path
 
@@ -10,7 +11,10 @@ from hypothesis import strategies as st
 
 from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
+from suite.configurations.library import tuned_in
 from suite.runs.request import Request
+from suite.tracking.store import Store
+from tests.support.foreign import swept
 from trials.errors import UserError
 from trials.place import Place
 from trials.settings import Settings
@@ -370,3 +374,28 @@ def test_a_file_of_an_earlier_version_is_read_and_written_as_it_was():
     assert found.path == Path("digits/labels(2)/logreg/folb.yaml")
     assert found.params == {"lr": 2.388225279064973, "mu": 0.09154040082977835, "variant": "plain"}
     assert found.spec(1).algorithm == "folb"
+
+
+def test_a_tuned_file_tells_the_confirming_runs_of_one_search(tmp_path: Path):
+    """Of two splits each has its own: two search trials, of which both are confirmed once."""
+    place = swept(tmp_path, splits=2, confirm={"best": 2, "seeds": 1})
+    (found,) = tuned_in(Store(None, place.storage))
+    assert {key: found.budget[key] for key in ("trials", "confirming")} == {
+        "trials": 4,
+        "confirming": 2,
+    }
+
+
+def test_a_disk_that_is_full_leaves_what_was_imported_before(tmp_path: Path):
+    before, better = (a_tuned(scores={"val_accuracy": score}) for score in (0.8, 0.9))
+    (path,), _ = tuned.keep([before], tmp_path / "imported")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(UserError) as refused:
+            tuned.keep([better], tmp_path / "imported")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert str(refused.value) == f"cannot write {path}: File too large"
+    assert tuned.read(path) == before
+    assert list(path.parent.iterdir()) == [path]

@@ -15,6 +15,7 @@ from suite.sweeps.events import Begun, Chosen, read, replay
 from tests.support.searches import a_study, entries_of
 from trials import calibration
 from trials.calibration import cell, fastest, with_execution
+from trials.federation import Federation
 from trials.place import Place
 from trials.settings import Settings
 from trials.solver import Solver
@@ -82,6 +83,14 @@ def test_rounds_are_measured_in_packs_of_the_size_that_trials_have(
     _, seconds = fastest(trial(), data, "cpu", None, 4)
     assert seconds == {"batched": 0.25, "sequential": 0.25}
     assert rows == [8] * 3 + [2] * 12, "half of four clients"
+
+
+def test_nothing_but_rounds_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does each client train the untrained model for a test of its own before them."""
+    monkeypatch.setattr(Federation, "fine_tune", lambda *given: 1 / 0)
+    spec = trial(fine_tune=5)
+    _, seconds = fastest(spec, deal_data(spec, load_dataset(spec, None)), "cpu")
+    assert len(seconds) == 2
 
 
 class FaultError(Exception):

@@ -178,8 +178,10 @@ def test_the_estimate_of_a_pack_counts_what_each_of_its_trials_has() -> None:
     assert taken(trial("scaffold")).beside - taken(trial()).beside == (8 + 1) * 650 * 4
     wide = {"batch_size": 200}
     more = taken(trial(**wide, participation=1.0)).beside - taken(trial(**wide)).beside
-    client = fit_model(trial(), data.dataset).bytes_a_client(200, torch.empty(0))
-    assert more == 4 * (client + 200 * (8 + 4) + 7 * 650 * 4), "four clients more"
+    width = int(data.sizes.max())
+    assert width < 200, "a minibatch is no larger than a client"
+    client = fit_model(trial(), data.dataset).bytes_a_client(width, torch.empty(0))
+    assert more == 4 * (client + width * (8 + 4) + 7 * 650 * 4), "four clients more"
 
 
 FOUND = [Card("Large", "b", 80 * CONTEXT), Card("Small", "a", 16 * CONTEXT)]

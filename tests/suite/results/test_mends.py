@@ -18,6 +18,7 @@ BEGIN = "suite sweep smoke --name mine-wider"
         ({"trials": 5, "settings.rounds": 3}, " --trials 5 --rounds 3"),
         ({"tunings": 3}, " --tunings 3"),
         ({"algorithms": ["fedprox"]}, " --algorithms fedprox"),
+        ({"search.lr": {"low": 0.01, "high": 20.0}}, " --range lr=0.01..20"),
     ],
 )
 def test_a_new_sweep_is_changed_as_the_one_before(changes: dict[str, Any], options: str) -> None:

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from suite.search.entry_search import EntrySearch
+from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End
 from tests.support.searches import (
     Player,
@@ -192,6 +194,21 @@ def test_unfinished_trials_are_handed_out_again_as_they_were():
     assert rebuilt.next()[1], "what follows is new"
 
 
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_an_end_that_a_repaired_journal_lacks_comes_again(sampler):
+    """Of a trial that later suggestions were made from: it runs again, and what follows is as ever."""
+    given_, expected = reference(sampler)
+    log = Player(sweep_of(**given_)).play(limit=48).log
+    lacking = next(ask for kind, ask, *_ in log if kind == "ask" and ask.index == 1)
+    rebuilt = Player(
+        replay(sweep_of(**given_), [e for e in log if e[:2] != ("end", lacking.trial_id)])
+    )
+    new = rebuilt.play().asks()
+    assert lacking in rebuilt.again
+    asked = [event[1] for event in log if event[0] == "ask"]
+    assert by_entry(asked + new) == expected
+
+
 def test_another_seed_is_another_search_and_cells_differ():
     first = Player(sweep_of(algorithms=["fedavg", "safl"], trials=6)).play().asks("search")
     second = Player(sweep_of(algorithms=["fedavg", "safl"], trials=6, seed=1)).play()
@@ -335,3 +352,26 @@ def test_cells_of_a_study_do_not_depend_on_each_other():
     both = by_entry(Player(sweep_of(algorithms=["safl", "folb"], trials=10)).play().asks())
     ((entry, asks),) = alone.items()
     assert both[entry] == asks
+
+
+def test_what_is_over_is_not_looked_through_again(monkeypatch):
+    """Work a trial does not grow with the entries of a sweep, of which Tune asks thrice a step."""
+    looked = []
+    due, end = EntrySearch._due, SweepSearch.end
+
+    def step(self, trial_id, found):
+        ask = end(self, trial_id, found)
+        assert len({self.exhausted for _ in range(3)}) == 1
+        return ask
+
+    monkeypatch.setattr(EntrySearch, "_due", lambda self: looked.append(self) or due(self))
+    monkeypatch.setattr(SweepSearch, "end", step)
+
+    def a_trial(entries):
+        looked.clear()
+        levels = [f"dirichlet({i / 10})" for i in range(1, entries + 1)]
+        player = Player(sweep_of(algorithms=["fedprox"], heterogeneity=levels, trials=4, seeds=5))
+        asks = player.play(concurrent=2).asks()
+        return len(looked) / len(asks)
+
+    assert a_trial(40) < 1.2 * a_trial(4)

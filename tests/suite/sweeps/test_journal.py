@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from suite.sweeps.journal import Journal, peek
+from suite.sweeps.journal import Journal, begins, line, peek
 from trials.errors import UserError
 
 EVENTS = [
@@ -150,3 +150,11 @@ def test_threads_do_not_mix_lines(path):
     events = peek(path)
     for name in "abc":
         assert [event["i"] for event in events if event["name"] == name] == list(range(40))
+
+
+def test_how_a_sweep_began_is_read_without_the_rest(tmp_path):
+    """Each session's line; what else there is may be damaged, and the last line torn."""
+    first, second = (line("begin", {"study_name": name}) + b"\n" for name in ("a", "b"))
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(first + b"soup\n" + second + first[:20])
+    assert [told["study_name"] for told in begins(path)] == ["a", "b"]

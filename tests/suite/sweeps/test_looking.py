@@ -13,9 +13,11 @@ from suite.results.query import Query
 from suite.studies.study import read_study
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.request import SweepRequest
+from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
 from tests.support.boards import shown
 from tests.support.commands import document, fault, suite_here
+from tests.support.foreign import little, play, swept
 from tests.support.simulations import ROOT
 
 STUDY = {
@@ -72,6 +74,23 @@ def test_the_interim_ranking_is_by_validation_until_all_finals_are_there(tmp_pat
     board = read_leaderboard(Store(None, storage), Query("small"))
     assert board.interim == ()
     assert {(row.algorithm, row.seeds) for row in board.rows} == {("fedavg", 2), ("fedprox", 2)}
+
+
+def test_final_runs_of_a_former_best_are_no_part_of_a_board_in_the_middle_of_an_extension(tmp_path):
+    """The second search trial is better than the anchor, whose final runs are there; one is of the new best."""
+    lr = {"search": {"lr": {"default": 0.001, "low": 0.001, "high": 10}}, "seeds": 3}
+    place = swept(tmp_path, trials=1, **lr)
+    play(Sweep("s", little(trials=4, **lr), place, resume=True), most=4)
+    board = read_leaderboard(Store(None, place.storage), Query("s"))
+    assert board.rows == ()
+    assert [(one.finals, one.seeds) for one in board.interim] == [(1, 3)]
+    done = suite_here("status", "s", "--storage", place.storage, cwd=tmp_path).stdout
+    assert done.startswith("s: 5/7 trials (8 finished), 8 recorded; ")
+    play(Sweep("s", little(trials=4, **lr), place, resume=True))
+    (row,) = read_leaderboard(Store(None, place.storage), Query("s")).rows
+    assert row.seeds == 3
+    done = suite_here("status", "s", "--storage", place.storage, cwd=tmp_path).stdout
+    assert done.startswith("s: 7/7 trials (10 finished), 10 recorded; ")
 
 
 def test_the_command_shows_it_and_says_what_has_no_form_of_it(tmp_path):

@@ -1,6 +1,7 @@
 """The progress display: what a terminal and a log file are shown."""
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -10,6 +11,8 @@ from suite.studies.entries import make_entries
 from suite.studies.study import read_study
 from suite.sweeps import progress as progress_module
 from suite.sweeps.progress import Progress
+from suite.sweeps.sweep import Sweep
+from tests.support.foreign import little, play, swept
 
 ENTRIES, PER_ENTRY = 14, 17
 TRIALS = ENTRIES * PER_ENTRY
@@ -60,6 +63,16 @@ def test_trials_of_an_earlier_session_do_not_count_as_speed() -> None:
         shown.ended(ask(shown, 0, index), "finished", 0.5, before=True)
     assert f"5/{TRIALS} trials" in shown._line()
     assert "0 trials/min" in shown._line()
+
+
+def test_what_is_still_written_is_said_when_nothing_runs() -> None:
+    shown = progress()
+    shown.asked(ask(shown, 0, 0))
+    shown.unrecorded = 3
+    assert "recorded" not in shown._line()
+    shown.ended(ask(shown, 0, 0), "finished", 0.5)
+    assert "0 running" in shown._line()
+    assert shown._line().endswith(", 3 still to be recorded")
 
 
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
@@ -134,3 +147,16 @@ def test_a_cell_that_is_done_says_so_once(capsys: pytest.CaptureFixture[str]) ->
         "quickstart: digits · logreg · iid is done, best on validation: fedumf 0.5600",
         "quickstart: digits · logreg · labels(2) is done, best on validation: fedumf 0.6300",
     ]
+
+
+def test_a_sweep_that_grew_counts_no_final_run_of_a_former_best(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three of one search trial; of four the second is better, and three more final runs are its own."""
+    lr = {"search": {"lr": {"default": 0.001, "low": 0.001, "high": 10}}, "seeds": 3}
+    place = swept(tmp_path, trials=1, **lr)
+    capsys.readouterr()
+    play(Sweep("s", little(trials=4, **lr), place, resume=True))
+    said = capsys.readouterr().err
+    assert said.count("is done, best on validation") == 1
+    assert "s: 7/7 trials (7 finished), 0 running" in said

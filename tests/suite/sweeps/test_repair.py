@@ -3,6 +3,7 @@ is left goes on.
 """
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -209,6 +210,17 @@ def test_a_trial_that_nobody_knows_runs_again(place: SweepPaths):
     result = play(Sweep("s", little(trials=3), place, resume=True))
     assert result.ending == ""
     assert numbers(place) == before
+
+
+def test_a_repaired_journal_is_its_owner_s_alone_whatever_files_are_elsewhere(place: SweepPaths):
+    """One that others can write is no sweep's."""
+    damage(place, REPAIRED["text"][0])
+    before = os.umask(0)
+    try:
+        repair(place)
+    finally:
+        os.umask(before)
+    assert place.state().begun is not None
 
 
 def test_a_file_of_someone_else_is_no_journal(place: SweepPaths):

@@ -297,4 +297,4 @@ def test_tuned_of_needs_no_files(done: Path) -> None:
     store = Store(None, done / "runs")
     board = read_leaderboard(store, Query("small"))
     for row in board.rows:
-        assert tuned_of(store, row).params == row.params
+        assert tuned_of(store.sound(cell=row.cell), row).params == row.params

@@ -10,8 +10,10 @@ from suite.execution import driver
 from suite.sweeps.journal import Journal
 from suite.sweeps.ledger import Ledger
 from suite.sweeps.paths import SweepPaths
+from suite.sweeps.resume import resumed_study
 from suite.tracking.store import Store
 from tests.support.commands import document, fault, suite_here
+from tests.support.foreign import swept
 from trials.errors import UserError
 
 
@@ -77,6 +79,23 @@ def test_a_disk_that_is_full_where_tune_begins_halts(tmp_path, monkeypatch):
             "storage runs/smoke/tune cannot be written: No space left on device. Nothing is lost: run "
             "the command again with --resume when that is mended.\n"
         )
+
+
+def test_what_only_a_plan_measures_starts_no_sweep(tmp_path):
+    done = suite_here("sweep", "smoke", "--calibrate", cwd=tmp_path, code=2)
+    assert fault(done) == "--calibrate: goes with --dry-run"
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_target_that_costs_are_counted_to_stays(tmp_path):
+    """Under another one, trials that the sampler was told of would have had other costs."""
+    place = swept(tmp_path, target=0.5, constraints={"rounds_to_target": {"max": 2}})
+    with pytest.raises(UserError) as refused:
+        resumed_study(place, {"target": 0.6})
+    assert str(refused.value) == (
+        "sweep s: 1 fault, nothing was started\n"
+        "  target = 0.6: the sweep was begun with 0.5; use another --name"
+    )
 
 
 def test_a_sweep_that_another_storage_has_on_the_same_server(tmp_path):

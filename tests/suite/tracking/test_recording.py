@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -354,6 +355,21 @@ def test_a_recorder_that_cannot_write_says_so_and_ends():
     assert not recorder._thread.is_alive(), "it does not write on behind the caller's back"
     assert flaky.taken == []
     assert {str(error) for error in flaky.errors} == {"lost"}
+
+
+def test_the_recorder_is_waited_for_as_long_as_it_writes():
+    """A store that was lost is written anew from the journal, which takes long."""
+    taken = []
+
+    def write(item: int) -> None:
+        time.sleep(0.06)
+        taken.append(item)
+
+    recorder = Recorder(write, lambda error: None)
+    for i in range(10):
+        recorder.put(i)
+    assert recorder.close(0.4) is True
+    assert taken == list(range(10))
 
 
 def test_nothing_waits_for_the_recorder():

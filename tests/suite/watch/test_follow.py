@@ -5,6 +5,7 @@ import math
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -287,6 +288,36 @@ def test_a_damaged_sweep_hides_no_other(sweep: tuple[Path, list[str]]) -> None:
     with pytest.raises(UserError):
         views.sweep("night")
     assert views.sweep("day").planned == 10
+
+
+def test_a_journal_that_was_repaired_is_read_anew(sweep: tuple[Path, list[str]]) -> None:
+    folder, (first, second) = sweep
+    whole = (folder / "journal.jsonl").read_bytes()
+    add(folder, asked(second, 0), torn=b"soup\n")
+    (folder / MARKER).touch()
+    views = Views(folder.parent, None, "")
+    with pytest.raises(UserError):
+        views.sweep("night")
+    (folder / "journal.part").write_bytes(whole + line(asked(first, 0)) + line(asked(first, 1)))
+    (folder / "journal.part").replace(folder / "journal.jsonl")
+    views.sweep("night")
+    asks = views._followed["night"].state.asks
+    assert [(ask.cell, ask.index) for ask in asks] == [(first, 0), (first, 1)]
+
+
+def test_final_runs_of_a_former_best_make_no_cell_whole(sweep: tuple[Path, list[str]]) -> None:
+    folder, (first, _) = sweep
+    searches = [asked(first, i) for i in range(2)]
+    final = asked(first, 0, Kind.FINAL)
+    before = [*searches, *(ended(one, 1.0, 0.5) for one in searches), final, ended(final, 2.0, 0.5)]
+    add(folder, *before, Recorded(final.ask.trial_id, "a"))
+    followed = Followed(folder)
+    followed.refresh()
+    assert followed.tallies[first].recorded == 1
+    better = replace(final.ask, trial_id=f"{first}-f0001", source=searches[1].ask.trial_id)
+    add(folder, Asked(better), ended(Asked(better), 3.0, 0.6))
+    followed.refresh()
+    assert (followed.tallies[first].recorded, followed.state.done) == (0, 3)
 
 
 def test_code_that_a_journal_names_is_not_run_for_a_page(

@@ -27,6 +27,8 @@ from tests.support.oracle import (
 )
 from tests.support.safl import EPSILON, SIZES, L, N, first, follows, mask, run_of, started
 from tests.support.simulations import dealt, finish, same, state
+from trials.algorithms import ALGORITHMS
+from trials.errors import UserError
 from trials.federation import Federation
 from trials.randomness import uniform
 
@@ -180,6 +182,13 @@ def test_clients_without_a_gap_always_upload():
     """0 / (0 + 0 + 1e-6) = 0 is no gap either, however small nu is."""
     h = np.array([0.0, 1.0, 0.5, 0.0, 0.25])
     assert uploads(gaps(h, h, np.full(N, 1 - 2.0**-53), nu=1e-6)) == [N, N]
+
+
+def test_nu_of_0_is_refused():
+    """Without a gap it divides 0 by 0, and who should upload would not."""
+    with pytest.raises(UserError) as refused:
+        ALGORITHMS["safl_extended"].configured({"nu": 0.0})
+    assert str(refused.value) == "nu is 0.0, but must be above 0"
 
 
 def test_nu_towards_0_uploads_only_without_a_gap():

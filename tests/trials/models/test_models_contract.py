@@ -148,7 +148,7 @@ def test_batched_equals_sequential(name, loss):
         )
         for execution in ("batched", "sequential")
     ]
-    assert [run.fed.sequential for run in runs] == [False, True]
+    assert [run.fed.execution for run in runs] == ["batched", "sequential"]
     same(*runs, 1e-10)
     a, b = (run.history[-1] for run in runs)
     for metric in ("train_loss", "test_loss"):
@@ -167,7 +167,7 @@ def test_a_few_steps_of_fedavg_lower_the_loss(name, loss):
         settings(rounds=1, local_steps=2, loss=loss, dtype="float32"),
         ALL[name].text,
     )
-    assert run.fed.sequential == (run.fed.model.architecture.batched_up_to < inf)
+    assert (run.fed.execution == "sequential") == (run.fed.model.architecture.batched_up_to < inf)
     before = float(run.fed.evaluate(run.state["w"], data.train)["loss"])
     finish(run)
     assert not run.diverged
@@ -194,7 +194,7 @@ def test_networks_run_one_client_after_the_other():
     """Also where a person asks for clients at once."""
     common = settings(execution="batched", dtype="float32")
     data = CASES["alexnet"].dealt([1, 1])
-    assert simulation(ALGORITHMS["fedavg"](), data, common, "alexnet").fed.sequential
+    assert simulation(ALGORITHMS["fedavg"](), data, common, "alexnet").fed.execution == "sequential"
 
 
 def test_fedma_takes_chains_and_names_what_is_none(fitted):
