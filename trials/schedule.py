@@ -65,6 +65,12 @@ def last(value: Any) -> Any:
     return list(pieces(value).values())[-1] if is_schedule(value) else value
 
 
+def amount(value: Any) -> float | None:
+    """The number that a hyperparameter ends with; None where its value is none."""
+    end = last(value)
+    return float(end) if isinstance(end, int | float) else None
+
+
 def until(value: Any, round_index: int) -> Any:
     """What a schedule says of rounds 1 to `round_index`; anything else as it is."""
     if not is_schedule(value):

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from reports.leaderboard.wording import plain
+
 
 def page(report: Mapping[str, Any]) -> str:
     """The document of `suite reproduce --json` as a page."""
@@ -69,7 +71,7 @@ def _seeds(count: int) -> str:
 def table(head: list[str], rows: list[list[str]]) -> str:
     """The Markdown of a table with a head and rows."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |" for cells in rows]
+    lines += ["| " + " | ".join(map(plain, cells)) + " |" for cells in rows]
     return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import quote
 
 from reports.claims.page import measured, published, table
 
@@ -73,7 +74,7 @@ def _verdicts(kind: Mapping[str, Any]) -> str:
 def _pages(paper: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     lines = [
         [
-            f"[{one['on']}]({one['page']})",
+            f"[{one['on']}]({quote(one['page'], safe='/=,')})",
             f"`{one['command']}`",
             ", ".join(map(str, one["seeds"])),
             _verdicts(one),

@@ -200,9 +200,9 @@ def edges(params: Mapping[str, Any], ranges: Mapping[str, Range]) -> list[Edge]:
     """The ends of their ranges that numbers of a configuration are at."""
     found = []
     for name, spec in ranges.items():
-        if name not in params or spec.low is None or spec.high is None:
+        value = schedule.amount(params.get(name))
+        if value is None or spec.low is None or spec.high is None:
             continue
-        value = float(schedule.last(params[name]))
         share = spec.share(value)
         if EDGE < share < 1 - EDGE:
             continue

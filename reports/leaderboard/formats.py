@@ -27,6 +27,7 @@ from reports.leaderboard.wording import (
     overall,
     overall_title,
     params_text,
+    plain,
     rank_text,
     spread_text,
     standings,
@@ -216,39 +217,34 @@ def _markdown(board: Leaderboard) -> str:
         rows = list(members)
         columns = _columns(board, rows[0].metric)
         lines = [[name for name, _ in columns], ["---"] * len(columns)]
-        lines += [[_plain(cell(row)) for _, cell in columns] for row in rows]
-        parts.append(f"**{_plain(_title(rows[0]))}{_budget(board, rows[0])}**\n")
+        lines += [[plain(cell(row)) for _, cell in columns] for row in rows]
+        parts.append(f"**{plain(_title(rows[0]))}{_budget(board, rows[0])}**\n")
         parts += ["| " + " | ".join(line) + " |" for line in lines]
-        parts.append(f"\n{_plain(' '.join([verdict(rows), *tuning_notes(board, rows)]))}\n")
+        parts.append(f"\n{plain(' '.join([verdict(rows), *tuning_notes(board, rows)]))}\n")
     for title, standing in interim_wording.tables(board.interim):
-        parts.append(f"**{_plain(title)}: {interim.MARK}**\n")
+        parts.append(f"**{plain(title)}: {interim.MARK}**\n")
         lines = [list(interim_wording.HEAD), ["---"] * len(interim_wording.HEAD)]
-        lines += [[_plain(cell) for cell in line] for line in standing]
+        lines += [[plain(cell) for cell in line] for line in standing]
         parts += ["| " + " | ".join(line) + " |" for line in lines]
         parts.append(f"\n{interim.ABOUT}\n")
     if any(row.audit for row in board.rows):
         head, *rest = audit_wording.facts(board.rows)
         parts.append("**Audit of the searches**\n")
-        lines = [head, ["---"] * len(head), *([_plain(cell) for cell in line] for line in rest)]
+        lines = [head, ["---"] * len(head), *([plain(cell) for cell in line] for line in rest)]
         parts += ["| " + " | ".join(line) + " |" for line in lines]
         for command, texts in audit_wording.found(board.rows):
-            parts += ["", *(f"- {_plain(text)}" for text in texts), f"\n      {command}"]
+            parts += ["", *(f"- {plain(text)}" for text in texts), f"\n      {command}"]
         parts.append(f"\n{audit_wording.ABOUT}\n")
     for metric, compared in _several(board).items():
         parts.append(f"**{overall_title(metric, compared)}**\n")
         lines = [["algorithm", "average rank", "differs from (Wilcoxon-Holm)"], ["---"] * 3]
-        lines += [[_plain(cell) for cell in line] for line in standings(compared)]
+        lines += [[plain(cell) for cell in line] for line in standings(compared)]
         parts += ["| " + " | ".join(line) + " |" for line in lines]
-        parts.append(f"\n{_plain(' '.join(overall(compared)))}\n")
-    parts += [f"Note: {_plain(note)}\n" for note in board.notes]
+        parts.append(f"\n{plain(' '.join(overall(compared)))}\n")
+    parts += [f"Note: {plain(note)}\n" for note in board.notes]
     return "\n".join(
-        [*parts, *([] if board.interim and not board.rows else [_plain(legend(board))]), ""]
+        [*parts, *([] if board.interim and not board.rows else [plain(legend(board))]), ""]
     )
-
-
-def _plain(text: str) -> str:
-    """Text that Markdown shows as it is: in one cell, and no HTML."""
-    return text.translate({ord("|"): "\\|", ord("<"): "&lt;", ord("\n"): " "})
 
 
 def _latex(board: Leaderboard) -> str:

@@ -1,6 +1,6 @@
 """Where the pages and files of a site are."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from reports.leaderboard.leaderboard import Contest, Row
@@ -9,12 +9,15 @@ from reports.page.gallery import groups, place
 from reports.page.style import slug
 from reports.site.data import Entry, SiteData
 
+LENGTH = 80
+"""The characters of the longest slug that is the name of a file, before it is told from others."""
 
-def distinct(names: Iterable[str]) -> dict[str, str]:
-    """A slug for each name, no two alike."""
+
+def distinct(names: Iterable[str], said: Callable[[str], str] = str) -> dict[str, str]:
+    """A slug for each name, of what is `said` of it, no two alike."""
     found: dict[str, str] = {}
     for name in dict.fromkeys(names):
-        base = made = slug(name) or "x"
+        base = made = slug(said(name))[:LENGTH] or "x"
         count = 1
         while made in found.values():
             count += 1
@@ -42,13 +45,7 @@ class Addresses:
 
     @cached_property
     def _methods(self) -> dict[str, str]:
-        names = dict.fromkeys(row.algorithm for row in self._data.report.board.rows)
-        known: dict[str, str] = {}
-        taken = distinct(short(name) for name in names)
-        for name in names:
-            free = taken[short(name)]
-            known[name] = free if free not in known.values() else f"{free}-{len(known)}"
-        return known
+        return distinct((row.algorithm for row in self._data.report.board.rows), short)
 
     @cached_property
     def _papers(self) -> dict[str, str]:

@@ -94,7 +94,9 @@ def _hyperparameter(
         counts = Counter(str(value) for _, value in chosen)
     else:
         for where, value in chosen:
-            last = float(schedule.last(value))
+            last = schedule.amount(value)
+            if last is None:
+                continue
             share = min(1.0, max(0.0, spec.share(last))) if spec.several else 0.5
             dots[where].append(round(EDGE + (STRIP - 2 * EDGE) * share, 1))
             said[where].append(schedule.short(value))

@@ -11,18 +11,18 @@
 Reading one runs nothing: JSON into declared types, YAML safely, no path but those of the list.
 """
 
-import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
+from suite import json_files
 from suite.boards.files import read_files
 from suite.boards.folders import digest
 from suite.tracking.reader import Reader
-from suite.tracking.record import Record
+from suite.tracking.record import LARGEST, Record
 from suite.tracking.tags import Tags
 from trials.errors import UserError
 
@@ -31,6 +31,9 @@ FORMAT = 1
 SIGN = "a bundle of suite publish"
 """In every zip of a bundle and in its list, so that it is known again."""
 RECORDS = ("records", "finals", "searches")
+Second = Annotated[float, Field(ge=0, le=253_402_300_799)]
+"""A time in seconds since 1970, up to the year 9999."""
+Value = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 
 
 class Stretch(BaseModel):
@@ -39,7 +42,14 @@ class Stretch(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     rounds: list[int]
-    values: dict[str, list[float]]
+    values: dict[str, list[Value]]
+
+    @model_validator(mode="after")
+    def _as_long(self) -> Self:
+        for name, values in self.values.items():
+            if len(values) != len(self.rounds):
+                raise ValueError(f"{name} has {len(values)} values at {len(self.rounds)} rounds")
+        return self
 
 
 class Kept(BaseModel):
@@ -49,9 +59,9 @@ class Kept(BaseModel):
 
     run_id: str
     tags: dict[str, str]
-    metrics: dict[str, float]
-    began: float
-    ended: float | None
+    metrics: dict[str, Value]
+    began: Second
+    ended: Second | None
     course: list[Stretch] = []
 
     def record(self) -> Record:
@@ -60,7 +70,13 @@ class Kept(BaseModel):
         return Record(self.run_id, tags, {}, self.metrics, self.began, self.ended)
 
 
-_KEPT = TypeAdapter(list[Kept])
+KEPT = TypeAdapter(Kept)
+
+
+class Rows(BaseModel):
+    """The leaderboard's rows."""
+
+    rows: list[dict[str, Any]]
 
 
 class Listed(BaseModel):
@@ -89,6 +105,16 @@ class Listing(BaseModel):
     files: dict[str, Listed]
 
 
+class Made(BaseModel):
+    """What of a list is read first: of another format nothing else is known."""
+
+    format: int
+
+
+_MADE, _LISTING = TypeAdapter(Made), TypeAdapter(Listing)
+_KEPT, _ROWS = TypeAdapter(list[Kept]), TypeAdapter(Rows)
+
+
 class Bundle(Reader):
     """A bundle that was read, and is as its list says."""
 
@@ -105,14 +131,11 @@ class Bundle(Reader):
         files = read_files(path)
         if LISTING not in files:
             raise UserError(f"{path} is no bundle: it has no {LISTING}")
-        try:
-            listing = Listing.model_validate_json(files.pop(LISTING))
-        except ValidationError as error:
-            raise UserError(f"bundle {path}: {LISTING} cannot be read: {_first(error)}") from None
-        if listing.format != FORMAT:
-            raise UserError(
-                f"bundle {path} has format {listing.format}, and this version reads {FORMAT}"
-            )
+        written, where = files.pop(LISTING), f"bundle {path}: {LISTING}"
+        found = json_files.read(written, _MADE, where).format
+        if found != FORMAT:
+            raise UserError(f"bundle {path} has format {found}, and this version reads {FORMAT}")
+        listing = json_files.read(written, _LISTING, where)
         for name in sorted(files.keys() | listing.files):
             if name not in files:
                 raise UserError(f"bundle {path}: {name} is in its list and not there")
@@ -123,7 +146,7 @@ class Bundle(Reader):
                     f"bundle {path}: {name} was changed: its SHA-256 is {digest(files[name])}, and its list "
                     f"says {listing.files[name].sha256}"
                 )
-        return cls(path.name.removesuffix(".zip"), listing, files)
+        return cls(path.absolute().name.removesuffix(".zip"), listing, files)
 
     @cached_property
     def _kept(self) -> dict[str, Kept]:
@@ -133,11 +156,10 @@ class Bundle(Reader):
                 path = f"sweeps/{sweep}/{part}.json"
                 if path not in self.files:
                     raise UserError(f"{self.uri}: {path} is missing")
-                try:
-                    read = _KEPT.validate_json(self.files[path])
-                except ValidationError as error:
-                    raise UserError(f"{self.uri}: {path} cannot be read: {_first(error)}") from None
-                found |= {kept.run_id: kept for kept in read}
+                for kept in json_files.read(self.files[path], _KEPT, f"{self.uri}: {path}"):
+                    if kept.run_id in found:
+                        raise UserError(f"{self.uri}: {path} has run {kept.run_id!r} twice")
+                    found[kept.run_id] = kept
         return dict(sorted(found.items(), key=lambda item: item[1].began))
 
     @cached_property
@@ -154,12 +176,11 @@ class Bundle(Reader):
         }
 
     @property
-    def rows(self) -> Any:
+    def rows(self) -> list[dict[str, Any]]:
         """The rows of the leaderboard as they were published; raises `UserError` where there are none."""
-        try:
-            return json.loads(self.files[BOARD])["rows"]
-        except (KeyError, ValueError, TypeError, RecursionError):
-            raise UserError(f"{self.uri}: {BOARD} has no rows") from None
+        if BOARD not in self.files:
+            raise UserError(f"{self.uri}: {BOARD} is missing")
+        return json_files.read(self.files[BOARD], _ROWS, f"{self.uri}: {BOARD}").rows
 
     def find(self, **tags: str) -> list[Record]:
         """Runs with these tags, oldest first, with those that cannot be read."""
@@ -177,9 +198,3 @@ class Bundle(Reader):
             if metric in stretch.values:
                 return list(zip(stretch.rounds, stretch.values[metric], strict=True))
         return []
-
-
-def _first(error: ValidationError) -> str:
-    """The first fault that was found in a file, in words."""
-    first = error.errors()[0]
-    return " ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]]))

@@ -1,6 +1,7 @@
 """The files of a bundle, in a folder or a zip: bounded, and inside."""
 
 import io
+import lzma
 import stat
 import zipfile
 import zlib
@@ -13,6 +14,13 @@ from trials.files import plain
 BYTES = 2**28
 """What a bundle may hold at most, unpacked."""
 FILES = 20_000
+NAME = 1000
+"""The characters of the longest path of a file in a bundle."""
+_UNREADABLE = (
+    *(OSError, RuntimeError, NotImplementedError, EOFError, ValueError),
+    *(zlib.error, lzma.LZMAError),
+)
+"""What archives that are damaged, encrypted or packed otherwise raise."""
 
 
 def read_files(path: Path) -> dict[str, bytes]:
@@ -26,7 +34,7 @@ def read_files(path: Path) -> dict[str, bytes]:
             return _all(path, _of_zip(path, archive))
     except UserError:
         raise
-    except (OSError, RuntimeError, NotImplementedError, EOFError, ValueError, zlib.error) as error:
+    except _UNREADABLE as error:
         raise UserError(f"bundle {path} cannot be read: {error}") from None
     except zipfile.BadZipFile as error:
         raise UserError(f"bundle {path} is no zip that can be read: {error}") from None
@@ -48,6 +56,8 @@ def _all(path: Path, found: Iterator[tuple[str, bytes]]) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     total = 0
     for name, content in found:
+        if not name.isprintable() or len(name) > NAME:
+            raise UserError(f"bundle {path}: no file of a bundle has the name {name[:80]!r}")
         if name in files:
             raise UserError(f"bundle {path}: {name!r} is there twice")
         files[name] = content
@@ -71,7 +81,8 @@ def _of_folder(path: Path) -> Iterator[tuple[str, bytes]]:
 def _of_zip(path: Path, archive: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
     for info in archive.infolist():
         name = PurePosixPath(info.filename)
-        if name.is_absolute() or {"..", ""} & {*name.parts} or set(info.filename) & set("\\\0"):
+        odd = not name.parts or ".." in name.parts or set(info.filename) & set("\\\0")
+        if odd or name.is_absolute():
             raise UserError(f"bundle {path}: {info.filename!r} leads outside of it")
         if stat.S_ISLNK(info.external_attr >> 16):
             raise UserError(f"bundle {path}: {info.filename} is a link")

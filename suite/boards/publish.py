@@ -1,7 +1,6 @@
 """`suite publish`: what a store holds of sweeps as a bundle."""
 
 import json
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -9,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from reports.leaderboard.leaderboard import Leaderboard
-from suite.boards.bundle import BOARD, FORMAT, LISTING, SIGN, Kept, Listing, Stretch
+from suite import json_files
+from suite.boards.bundle import BOARD, FORMAT, KEPT, LISTING, SIGN, Kept, Listing, Stretch
 from suite.boards.files import zipped
 from suite.boards.folders import digest, listed, write_listed
 from suite.configurations import configuration
@@ -18,9 +18,10 @@ from suite.console import finite
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import NONE_YET, Query
 from suite.results.report import study_text
+from suite.sweeps.paths import check_name
 from suite.tracking.machine import machine
 from suite.tracking.reader import Reader
-from suite.tracking.record import Record
+from suite.tracking.record import LARGEST, Record
 from suite.tracking.tags import RunKind, versions
 from suite.yaml_files import write_files
 from trials.errors import UserError
@@ -57,6 +58,8 @@ def publish(reader: Reader, query: Query, output: Path) -> Published:
     if not board.rows:
         raise UserError(NONE_YET)
     sweeps = sorted({row.sweep for row in board.rows})
+    for name in sweeps:
+        check_name(name, "sweep")
     found = {name: _kept_of(reader, name) for name in sweeps}
     files: dict[str, bytes] = {BOARD: _json({"rows": rows_of(board)})}
     for name, parts in found.items():
@@ -115,14 +118,15 @@ def _kept(reader: Reader, run: Record, course: bool) -> Kept:
     tags = dict(run.tags)
     if "error" in tags:  # a traceback has the paths of a machine; its last line says what was wrong
         tags["error"] = (tags["error"].strip().splitlines() or [""])[-1]
-    return Kept(
-        run_id=run.run_id,
-        tags=tags,
-        metrics={name: v for name, v in run.metrics.items() if math.isfinite(v)},
-        began=run.began,
-        ended=run.ended,
-        course=_course(reader, run) if course else [],
-    )
+    found = {
+        "run_id": run.run_id,
+        "tags": tags,
+        "metrics": {name: v for name, v in run.metrics.items() if abs(v) <= LARGEST},
+        "began": run.began,
+        "ended": run.ended,
+        "course": _course(reader, run) if course else [],
+    }
+    return json_files.check(found, KEPT, f"run {run.run_id}")
 
 
 def _short(kept: Kept) -> Kept:
@@ -140,10 +144,12 @@ def _short(kept: Kept) -> Kept:
 
 
 def _course(reader: Reader, run: Record) -> list[Stretch]:
-    """A run's metrics by round, those together that were recorded at the same rounds."""
+    """A run's metrics by round, those together that were recorded at the same rounds; values that are not finite
+    are not published.
+    """
     found: dict[tuple[int, ...], dict[str, list[float]]] = defaultdict(dict)
     for metric in sorted(run.metrics.keys() - {*TIMES, *DERIVED}):
-        course = reader.history(run.run_id, metric)
+        course = [one for one in reader.history(run.run_id, metric) if abs(one[1]) <= LARGEST]
         found[tuple(at for at, _ in course)][metric] = [value for _, value in course]
     return [Stretch(rounds=list(at), values=values) for at, values in found.items()]
 

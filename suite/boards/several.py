@@ -39,6 +39,8 @@ class Several(Reader):
             known = {_sweep(run) for run in sweeps if run.run_id in found}
             taken = {_sweep(run) for run in sweeps} & whose.keys() - known
             for run in records:
+                if run.run_id in found:  # a later source takes nothing from an earlier one
+                    continue
                 if _sweep(run) in taken:
                     found[run.run_id] = _renamed(run, f"{_sweep(run)}@{name}"), reader
                 elif _sweep(run) not in known:

@@ -11,6 +11,7 @@ from reports.site.data import Method, SiteData, Source, Spec, Winner
 from suite.boards.bundle import Bundle
 from suite.boards.folders import write_listed
 from suite.boards.several import Several
+from suite.boards.sources import is_bundle
 from suite.catalog import facts, formulas, hyperparameter, listing, published
 from suite.configurations import configuration
 from suite.results.leaderboards import read_leaderboard
@@ -45,6 +46,8 @@ def write(
     """
     from reports.site.site import site
 
+    if is_bundle(folder):
+        raise UserError(f"{folder} is a bundle, which holds what its list names alone")
     sources = [_source(name, one) for name, one in readers if isinstance(one, Bundle)]
     files = site(read_site(Several(readers), papers, sources))
     write_listed(folder, LISTING, {"made_by": "suite board"}, files)

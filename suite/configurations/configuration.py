@@ -63,6 +63,14 @@ class Tuned(BaseModel):
                 raise ValueError(f"{key} is {value!r}, which is no score that the suite writes")
         return scores
 
+    @field_validator("provenance")
+    @classmethod
+    def _provenance(cls, provenance: dict[str, Any]) -> dict[str, Any]:
+        runs = provenance.get("runs", [])
+        if not isinstance(runs, list) or not all(isinstance(run, str) for run in runs):
+            raise ValueError(f"runs is {runs!r}, but must be a list of the ids of runs")
+        return provenance
+
     @property
     def path(self) -> Path:
         """Where it lies below a folder of tuned files: dataset/heterogeneity/model/algorithm.yaml."""
@@ -93,9 +101,16 @@ def _number(value: Any) -> bool:
     return value is None or (number and abs(value) <= sys.float_info.max) or value != value
 
 
+def _seed(key: Any) -> bool:
+    """Whether it is a final seed, which YAML may have as text."""
+    return re.fullmatch(r"[0-9]{1,18}", str(key)) is not None
+
+
 _SHAPES: dict[str, Callable[[Any], bool]] = {
     "test_interval_95": lambda v: isinstance(v, list) and all(map(_number, v)),
-    "test_by_seed": lambda v: isinstance(v, dict) and all(map(_number, v.values())),
+    "test_by_seed": lambda v: (
+        isinstance(v, dict) and all(map(_seed, v)) and all(map(_number, v.values()))
+    ),
 }
 """Scores that are not one number."""
 

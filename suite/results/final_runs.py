@@ -6,9 +6,9 @@ from statistics import fmean
 
 from reports.leaderboard.comparable import FinalRun
 from suite.results.query import AT_THE_END, METRIC
+from suite.tracking.forms import dumps
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
-from suite.tracking.tags import dumps
 from trials.errors import UserError
 from trials.metrics import (
     COSTS,

@@ -16,9 +16,10 @@ from typing import Any
 from suite.console import say
 from suite.execution.stop_signal import Control, HaltedError
 from suite.search.trial import Ask
+from suite.tracking.forms import dumps
 from suite.tracking.recorder import Recorder
 from suite.tracking.store import Record, Store
-from suite.tracking.tags import RunKind, dumps, run_tags, spec_params, spec_tags, written
+from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags, written
 from trials import datasets
 from trials.calibration import cell
 from trials.datasets.base import Dataset

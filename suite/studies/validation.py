@@ -8,6 +8,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from suite.json_files import rule
 from trials import algorithms, datasets, heterogeneity, models, plugins
 from trials.errors import UserError, unknown
 from trials.settings import Settings
@@ -108,11 +109,6 @@ def check_run(faults: Faults, run: Mapping[str, Any], resolves: bool = True) -> 
             faults.attempt(f"params.{name}", value, partial(cls.checked, name, value))
         if len(faults.found) == before:
             faults.attempt("params", None, partial(cls.configured, run["params"]))
-
-
-def rule(fault: Mapping[str, Any]) -> str:
-    """The rule that pydantic found broken, as the other messages put it."""
-    return str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
 
 
 def _path(loc: tuple[int | str, ...]) -> str:

@@ -11,6 +11,10 @@ from trials.outcome import Status, lost
 if TYPE_CHECKING:
     from mlflow.entities import Run  # whose environment the store sets first
 
+SCORES = ("val_score", "test_score")
+LARGEST = 1e100
+"""Values beyond it mean nothing, and their squares no computer holds."""
+
 
 @dataclass(frozen=True)
 class Record:
@@ -48,8 +52,9 @@ class Record:
             needs = ["test_score"]
         elif self.tags.kind == RunKind.SEARCH and self.tags.status == Status.FINISHED:
             needs = ["val_score", self.tags.pareto] if self.tags.pareto else []
-        lacks = (name for name in needs if not math.isfinite(self.metrics.get(name, math.nan)))
-        return next((f"metric {name}" for name in lacks), "")
+        lacks = [n for n in needs if not abs(self.metrics.get(n, math.nan)) <= LARGEST]
+        huge = [name for name in SCORES if abs(self.metrics.get(name, 0.0)) > LARGEST]
+        return next((f"metric {name}" for name in (*lacks, *huge)), "")
 
     @property
     def page(self) -> str:

@@ -6,15 +6,15 @@ what an earlier version did not record is absent.
 
 import contextlib
 import importlib.metadata
-import json
 import subprocess
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, overload
 
+from suite.tracking import forms
+from suite.tracking.forms import dumps, form
 from trials import algorithms, plugins
 from trials.algorithm import Range
 from trials.errors import UserError
@@ -71,7 +71,7 @@ class _Tag(Generic[T]):
         text = tags[self.name]
         try:
             return self._read(text)
-        except (ValueError, RecursionError):
+        except ValueError:
             raise TagError(tags.run_id, self.name, f"cannot be read: {text[:80]!r}") from None
 
 
@@ -99,71 +99,6 @@ class Maybe(_Tag[T]):
         return self.value(tags) if self.name in tags else None
 
 
-def dumps(value: Any) -> str:
-    """Compact JSON, keys sorted."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def _mapping(text: str) -> dict[str, Any]:
-    found = json.loads(text)
-    if not isinstance(found, dict):
-        raise ValueError(text)
-    return found
-
-
-def _space(text: str) -> dict[str, Range]:
-    found = {}
-    for name, given in _mapping(text).items():
-        lists = {key: tuple(value) for key, value in given.items() if isinstance(value, list)}
-        found[name] = Range(**{**given, **lists})
-    return found
-
-
-def _space_written(ranges: Mapping[str, Range]) -> str:
-    given = {
-        name: {key: v for key, usual in SPAN.items() if (v := getattr(spec, key)) != usual}
-        for name, spec in ranges.items()
-    }
-    return dumps({name: {"type": ranges[name].type, **own} for name, own in given.items()})
-
-
-SPAN = {
-    f.name: f.default
-    for f in fields(Range)
-    if f.name in ("low", "high", "log", "choices", "above", "at_least", "at_most")
-}
-"""What of a range says where it was searched, and what is not written since it is so by default."""
-
-
-def _importance(text: str) -> dict[str, float]:
-    return {name: float(value) for name, value in _mapping(text).items()}
-
-
-def _one_of(known: Collection[str]) -> Callable[[str], str]:
-    """A reader of texts of which only some mean something."""
-
-    def read(text: str) -> str:
-        if text not in known:
-            raise ValueError(text)
-        return text
-
-    return read
-
-
-def _flag(text: str) -> bool:
-    if text not in ("true", "false"):
-        raise ValueError(text)
-    return text == "true"
-
-
-def _flagged(value: bool) -> str:
-    return str(value).lower()
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
 class Tags(Mapping[str, str]):
     """The tags of one run: texts by name, and as attributes the values that they stand for."""
 
@@ -178,9 +113,9 @@ class Tags(Mapping[str, str]):
 
     study = Tag(str)
     sweep = Tag(str)
-    study_json = Tag(_mapping, dumps)
+    study_json = Tag[dict[str, Any]](form(dict[str, Any]), dumps)
     """The study of a sweep, with every field."""
-    opening = Maybe(int)
+    opening = Maybe(forms.whole)
     """By which rule the searches of a sweep open (`suite.studies.opening`); absent: the first."""
 
     cell = Tag(str)
@@ -190,60 +125,60 @@ class Tags(Mapping[str, str]):
     dataset = Tag(str)
     model = Tag(str)
     heterogeneity = Tag(str)
-    reference = Maybe(_flag, _flagged)
+    reference = Maybe(forms.flag, forms.flagged)
     """Whether it is shown without a rank."""
     outside = Maybe(str)
     """How its settings are not those that its paper assumes."""
 
-    space = Maybe[dict[str, Range]](_space, _space_written)
+    space = Maybe[dict[str, Range]](form(forms.Ranges), forms.ranges_written)
     """The ranges of more than one value that an entry searches."""
 
-    metric = Tag(_one_of(TASKS))
+    metric = Tag(forms.one_of(TASKS))
     """What its task is ranked by, without `test_`."""
-    seed = Tag(int)
+    seed = Tag(forms.whole)
     status = Tag(Status)
-    spec = Tag(TrialSpec.model_validate_json, lambda spec: dumps(spec.model_dump(mode="json")))
+    spec = Tag[TrialSpec](form(TrialSpec), lambda spec: dumps(spec.model_dump(mode="json")))
     """The whole trial: enough to run it again."""
-    code = Maybe(_mapping, dumps)
+    code = Maybe[dict[str, str]](form(dict[str, str]), dumps)
     """The SHA-256 of others' code that it ran, by name."""
     partition_fingerprint = Tag(str)
     execution = Maybe(str)
-    chunk = Maybe(int)
+    chunk = Maybe(forms.whole)
     device = Maybe(str)
     """On what it was computed: `cpu`, or the name of a GPU; absent from older runs."""
-    halved = Maybe[dict[str, int]](json.loads, dumps)
+    halved = Maybe[dict[str, int]](form(forms.Halved), dumps)
     """From which `round` on another `chunk` of clients was computed at once."""
     eager = Maybe(str)
     """Why its local steps were not captured on a device that captures those of others."""
     error = Maybe(str)
-    not_finite = Maybe(_words, " ".join)
+    not_finite = Maybe(forms.words, " ".join)
     """The metrics whose mean is not finite."""
 
     trial_id = Tag(str)
-    source = Tag(str)
+    source = Tag(forms.trial_id)
     origin = Tag(str)
-    tuning = Maybe(int)
-    deal = Maybe(int)
-    split = Maybe(int)
+    tuning = Maybe(forms.whole)
+    deal = Maybe(forms.whole)
+    split = Maybe(forms.whole)
     """Which replicate of its entry a run is of; absent: the first."""
-    params = Tag(_mapping, dumps)
+    params = Tag[dict[str, Any]](form(forms.Params), dumps)
     """What the search chose, settings among them; `spec.params` are the algorithm's own."""
     sampler = Tag(str)
     scheduler = Tag(str)
-    confirm = Maybe(_flag, _flagged)
-    target = Maybe(float)
-    reached = Maybe(_flag, _flagged)
+    confirm = Maybe(forms.flag, forms.flagged)
+    target = Maybe(forms.finite)
+    reached = Maybe(forms.flag, forms.flagged)
     warm_start = Maybe(str)
-    pareto = Maybe(_one_of((*COUNTED, "rounds_to_target")))
+    pareto = Maybe(forms.one_of((*COUNTED, "rounds_to_target")))
     """The cost that is traded for the score."""
     joint = Maybe(str)
-    feasible = Maybe(_flag, _flagged)
+    feasible = Maybe(forms.flag, forms.flagged)
 
     tuned = Tag(str)
     """The tuned file of a leaderboard row."""
     score = Tag(str)
     row = Tag(str)
-    importance = Maybe(_importance, dumps)
+    importance = Maybe[dict[str, float]](form(dict[str, float]), dumps)
 
     claim = Tag(str)
     """The row of a paper's table that a run is for, with its `method`."""
@@ -271,17 +206,17 @@ class Tags(Mapping[str, str]):
     @property
     def search(self) -> tuple[str, str, int]:
         """Sampler, scheduler and budget of a sweep."""
-        study = self.study_json
-        found = study.get("sampler"), study.get("scheduler"), study.get("trials")
-        if tuple(map(type, found)) != (str, str, int):
-            raise TagError(self.run_id, "study_json", "cannot be read")
-        return found
+        try:
+            study = forms.StudyRead.model_validate(self.study_json)
+        except ValueError:
+            raise TagError(self.run_id, "study_json", "cannot be read") from None
+        return study.sampler, study.scheduler, study.trials
 
     @property
     def fault(self) -> str:
         """The first tag that readers of this kind of run need and cannot read; "" where all can be."""
         try:
-            for name in ("kind", *NEEDS.get(self.kind, ())):
+            for name in ("kind", *EVERY, *NEEDS.get(self.kind, ())):
                 getattr(self, name)
         except TagError as error:
             return PREFIX + error.tag
@@ -297,36 +232,24 @@ class Tags(Mapping[str, str]):
         return len(self._texts)
 
 
+EVERY = ("run_status", "experiment_id")
+"""What readers of every kind of run ask for."""
+_REPLICATE = ("tuning", "deal", "split")
 _TRIAL = (
-    "sweep",
-    "cell",
-    "cell_name",
-    "algorithm",
-    "number",
-    "status",
-    "metric",
-    "params",
-    "origin",
+    *("sweep", "cell", "cell_name", "algorithm", "number", "status", "metric", "params", "origin"),
+    *_REPLICATE,
 )
 _FINAL = (
     *("sweep", "study", "cell", "cell_name", "algorithm", "paper", "place", "metric", "seed"),
-    *(
-        "status",
-        "spec",
-        "params",
-        "partition_fingerprint",
-        "reference",
-        "target",
-        "reached",
-        "code",
-    ),
+    *("number", "source", "status", "spec", "params", "partition_fingerprint", "reference"),
+    *("target", "reached", "code", *_REPLICATE),
 )
 NEEDS: Mapping[RunKind, tuple[str, ...]] = {
     RunKind.SWEEP: ("sweep", "study", "search"),
-    RunKind.CELL: ("sweep", "cell"),
+    RunKind.CELL: ("sweep", "cell", "algorithm", "place", "space", "reference"),
     RunKind.SEARCH: (*_TRIAL, "confirm", "pareto", "feasible"),
     RunKind.FINAL: _FINAL,
-    RunKind.PARETO: (*_FINAL, "source"),
+    RunKind.PARETO: _FINAL,
     RunKind.LEADERBOARD: ("tuned", "importance"),
     RunKind.REPRODUCE: ("trial_id", "status", "metric", "claim", "method"),
     RunKind.TRANSFER: ("trial_id", "status", "metric", "source_cell", "target_cell"),

@@ -37,31 +37,39 @@ WIDE = SMALL.replace(
 )
 
 
+ROW = {
+    "table": "one", "row": "iid", "source": "Table 1", "about": "small", "dataset": "digits",
+    "model": "logreg", "heterogeneity": "iid", "note": "",
+}  # fmt: skip
+FACTS = {"paper": "Toy", "cites": "Toy 2020", "protocol": "the paper's", "rules": []}
+JUDGED = {"ci_low": None, "ci_high": None, "reason": ""}
+
+
 def number(method: str, measured: float, verdict: str, seeds: int, **more: Any) -> dict[str, Any]:
     """A judged number of a document."""
     facts = {"method": method, "metric": "test_accuracy", "unit": "%", "published": "90"}
     facts |= {"measured": measured, "reached_share": 1, "seeds": seeds, "verdict": verdict}
-    return {**facts, **more}
+    return {**JUDGED, "difference": measured - 90, **facts, **more}
 
 
 def one_reading(options: str, seeds: int, *numbers: dict[str, Any]) -> dict[str, Any]:
     """A document of one reading, on the row `iid`."""
-    claims = [{"says": "alike", "verdict": "reproduced"}]
-    claims += [{"says": "FedAvg looks smoother", "verdict": "not run"}]
-    row = {"table": "one", "row": "iid", "seeds": seeds, "reduced": [], "numbers": list(numbers)}
+    said = {"alike": "reproduced", "FedAvg looks smoother": "not run"}
+    about = {**JUDGED, "metric": "test_accuracy", "measured": None}
+    claims = [{**about, "says": says, "verdict": verdict} for says, verdict in said.items()]
+    row = {**ROW, "seeds": seeds, "reduced": [], "numbers": list(numbers)}
     command = f"suite reproduce toy/one/iid{options}"
-    facts = {"paper": "Toy", "command": command, "made_with": [], "verdicts": {"reproduced": 1}}
+    facts = {**FACTS, "command": command, "made_with": [], "verdicts": {"reproduced": 1}}
     return {**facts, "rows": [{**row, "claims": claims}]}
 
 
 ALL_READINGS = {
-    "paper": "Toy",
+    **FACTS,
     "command": "suite reproduce toy --readings",
     "verdicts": {"depends on the reading": 1},
     "rows": [
         {
-            "table": "one",
-            "row": "iid",
+            **ROW,
             "seeds": 3,
             "judged": [
                 {

@@ -16,8 +16,9 @@ from suite.runs.single import Finished, Recording
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import End, Known
 from suite.sweeps.ledger import Ledger
+from suite.tracking.forms import SPAN
 from suite.tracking.store import Store
-from suite.tracking.tags import SPAN, RunKind, Tags, versions, written
+from suite.tracking.tags import RunKind, Tags, versions, written
 from tests.support.searches import a_study, entries_of
 from trials.errors import UserError
 from trials.outcome import Outcome, Status

@@ -18,6 +18,7 @@ from tests.support.commands import document, suite_here
 from tests.support.foreign import little, play, swept
 
 READ = "reading the records\n"
+DEEP = f'{{"sampler":"a","scheduler":"b","trials":1,"seeds":1,"x":{"[" * 100 + "]" * 100}}}'
 FORMS = [
     ("final", "sweep", None),
     ("final", "cell", None),
@@ -33,11 +34,27 @@ FORMS = [
     ("final", "dataset", None),
     ("final", "reached", "perhaps"),
     ("final", "partition_fingerprint", None),
+    ("final", "params", '{"lr":[0.1]}'),
+    ("final", "params", '{"lr":1,"lr":2}'),
+    ("final", "params", '{"lr":1e999}'),
+    ("final", "params", '{"lr":"\\ud800"}'),
+    ("final", "seed", "9" * 20),
+    ("final", "target", "nan"),
+    ("final", "source", "soup"),
+    ("final", "trial_id", "soup"),
+    ("final", "tuning", "two"),
+    ("final", "code", '{"a.py:A":7}'),
+    ("final", "run_status", None),
     ("search", "trial_id", "soup"),
     ("search", "params", '{"lr"'),
     ("search", "pareto", "beauty"),
     ("cell", "cell", None),
+    ("cell", "algorithm", None),
+    ("cell", "space", '{"lr":{"type":"float"}}'),
+    ("cell", "space", '{"lr":[0,1]}'),
     ("sweep", "study_json", "{}"),
+    ("sweep", "study_json", '{"sampler":"a","scheduler":"b","trials":1,"seeds":1,"settings":7}'),
+    ("sweep", "study_json", DEEP),
     ("sweep", "study_json", '{"sampler":1,"scheduler":[],"trials":"x"}'),
     ("leaderboard", "importance", '{"lr":"much"}'),
 ]
@@ -125,11 +142,14 @@ def test_runs_of_others_and_of_later_versions_are_passed_over(here: Path):
     assert levels(here) == (["iid", "labels(2)"], said)
 
 
-@pytest.mark.parametrize("value", [None, "nan"])
-def test_a_final_run_without_its_score_is_passed_over(here: Path, value: str | None):
+@pytest.mark.parametrize(
+    "change",
+    ["delete from {}", "update {} set value = 0, is_nan = 1", "update {} set value = 1e300"],
+    ids=["none", "nan", "huge"],
+)
+def test_a_final_run_without_its_score_is_passed_over(here: Path, change: str):
     run_id = first(here, "final")
     with sqlite3.connect(here / "runs" / "mlflow.db") as database:
-        change = "delete from {}" if value is None else "update {} set value = 0, is_nan = 1"
         for table in ("metrics", "latest_metrics"):
             where = " where run_uuid = ? and key = 'test/score'"
             database.execute(change.format(table) + where, (run_id,))
