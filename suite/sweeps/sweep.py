@@ -361,8 +361,7 @@ class Sweep:
     def _write(self, item: Callable[[], object]) -> None:
         """Write something to the tracking store, in the thread that does so."""
         item()
-        self.progress.waiting, self._refused = "", 0
-        self.progress.unrecorded = self.recorder.left
+        self.progress.unrecorded, self.progress.waiting, self._refused = self.recorder.left, "", 0
 
     def _harvest(self) -> None:
         finals = {trial_id: self.state.ended[trial_id] for trial_id in self._current_finals()}
