@@ -112,7 +112,7 @@ def caution(board: Leaderboard) -> str:
     where = "Intervals" if single == cells else f"In {len(single)} of {len(cells)} cells intervals"
     return (
         f"{where} are over the seeds of one tuned configuration and leave out how lucky its search was, "
-        "which usually moves scores three to twelve times as much: `tunings: 5` measures that."
+        "which usually moves scores one to nine times as much: `tunings: 5` measures that."
     )
 
 
