@@ -131,7 +131,7 @@ class Progress:
         text += f", {len(self.running)} running, {(rate or 0) * 60:.0f} trials/min"
         if rate and done < self.expected:
             text += f", about {spell((self.expected - done - sum(shares)) / rate)} left"
-        if self.unrecorded and not self.running:
+        if done and self.unrecorded and not self.running:
             text += f", {self.unrecorded} still to be recorded"
         return text + (f" - {self.waiting}" if self.waiting else "")
 

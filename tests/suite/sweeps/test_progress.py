@@ -67,8 +67,9 @@ def test_trials_of_an_earlier_session_do_not_count_as_speed() -> None:
 
 def test_what_is_still_written_is_said_when_nothing_runs() -> None:
     shown = progress()
-    shown.asked(ask(shown, 0, 0))
     shown.unrecorded = 3
+    assert "recorded" not in shown._line(), "of the sweep itself, before it has trials"
+    shown.asked(ask(shown, 0, 0))
     assert "recorded" not in shown._line()
     shown.ended(ask(shown, 0, 0), "finished", 0.5)
     assert "0 running" in shown._line()
