@@ -251,6 +251,6 @@ def test_tuned_files_are_imported_from_bundles_and_by_name(there: Path, tmp_path
 
 def test_a_shipped_set_is_imported_by_name(tmp_path: Path) -> None:
     found = document(suite_here("tuned", "import", "board:second", "--json", cwd=tmp_path))
-    assert len(found) == 152
+    assert len(found) == 304
     listed = document(suite_here("tuned", "list", "--dataset", "digits", "--json", cwd=tmp_path))
     assert {item["dataset"] for item in listed} == {"digits"}
