@@ -112,14 +112,19 @@ def test_a_disk_that_turns_read_only_or_fills_up_and_a_torn_checkpoint(
     path, storage = study(tmp_path, "full", rounds=40), small_disk.path / "runs"
     command = (path, "--storage", storage, "--checkpoint-seconds", 0, "--max-concurrent", 2)
     checkpoints = storage / "full" / "checkpoints"
+
+    def under_way(rounds: int) -> bool:
+        return sum(rounds_run(tmp_path).values()) >= rounds and any(checkpoints.glob("*.pt"))
+
     driver = Driver(tmp_path, *command)
-    driver.until(lambda: len(list(checkpoints.glob("*.pt"))) == 2)
+    driver.until(lambda: under_way(rounds=8))
     small_disk.fail()
     driver.finish(code=3)
     assert "Read-only file system" in said(driver)
     small_disk.repair()
+    before = sum(rounds_run(tmp_path).values())
     driver = Driver(tmp_path, *command, "--resume")
-    driver.until(lambda: len(list(checkpoints.glob("*.pt"))) == 2)
+    driver.until(lambda: under_way(rounds=before + 8))
     fill(small_disk.path / "ballast")
     driver.finish(code=3)
     # Whoever writes first meets it: a checkpoint, or the store of running trials.
