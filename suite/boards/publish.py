@@ -20,7 +20,7 @@ from suite.results.query import NONE_YET, Query
 from suite.results.report import study_text
 from suite.sweeps.paths import check_name
 from suite.tracking.machine import machine
-from suite.tracking.reader import Reader
+from suite.tracking.reader import Reader, Together
 from suite.tracking.record import LARGEST, Record
 from suite.tracking.tags import RunKind, versions
 from suite.yaml_files import write_files
@@ -105,7 +105,8 @@ def _kept_of(reader: Reader, sweep: str) -> dict[str, list[Kept]]:
 
     def kept(*kinds: RunKind, course: bool = False) -> list[Kept]:
         runs = [run for kind in kinds for run in reader.sound(kind=kind, sweep=sweep)]
-        return [_kept(reader, run, course) for run in runs]
+        together = Together(reader, runs)
+        return [_kept(together, run, course) for run in runs]
 
     return {
         "records": kept(RunKind.SWEEP, RunKind.CELL, RunKind.LEADERBOARD),

@@ -1,11 +1,11 @@
 """The records of several stores and bundles, read as one."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from suite.console import say
-from suite.tracking.reader import Reader
+from suite.tracking.reader import Histories, Reader
 from suite.tracking.record import Record
 from suite.tracking.tags import RunKind, Tags
 from trials.errors import UserError
@@ -27,7 +27,6 @@ class Several(Reader):
         self._readers = readers
         self.uri = " + ".join(reader.uri for _, reader in readers)
         self.options = readers[0][1].options if len(readers) == 1 else []
-        self._courses: dict[tuple[str, str], list[tuple[int, float]]] = {}
 
     @cached_property
     def _held(self) -> dict[str, tuple[Record, Reader]]:
@@ -64,11 +63,16 @@ class Several(Reader):
         return self._held[run_id][0]
 
     def history(self, run_id: str, metric: str) -> list[tuple[int, float]]:
-        """(round, value) of a metric, in order of rounds; each is asked for once."""
-        key = run_id, metric
-        if key not in self._courses:
-            self._courses[key] = self._held[run_id][1].history(run_id, metric)
-        return self._courses[key]
+        """(round, value) of a metric, in order of rounds."""
+        return self._held[run_id][1].history(run_id, metric)
+
+    def histories(self, run_ids: Sequence[str], metric: str) -> Histories:
+        """The `history` of a metric in each of these runs, by the run's id: a question a reader."""
+        found: dict[str, Collection[tuple[int, float]]] = {}
+        for _, reader in self._readers:
+            theirs = [run_id for run_id in run_ids if self._held[run_id][1] is reader]
+            found |= reader.histories(theirs, metric)
+        return found
 
 
 def _sweep(run: Record) -> str:

@@ -20,7 +20,7 @@ from suite.results.query import (
     say_why_none,
 )
 from suite.studies.modelling import LAG, searched_by
-from suite.tracking.reader import Reader
+from suite.tracking.reader import Reader, Together
 from suite.tracking.record import Record
 from trials.errors import UserError, unknown
 from trials.metrics import COSTS, TASKS, direction
@@ -103,9 +103,10 @@ def _ranked(store: Reader, query: Query, held: Held) -> Leaderboard:
         return entries.get(entry, len(entries)), sweeps.get(sweep, -1), *of, run.tags.seed
 
     pages = {place: run.page for place, run in held.rows.items()}
+    together = Together(store, held.finals)
     runs = [
         replace(
-            final_run(store, run, query.metric, target, query.at),
+            final_run(together, run, query.metric, target, query.at),
             page=pages.get((run.tags.sweep, run.tags.cell), ""),
             selected=selected.get((run.tags.sweep, run.tags.source)),
         )

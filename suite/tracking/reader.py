@@ -71,3 +71,30 @@ class Reader(ABC):
     def histories(self, run_ids: Sequence[str], metric: str) -> Histories:
         """The `history` of a metric in each of these runs, by the run's id."""
         return {run_id: self.history(run_id, metric) for run_id in run_ids}
+
+
+class Together(Reader):
+    """Another reader, which asks for a metric of all of these runs when the first of them is asked for it: a
+    question a metric instead of one a run.
+    """
+
+    def __init__(self, reader: Reader, records: Sequence[Record]) -> None:
+        super().__init__()
+        self._reader, self._records = reader, records
+        self.uri, self.options = reader.uri, reader.options
+        self._found: dict[str, Histories] = {}
+
+    def find(self, **tags: str) -> list[Record]:
+        """Runs with these tags, as the reader has them."""
+        return self._reader.find(**tags)
+
+    def get(self, run_id: str) -> Record:
+        """The run of this id, as the reader has it."""
+        return self._reader.get(run_id)
+
+    def history(self, run_id: str, metric: str) -> list[tuple[int, float]]:
+        """(round, value) of a metric, in order of rounds, of one of the runs."""
+        if metric not in self._found:
+            having = [run.run_id for run in self._records if metric in run.metrics]
+            self._found[metric] = self._reader.histories(having, metric)
+        return sorted(self._found[metric].get(run_id, ()))

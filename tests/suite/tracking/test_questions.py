@@ -1,0 +1,52 @@
+"""How often a store is asked for the courses of its runs: by metrics, not by runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+from suite.boards.publish import publish
+from suite.boards.site import write
+from suite.results.leaderboards import read_leaderboard
+from suite.results.query import EVERYTHING, Query
+from suite.tracking.reader import Reader
+from suite.tracking.store import open_existing
+from tests.support.stores import recorded
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return recorded(tmp_path_factory)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda store, folder: read_leaderboard(store, Query(at="bytes")),
+        lambda store, folder: write([("runs", store)], [], folder / "site"),
+        lambda store, folder: publish(store, EVERYTHING, folder / "bundle"),
+    ],
+    ids=["leaderboard --at bytes", "board", "publish"],
+)
+def test_no_run_is_asked_for_alone(
+    there: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    read: Callable[[Reader, Path], Any],
+) -> None:
+    together: list[str] = []
+    many = SqlAlchemyStore.get_metric_history_bulk
+
+    def alone(*_: Any, **__: Any) -> None:
+        raise AssertionError("one run was asked for alone")
+
+    def counted(self: Any, run_ids: list[str], key: str, most: int) -> Any:
+        together.append(key)
+        return many(self, run_ids, key, most)
+
+    monkeypatch.setattr(SqlAlchemyStore, "get_metric_history", alone)
+    monkeypatch.setattr(SqlAlchemyStore, "get_metric_history_bulk", counted)
+    read(open_existing(None, there / "runs"), tmp_path)
+    assert together, "there was something to ask"
