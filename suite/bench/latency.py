@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from suite.studies.study import read_study
 from trials.errors import UserError
 
 LIBRARIES = ("torch", "mlflow")
@@ -34,8 +35,9 @@ _SUITE = (sys.executable, "-c", "from suite.cli.app import main; main()")
 
 def latency(study: str, runs: int) -> dict[str, Any]:
     """The median seconds of `runs` cold processes each, one command after the other: imports, a sweep of
-    the study, and what reads the first such sweep. Raises `UserError` when a command fails.
+    the study, and what reads the first such sweep. Raises `UserError` when a command fails, or there is no such study.
     """
+    read_study(study, {})
     folder = Path(tempfile.mkdtemp(prefix="suite-bench-"))
     seconds: dict[str, list[float]] = defaultdict(list)
     try:

@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from suite.studies.study import read_study
 from trials.errors import UserError
 
 _SUITE = (sys.executable, "-c", "from suite.cli.app import main; main()")
@@ -23,8 +24,9 @@ _SUITE = (sys.executable, "-c", "from suite.cli.app import main; main()")
 
 def watched(study: str, pairs: int) -> dict[str, Any]:
     """The seconds of sweeps of the study alone and watched, in turns, and the median of their ratios; with
-    what the watching took: see `Looks`. Raises `UserError` when a sweep fails.
+    what the watching took: see `Looks`. Raises `UserError` when a sweep fails, or there is no such study.
     """
+    read_study(study, {})
     folder = Path(tempfile.mkdtemp(prefix="suite-bench-"))
     found = []
     try:

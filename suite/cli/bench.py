@@ -10,6 +10,7 @@ from rich.table import Table
 
 from suite.cli.options import RUNS, DataRoot, Json, MaxConcurrent, Storage
 from suite.console import emit
+from trials.errors import UserError
 
 app = typer.Typer(no_args_is_help=True, help="Measure what the suite costs on this machine.")
 
@@ -28,13 +29,19 @@ def sweep(
     pack: Annotated[
         bool, typer.Option("--pack", help="With packs (auto) against without, instead.")
     ] = False,
-    turns: Annotated[int, typer.Option(min=1, help="With --pack: how often each runs.")] = 3,
+    turns: Annotated[
+        int | None, typer.Option(min=1, help="With --pack: how often each runs; default 3.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Trials per minute of a sweep, against the same trials as a plain Tune function trainable."""
     from suite.bench import sweeps as bench
     from suite.execution.cluster import Resources
 
+    if parallel and (pack or max_concurrent is not None):
+        raise UserError("--parallel: goes without --pack and --max-concurrent")
+    if turns is not None and not pack:
+        raise UserError("--turns: goes with --pack")
     if parallel:
         found = bench.parallel(study)
         if as_json:
@@ -47,7 +54,7 @@ def sweep(
             )
         return
     if pack:
-        found = bench.packed(study, Resources(max_concurrent=max_concurrent), turns)
+        found = bench.packed(study, Resources(max_concurrent=max_concurrent), turns or 3)
         if as_json:
             emit(found)
         else:

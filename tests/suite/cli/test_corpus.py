@@ -7,6 +7,7 @@ import pytest
 
 from tests.support import (
     corpus,
+    corpus_bench,
     corpus_boards,
     corpus_data,
     corpus_places,
@@ -16,7 +17,15 @@ from tests.support import (
 from tests.support.commands import suite_here, whole
 from tests.support.corpus import Row
 
-TABLES = (corpus, corpus_boards, corpus_data, corpus_places, corpus_plugins, corpus_yaml)
+TABLES = (
+    corpus,
+    corpus_bench,
+    corpus_boards,
+    corpus_data,
+    corpus_places,
+    corpus_plugins,
+    corpus_yaml,
+)
 ROWS = [row for table in TABLES for row in table.ROWS]
 
 
