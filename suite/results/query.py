@@ -149,9 +149,7 @@ def say_why_none(store: Reader, query: Query) -> NoReturn:
                 raise (
                     unknown(key, name, known) if known else UserError(f"{store.uri} holds no sweep")
                 )
-    everything = [
-        r for r in Query(query.sweep, query.studies).find(store, RunKind.FINAL) if r.finished
-    ]
+    everything = [run for run in query.find(store, RunKind.FINAL, **query.scope) if run.finished]
     if not everything:
         raise UserError(NONE_YET)
     for key, value in query.where.items():
