@@ -36,7 +36,8 @@ RULES = (
     "A statement that compares two methods is **reproduced** when the whole interval of the difference, "
     "paired by seed, is on its side; **direction only** when just the mean is, or there is one seed. "
     "'As good as' is judged as a printed difference of 0. A seed that never reaches a target counts "
-    "as the last round plus one; a run that diverges loses to one that does not. A speed-up needs a "
+    "as the last round plus one, and where no run of either method gets there, it is not reproduced; a "
+    "run that diverges loses to one that does not. A speed-up needs a "
     "number of rounds of both methods; a seed without it counts as one that did not reach the target.",
     "**Not run**: the data, the metric or the experiment cannot be had, or the run was cut too short.",
     "Tolerances: 1 point of accuracy, 2 of a difference of accuracies, 20 % of a number of rounds (at "
@@ -170,6 +171,8 @@ def compare(
         verdict = (REPRODUCED if len(lead) == 1 else DIRECTION) if won else FAILED
         reason = "both diverge" if lead == {0} else "one of them diverges"
         return Verdict(verdict, reason), None
+    if seeds and all(math.isinf(side[seed]) for side in (of, to) for seed in seeds):
+        return Verdict(FAILED, "neither gets there"), None
     gaps = {s: counted(of[s]) - times * counted(to[s]) for s in seeds}
     found = summary(gaps, wanted, rounds)
     if found is None:

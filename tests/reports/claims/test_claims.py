@@ -202,6 +202,14 @@ def test_statements_about_runs_that_diverge():
     assert said("<", fine, [0.1, math.inf], LOSS).verdict == FAILED
 
 
+@pytest.mark.parametrize("relation", ["<", "<=", "~", ">=", ">"])
+def test_two_methods_that_never_get_there_show_nothing(relation: str):
+    never, rounds = [math.inf] * 2, metric("rounds_to(95)")
+    neither = said(relation, never, never, rounds)
+    assert (neither.verdict, neither.reason) == (FAILED, "neither gets there")
+    assert said("<", [40, math.inf], never, rounds).verdict == DIRECTION, "one of two seeds"
+
+
 def test_entries_of_a_row_and_runs_that_were_cut():
     runs = {"a": {0: run(0.1, 0.8, 0.9)}, "b": {0: run(0.1, 0.2, 0.3)}}
     numbers = {"rounds_to(70)": {"a": 1, "b": None}, "test_accuracy": {"a": 90, "b": "~ 80"}}
