@@ -29,8 +29,9 @@ RULES = (
     "A number is **reproduced** when it is no farther from the mean over seeds than the tolerance plus "
     "half the width of the mean's 95 % Student-t interval, of which no more than another tolerance "
     "counts. A bound (> 50) is reproduced when the whole interval keeps it, and on rounds to a target "
-    "only when all seeds reached it or none did. A printed 'never within the rounds' is reproduced when "
-    "no seed reached the target; any other rounds-to-target number only when every seed reached it.",
+    "only when all seeds reached it or none did. A printed 'never within the rounds' counts as the last "
+    "round plus one, as a seed does that never gets there, and is reproduced when the mean is within the "
+    "tolerance of that; any other number of rounds only when every seed reached it.",
     "**Direction only**: the number is not reproduced, but its method stands to every other method of "
     "the row as printed (better or worse in the mean); a bound holds in the mean alone.",
     "A statement that compares two methods is **reproduced** when the whole interval of the difference, "
@@ -121,7 +122,7 @@ def judge(
         return Verdict(NOT_RUN, "nothing was measured")
     fallback = Verdict(DIRECTION if ordered else FAILED)
     if claim.value is None:
-        return Verdict(REPRODUCED) if found.reached == 0 else fallback
+        return Verdict(REPRODUCED) if short_of_never(wanted, found, rounds) <= 1 else fallback
     if claim.relation in ("=", "~"):
         if found.reached < 1:
             return fallback
@@ -130,6 +131,17 @@ def judge(
     if found.reached in (0, 1) and all(_holds(claim.relation, end, claim.value) for end in ends):
         return Verdict(REPRODUCED)
     return Verdict(DIRECTION if _holds(claim.relation, found.mean, claim.value) else FAILED)
+
+
+def short_of_never(wanted: Metric, found: Summary, rounds: int) -> float:
+    """How many tolerances the mean is short of a printed "never within the rounds", which counts as the last
+    round plus one, as a seed does that never got there; infinite where it is no number of rounds.
+    """
+    if found.reached == 0:
+        return 0.0
+    if wanted.kind.unit != "rounds":
+        return math.inf
+    return (rounds + 1.0 - found.mean) / wanted.tolerance(rounds + 1.0)
 
 
 def in_order(

@@ -118,7 +118,12 @@ def test_rounds_to_a_target():
     assert verdict(4, [6, 6], ROUNDS) == REPRODUCED, "at least 2 rounds"
     assert verdict(50, [50, math.inf], ROUNDS, ordered=True) == DIRECTION, "not every seed"
     assert verdict(None, [math.inf, math.inf], ROUNDS) == REPRODUCED
-    assert verdict(None, [math.inf, 90], ROUNDS) == FAILED
+    # Of 100 rounds never is 101, with a tolerance of 20.2: means of 95.5, 81, 80.5 and 90.
+    assert verdict(None, [math.inf, 90], ROUNDS) == REPRODUCED
+    assert verdict(None, [math.inf, 61], ROUNDS) == REPRODUCED
+    assert verdict(None, [math.inf, 60], ROUNDS) == FAILED
+    assert verdict(None, [90, 90], ROUNDS) == REPRODUCED
+    assert verdict(None, [math.inf, 2], metric("speedup(70,b)")) == FAILED, "no number of rounds"
 
 
 def test_bounds():
