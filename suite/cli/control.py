@@ -59,9 +59,9 @@ def _standing(one: dict[str, Any]) -> str:
 
     counts = [f"{one[key]} {key}" for key in ("finished", "pruned", "diverged", "failed", "died")]
     shown = ", ".join(count for count in counts if not count.startswith("0 "))
-    shown += f"; {one['superseded']} of them superseded" if one["superseded"] else ""
     state = "running" if one["running"] else "not running here"
     state += f", asked to {one['asked_to']}" if one["asked_to"] else ""
+    state += f", {one['superseded']} superseded" if one["superseded"] else ""
     if one["running"] and one["per_minute"] is not None:
         state += f", {one['per_minute']:.0f} trials/min, about {spell(one['seconds_left'])} left"
     return (

@@ -71,7 +71,7 @@ def test_status_counts_what_add_up() -> None:
     one = {"name": "s", "ended": 9, "superseded": 2, "expected": 7, "recorded": 9, **counts}
     rest = {"running": False, "asked_to": None, "per_minute": None, "idle_seconds": 3.0}
     assert _standing({**one, **rest}) == (
-        "s: 7/7 trials (5 finished, 4 pruned; 2 of them superseded), 9 recorded; not running here, "
+        "s: 7/7 trials (5 finished, 4 pruned), 9 recorded; not running here, 2 superseded, "
         "last event 3 s ago"
     )
 
