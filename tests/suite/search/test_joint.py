@@ -85,3 +85,16 @@ def test_a_level_s_units_do_not_matter(scores, scale, shift):
     # Rounding may merge what differed; ties are then shared, which is no matter of units.
     if all(len(set(a)) == len(set(b)) for a, b in zip(scores, changed, strict=True)):
         assert jointly(changed, "rank") == jointly(scores, "rank")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_entry_whose_confirming_runs_are_over_waits_for_those_of_the_other_cells(seed):
+    """What is chosen is chosen over all cells, and runs again in all of them."""
+    given = {**JOINT, "sampler": "random", "confirm": {"best": 2, "seeds": 2}}
+    expected = by_entry(Player(sweep_of(**given), by_level).play().asks())
+    assert [[a.kind for a in asks].count("final") for asks in expected.values()] == [2, 2]
+    draw = random.Random(seed)
+    log = Player(sweep_of(**given), by_level).play(draw, 4, limit=draw.randrange(50, 70)).log
+    player = Player(replay(sweep_of(**given), log), by_level)
+    player.log = list(log)
+    assert by_entry(player.play(draw, 3).asks()) == expected
