@@ -55,10 +55,10 @@ class Candidates:
             directions.append("minimize")
         known = self._known() + [one for c in entries for one in warm.get(c.id, ())]
         if self._joint:
-            known = list(
-                {repr(sorted(one.params.items())): one for one in reversed(known)}.values()
-            )
-            known.reverse()
+            once: dict[str, Known] = {}
+            for one in known:
+                once.setdefault(repr(sorted(one.params.items())), one)
+            known = list(once.values())
         self.budget = study.trials
         if study.sampler == "grid":
             seen = [one.params for one in known]

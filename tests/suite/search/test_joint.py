@@ -8,8 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.search.joint import jointly
-from suite.search.trial import Ask, End
-from tests.support.searches import Player, by_entry, entries_of, finished, replay, sweep_of
+from suite.search.sweep_search import SweepSearch
+from suite.search.trial import Ask, End, Known
+from tests.support.searches import (
+    Player,
+    a_study,
+    by_entry,
+    entries_of,
+    finished,
+    replay,
+    sweep_of,
+)
 
 JOINT = {
     "heterogeneity": ["iid", "labels(2)"],
@@ -64,6 +73,16 @@ def test_a_joint_sweep_takes_in_another_level():
     assert len(asks) == 1
     first = by_entry(short.asks("search"))[FIRST]
     assert [a.params for a in next(iter(asks.values()))] == [a.params for a in first]
+
+
+def test_the_anchor_comes_first_where_a_warm_start_repeats_it():
+    entries = entries_of(**JOINT)
+    anchor = Known("warm", entries[0].space.anchor(), "elsewhere")
+    warm = {entries[0].id: [Known("warm", {"lr": 0.5})], entries[1].id: [anchor]}
+    player = Player(SweepSearch(entries, a_study(**JOINT), warm=warm), by_level).play()
+    asks = by_entry(player.asks("search"))[FIRST]
+    assert [(a.origin, a.params["lr"]) for a in asks[:2]] == [("anchor", 0.1), ("warm", 0.5)]
+    assert len({a.params["lr"] for a in asks}) == 12
 
 
 def test_joint_values_by_hand():
