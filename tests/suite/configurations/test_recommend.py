@@ -169,6 +169,12 @@ def test_a_configuration_is_adapted_to_the_cell_and_says_how():
     )
 
 
+@pytest.mark.parametrize("clients", [60, 30_000, 3_000_000])
+def test_as_many_clients_take_part_however_many_there_are(clients):
+    settings = adapt(a_tuned(), a_tuned().place, clients).configuration.settings
+    assert settings.participation * clients == pytest.approx(5, rel=1e-5)
+
+
 def test_what_refuses_the_level_is_not_recommended():
     known = [a_tuned("fedagg", score=0.99), a_tuned("fedavg", score=0.9)]
     level = "iid+system(steps=1..5)"
