@@ -76,6 +76,12 @@ class Range:
             raise UserError("a range needs low and high, or choices")
         if not (math.isfinite(self.low) and math.isfinite(self.high)):
             raise UserError(f"low and high must be finite, but got {self.low:g}, {self.high:g}")
+        whole = self.low % 1 == self.high % 1 == 0 and max(-self.low, self.high) < 2**63
+        if self.type == "int" and not whole:
+            raise UserError(
+                "low and high must be whole numbers below 2^63, but got "
+                f"low={self.low:g}, high={self.high:g}"
+            )
         if self.low > self.high:
             raise UserError(f"low <= high must hold, but got low={self.low:g}, high={self.high:g}")
         if self.above is not None and self.low <= self.above:

@@ -173,6 +173,18 @@ def test_a_range_that_holds_values_no_trial_can_run_is_refused(faults, name):
 
 
 @pytest.mark.parametrize(
+    ("low", "high"), [(1.5, 3), (0.5, 3), (1, 3.5), (1, 1e300)], ids=["low", "zero", "high", "huge"]
+)
+def test_a_range_of_whole_numbers_has_whole_ends(faults, low, high):
+    """0.5 would be searched from 0 on, which has no meaning here."""
+    search = {"astw.loop": {"low": low, "high": high}}
+    assert faults({**BASE, "algorithms": ["astw"], "search": search}).splitlines()[1:] == [
+        "  search: astw.loop: low and high must be whole numbers below 2^63, but got "
+        f"low={low:g}, high={high:g}"
+    ]
+
+
+@pytest.mark.parametrize(
     ("key", "spec"),
     [
         ("rounds", {"low": 5, "high": 100}),
