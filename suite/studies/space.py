@@ -35,6 +35,8 @@ COMPARED = {
 }
 """Settings that cannot be searched: trials would no longer answer the same question."""
 
+INTERVAL = ("low", "high", "log")
+"""The keys of a range that is no list of choices."""
 
 Finite = Annotated[float, Number, Field(allow_inf_nan=False)]
 
@@ -65,7 +67,8 @@ class RangeSpec(BaseModel):
         """What it says on one data set."""
         names = (dataset, dataset.split("(")[0])
         own = next((self.datasets[name] for name in names if name in self.datasets), self)
-        return self.model_copy(update=own.model_dump(exclude_none=True) | {"datasets": {}})
+        given = own.model_dump(exclude_none=True) | {"datasets": {}}
+        return self.model_copy(update=dict.fromkeys(replaced(given)) | given)
 
     def over(self, base: Range) -> Range:
         """`base` with what this spec gives; raises `UserError` when the result is no range."""
@@ -78,6 +81,25 @@ class RangeSpec(BaseModel):
                 f"is one of {', '.join(map(str, base.choices))}: give choices, not low or high"
             )
         return replace(base, searched=True, **given) if given else base
+
+
+def replaced(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keys of a range of which one written over it leaves nothing: choices take the place of an interval,
+    and an interval that of choices.
+    """
+    if given.get("choices") is not None:
+        return INTERVAL
+    return ("choices",) if any(given.get(key) is not None for key in INTERVAL) else ()
+
+
+def both_forms(spec: Any) -> bool:
+    """Whether a range as written has choices and an interval at once, on all data sets or on one."""
+    if not isinstance(spec, Mapping):
+        return False
+    on = spec.get("datasets")
+    among = on.values() if isinstance(on, Mapping) else ()
+    both = replaced(spec) == INTERVAL and any(spec.get(key) is not None for key in INTERVAL)
+    return both or any(map(both_forms, among))
 
 
 class Published(BaseModel):
@@ -247,11 +269,10 @@ class Space:
             return list(spec.choices)
         assert spec.low is not None
         assert spec.high is not None
-        if spec.low == spec.high or count == 1:
-            return [spec.low]
-        spaced = np.geomspace if spec.log else np.linspace
-        values = [float(v) for v in spaced(spec.low, spec.high, count)]
-        values[0], values[-1] = spec.low, spec.high
+        values = [spec.low]
+        if spec.low != spec.high and count > 1:
+            spaced = np.geomspace if spec.log else np.linspace
+            values = [spec.low, *map(float, spaced(spec.low, spec.high, count)[1:-1]), spec.high]
         return list(dict.fromkeys(round(v) for v in values)) if spec.type == "int" else values
 
     def describe(self) -> dict[str, Any]:

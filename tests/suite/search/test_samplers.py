@@ -171,6 +171,9 @@ def test_grid_points_are_evenly_spaced_on_their_scale_and_whole_where_they_must_
     assert space.points("lr", 3) == pytest.approx([0.001, 10**-1.5, 1.0])
     assert space.points("lr", 3)[0] == 0.001
     assert space.points("lr", 3)[-1] == 1.0
+    assert str(space.points("local_epochs", 1)) == "[1]"
+    (fixed,) = entries_of(search={"local_epochs": {"low": 2, "high": 2}})
+    assert str(fixed.space.points("local_epochs", 5)) == "[2]"
     assert len(grid(space, 3, (0, 0))) == 27
     assert grid(space, 3, (0, 0)) != grid(space, 3, (1, 0))
 
