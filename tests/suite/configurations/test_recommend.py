@@ -175,6 +175,12 @@ def test_as_many_clients_take_part_however_many_there_are(clients):
     assert settings.participation * clients == pytest.approx(5, rel=1e-5)
 
 
+def test_more_clients_than_can_be_are_refused():
+    with pytest.raises(UserError) as refused:
+        recommend(KNOWN, "digits", "iid", clients=2**63)
+    assert str(refused.value) == f"--clients {2**63}: must be at least 1, and below 2^63"
+
+
 def test_what_refuses_the_level_is_not_recommended():
     known = [a_tuned("fedagg", score=0.99), a_tuned("fedavg", score=0.9)]
     level = "iid+system(steps=1..5)"
