@@ -181,8 +181,8 @@ class Space:
         costs: Collection[str] = (),
     ) -> "Space":
         """The algorithm's ranges, overridden by `search`: keys `lr` (any hyperparameter it has),
-        `batch_size` (a setting), or `fedprox.mu` (this algorithm's only). `costs` are those that the
-        study bounds or makes an objective: what may be searched only `under` one of them is.
+        `batch_size` (a setting), or `fedprox.mu` (this algorithm's only, which goes before). `costs` are
+        those that the study bounds or makes an objective: what may be searched only `under` one of them is.
 
         Raises `UserError` on an unknown name, low > high, an anchor of the wrong type, or a range for
         what may be searched only under a cost that the study leaves free.
@@ -192,7 +192,8 @@ class Space:
             name: replace(spec, searched=spec.searched or spec.under in costs)
             for name, spec in algorithm.ranges().items()
         }
-        for key, spec in search.items():
+        of_all_first = sorted(search.items(), key=lambda item: "." in item[0])
+        for key, spec in of_all_first:
             owner, dot, field = key.rpartition(".")
             if dot and owner != name:
                 continue

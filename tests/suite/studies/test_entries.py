@@ -273,6 +273,15 @@ def test_a_range_for_one_algorithm_leaves_the_others_alone():
     assert fedprox.space.ranges["lr"] == folb.space.ranges["lr"]
 
 
+@pytest.mark.parametrize("keys", [("lr", "fedprox.lr"), ("fedprox.lr", "lr")])
+def test_a_range_for_one_algorithm_goes_before_that_of_all_wherever_it_stands(keys):
+    given_ = {"lr": {"low": 0.01, "high": 1}, "fedprox.lr": {"high": 3, "default": 2}}
+    entries = entries_of(algorithms=["fedavg", "fedprox"], search={k: given_[k] for k in keys})
+    spans = [(e.space.ranges["lr"].low, e.space.ranges["lr"].high) for e in entries]
+    assert spans == [(0.01, 1), (0.01, 3)]
+    assert [e.space.anchor()["lr"] for e in entries] == [0.1, 2]
+
+
 @given(st.integers(1, 400), st.integers(1, 400) | st.none())
 def test_stops_are_evaluations_below_the_last_round(rounds, every):
     chosen = {"rounds": rounds, "eval_every": min(every, rounds) if every else None}
