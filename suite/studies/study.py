@@ -93,6 +93,14 @@ class Study(SearchSettings):
                 True,
                 "deals every final run anew, which `deals` does for a search",
             )
+        further = {
+            "partition_seed": self.deals - 1 + self.seeds * self.vary_partition,
+            "data_seed": self.splits - 1,
+        }
+        for key, count in further.items():
+            if (seed := getattr(self.settings, key)) + count >= 2**32:
+                rule = f"must be below 2^32 - {count}: it and the {count} after it are used"
+                yield f"settings.{key}", seed, rule
         if self.joint and "datasets" in self.joint.over:
             for key in (k for k, spec in self.search.items() if spec.datasets):
                 rule = "a configuration that data sets share has one range for all of them"

@@ -318,6 +318,24 @@ def test_a_third_party_algorithm_is_named_by_its_file(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("key", "given_", "last"),
+    [
+        ("partition_seed", {"vary_partition": True, "seeds": 3}, 2**32 - 4),
+        ("partition_seed", {"deals": 2}, 2**32 - 2),
+        ("data_seed", {"splits": 3}, 2**32 - 3),
+    ],
+)
+def test_seeds_that_a_sweep_would_come_to_have_to_be_seeds(faults, key, given_, last):
+    """Final runs with another deal would end a sweep when its search is over."""
+    entries_of(settings={key: last}, **given_)
+    count = 2**32 - 1 - last
+    assert faults({**BASE, **given_, "settings": {key: last + 1}}).splitlines()[1:] == [
+        f"  settings.{key} = {last + 1}: must be below 2^32 - {count}: it and the {count} after it "
+        "are used"
+    ]
+
+
+@pytest.mark.parametrize(
     ("changed", "words"),
     [
         ({"sampler": "cmaes", "pareto": "uploaded_bytes"}, ["sampler = 'cmaes'", "one objective"]),
