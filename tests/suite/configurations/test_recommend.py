@@ -256,6 +256,12 @@ def test_one_bad_file_and_nothing_is_imported(tmp_path, name, text, message):
     assert not (tmp_path / "runs" / "imported").exists()
 
 
+def test_a_final_seed_may_be_as_large_as_seeds_are():
+    scores = {"test_by_seed": {2**63: 0.5}}
+    given_ = a_tuned().model_copy(update={"scores": scores})
+    assert tuned.parse(given_.text(), "mine").scores == scores
+
+
 def test_every_bad_file_is_named(tmp_path):
     source = tmp_path / "set"
     source.mkdir()
