@@ -1,6 +1,7 @@
 """What a sampler is told of how trials ended: their validation scores, in order, and no test metric."""
 
 import dataclasses
+import math
 import random
 from collections import Counter
 
@@ -90,6 +91,17 @@ def test_a_diverged_trial_is_the_worst_where_less_is_better():
     assert [t.value for t in told(search)[:3]] == [1e6, 0.5, 0.2]
     assert search.best.index == 3, "0.1 of the default end is the least"
     assert player.asks("final")[0].source == search.asks[3].trial_id
+
+
+def test_a_gaussian_process_is_told_of_errors_by_their_logarithm():
+    """Beside one of 1e30 all others were the same to it."""
+    entry = dataclasses.replace(entries_of()[0], task=Task("mse", "minimize", 1e30))
+    ends = {0: End(Status.DIVERGED, None, {}), 1: finished(0.5), 2: finished(0.0)}
+    _, search = play_one(ends, trials=3 + LAST, entry=entry, sampler="gp")
+    smallest = math.log(2.0**-1022)
+    assert [t.value for t in told(search)[:3]] == [math.log(1e30), math.log(0.5), smallest]
+    _, up = play_one({0: finished(0.5)}, trials=1 + LAST, sampler="gp")
+    assert told(up)[0].value == 0.5, "of accuracies as they are"
 
 
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
