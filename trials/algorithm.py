@@ -158,6 +158,16 @@ class Range:
         return int(value) if whole else float(value)
 
 
+def existing(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:
+    """The values of the names that exist under each other: whose `when` holds, of names that exist."""
+
+    def exists(name: str) -> bool:
+        when = ranges[name].when or {} if name in ranges else {}
+        return name in values and all(values.get(k) == v and exists(k) for k, v in when.items())
+
+    return {name: values[name] for name in ranges if exists(name)}
+
+
 def real(default: float, low: float, high: float, log: bool = False, **more: Any) -> Any:
     """A real hyperparameter searched in [low, high]; `more` are other fields of `Range`."""
     return dataclasses.field(
@@ -284,8 +294,4 @@ class Algorithm:
     def params(self) -> dict[str, Any]:
         """The hyperparameters that exist under each other's values."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return {
-            name: values[name]
-            for name, spec in self.ranges().items()
-            if all(values[k] == v for k, v in (spec.when or {}).items())
-        }
+        return existing(values, self.ranges())

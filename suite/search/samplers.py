@@ -222,14 +222,17 @@ def grid(space: Space, points: int, words: tuple[int, ...]) -> list[dict[str, An
 
     Shuffled, so that a budget smaller than the grid sees all of it thinly instead of a corner.
     """
-    order = sorted(space.ranges, key=lambda name: len(space.ranges[name].when or {}))
     found: list[dict[str, Any]] = [{}]
-    for name in order:
+    for name in space.ordered:
         values = space.points(name, points)
         found = [
-            {**one, name: value}
+            {**one, **here}
             for one in found
-            for value in (values if name in space.active({**one, name: values[0]}) else [None])
+            for here in (
+                [{name: value} for value in values]
+                if name in space.active({**one, name: values[0]})
+                else [{}]
+            )
         ]
     active = [space.active(one) for one in found]
     shuffled = np.argsort(randomness.bits("grid", *words, np.arange(len(active))))

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from suite.yaml_files import parse_mapping
-from trials.algorithm import Algorithm, Range
+from trials.algorithm import Algorithm, Range, existing
 from trials.errors import UserError, unknown
 from trials.settings import Number, Settings
 from trials.spec import refuse
@@ -224,11 +224,16 @@ class Space:
 
     def active(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values of the names that exist under each other."""
-        return {
-            name: values[name]
-            for name, spec in self.ranges.items()
-            if name in values and all(values.get(k) == v for k, v in (spec.when or {}).items())
-        }
+        return existing(values, self.ranges)
+
+    @property
+    def ordered(self) -> list[str]:
+        """The names, each after those that it exists under."""
+
+        def depth(name: str) -> int:
+            return max((1 + depth(other) for other in self.ranges[name].when or {}), default=0)
+
+        return sorted(self.ranges, key=depth)
 
     def anchor(self, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The common starting point, or a published configuration on top of it."""
@@ -248,7 +253,8 @@ class Space:
     def suggest(self, trial: "optuna.Trial") -> dict[str, Any]:
         """Ask a sampler for a configuration; conditional names are asked only where they exist."""
         values: dict[str, Any] = {}
-        for name, spec in sorted(self.ranges.items(), key=lambda item: len(item[1].when or {})):
+        for name in self.ordered:
+            spec = self.ranges[name]
             if all(values.get(k) == v for k, v in (spec.when or {}).items()):
                 values[name] = _suggest(trial, name, spec)
         return self.active(values)

@@ -183,7 +183,7 @@ def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
             known = within.get(inner)
             if isinstance(known, dict) and isinstance(value, Mapping):
                 gone = replaced(value)
-                value = {k: v for k, v in known.items() if k not in gone} | value
+                value = {**{k: v for k, v in known.items() if k not in gone}, **value}
             changed[outer] = {**within, inner: value}
     return changed
 
