@@ -21,6 +21,7 @@ from reports.claims.verdicts import (
     in_order,
     judge,
     printed,
+    short_of_never,
     summary,
 )
 from trials.errors import UserError
@@ -47,8 +48,8 @@ RULES = (
     "A reading **explains** the baselines when every printed number of every baseline is reproduced under it "
     "by the rules for single numbers, and baselines whose printed numbers differ by more than a tolerance differ "
     "in that direction. Numbers of the paper's own method take no part in that.",
-    "How far a number is off is counted in its tolerances, at most 10; a target that is never reached, or is "
-    "reached where the paper says never, counts as 10.",
+    "How far a number is off is counted in its tolerances, at most 10, and 10 where not every seed reaches the "
+    "target; a printed 'never' counts as the last round plus one.",
     "The paper's own method is then run under every reading that explains the baselines. A claim **holds** "
     "when it is reproduced under all of them, **depends on the reading** when under some, **does not hold** when "
     "under none. **Baselines unexplained**: there is no such reading, so nothing is said of the method. "
@@ -93,13 +94,13 @@ def rounds_needed(numbers: Numbers, planned: int) -> int:
 
 def off(claim: Printed, wanted: Metric, values: Mapping[int, float], rounds: int) -> float:
     """How many tolerances the mean over seeds is from a printed number, 0 where a bound is kept; `FAR` at
-    most, and wherever one of the two is no number.
+    most, and wherever a seed has none where one is printed.
     """
     found = summary(values, wanted, rounds)
     if found is None:
         return FAR
     if claim.value is None:
-        return 0.0 if found.reached == 0 else FAR
+        return min(FAR, short_of_never(wanted, found, rounds))
     if found.reached < 1 or not math.isfinite(found.mean):
         return FAR
     gap = found.mean - claim.value
@@ -109,8 +110,8 @@ def off(claim: Printed, wanted: Metric, values: Mapping[int, float], rounds: int
 
 @dataclass(frozen=True)
 class Explained:
-    """A baseline's number under a reading: measured mean (None: never, or diverged) over `seeds`, how far
-    it is off, and whether that reproduces it. `in_order`: whether it stands as printed to the baselines
+    """A baseline's number under a reading: measured mean (None: not all of them reached the target, or they
+    diverged) over `seeds`, `reached` of which have a number, how far it is off, and whether that reproduces it. `in_order`: whether it stands as printed to the baselines
     that are printed farther away than a tolerance. `spread`: the standard deviation over seeds.
     """
 
@@ -119,6 +120,7 @@ class Explained:
     published: str
     measured: float | None
     seeds: int
+    reached: int
     off: float
     reproduced: bool
     in_order: bool
@@ -149,6 +151,7 @@ def explain(numbers: Numbers, runs: Runs, rounds: int) -> list[Explained]:
                     str(claim),
                     shown.mean if shown is not None and sound else None,
                     len(values),
+                    sum(map(math.isfinite, values.values())),
                     off(claim, wanted, values, rounds),
                     verdict == REPRODUCED,
                     in_order(method, _apart(method, claims, wanted), means) is not False,

@@ -137,11 +137,12 @@ def _readings(
 
 
 def _measured(one: Mapping[str, Any]) -> str:
-    if one["measured"] is None:
-        return "never"
-    spread = f" (sd {one['spread']:.2g})" if one["spread"] is not None else ""
     wrong = "" if one["reproduced"] else ", off"
     wrong += "" if one["in_order"] else ", other order"
+    if one["measured"] is None:
+        missed = f" in {one['seeds'] - one['reached']} of {one['seeds']}" if one["reached"] else ""
+        return f"never{missed}{wrong}"
+    spread = f" (sd {one['spread']:.2g})" if one["spread"] is not None else ""
     return f"{one['measured']:.4g}{spread}{wrong}"
 
 

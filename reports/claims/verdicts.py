@@ -29,14 +29,16 @@ RULES = (
     "A number is **reproduced** when it is no farther from the mean over seeds than the tolerance plus "
     "half the width of the mean's 95 % Student-t interval, of which no more than another tolerance "
     "counts. A bound (> 50) is reproduced when the whole interval keeps it, and on rounds to a target "
-    "only when all seeds reached it or none did. A printed 'never within the rounds' is reproduced when "
-    "no seed reached the target; any other rounds-to-target number only when every seed reached it.",
+    "only when all seeds reached it or none did. A printed 'never within the rounds' counts as the last "
+    "round plus one, as a seed does that never gets there, and is reproduced when the mean is within the "
+    "tolerance of that; any other number of rounds only when every seed reached it.",
     "**Direction only**: the number is not reproduced, but its method stands to every other method of "
     "the row as printed (better or worse in the mean); a bound holds in the mean alone.",
     "A statement that compares two methods is **reproduced** when the whole interval of the difference, "
     "paired by seed, is on its side; **direction only** when just the mean is, or there is one seed. "
     "'As good as' is judged as a printed difference of 0. A seed that never reaches a target counts "
-    "as the last round plus one; a run that diverges loses to one that does not. A speed-up needs a "
+    "as the last round plus one, and where no run of either method gets there, it is not reproduced; a "
+    "run that diverges loses to one that does not. A speed-up needs a "
     "number of rounds of both methods; a seed without it counts as one that did not reach the target.",
     "**Not run**: the data, the metric or the experiment cannot be had, or the run was cut too short.",
     "Tolerances: 1 point of accuracy, 2 of a difference of accuracies, 20 % of a number of rounds (at "
@@ -120,7 +122,7 @@ def judge(
         return Verdict(NOT_RUN, "nothing was measured")
     fallback = Verdict(DIRECTION if ordered else FAILED)
     if claim.value is None:
-        return Verdict(REPRODUCED) if found.reached == 0 else fallback
+        return Verdict(REPRODUCED) if short_of_never(wanted, found, rounds) <= 1 else fallback
     if claim.relation in ("=", "~"):
         if found.reached < 1:
             return fallback
@@ -129,6 +131,17 @@ def judge(
     if found.reached in (0, 1) and all(_holds(claim.relation, end, claim.value) for end in ends):
         return Verdict(REPRODUCED)
     return Verdict(DIRECTION if _holds(claim.relation, found.mean, claim.value) else FAILED)
+
+
+def short_of_never(wanted: Metric, found: Summary, rounds: int) -> float:
+    """How many tolerances the mean is short of a printed "never within the rounds", which counts as the last
+    round plus one, as a seed does that never got there; infinite where it is no number of rounds.
+    """
+    if found.reached == 0:
+        return 0.0
+    if wanted.kind.unit != "rounds":
+        return math.inf
+    return (rounds + 1.0 - found.mean) / wanted.tolerance(rounds + 1.0)
 
 
 def in_order(
@@ -170,6 +183,8 @@ def compare(
         verdict = (REPRODUCED if len(lead) == 1 else DIRECTION) if won else FAILED
         reason = "both diverge" if lead == {0} else "one of them diverges"
         return Verdict(verdict, reason), None
+    if seeds and all(math.isinf(side[seed]) for side in (of, to) for seed in seeds):
+        return Verdict(FAILED, "neither gets there"), None
     gaps = {s: counted(of[s]) - times * counted(to[s]) for s in seeds}
     found = summary(gaps, wanted, rounds)
     if found is None:

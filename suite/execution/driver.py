@@ -29,6 +29,7 @@ from ray.tune.search.search_algorithm import SearchAlgorithm
 from suite.console import say
 from suite.execution.cards import cards, limited, refuse
 from suite.execution.choices import choose
+from suite.execution.killed_for_memory import install
 from suite.execution.packs import PackCallback, Packs, PackScheduler, Unpicklable
 from suite.execution.plan import Hooks, Plan, TrialSource
 from suite.execution.stop_signal import Control, HaltedError
@@ -301,6 +302,7 @@ def _executions(plan: Plan, shared: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _tuner(plan: Plan, config: _Config, shared: Mapping[str, Any]) -> tune.Tuner:
+    install()
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max(config.slots, 16))
     packs = Packs(plan, config.of, lambda: config.slots)
     schedulers = EntrySchedulers(plan.entries, plan.source.asks, plan.scheduler)

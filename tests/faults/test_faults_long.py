@@ -110,6 +110,33 @@ def test_a_trial_s_process_killed_ten_times(tmp_path: Path) -> None:
     print(f"{died} deaths, {ran - 12 * 60} rounds run again of {12 * 60}")
 
 
+def test_ray_kills_trials_for_memory(tmp_path: Path) -> None:
+    """A trial takes 4 GB, 2.5 GB more than Ray lets this machine's processes have; Ray kills it, and maybe
+    others beside it.
+    """
+    path = study(tmp_path, "hungry", rounds=20, seconds=0.1, retries=6)
+    source, mark = tmp_path / "slow.py", tmp_path / "taken"
+    hungry = f"""
+        if fed.round == 5 and not os.path.exists({str(mark)!r}):
+            open({str(mark)!r}, "w").close()
+            held = b"x" * (4 << 30)
+            time.sleep(60)
+"""
+    text = source.read_text().replace("import time", "import os\nimport time")
+    source.write_text(text.replace("        return super", hungry + "        return super"))
+    memory = psutil.virtual_memory()
+    share = 1 - (memory.available - 2.5e9) / memory.total
+    options = ("--checkpoint-seconds", 0, "--max-concurrent", 2)
+    driver = Driver(tmp_path, path, *options, RAY_memory_usage_threshold=f"{share:.3f}")
+    driver.finish()
+    died = journal(driver.journal, "died")
+    assert died
+    assert all("killed due to the node running low on memory" in line["error"] for line in died)
+    store = Store(None, tmp_path / "runs")
+    runs = complete(store, "hungry", search=4, finals=1)
+    assert histories(store, runs) == unhurt(runs)
+
+
 def test_a_node_killed_mid_sweep(tmp_path: Path) -> None:
     with shared_cluster() as cluster:
         lost = cluster.add_node(num_cpus=2)

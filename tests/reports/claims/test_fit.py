@@ -41,7 +41,8 @@ def run_of(*accuracies: float, rounds: int = 4) -> Run:
         (25, ROUNDS, {0: 30, 1: math.inf}, FAR),
         (25, ROUNDS, {0: 300}, FAR),
         (None, ROUNDS, {0: math.inf, 1: math.inf}, 0.0),
-        (None, ROUNDS, {0: math.inf, 1: 30}, FAR),
+        (None, ROUNDS, {0: math.inf, 1: 30}, 85.5 / 40.2),  # 115.5 where never is 201
+        (None, ROUNDS, {0: 199, 1: math.inf}, 1 / 40.2),
         ("> 80", ACCURACY, {0: 81}, 0.0),
         ("> 80", ACCURACY, {0: 78}, 2.0),
         (90, ACCURACY, {}, FAR),
@@ -88,7 +89,10 @@ def test_a_reading_explains_when_every_number_is_reproduced():
     assert (accuracy.measured, accuracy.reproduced) == (pytest.approx(94.5), True)
     assert misfit([reached, accuracy]) == pytest.approx((0.25 + 0.5) / 2)
     (never,) = explain({"rounds_to(99)": {"fedavg": 3}}, runs, 4)
-    assert (never.measured, never.reproduced, never.off) == (None, False, FAR)
+    assert (never.measured, never.reached, never.reproduced, never.off) == (None, 0, False, FAR)
+    # 0.95 is reached in round 4 of the first seed, and never, which is 5, in the other: a half short of 5.
+    (near,) = explain({"rounds_to(95)": {"fedavg": None}}, runs, 4)
+    assert (near.measured, near.reached, near.reproduced, near.off) == (None, 1, True, 0.25)
 
 
 def test_baselines_that_are_printed_apart_have_to_differ_that_way():

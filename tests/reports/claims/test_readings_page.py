@@ -8,6 +8,7 @@ from reports.claims.readings_page import LEGEND, readings_page
 def number(method: str, published: str, measured: float | None, **more: Any) -> dict[str, Any]:
     """A baseline's number under a reading, reproduced and in order."""
     facts = {"method": method, "metric": "rounds_to(80)", "published": published, "seeds": 3}
+    facts["reached"] = 0 if measured is None else 3
     facts |= {"measured": measured, "off": 0.5, "reproduced": True, "in_order": True, "spread": 2.0}
     return {**facts, **more}
 
@@ -59,10 +60,11 @@ def report(*readings: dict[str, Any], explaining: list[int]) -> dict[str, Any]:
 def test_a_row_that_is_explained():
     numbers = [number("fedavg", "25", 24.0), number("fedprox", "20", 21.0)]
     off = number("fedavg", "25", None, reproduced=False, in_order=False, spread=None)
+    once = number("fedprox", "20", None, reproduced=False, reached=1)
     text = readings_page(
         report(
             reading(4, 0.1, True, *numbers),
-            reading(2, 0.01, False, off, numbers[1]),
+            reading(2, 0.01, False, off, once),
             explaining=[4],
         )
     )
@@ -78,7 +80,8 @@ def test_a_row_that_is_explained():
         "| reading | lr | draw | seeds | off | fedavg rounds_to(80), printed 25 | fedprox rounds_to(80), "
         "printed 20 | the paper's folb rounds_to(80), printed 11 |",
         "| **4** | 0.1 | data_seed 0, partition_seed per seed | 3 | 0.5 | 24 (sd 2) | 21 (sd 2) | 12 |",
-        "| 2 | 0.01 | data_seed 0, partition_seed per seed | 3 | 0.5 | never | 21 (sd 2) |  |",
+        "| 2 | 0.01 | data_seed 0, partition_seed per seed | 3 | 0.5 | never, off, other order | "
+        "never in 2 of 3, off |  |",
         LEGEND,
         "- draw (of folb): data_seed 0, partition_seed per seed (default): two",
     ):
