@@ -21,7 +21,7 @@ from reports.leaderboard.wording import params_text, title_of, total_bytes
 from suite.configurations.configuration import Tuned
 from suite.configurations.distance import Distance
 from suite.configurations.library import known
-from suite.configurations.recommend import adapt, ranking
+from suite.configurations.recommend import adapt, ranking, rivals
 from suite.console import say
 from suite.dealt_data import Description, describe
 from suite.execution.cluster import Resources, local_slots
@@ -247,20 +247,22 @@ def _interim(store: Store, name: str) -> Leaderboard | None:
 def make_plan(question: Question, found: Sequence[Tuned], data_root: str | None) -> Plan:
     """What to race on these data, before it is known how long a trial takes."""
     dataset = SPELLING["dataset"](question.dataset)
+    asked = SPELLING["model"](question.model) if question.model else None
     level = question.level or _level(dataset, question.clients, data_root)
     data = describe(dataset, level, question.clients, 0, data_root)
-    able = [item for item in found if item.provenance.get("adapted_from") is None]
-    near = ranking(able, dataset, data.heterogeneity, question.model, label_skew(data))
-    regression = data.data.dataset.task.metric == "mse"
-    model = question.model or (near[0][1].model if near else "linear" if regression else "logreg")
-    if question.model is None and not _fits(model, data):
-        model = "linear" if regression else "logreg"
-        near = ranking(able, dataset, data.heterogeneity, model, label_skew(data))
+    near = _near(found, data, asked)
+    simple = "logreg" if data.data.dataset.task.metric == "accuracy" else "linear"
+    model = asked or (near[0][1].model if near else simple)
+    if asked is None and not _fits(model, data):
+        model = simple
+        near = _near(found, data, model)
     place = Place.canonical(dataset, model, data.heterogeneity)
     clients = None if data.heterogeneity.startswith("natural") else data.data.clients
     settings = Settings(clients=clients)
     if near:
         settings = adapt(near[0][1], place, clients).configuration.settings
+    if not settings.val_fraction:  # of a file that no search wrote: what is raced is chosen by it
+        settings = settings.model_copy(update={"val_fraction": Settings().val_fraction})
     names = [name for name in _methods([item for _, item in near]) if _able(name, settings, level)]
     warm = any(item.algorithm in names for _, item in near)
     content = {
@@ -326,10 +328,18 @@ def _changed(study: Study, **changes: Any) -> Study:
     return study.model_copy(update=changes)
 
 
+def _near(
+    found: Sequence[Tuned], data: Description, model: str | None
+) -> list[tuple[Distance, Tuned]]:
+    """What was tuned, nearest first, of methods that can be rivals here."""
+    able = [item for item in found if item.provenance.get("adapted_from") is None]
+    near = ranking(able, data.dataset, data.heterogeneity, model, label_skew(data))
+    return [pair for pair in near if rivals(pair[1].algorithm)]
+
+
 def _methods(near: Sequence[Tuned]) -> list[str]:
     """FedAvg, then the methods of the nearest cells, in each the best validated first."""
-    found = [item.algorithm for item in near if not algorithms.resolve(item.algorithm).reference]
-    return list(dict.fromkeys([METHODS[0], *(found or METHODS)]))
+    return list(dict.fromkeys([METHODS[0], *([item.algorithm for item in near] or METHODS)]))
 
 
 def _able(name: str, settings: Settings, level: str) -> bool:
@@ -346,9 +356,11 @@ def _able(name: str, settings: Settings, level: str) -> bool:
 
 
 def _level(dataset: str, clients: int | None, data_root: str | None) -> str:
-    """How data are dealt where nobody says: as they were born; else with skewed labels."""
+    """How data are dealt where nobody says: as they were born; else with skewed labels, if they have any."""
     loaded = datasets.parse(dataset).load(0, clients, data_root)
-    return "dirichlet(0.3)" if loaded.client is None else "natural"
+    if loaded.client is not None:
+        return "natural"
+    return "dirichlet(0.3)" if loaded.task.metric == "accuracy" else "iid"
 
 
 def _fits(model: str, data: Description) -> bool:

@@ -76,6 +76,12 @@ class Range:
             raise UserError("a range needs low and high, or choices")
         if not (math.isfinite(self.low) and math.isfinite(self.high)):
             raise UserError(f"low and high must be finite, but got {self.low:g}, {self.high:g}")
+        whole = self.low % 1 == self.high % 1 == 0 and max(-self.low, self.high) < 2**63
+        if self.type == "int" and not whole:
+            raise UserError(
+                "low and high must be whole numbers below 2^63, but got "
+                f"low={self.low:g}, high={self.high:g}"
+            )
         if self.low > self.high:
             raise UserError(f"low <= high must hold, but got low={self.low:g}, high={self.high:g}")
         if self.above is not None and self.low <= self.above:
@@ -150,6 +156,16 @@ class Range:
             )
             raise UserError(f"{name} is {value!r}, but must be a {kind}")
         return int(value) if whole else float(value)
+
+
+def existing(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:
+    """The values of the names that exist under each other: whose `when` holds, of names that exist."""
+
+    def exists(name: str) -> bool:
+        when = ranges[name].when or {} if name in ranges else {}
+        return name in values and all(values.get(k) == v and exists(k) for k, v in when.items())
+
+    return {name: values[name] for name in ranges if exists(name)}
 
 
 def real(default: float, low: float, high: float, log: bool = False, **more: Any) -> Any:
@@ -278,8 +294,4 @@ class Algorithm:
     def params(self) -> dict[str, Any]:
         """The hyperparameters that exist under each other's values."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return {
-            name: values[name]
-            for name, spec in self.ranges().items()
-            if all(values[k] == v for k, v in (spec.when or {}).items())
-        }
+        return existing(values, self.ranges())

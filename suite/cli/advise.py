@@ -29,7 +29,7 @@ def advise(
         str | None,
         typer.Option(
             callback=named,
-            help="Default: natural where data say whose they are, else dirichlet(0.3).",
+            help="Default: natural where data say whose they are, else dirichlet(0.3); iid of a regression.",
         ),
     ] = None,
     model: Annotated[

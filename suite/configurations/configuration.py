@@ -103,7 +103,7 @@ def _number(value: Any) -> bool:
 
 def _seed(key: Any) -> bool:
     """Whether it is a final seed, which YAML may have as text."""
-    return re.fullmatch(r"[0-9]{1,18}", str(key)) is not None
+    return re.fullmatch(r"[0-9]{1,19}", str(key)) is not None
 
 
 _SHAPES: dict[str, Callable[[Any], bool]] = {

@@ -112,6 +112,8 @@ def recommend(
 
     Raises `UserError` on unknown names, and when nothing known belongs to the data set's task.
     """
+    if clients is not None and not 1 <= clients < 2**63:
+        raise UserError(f"--clients {clients}: must be at least 1, and below 2^63")
     name = algorithms.canonical(algorithm) if algorithm else None
     dataset, level = SPELLING["dataset"](dataset), SPELLING["heterogeneity"](level)
     model = SPELLING["model"](model) if model else None
@@ -169,7 +171,7 @@ def adapt(item: Tuned, wanted: Place, clients: int | None = None) -> Adapted:
         new["clients"] = clients
     if old.clients and new.get("clients") and new["clients"] != old.clients:
         selected = max(1, round(old.participation * old.clients))
-        new["participation"] = round(min(1.0, selected / new["clients"]), 6)
+        new["participation"] = float(f"{min(1.0, selected / new['clients']):.6g}")
     if wanted.model != item.model:
         new |= {"execution": None, "chunk": None}
     settings = Settings(**{**old.model_dump(), **new})
@@ -219,6 +221,16 @@ def _budget(item: Tuned) -> dict[str, Any]:
 
 def _asked_for(item: Tuned, name: str | None) -> bool:
     return _ranked(item) if name is None else algorithms.is_named(item.algorithm, name)
+
+
+def rivals(name: str) -> bool:
+    """Whether a method is no reference, and its code is still there where it is others'."""
+    if plugins.named(name):
+        try:
+            plugins.code(name)
+        except UserError:
+            return False
+    return not algorithms.resolve(name).reference
 
 
 def _ranked(item: Tuned) -> bool:

@@ -1,7 +1,7 @@
 """The commands that mend what an audit finds: more trials for a sweep, or wider ranges for a new one."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -38,7 +38,8 @@ def mend(
         longer = [*(["--name", name] if name != study else []), "--resume"]
     more = [*begin, *longer, "--trials", str(trials), *options]
     apart = [*begin, "--name", f"{name}-wider", *changed]
-    wide = [*apart, *_options(spans | _wider(facts, ranges)), *options]
+    own = sweep.tags.study_json.get("search", {}).keys()
+    wide = [*apart, *_options(spans | _wider(facts, ranges, own)), *options]
     return Mend(shlex.join(more), shlex.join(wide))
 
 
@@ -48,13 +49,17 @@ def _options(spans: Spans) -> list[str]:
     return [word for span in given for word in ("--range", span)]
 
 
-def _wider(facts: Sequence[tuple[str, Audit]], ranges: Searched) -> Spans:
-    """The ranges with every open end moved out that a winner is at. The learning rate is one range for all."""
+def _wider(facts: Sequence[tuple[str, Audit]], ranges: Searched, own: Collection[str]) -> Spans:
+    """The ranges with every open end moved out that a winner is at. The learning rate is one range for all,
+    but for a method that has its `own` in the study.
+    """
     found: Spans = {}
     for algorithm, audit in facts:
         for edge in audit.edges or ():
             if not edge.closed:
-                key = edge.name if edge.name == "lr" else f"{algorithm}.{edge.name}"
+                key = f"{algorithm}.{edge.name}"
+                if edge.name == "lr" and key not in own:
+                    key = "lr"
                 low, high = wider(edge, ranges[algorithm][edge.name])
                 before = found.get(key, (low, high))
                 found[key] = min(low, before[0]), max(high, before[1])

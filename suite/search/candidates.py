@@ -55,10 +55,10 @@ class Candidates:
             directions.append("minimize")
         known = self._known() + [one for c in entries for one in warm.get(c.id, ())]
         if self._joint:
-            known = list(
-                {repr(sorted(one.params.items())): one for one in reversed(known)}.values()
-            )
-            known.reverse()
+            once: dict[str, Known] = {}
+            for one in known:
+                once.setdefault(repr(sorted(one.params.items())), one)
+            known = list(once.values())
         self.budget = study.trials
         if study.sampler == "grid":
             seen = [one.params for one in known]
@@ -179,16 +179,14 @@ class Candidates:
         """Whether the finalists' confirming runs have all ended, in every entry."""
         wanted = 1 + (self.study.confirm.seeds if self.study.confirm else 0)
         return all(
-            len(self._confirmed(entry, i)) == wanted
-            for entry in self.entries
-            for i in self.finalists
+            len(self.results(entry, i)) == wanted for entry in self.entries for i in self.finalists
         )
 
     def _choose(self) -> tuple[list[int], int | None, int | None]:
         if self._chosen is None:
             ranked = self._ranked(range(len(self.proposer.made)), self._searched)
             finalists = ranked[: self.study.confirm.best] if self.study.confirm else ranked[:1]
-            best = [*self._ranked(finalists, self._confirmed), *finalists]
+            best = [*self._ranked(finalists, self.results), *finalists]
             chosen = best[0] if best else None
             knee = self._knee(ranked)
             self._chosen = finalists, chosen, None if knee == chosen else knee
@@ -285,7 +283,8 @@ class Candidates:
         end = self.ends.get(self.trial_id(entry, Kind.SEARCH, index))
         return [] if end is None else [end]
 
-    def _confirmed(self, entry: Entry, index: int) -> list[End]:
+    def results(self, entry: Entry, index: int) -> list[End]:
+        """The results of a configuration in an entry: its search trial's, and its confirming runs'."""
         seeds = self.study.confirm.seeds if self.study.confirm else 0
         ids = [self.trial_id(entry, Kind.CONFIRM, index, i) for i in range(seeds)]
         return self._searched(entry, index) + [self.ends[i] for i in ids if i in self.ends]

@@ -63,7 +63,9 @@ class EntrySearch:
         is not looked through again at each step of a sweep of hundreds.
         """
         self._over = self._over or (
-            not self.searching and all(ask.trial_id in self.ends for ask in self._due())
+            not self.searching
+            and self.candidates.confirmed
+            and all(ask.trial_id in self.ends for ask in self._due())
         )
         return self._over
 

@@ -8,6 +8,8 @@ its distribution, NSGA-II its generations) write them again when a journal is re
 suggestion is then asked for once more, with the journal's values given.
 """
 
+import math
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +46,8 @@ class Sampler:
 
     `prunes`: it learns from a stopped trial as stopped; others are told of it as complete, with its
     last value. `notes`: it keeps notes on trials. `two`: it can search two objectives; `bounds`: it
-    learns from constraints.
+    learns from constraints. `logs`: it goes by how far scores are apart, so it is told of errors by their
+    logarithm; beside one of 1e30, that of a trial which diverged, all others would be the same to it.
     """
 
     make: Callable[[int], BaseSampler]
@@ -52,6 +55,7 @@ class Sampler:
     notes: bool = False
     two: bool = True
     bounds: bool = False
+    logs: bool = False
 
 
 def _tpe(seed: int) -> BaseSampler:
@@ -89,7 +93,7 @@ def _nsga2(seed: int) -> BaseSampler:
 
 SAMPLERS: dict[str, Sampler] = {
     "tpe": Sampler(_tpe, prunes=True, bounds=True),
-    "gp": Sampler(_gp, bounds=True),
+    "gp": Sampler(_gp, bounds=True, logs=True),
     "cmaes": Sampler(_cmaes, notes=True, two=False),
     "random": Sampler(lambda seed: RandomSampler(seed=seed), prunes=True),
     "grid": Sampler(lambda seed: RandomSampler(seed=seed), prunes=True),
@@ -180,7 +184,10 @@ class Proposer:
                 storage.set_trial_intermediate_value(frozen._trial_id, step, value)
             study.tell(number, state=TrialState.PRUNED)
         else:
-            study.tell(number, list(told.values))
+            score, *costs = told.values
+            if self.sampler.logs and self._directions[0] == "minimize":
+                score = math.log(max(score, sys.float_info.min))
+            study.tell(number, [score, *costs])
 
     def _suggest(self, index: int) -> dict[str, Any]:
         """The sampler's configuration, with what was enqueued of it, and the sampler's notes."""
@@ -215,14 +222,17 @@ def grid(space: Space, points: int, words: tuple[int, ...]) -> list[dict[str, An
 
     Shuffled, so that a budget smaller than the grid sees all of it thinly instead of a corner.
     """
-    order = sorted(space.ranges, key=lambda name: len(space.ranges[name].when or {}))
     found: list[dict[str, Any]] = [{}]
-    for name in order:
+    for name in space.ordered:
         values = space.points(name, points)
         found = [
-            {**one, name: value}
+            {**one, **here}
             for one in found
-            for value in (values if name in space.active({**one, name: values[0]}) else [None])
+            for here in (
+                [{name: value} for value in values]
+                if name in space.active({**one, name: values[0]})
+                else [{}]
+            )
         ]
     active = [space.active(one) for one in found]
     shuffled = np.argsort(randomness.bits("grid", *words, np.arange(len(active))))

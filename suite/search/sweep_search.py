@@ -189,7 +189,10 @@ class SweepSearch:
             "least was chosen"
             for search in self.entries.values()
             if (best := search.best) is not None
-            and not search.candidates.feasible(search.entry, search.ends[best.trial_id])
+            and not all(
+                search.candidates.feasible(search.entry, end)
+                for end in search.candidates.results(search.entry, best.index)
+            )
         ]
 
     @property

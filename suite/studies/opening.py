@@ -40,7 +40,8 @@ def shared_draw(number: int, cell: Sequence[str], words: Sequence[int]) -> float
 
 def blind(sampler: str, scheduler: str, lag: int) -> float:
     """How many of an entry's first trials a sampler suggests by uniform draws, whatever their results; none
-    where it draws otherwise: CMA-ES from the normal distribution that it begins with, a grid in its order.
+    where it draws otherwise: CMA-ES from the normal distribution that it begins with (all but trials 2 to
+    `lag`, before the first result, each entry's own), a grid in its order.
     """
     if sampler in ("cmaes", "grid"):
         return 0

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from suite.yaml_files import parse_mapping
-from trials.algorithm import Algorithm, Range
+from trials.algorithm import Algorithm, Range, existing
 from trials.errors import UserError, unknown
 from trials.settings import Number, Settings
 from trials.spec import refuse
@@ -35,6 +35,8 @@ COMPARED = {
 }
 """Settings that cannot be searched: trials would no longer answer the same question."""
 
+INTERVAL = ("low", "high", "log")
+"""The keys of a range that is no list of choices."""
 
 Finite = Annotated[float, Number, Field(allow_inf_nan=False)]
 
@@ -65,7 +67,8 @@ class RangeSpec(BaseModel):
         """What it says on one data set."""
         names = (dataset, dataset.split("(")[0])
         own = next((self.datasets[name] for name in names if name in self.datasets), self)
-        return self.model_copy(update=own.model_dump(exclude_none=True) | {"datasets": {}})
+        given = own.model_dump(exclude_none=True) | {"datasets": {}}
+        return self.model_copy(update=dict.fromkeys(replaced(given)) | given)
 
     def over(self, base: Range) -> Range:
         """`base` with what this spec gives; raises `UserError` when the result is no range."""
@@ -78,6 +81,25 @@ class RangeSpec(BaseModel):
                 f"is one of {', '.join(map(str, base.choices))}: give choices, not low or high"
             )
         return replace(base, searched=True, **given) if given else base
+
+
+def replaced(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keys of a range of which one written over it leaves nothing: choices take the place of an interval,
+    and an interval that of choices.
+    """
+    if given.get("choices") is not None:
+        return INTERVAL
+    return ("choices",) if any(given.get(key) is not None for key in INTERVAL) else ()
+
+
+def both_forms(spec: Any) -> bool:
+    """Whether a range as written has choices and an interval at once, on all data sets or on one."""
+    if not isinstance(spec, Mapping):
+        return False
+    on = spec.get("datasets")
+    among = on.values() if isinstance(on, Mapping) else ()
+    both = replaced(spec) == INTERVAL and any(spec.get(key) is not None for key in INTERVAL)
+    return both or any(map(both_forms, among))
 
 
 class Published(BaseModel):
@@ -159,8 +181,8 @@ class Space:
         costs: Collection[str] = (),
     ) -> "Space":
         """The algorithm's ranges, overridden by `search`: keys `lr` (any hyperparameter it has),
-        `batch_size` (a setting), or `fedprox.mu` (this algorithm's only). `costs` are those that the
-        study bounds or makes an objective: what may be searched only `under` one of them is.
+        `batch_size` (a setting), or `fedprox.mu` (this algorithm's only, which goes before). `costs` are
+        those that the study bounds or makes an objective: what may be searched only `under` one of them is.
 
         Raises `UserError` on an unknown name, low > high, an anchor of the wrong type, or a range for
         what may be searched only under a cost that the study leaves free.
@@ -170,7 +192,8 @@ class Space:
             name: replace(spec, searched=spec.searched or spec.under in costs)
             for name, spec in algorithm.ranges().items()
         }
-        for key, spec in search.items():
+        of_all_first = sorted(search.items(), key=lambda item: "." in item[0])
+        for key, spec in of_all_first:
             owner, dot, field = key.rpartition(".")
             if dot and owner != name:
                 continue
@@ -201,11 +224,16 @@ class Space:
 
     def active(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values of the names that exist under each other."""
-        return {
-            name: values[name]
-            for name, spec in self.ranges.items()
-            if name in values and all(values.get(k) == v for k, v in (spec.when or {}).items())
-        }
+        return existing(values, self.ranges)
+
+    @property
+    def ordered(self) -> list[str]:
+        """The names, each after those that it exists under."""
+
+        def depth(name: str) -> int:
+            return max((1 + depth(other) for other in self.ranges[name].when or {}), default=0)
+
+        return sorted(self.ranges, key=depth)
 
     def anchor(self, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The common starting point, or a published configuration on top of it."""
@@ -225,7 +253,8 @@ class Space:
     def suggest(self, trial: "optuna.Trial") -> dict[str, Any]:
         """Ask a sampler for a configuration; conditional names are asked only where they exist."""
         values: dict[str, Any] = {}
-        for name, spec in sorted(self.ranges.items(), key=lambda item: len(item[1].when or {})):
+        for name in self.ordered:
+            spec = self.ranges[name]
             if all(values.get(k) == v for k, v in (spec.when or {}).items()):
                 values[name] = _suggest(trial, name, spec)
         return self.active(values)
@@ -247,11 +276,10 @@ class Space:
             return list(spec.choices)
         assert spec.low is not None
         assert spec.high is not None
-        if spec.low == spec.high or count == 1:
-            return [spec.low]
-        spaced = np.geomspace if spec.log else np.linspace
-        values = [float(v) for v in spaced(spec.low, spec.high, count)]
-        values[0], values[-1] = spec.low, spec.high
+        values = [spec.low]
+        if spec.low != spec.high and count > 1:
+            spaced = np.geomspace if spec.log else np.linspace
+            values = [spec.low, *map(float, spaced(spec.low, spec.high, count)[1:-1]), spec.high]
         return list(dict.fromkeys(round(v) for v in values)) if spec.type == "int" else values
 
     def describe(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from suite.studies import populations
 from suite.studies.replicates import MOST, TUNING_SEEDS, Design, Replicate, replicates
 from suite.studies.search_settings import SearchSettings
-from suite.studies.space import RangeSpec
+from suite.studies.space import RangeSpec, both_forms, replaced
 from suite.studies.validation import Faults, check_names
 from suite.yaml_files import parse_mapping, read_text
 from trials import heterogeneity
@@ -93,6 +93,14 @@ class Study(SearchSettings):
                 True,
                 "deals every final run anew, which `deals` does for a search",
             )
+        further = {
+            "partition_seed": self.deals - 1 + self.seeds * self.vary_partition,
+            "data_seed": self.splits - 1,
+        }
+        for key, count in further.items():
+            if (seed := getattr(self.settings, key)) + count >= 2**32:
+                rule = f"must be below 2^32 - {count}: it and the {count} after it are used"
+                yield f"settings.{key}", seed, rule
         if self.joint and "datasets" in self.joint.over:
             for key in (k for k, spec in self.search.items() if spec.datasets):
                 rule = "a configuration that data sets share has one range for all of them"
@@ -149,6 +157,10 @@ def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source
     faults = Faults(source)
     faults.validate(Study, content)
     check_names(faults, content)
+    search = content.get("search")
+    for key, spec in search.items() if isinstance(search, dict) else []:
+        if both_forms(spec):
+            faults.add(f"search.{key}", spec, "must have choices, or low and high: not both")
     faults.check()
     return Study.model_validate(content)
 
@@ -159,7 +171,7 @@ def _names(listed: Any) -> set[str]:
 
 def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """A study's content with keys replaced; `settings.rounds` is a key inside another. Of a range that is
-    given there, what is not replaced stays.
+    given there, what is not replaced stays; choices replace an interval, and an interval choices.
     """
     changed = dict(content)
     for key, value in overrides.items():
@@ -169,8 +181,10 @@ def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
             changed[outer] = value
         elif isinstance(within, dict):
             known = within.get(inner)
-            merged = {**known, **value} if isinstance(known, dict) else value
-            changed[outer] = {**within, inner: merged}
+            if isinstance(known, dict) and isinstance(value, Mapping):
+                gone = replaced(value)
+                value = {**{k: v for k, v in known.items() if k not in gone}, **value}
+            changed[outer] = {**within, inner: value}
     return changed
 
 

@@ -73,6 +73,33 @@ def test_natural_owners_are_taken_and_the_skew_they_have_is_what_is_compared(tmp
     assert plan.near[1].heterogeneity == "iid"
 
 
+def test_what_nobody_says_of_a_regression_can_be_dealt_and_fitted():
+    plan = advice.make_plan(question("sine"), [], None)
+    assert (plan.place.model, plan.place.heterogeneity) == ("linear", "iid")
+
+
+def test_a_model_is_known_by_any_spelling():
+    known = [a_tuned(model="mlp(20,20)"), a_tuned(level="labels(2)", model="mlp(20,20)")]
+    plan = advice.make_plan(question(level="iid", model="mlp(20, 20)"), known, None)
+    assert plan.near is not None
+    assert plan.near[0].total == 0
+
+
+def test_what_cannot_be_raced_is_not_started_from(tmp_path):
+    """A reference, and a method whose file is gone."""
+    gone = a_tuned(f"{tmp_path}/gone.py:Gone", score=0.97)
+    unvalidated = a_tuned("fedprox", level="labels(2)")
+    settings = unvalidated.settings.model_copy(update={"val_fraction": 0.0})
+    known = [a_tuned("centralized", score=0.99), gone]
+    known.append(unvalidated.model_copy(update={"settings": settings}))
+    plan = advice.make_plan(question(level="iid"), known, None)
+    assert plan.study.algorithms == ["fedavg", "fedprox"]
+    assert plan.near is not None
+    assert plan.near[1].algorithm == "fedprox"
+    assert plan.study.settings.val_fraction == 0.1, "what is raced is chosen by validation"
+    assert advice.make_plan(question(level="iid"), known[:2], None).near is None
+
+
 def test_a_time_that_is_too_short_is_refused_with_one_that_is_not(tmp_path, monkeypatch):
     monkeypatch.setattr(advice, "local_slots", lambda resources: 1)
     monkeypatch.setattr(

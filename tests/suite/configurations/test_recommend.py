@@ -169,6 +169,18 @@ def test_a_configuration_is_adapted_to_the_cell_and_says_how():
     )
 
 
+@pytest.mark.parametrize("clients", [60, 30_000, 3_000_000])
+def test_as_many_clients_take_part_however_many_there_are(clients):
+    settings = adapt(a_tuned(), a_tuned().place, clients).configuration.settings
+    assert settings.participation * clients == pytest.approx(5, rel=1e-5)
+
+
+def test_more_clients_than_can_be_are_refused():
+    with pytest.raises(UserError) as refused:
+        recommend(KNOWN, "digits", "iid", clients=2**63)
+    assert str(refused.value) == f"--clients {2**63}: must be at least 1, and below 2^63"
+
+
 def test_what_refuses_the_level_is_not_recommended():
     known = [a_tuned("fedagg", score=0.99), a_tuned("fedavg", score=0.9)]
     level = "iid+system(steps=1..5)"
@@ -242,6 +254,12 @@ def test_one_bad_file_and_nothing_is_imported(tmp_path, name, text, message):
     said = f"{source / name}{' is ' if name == 'c.yaml' else ': '}{message}"
     assert fault(done) == f"1 of 2 files cannot be imported; nothing was\n{said}"
     assert not (tmp_path / "runs" / "imported").exists()
+
+
+def test_a_final_seed_may_be_as_large_as_seeds_are():
+    scores = {"test_by_seed": {2**63: 0.5}}
+    given_ = a_tuned().model_copy(update={"scores": scores})
+    assert tuned.parse(given_.text(), "mine").scores == scores
 
 
 def test_every_bad_file_is_named(tmp_path):

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from reports.leaderboard.audit import edges
 from suite.results.mends import mend
 from suite.studies.study import read_study
+from trials.algorithm import Range
 
 BEGIN = "suite sweep smoke --name mine-wider"
 
@@ -29,3 +31,18 @@ def test_a_new_sweep_is_changed_as_the_one_before(changes: dict[str, Any], optio
     sweep: Any = SimpleNamespace(tags=tags)
     found: Any = [("fedavg", audit)]
     assert mend(sweep, found, {}, []).wider == BEGIN + options
+
+
+def test_a_rate_s_own_range_is_the_one_that_is_widened() -> None:
+    """That of all would not reach a method of which the study says its own."""
+    changes = {"search.folb.lr": {"high": 3.0}}
+    content = read_study("smoke", changes)[1].model_dump(mode="json")
+    tags = SimpleNamespace(study="smoke", sweep="mine", study_json=content)
+    sweep: Any = SimpleNamespace(tags=tags)
+    spans = {"fedavg": Range("float", 0.1, 1.0, log=True), "folb": Range("float", 0.1, 3, log=True)}
+    facts: Any = [
+        (name, SimpleNamespace(hyperparameters=1, edges=edges({"lr": span.high}, {"lr": span})))
+        for name, span in spans.items()
+    ]
+    found = mend(sweep, facts, {name: {"lr": span} for name, span in spans.items()}, []).wider
+    assert found == f"{BEGIN} --range lr=0.1..10 --range folb.lr=0.1..30"

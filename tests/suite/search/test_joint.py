@@ -8,8 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.search.joint import jointly
-from suite.search.trial import Ask, End
-from tests.support.searches import Player, by_entry, entries_of, finished, replay, sweep_of
+from suite.search.sweep_search import SweepSearch
+from suite.search.trial import Ask, End, Known
+from tests.support.searches import (
+    Player,
+    a_study,
+    by_entry,
+    entries_of,
+    finished,
+    replay,
+    sweep_of,
+)
 
 JOINT = {
     "heterogeneity": ["iid", "labels(2)"],
@@ -66,6 +75,16 @@ def test_a_joint_sweep_takes_in_another_level():
     assert [a.params for a in next(iter(asks.values()))] == [a.params for a in first]
 
 
+def test_the_anchor_comes_first_where_a_warm_start_repeats_it():
+    entries = entries_of(**JOINT)
+    anchor = Known("warm", entries[0].space.anchor(), "elsewhere")
+    warm = {entries[0].id: [Known("warm", {"lr": 0.5})], entries[1].id: [anchor]}
+    player = Player(SweepSearch(entries, a_study(**JOINT), warm=warm), by_level).play()
+    asks = by_entry(player.asks("search"))[FIRST]
+    assert [(a.origin, a.params["lr"]) for a in asks[:2]] == [("anchor", 0.1), ("warm", 0.5)]
+    assert len({a.params["lr"] for a in asks}) == 12
+
+
 def test_joint_values_by_hand():
     """Three trials on two levels; the last diverged on the second."""
     scores = [[0.9, 0.8, 0.7], [0.1, 0.3, None]]
@@ -85,3 +104,16 @@ def test_a_level_s_units_do_not_matter(scores, scale, shift):
     # Rounding may merge what differed; ties are then shared, which is no matter of units.
     if all(len(set(a)) == len(set(b)) for a, b in zip(scores, changed, strict=True)):
         assert jointly(changed, "rank") == jointly(scores, "rank")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_entry_whose_confirming_runs_are_over_waits_for_those_of_the_other_cells(seed):
+    """What is chosen is chosen over all cells, and runs again in all of them."""
+    given = {**JOINT, "sampler": "random", "confirm": {"best": 2, "seeds": 2}}
+    expected = by_entry(Player(sweep_of(**given), by_level).play().asks())
+    assert [[a.kind for a in asks].count("final") for asks in expected.values()] == [2, 2]
+    draw = random.Random(seed)
+    log = Player(sweep_of(**given), by_level).play(draw, 4, limit=draw.randrange(50, 70)).log
+    player = Player(replay(sweep_of(**given), log), by_level)
+    player.log = list(log)
+    assert by_entry(player.play(draw, 3).asks()) == expected

@@ -1,5 +1,6 @@
 """The samplers: what each is told, what repeats, and that replays rebuild what they know."""
 
+import dataclasses
 import itertools
 import math
 import random
@@ -171,6 +172,9 @@ def test_grid_points_are_evenly_spaced_on_their_scale_and_whole_where_they_must_
     assert space.points("lr", 3) == pytest.approx([0.001, 10**-1.5, 1.0])
     assert space.points("lr", 3)[0] == 0.001
     assert space.points("lr", 3)[-1] == 1.0
+    assert str(space.points("local_epochs", 1)) == "[1]"
+    (fixed,) = entries_of(search={"local_epochs": {"low": 2, "high": 2}})
+    assert str(fixed.space.points("local_epochs", 5)) == "[2]"
     assert len(grid(space, 3, (0, 0))) == 27
     assert grid(space, 3, (0, 0)) != grid(space, 3, (1, 0))
 
@@ -285,6 +289,18 @@ def test_the_best_few_are_confirmed_with_further_seeds_before_one_is_chosen():
     seeds = {kind: {a.seed for a in player.asks(kind)} for kind in ("search", "confirm", "final")}
     assert [len(s) for s in seeds.values()] == [1, 2, 2]
     assert len(set.union(*seeds.values())) == 5
+
+
+def test_constraints_that_only_confirming_runs_exceed_are_told_of():
+    def ending(ask: Ask) -> End:
+        bytes_ = {"uploaded_bytes": 9.0 if ask.kind == "confirm" else 1.0}
+        return dataclasses.replace(noisy(ask), spent=bytes_, at=50)
+
+    given = {**CONFIRM, "constraints": {"uploaded_bytes": {"max": 2.0}}}
+    assert Player(sweep_of(**given), ending).play().sweep.unmet == [
+        "fedavg · digits · logreg · iid: no configuration keeps the constraints; the one that "
+        "exceeds them least was chosen"
+    ]
 
 
 def test_confirming_runs_come_between_search_and_finals_and_survive_kills():

@@ -1,6 +1,7 @@
 """What a sampler is told of how trials ended: their validation scores, in order, and no test metric."""
 
 import dataclasses
+import math
 import random
 from collections import Counter
 
@@ -90,6 +91,17 @@ def test_a_diverged_trial_is_the_worst_where_less_is_better():
     assert [t.value for t in told(search)[:3]] == [1e6, 0.5, 0.2]
     assert search.best.index == 3, "0.1 of the default end is the least"
     assert player.asks("final")[0].source == search.asks[3].trial_id
+
+
+def test_a_gaussian_process_is_told_of_errors_by_their_logarithm():
+    """Beside one of 1e30 all others were the same to it."""
+    entry = dataclasses.replace(entries_of()[0], task=Task("mse", "minimize", 1e30))
+    ends = {0: End(Status.DIVERGED, None, {}), 1: finished(0.5), 2: finished(0.0)}
+    _, search = play_one(ends, trials=3 + LAST, entry=entry, sampler="gp")
+    smallest = math.log(2.0**-1022)
+    assert [t.value for t in told(search)[:3]] == [math.log(1e30), math.log(0.5), smallest]
+    _, up = play_one({0: finished(0.5)}, trials=1 + LAST, sampler="gp")
+    assert told(up)[0].value == 0.5, "of accuracies as they are"
 
 
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
@@ -208,3 +220,29 @@ def test_no_test_metric_is_ever_told_to_optuna(monkeypatch, sampler):
             stored = [*(trial.values or []), *trial.intermediate_values.values()]
             assert set(stored) <= legitimate
             assert not trial.user_attrs
+
+
+NESTED = """
+from dataclasses import dataclass
+from trials.algorithm import choice, real
+from trials.algorithms.fedavg import FedAvg
+
+@dataclass(frozen=True)
+class Nested(FedAvg):
+    a: float = real(0.5, low=0.0, high=1.0, when={"b": "x"})
+    b: str = choice("x", ("x", "y"), when={"c": "on"})
+    c: str = choice("off", ("off", "on"))
+"""
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe", "grid"])
+def test_a_condition_on_what_exists_only_under_another_one_is_searched(tmp_path, sampler):
+    """Whatever the order of the fields: `a` is there under b=x, and `b` under c=on."""
+    file = tmp_path / "nested.py"
+    file.write_text(NESTED)
+    given = {"algorithms": [f"{file}:Nested"], "trials": 30, "sampler": sampler, "seeds": 1}
+    player = Player(sweep_of(**given)).play()
+    names = {tuple(sorted(a.params.keys() - {"lr"})) for a in player.asks("search")}
+    assert names == {("c",), ("b", "c"), ("a", "b", "c")}
+    for ask in player.asks():
+        assert player.sweep.spec(ask).configured().params().keys() == ask.params.keys()

@@ -173,6 +173,18 @@ def test_a_range_that_holds_values_no_trial_can_run_is_refused(faults, name):
 
 
 @pytest.mark.parametrize(
+    ("low", "high"), [(1.5, 3), (0.5, 3), (1, 3.5), (1, 1e300)], ids=["low", "zero", "high", "huge"]
+)
+def test_a_range_of_whole_numbers_has_whole_ends(faults, low, high):
+    """0.5 would be searched from 0 on, which has no meaning here."""
+    search = {"astw.loop": {"low": low, "high": high}}
+    assert faults({**BASE, "algorithms": ["astw"], "search": search}).splitlines()[1:] == [
+        "  search: astw.loop: low and high must be whole numbers below 2^63, but got "
+        f"low={low:g}, high={high:g}"
+    ]
+
+
+@pytest.mark.parametrize(
     ("key", "spec"),
     [
         ("rounds", {"low": 5, "high": 100}),
@@ -261,6 +273,15 @@ def test_a_range_for_one_algorithm_leaves_the_others_alone():
     assert fedprox.space.ranges["lr"] == folb.space.ranges["lr"]
 
 
+@pytest.mark.parametrize("keys", [("lr", "fedprox.lr"), ("fedprox.lr", "lr")])
+def test_a_range_for_one_algorithm_goes_before_that_of_all_wherever_it_stands(keys):
+    given_ = {"lr": {"low": 0.01, "high": 1}, "fedprox.lr": {"high": 3, "default": 2}}
+    entries = entries_of(algorithms=["fedavg", "fedprox"], search={k: given_[k] for k in keys})
+    spans = [(e.space.ranges["lr"].low, e.space.ranges["lr"].high) for e in entries]
+    assert spans == [(0.01, 1), (0.01, 3)]
+    assert [e.space.anchor()["lr"] for e in entries] == [0.1, 2]
+
+
 @given(st.integers(1, 400), st.integers(1, 400) | st.none())
 def test_stops_are_evaluations_below_the_last_round(rounds, every):
     chosen = {"rounds": rounds, "eval_every": min(every, rounds) if every else None}
@@ -294,6 +315,24 @@ def test_a_third_party_algorithm_is_named_by_its_file(tmp_path):
     assert entry.known == ()
     assert entry.space.ranges["theta"].low == 0.25
     assert entry.spec({"lr": 0.1, "theta": 0.3}, 0, 0).configured().theta == 0.3
+
+
+@pytest.mark.parametrize(
+    ("key", "given_", "last"),
+    [
+        ("partition_seed", {"vary_partition": True, "seeds": 3}, 2**32 - 4),
+        ("partition_seed", {"deals": 2}, 2**32 - 2),
+        ("data_seed", {"splits": 3}, 2**32 - 3),
+    ],
+)
+def test_seeds_that_a_sweep_would_come_to_have_to_be_seeds(faults, key, given_, last):
+    """Final runs with another deal would end a sweep when its search is over."""
+    entries_of(settings={key: last}, **given_)
+    count = 2**32 - 1 - last
+    assert faults({**BASE, **given_, "settings": {key: last + 1}}).splitlines()[1:] == [
+        f"  settings.{key} = {last + 1}: must be below 2^32 - {count}: it and the {count} after it "
+        "are used"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from suite.studies.entries import make_entries
 from suite.studies.study import Study
-from tests.support.searches import BASE, a_study
+from tests.support.searches import BASE, a_study, entries_of
 from trials.algorithm import Range
 
 RATE = {"default": 0.1, "low": 0.003, "high": 3.0, "log": True}
@@ -28,6 +28,12 @@ def test_a_range_on_a_data_set_goes_before_by_exact_or_bare_name():
     mu = {dataset: of.ranges["mu"] for (name, dataset), of in found.items() if name == "folb"}
     assert (mu["mnist"].low, mu["mnist"].high, mu["digits"].low) == (0.5, 1.0, 0.0001)
     assert found["folb", "mnist"].anchor()["mu"] == 0.7
+
+
+def test_an_interval_on_a_data_set_takes_the_place_of_choices():
+    search = {"lr": {"choices": [0.1, 1], "datasets": {"digits": {"low": 0.01, "high": 3}}}}
+    (entry,) = entries_of(search=search)
+    assert entry.space.ranges["lr"] == Range("float", 0.01, 3.0, log=True, above=0)
 
 
 def test_it_is_recorded_where_there_is_one_and_nowhere_else():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from suite.studies.entries import load_data, make_entries
 from suite.studies.space import SpaceFile
-from suite.studies.study import read_study, small, study_names
+from suite.studies.study import override, read_study, small, study_names
 from tests.support.searches import BASE, a_study
 from trials import algorithms
 from trials.errors import UserError
@@ -218,6 +218,35 @@ def test_overrides_replace_keys_and_keys_inside():
     assert (study.trials, study.algorithms, study.sampler) == (3, ["folb"], "random")
     assert study.settings == before.settings.model_copy(update={"rounds": 7})
     assert study.seeds == before.seeds
+
+
+@pytest.mark.parametrize(
+    ("known", "given", "found"),
+    [
+        ({"choices": [0.1, 1]}, {"low": 0.1, "high": 3}, {"low": 0.1, "high": 3}),
+        ({"low": 0.1, "log": True, "default": 1}, {"choices": [1]}, {"default": 1, "choices": [1]}),
+        ({"low": 0.1, "high": 1}, {"high": 3}, {"low": 0.1, "high": 3}),
+        ({"max": 1}, 3, 3),
+    ],
+)
+def test_an_interval_takes_the_place_of_choices_and_choices_that_of_an_interval(
+    known, given, found
+):
+    assert override({"search": {"lr": known}}, {"search.lr": given}) == {"search": {"lr": found}}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"choices": [0.1, 1], "high": 1},
+        {"datasets": {"digits": {"choices": [0.1, 1], "log": True}}},
+    ],
+)
+def test_a_range_is_choices_or_an_interval(faults, spec):
+    """The interval would be passed over in silence."""
+    assert faults({**BASE, "search": {"lr": spec}}).splitlines()[1:] == [
+        f"  search.lr = {spec!r}: must have choices, or low and high: not both"
+    ]
 
 
 def test_an_override_of_a_setting_where_the_study_has_none(study_file):
