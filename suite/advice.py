@@ -142,6 +142,7 @@ class Advice:
         found = _ranked(board.rows, plan) if board.rows else _standing(board.interim, plan)
         tried = {one.trials for one in board.rows or board.interim}
         count = f"{min(tried)}" if len(tried) == 1 else f"{min(tried)} to {max(tried)}"
+        trials = "search trial" if count == "1" else "search trials"
         cut = f", of {plan.study.trials} planned: the time was up" * (
             min(tried) < plan.study.trials
         )
@@ -149,7 +150,7 @@ class Advice:
             [
                 f"Use {algorithms.label(best.algorithm)} with {params_text(best.params)}.",
                 *found,
-                f"Found in {self.seconds / 60:.1f} minutes by {count} search trials of each of "
+                f"Found in {self.seconds / 60:.1f} minutes by {count} {trials} of each of "
                 f"{len(plan.study.algorithms)} methods{cut}{_from(plan.near)}.{plan.cut}",
             ]
         )

@@ -1,6 +1,7 @@
 """How a trial ended, or stands, and all that it reported."""
 
 import math
+import re
 from collections.abc import Collection, MutableMapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -27,6 +28,20 @@ class Status(StrEnum):
     def ran_to_its_end(self) -> bool:
         """Whether a trial that ended so ended by itself, be it by divergence."""
         return self in (Status.FINISHED, Status.DIVERGED)
+
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+"""What colours a terminal's text."""
+
+
+def reason(error: str) -> str:
+    """The line of a traceback that names the exception: the first one below the last frame, since its message
+    may go on for many. Of a text without frames the last line. Colours are left out.
+    """
+    lines = COLOUR.sub("", error).strip().splitlines() or [""]
+    frames = [place for place, line in enumerate(lines) if line.startswith('  File "')]
+    below = lines[frames[-1] :] if frames else []
+    return next((line for line in below if not line.startswith(" ")), lines[-1])
 
 
 ENDINGS = (Status.FINISHED, Status.PRUNED, Status.DIVERGED, Status.FAILED)

@@ -187,6 +187,15 @@ def failure(error: BaseException) -> str | None:
     return "\n".join(lines)
 
 
+def unimportable(error: BaseException) -> str:
+    """Why such a file cannot be imported, and at which of its lines."""
+    if isinstance(error, SyntaxError):
+        return f"SyntaxError: {error.msg}, line {error.lineno}: {(error.text or '').strip()}"
+    walked = traceback.walk_tb(error.__traceback__)
+    lines = [line for f, line in walked if str(f.f_globals.get("__name__")).startswith(_PREFIX)]
+    return f"{error!r}{f', line {lines[-1]}' if lines else ''}"
+
+
 _REAL: dict[str, Callable[..., NoReturn]] = {"_exit": os._exit, "abort": os.abort}
 
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from trials import budget, evaluation
-from trials.algorithm import Algorithm, Devices
+from trials.algorithm import Algorithm, Devices, Scored, State
 from trials.client_rows import ClientRows
+from trials.errors import UserError
 from trials.federation import Federation
 from trials.plugins import contained
 from trials.tensors import Tensor, torch
@@ -43,7 +44,8 @@ class Simulation:
     def advance(self) -> dict[str, float]:
         """Run the rounds up to the next evaluation; that evaluation, also appended to `history`.
 
-        A round whose training loss is not finite is the last: the run has diverged.
+        A round whose training loss is not finite is the last: the run has diverged. Raises `UserError` where
+        the algorithm's state or models have other shapes than they must.
         """
         settings = self.fed.settings
         started, first = time.perf_counter(), self.fed.round
@@ -51,7 +53,8 @@ class Simulation:
             self.fed.begin(self.fed.round + 1)
             self.algorithm = self._phases.get(self.fed.round, self.algorithm)
             rate = self._rate(self.fed.round)
-            self.state = replace(self.algorithm, lr=rate).round(self.state, self.fed)
+            after = replace(self.algorithm, lr=rate).round(self.state, self.fed)
+            self.state = _of_the_same_shapes(after, self.state)
             self.diverged = not math.isfinite(self.fed.train_loss)
             if self.fed.round % settings.evaluation_gap == 0:
                 break
@@ -67,7 +70,7 @@ class Simulation:
         """Scores of the models the algorithm names; the ranked one's have no prefix."""
         started = time.perf_counter()
         found: dict[str, float] = {"round": self.fed.round}
-        scored = self.algorithm.scored(self.state, self.fed)
+        scored = _models(self.algorithm.scored(self.state, self.fed), self.fed.d)
         for rank, (name, model) in enumerate(scored.items()):
             found |= evaluation.on_parts(self.fed, model, "" if rank == 0 else f"{name}_")
             if rank == 0 and (self.fed.round == 0 or self.finished):
@@ -131,6 +134,30 @@ class Simulation:
         self.algorithm = self._phases[max(r for r in self._phases if r <= max(1, self.fed.round))]
         self.fed.counters = dict(saved["counters"])
         self.history = [dict(entry) for entry in saved["history"]]
+
+
+def _of_the_same_shapes(after: State, before: State) -> State:
+    """The state after a round; raises `UserError` where a tensor has another shape than before it."""
+    for name, was in before.items():
+        now = after.get(name)
+        if not isinstance(was, torch.Tensor) or not isinstance(now, torch.Tensor):
+            continue
+        if now.shape != was.shape:
+            raise UserError(
+                f"state {name!r} has shape {tuple(now.shape)} after a round, {tuple(was.shape)} before it"
+            )
+    return after
+
+
+def _models(scored: Scored, d: int) -> Scored:
+    """What is to be evaluated; raises `UserError` for what is no model of `d` weights."""
+    for name, model in scored.items():
+        several = isinstance(model, Devices)
+        w = model.models if isinstance(model, Devices) else model
+        if w.dim() != 1 + several or w.shape[-1] != d:
+            must = f"(k, {d})" if several else f"({d},)"
+            raise UserError(f"scored() gives {name!r} the shape {tuple(w.shape)}, not {must}")
+    return scored
 
 
 def _alone(tensor: Tensor | None) -> Tensor | None:

@@ -193,7 +193,7 @@ def _late_gain(found: Mapping[int, float], trials: int) -> float | None:
     """By how much the last tenth of the trials, in the order they were asked, improved the best."""
     first_late = trials - ceil(TAIL * trials)
     early = [value for index, value in found.items() if index < first_late]
-    return max(found.values()) - max(early) if early else None
+    return round(max(found.values()) - max(early), DIGITS) if early else None
 
 
 def edges(params: Mapping[str, Any], ranges: Mapping[str, Range]) -> list[Edge]:

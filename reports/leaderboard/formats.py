@@ -28,6 +28,7 @@ from reports.leaderboard.wording import (
     overall_title,
     params_text,
     plain,
+    plural,
     rank_text,
     spread_text,
     standings,
@@ -248,14 +249,23 @@ def _markdown(board: Leaderboard) -> str:
 
 
 def _latex(board: Leaderboard) -> str:
-    """A tabular with booktabs rules. Of a group the best is bold, with all that is not shown to be behind
+    """A tabular with booktabs rules, and in comments what a caption has to say. Of a group the best is bold, with all that is not shown to be behind
     it; where it stands alone, the second is underlined.
     """
     several = len({row.sweeps for row in board.rows}) > 1
     metric = board.metric.replace("_", " ")
     names = ["Data set", "Model", "Heterogeneity", "Algorithm", metric[:1].upper() + metric[1:]]
     head = [*(["Sweep"] * several), *map(_escape, names), "Rank"]
-    lines = ["% needs \\usepackage{booktabs}", f"\\begin{{tabular}}{{{'l' * (len(head) - 1)}r}}"]
+    below = [note for note in board.notes if note.startswith(OUTSIDE)]
+    notes = [f"Note: {note}" for note in board.notes if note not in below]
+    over = ", ".join(dict.fromkeys(plural(row.over) for row in board.rows))
+    signs = (
+        f"$\\pm$: 95 % Student-t interval over {over}. Bold: the best and what is not shown to be behind it; "
+        "a line: under the second, where the best stands alone."
+    )
+    about = ["needs \\usepackage{booktabs}", caution(board), signs * bool(over), *notes]
+    lines = [f"% {' '.join(text.split())}" for text in about if text]
+    lines.append(f"\\begin{{tabular}}{{{'l' * (len(head) - 1)}r}}")
     lines += ["\\toprule", " & ".join(head) + " \\\\", "\\midrule"]
     for _, members in groupby(board.rows, key=lambda row: row.group):
         rows = list(members)
@@ -272,8 +282,7 @@ def _latex(board: Leaderboard) -> str:
         lines.pop()
     foot = [
         f"\\multicolumn{{{len(head)}}}{{p{{\\linewidth}}}}{{\\footnotesize {_escape(note)}}} \\\\"
-        for note in board.notes
-        if note.startswith(OUTSIDE)
+        for note in below
     ]
     return "\n".join([*lines, "\\bottomrule", *foot, "\\end{tabular}", ""])
 

@@ -135,7 +135,7 @@ class Checked:
         return f"{values[0]:.3f} to {values[-1]:.3f}"
 
     def shapes(self) -> str:
-        """The state keeps its names and shapes; what is scored are models."""
+        """The state keeps its names, and is of tensors; a run itself refuses what changes a shape."""
         fed, before, after = self.done.fed, self.begun().state, self.done.state
         if before.keys() != after.keys():
             names = ", ".join(sorted(before.keys() ^ after.keys()))
@@ -144,15 +144,6 @@ class Checked:
             if not isinstance(value, ClientRows | torch.Tensor):
                 raise WrongError(
                     f"state {name!r} is a {type(value).__name__}, not a tensor or ClientRows"
-                )
-            if isinstance(value, torch.Tensor) and value.shape != before[name].shape:
-                was, now = tuple(before[name].shape), tuple(value.shape)
-                raise WrongError(f"state {name!r} has shape {now} after a round, {was} before it")
-        for name, model in self.done.algorithm.scored(after, fed).items():
-            w = model.models if isinstance(model, Devices) else model
-            if w.shape[-1:] != (fed.d,) or w.dim() != 1 + isinstance(model, Devices):
-                raise WrongError(
-                    f"scored() gives {name!r} the shape {tuple(w.shape)}, not ({fed.d},)"
                 )
         return f"d = {fed.d:,}"
 
@@ -205,15 +196,16 @@ class Checked:
     def sent(self) -> str:
         """What is counted for one round, in models of each selected client."""
         fed, change = self.done.fed, _apart(_ranked(self.done), _ranked(self.begun()))
-        counted = sum(fed.counters[name] for name in COUNTERS)
-        if not counted and change > 0 and not self.cls.reference:
+        down, up, peer = (fed.counters[name] for name in COUNTERS)
+        if not (peer or (down and up)) and change > 0 and not self.cls.reference:
+            way = "up" if down else "down" if up else "down or up"
             raise WrongError(
-                "the model changed and nothing was sent: what reaches the server goes through "
+                f"the model changed and nothing was sent {way}: what reaches the server goes through "
                 "fed.upload, what leaves it through fed.broadcast"
             )
         one = fed.d * 8 * max(1, round(fed.settings.participation * fed.n)) * fed.settings.rounds
-        down, up, peer = (fed.counters[name] / one for name in COUNTERS)
-        return f"{down:.3g} K d down, {up:.3g} K d up" + (f", {peer:.3g} K d peers" if peer else "")
+        peers = f", {peer / one:.3g} K d peers" if peer else ""
+        return f"{down / one:.3g} K d down, {up / one:.3g} K d up{peers}"
 
     def equals(self, other: str) -> str:
         """The other method's run, to the bit."""

@@ -17,6 +17,12 @@ app = typer.Typer(
 )
 
 
+NONE = (
+    "no tuned configuration matches; `suite tuned list` has those there are, `suite sweep` and "
+    "`suite tuned import board:second` more"
+)
+
+
 @app.command("list")
 @narrowing
 def tuned_list(
@@ -26,27 +32,33 @@ def tuned_list(
     as_json: Json = False,
 ) -> None:
     """List tuned configurations, best validation score first."""
-    from reports.leaderboard.wording import params_text
+    from reports.leaderboard.formats import WIDE
+    from reports.leaderboard.wording import params_text, short
     from trials import datasets
 
     found = _tuned(storage, tracking_uri, *only)
     if as_json:
         emit([item.model_dump(mode="json") for item in found])
         return
-    shown = Table()
-    names = ("algorithm", "dataset", "model", "heterogeneity", "val", "test", "params", "from")
-    for column in names:
-        shown.add_column(column, overflow="fold" if column == "params" else "ellipsis")
+    if not found:
+        say(NONE)
+        return
+    out, shown = Console(), Table()
+    wide = out.width >= WIDE
+    place = ("dataset", "model", "heterogeneity") if wide else ("cell",)
+    for column in ("algorithm", *place, "val", "test", "params", *["from"] * wide):
+        shown.add_column(column, overflow="fold", no_wrap=column in ("val", "test"))
     for item in found:
         metric = datasets.parse(item.dataset).task.metric
         scores = [item.scores.get(f"{part}_{metric}") for part in ("val", "test")]
         shown.add_row(
-            *(item.algorithm, *item.place),
+            short(item.algorithm),
+            *(item.place if wide else [str(item.place)]),
             *(f"{score:z.4f}" if isinstance(score, int | float) else "" for score in scores),
             params_text(item.params),
-            str(item.provenance.get("sweep", "a file")),
+            *[str(item.provenance.get("sweep", "a file"))] * wide,
         )
-    Console().print(shown)
+    out.print(shown)
 
 
 @app.command("show")
@@ -60,7 +72,7 @@ def tuned_show(
     """Print the matching configuration that validated best as YAML, ready to paste."""
     found = _tuned(storage, tracking_uri, *only)
     if not found:
-        raise UserError("no tuned configuration matches; see `suite tuned list`")
+        raise UserError(NONE)
     emit(found[0].model_dump(mode="json")) if as_json else sys.stdout.write(found[0].text())
 
 
@@ -80,6 +92,8 @@ def tuned_export(
     from suite.yaml_files import write_files
 
     found = _tuned(storage, tracking_uri, *only)
+    if not found:
+        raise UserError(NONE)
     files: dict[Path, bytes] = {}
     for item in found:
         files.setdefault(folder / item.path, item.text().encode())

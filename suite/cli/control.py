@@ -43,6 +43,10 @@ def status(
     if as_json:
         emit(found if name is None or own else found[0])
         return
+    if not found:
+        say(
+            f"no sweep in {storage}: start one with `suite sweep`, or name another place with --storage"
+        )
     out = Console()
     for one in found:
         for line in [_standing(one), *_best(one)]:
@@ -57,6 +61,7 @@ def _standing(one: dict[str, Any]) -> str:
     shown = ", ".join(count for count in counts if not count.startswith("0 "))
     state = "running" if one["running"] else "not running here"
     state += f", asked to {one['asked_to']}" if one["asked_to"] else ""
+    state += f", {one['superseded']} superseded" if one["superseded"] else ""
     if one["running"] and one["per_minute"] is not None:
         state += f", {one['per_minute']:.0f} trials/min, about {spell(one['seconds_left'])} left"
     return (

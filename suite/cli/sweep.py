@@ -259,9 +259,10 @@ def _conclude(result: "Result", paths: "SweepPaths") -> None:
     out.print()
     if result.leaderboard is not None:
         out.print(table(result.leaderboard, out.width))
+    tuned = "" if result.leaderboard is None else f" Tuned configurations: {paths.folder / 'tuned'}"
     out.print(
         f"{summary.cells} entries: {counts} search trials, {summary.final_runs} final runs"
-        f" in {summary.seconds:.0f} s. Tuned configurations: {paths.folder / 'tuned'}",
+        f" in {summary.seconds:.0f} s.{tuned}",
         highlight=False,
         soft_wrap=True,
     )

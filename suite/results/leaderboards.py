@@ -11,6 +11,7 @@ from suite.results.audits import audited
 from suite.results.final_runs import final_run
 from suite.results.fronts import read_fronts
 from suite.results.interim import ongoing, standings
+from suite.results.missing import missing
 from suite.results.query import (
     AT_THE_END,
     EVERYTHING,
@@ -60,12 +61,15 @@ def board_of(store: Reader, query: Query, held: Held) -> Leaderboard:
         for run in held.finals
         if run.finished and Ongoing(run.tags.sweep, run.tags.place) not in open_cells
     ]
+    lost = missing(query, held, open_cells)
     if not finals and not standing:
+        if lost:
+            raise UserError("\n".join(("there is no row to show", *lost)))
         say_why_none(store, query)
     board = _ranked(store, query, replace(held, finals=finals))
     if not finals:
         board = _unranked(board, held, standing)
-    return replace(board, interim=standing)
+    return replace(board, interim=standing, notes=(*board.notes, *lost))
 
 
 def _unranked(board: Leaderboard, held: Held, standing: tuple[Standing, ...]) -> Leaderboard:

@@ -142,16 +142,14 @@ def published(store: Reader, query: Query | None = None) -> dict[tuple[str, str]
 def say_why_none(store: Reader, query: Query) -> NoReturn:
     """Say why there are no final runs."""
     recorded = store.sound(kind=RunKind.SWEEP)
+    if not recorded:
+        raise UserError(f"{store.uri} holds no sweep")
     for key, wanted in (("sweep", [query.sweep] if query.sweep else []), ("study", query.studies)):
         known = {run.tags[key] for run in recorded}
         for name in wanted:
             if name not in known:
-                raise (
-                    unknown(key, name, known) if known else UserError(f"{store.uri} holds no sweep")
-                )
-    everything = [
-        r for r in Query(query.sweep, query.studies).find(store, RunKind.FINAL) if r.finished
-    ]
+                raise unknown(key, name, known)
+    everything = [run for run in query.find(store, RunKind.FINAL, **query.scope) if run.finished]
     if not everything:
         raise UserError(NONE_YET)
     for key, value in query.where.items():

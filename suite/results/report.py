@@ -11,6 +11,7 @@ from reports.leaderboard.leaderboard import Contest, Leaderboard
 from reports.page.data import PRINT, Curve, Failure, ReportData, Sweep, Trial
 from reports.page.drawing import SIGN
 from suite.results.leaderboards import board_of, searched
+from suite.results.missing import without_finals
 from suite.results.query import Held, Query
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
@@ -19,7 +20,7 @@ from suite.tracking.tags import RunKind, Tags
 from suite.yaml_files import dump, write_files
 from trials import schedule
 from trials.metrics import COSTS, cost_until
-from trials.outcome import Status
+from trials.outcome import Status, reason
 
 FACTS = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
 SHARED = ("rounds", "clients", "participation")
@@ -65,6 +66,7 @@ def data_of(store: Reader, query: Query, held: Held, server: str) -> ReportData:
     board = board_of(store, query, held)
     group_of = {(row.sweep, row.cell): row.group for row in board.rows}
     shown = group_of.keys() | {(one.sweep, one.cell) for one in board.interim}
+    shown |= {_cell(entry) for entry in without_finals(query, held)}
     finals = {run.run_id: run for run in held.finals}
     searches = [run for run in held.searches if _cell(run) in shown]
     tried = [run for run in searches if _cell(run) in group_of and not run.tags.confirm]
@@ -144,12 +146,12 @@ def _trial(run: Record, group: Contest) -> Trial:
 
 
 def _failure(run: Record) -> Failure:
-    lines = (run.tags.error or "").strip().splitlines()
     number = f"seed {run.tags.seed}" if run.tags.kind == RunKind.FINAL else run.tags.trial_id
     name = f"{run.tags.cell_name} · {number}"
-    if not lines and run.tags.not_finite:
-        lines = ["not finite: " + " ".join(run.tags.not_finite)]
-    return Failure(name, run.tags.kind, run.tags.status, "".join(lines[-1:]), run.page)
+    why = reason(run.tags.error or "")
+    if not why and run.tags.not_finite:
+        why = "not finite: " + " ".join(run.tags.not_finite)
+    return Failure(name, run.tags.kind, run.tags.status, why, run.page)
 
 
 def _sweep(run: Record, finals: list[Record]) -> Sweep:

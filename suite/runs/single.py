@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -47,8 +47,8 @@ class Finished:
     """
 
     spec: TrialSpec
-    simulation: Simulation
-    data: FederatedData
+    simulation: Simulation = field(repr=False)
+    data: FederatedData = field(repr=False)
     seconds: float
 
     @property

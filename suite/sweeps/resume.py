@@ -1,7 +1,7 @@
 """The study of a sweep that was begun, and what may be added to it."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from suite.studies.entry import Entry
@@ -48,9 +48,22 @@ def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str,
             rule = f"a population that has begun cannot grow; it had {old}, so use another --name"
             faults.add(key, new, rule)
         elif key not in (*GROWS, *COUNTS, *free) and new != old:
-            faults.add(key, new, f"the sweep was begun with {old}; use another --name")
+            for name, is_now, before_it in _changed(key, new, old):
+                faults.add(
+                    name, is_now, f"the sweep was begun with {before_it}; use another --name"
+                )
     faults.check()
     return begun.study_name, study
+
+
+def _changed(key: str, new: Any, old: Any) -> Iterator[tuple[str, Any, Any]]:
+    """What of a key is another value; of a mapping only the keys of it that are."""
+    if not isinstance(new, Mapping) or not isinstance(old, Mapping):
+        yield key, new, old
+        return
+    for name in dict.fromkeys([*new, *old]):
+        if new.get(name) != old.get(name):
+            yield f"{key}.{name}", new.get(name), old.get(name)
 
 
 def check_entries(paths: SweepPaths, entries: Iterable[Entry]) -> None:

@@ -50,7 +50,7 @@ from suite.tracking.store import UnreadableError
 from suite.tracking.tags import spec_params, versions
 from suite.yaml_files import writable
 from trials.errors import UserError
-from trials.outcome import Kind, Outcome, Status
+from trials.outcome import Kind, Outcome, Status, reason
 
 if TYPE_CHECKING:
     from suite.execution.cluster import Resources
@@ -334,10 +334,8 @@ class Sweep:
             return False
         self._note(Died(ask.trial_id, outcome.last_round, outcome.error))
         self.search.again.append(ask)
-        last = outcome.error.strip().splitlines()[-1][:200] if outcome.error else "no reason given"
-        self.progress.note(
-            f"trial {ask.trial_id} died at round {died[-1]} and starts again: {last}"
-        )
+        why = reason(outcome.error)[:200] or "no reason given"
+        self.progress.note(f"trial {ask.trial_id} died at round {died[-1]} and starts again: {why}")
         return True
 
     def _current_finals(self) -> set[str]:

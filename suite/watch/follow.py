@@ -19,7 +19,7 @@ from suite.sweeps.running import read as read_running
 from suite.sweeps.status import pace, sizes
 from trials.errors import UserError
 from trials.files import plain
-from trials.outcome import Kind, Outcome, Status
+from trials.outcome import Kind, Outcome, Status, reason
 
 
 @dataclass
@@ -197,11 +197,15 @@ class Followed:
         """(trial, how it ended, why) of those that crashed, diverged or died and started again."""
         found: list[tuple[str, str, str]] = []
         for trial_id, outcome in self._crashed:
-            why = _last(outcome.error) or "not finite: " + " ".join(outcome.not_finite)
+            why = reason(outcome.error)[:300] or "not finite: " + " ".join(outcome.not_finite)
             found.append((self._called(trial_id), str(outcome.status), why))
         for died in self._deaths:
             found.append(
-                (self._called(died.trial_id), f"died at round {died.round}", _last(died.error))
+                (
+                    self._called(died.trial_id),
+                    f"died at round {died.round}",
+                    reason(died.error)[:300],
+                )
             )
         return found
 
@@ -214,10 +218,6 @@ class Followed:
 def _score(outcome: Outcome) -> float:
     done = outcome.status == Status.FINISHED and outcome.value is not None
     return float(outcome.value) if done and outcome.value is not None else math.nan
-
-
-def _last(error: str) -> str:
-    return error.strip().splitlines()[-1][:300] if error.strip() else ""
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -7,6 +7,7 @@ a browser asks for as `/`, is sent on by the first page.
 
 import os
 import socket
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,7 +31,9 @@ def mlflow_pages(store: Store) -> ASGIApp:
     os.environ[constants.ARTIFACT_ROOT_ENV_VAR] = "mlflow-artifacts:/"
     os.environ[constants.SERVE_ARTIFACTS_ENV_VAR] = "true"
     os.environ[constants.ARTIFACTS_DESTINATION_ENV_VAR] = store.artifacts or ""
-    from mlflow.server.fastapi_app import app as found
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # MLflow's imports, of what they will have to change
+        from mlflow.server.fastapi_app import app as found
 
     return found
 

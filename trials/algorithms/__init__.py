@@ -46,7 +46,7 @@ from trials.algorithms.safl_extended import SAFLExtended
 from trials.algorithms.scaffold import SCAFFOLD
 from trials.errors import UserError, unknown
 from trials.files import plain, resolved
-from trials.plugins import admit, contained, keep_alive, module_name, run_module
+from trials.plugins import admit, contained, keep_alive, module_name, run_module, unimportable
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     "safl": SAFL,
@@ -190,7 +190,8 @@ def _imported(path: Path, class_name: str = "") -> ModuleType:
         try:
             run_module(name, str(path), found.content)
         except (Exception, SystemExit) as error:
-            raise UserError(f"algorithm file {path} cannot be imported: {error!r}") from error
+            why = unimportable(error)
+            raise UserError(f"algorithm file {path} cannot be imported: {why}") from error
     return sys.modules[name]
 
 

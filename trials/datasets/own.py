@@ -25,7 +25,7 @@ from trials.datasets.images import Pixels
 from trials.errors import UserError, unknown
 from trials.files import plain, refuse_bomb, resolved
 from trials.metrics import CLASSIFICATION
-from trials.plugins import admit, call, module_name, run_module
+from trials.plugins import admit, call, module_name, run_module, unimportable
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,11 @@ class Npz(Own):
         path = plain(Path(self.path), f"data set {self.scheme}:")
         try:
             refuse_bomb(path)
+            with path.open(
+                "rb"
+            ) as begin:  # of all else NumPy says that it is a pickle, and how to load it
+                if begin.read(2) not in (b"PK", b"\x93N"):
+                    raise ValueError("it is no .npz archive, as numpy.savez writes them")
             file = np.load(path, allow_pickle=False)
             if isinstance(file, np.ndarray):
                 raise ValueError("it holds one array without a name (.npy), not an .npz archive")
@@ -344,7 +349,8 @@ def _module(text: str, place: str) -> ModuleType:
             return run_module(module_name("dataset", place), place, found.content)
         return call(partial(importlib.import_module, place))
     except (Exception, SystemExit) as error:
-        raise UserError(f"data set {text}: {place} cannot be imported: {error!r}") from error
+        why = unimportable(error)
+        raise UserError(f"data set {text}: {place} cannot be imported: {why}") from error
 
 
 def _checked(name: str, made: Dataset) -> Dataset:

@@ -88,6 +88,11 @@ def test_what_the_last_tenth_of_the_trials_gained(values, gain):
     assert found == (None if gain is None else pytest.approx(gain))
 
 
+def test_a_gain_of_a_rounding_error_is_none():
+    values = [0.9137529137529138] * 9 + [0.9137529137529139]
+    assert audit(searched(*values), 9, {}, {}, [], 1).late_gain == 0.0
+
+
 def test_a_gain_within_the_seeds_noise_is_no_finding():
     values = [0.50] * 9 + [0.53]
     assert kinds(audit(searched(*values), 9, {}, {}, [0.50, 0.52], 1)) == ["rising"]

@@ -96,6 +96,19 @@ def test_latex_has_rules_and_balanced_braces():
     assert {line.count("&") for line in body} == {len(columns) - 1}
 
 
+def test_latex_says_in_comments_what_a_caption_has_to():
+    board = replace(board_of(runs("a", A), runs("b", B)), notes=("cell: c has\nno row.",))
+    comments = [line for line in render(board, "latex").splitlines() if line.startswith("%")]
+    assert comments == [
+        "% needs \\usepackage{booktabs}",
+        "% Intervals are over the seeds of one tuned configuration and leave out how lucky its search was, "
+        "which usually moves scores one to nine times as much: `tunings: 5` measures that.",
+        "% $\\pm$: 95 % Student-t interval over seeds. Bold: the best and what is not shown to be behind it; "
+        "a line: under the second, where the best stands alone.",
+        "% Note: cell: c has no row.",
+    ]
+
+
 def test_latex_marks_the_best_with_its_ties_and_the_second_where_it_stands_alone():
     tied = render(board_of(runs("a", A), runs("b", B), runs("c", C)), "latex")
     bold = re.findall(r"\\textbf\{(.*?)\}", tied)

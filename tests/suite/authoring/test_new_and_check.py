@@ -48,8 +48,33 @@ FAULTS = {
     def aggregate(self, state, ids, start, local, fed):
         return {**state, "w": local.mean(0)}
 """,
-        "the model changed and nothing was sent: what reaches the server goes through fed.upload, what "
+        "the model changed and nothing was sent down or up: what reaches the server goes through "
+        "fed.upload, what leaves it through fed.broadcast",
+    ),
+    "forgets to upload": (
+        "bytes",
+        """
+    def aggregate(self, state, ids, start, local, fed):
+        return {**state, "w": fed.weights(ids) @ local}
+""",
+        "the model changed and nothing was sent up: what reaches the server goes through fed.upload, what "
         "leaves it through fed.broadcast",
+    ),
+    "does not average": (
+        "two rounds",
+        """
+    def aggregate(self, state, ids, start, local, fed):
+        return {**state, "w": fed.upload(ids, local)}
+""",
+        "state 'w' has shape (3, 650) after a round, (650,) before it",
+    ),
+    "scores what is no model": (
+        "two rounds",
+        """
+    def scored(self, state, fed):
+        return {"test": state["w"][None]}
+""",
+        "scored() gives 'test' the shape (1, 650), not (650,)",
     ),
     "keeps something elsewhere": (
         "state",

@@ -98,6 +98,17 @@ def test_a_target_that_costs_are_counted_to_stays(tmp_path):
     )
 
 
+def test_of_settings_only_what_changed_is_told(tmp_path):
+    place = swept(tmp_path)
+    with pytest.raises(UserError) as refused:
+        resumed_study(place, {"settings.rounds": 3, "sampler": "tpe"})
+    assert str(refused.value) == (
+        "sweep s: 2 faults, nothing was started\n"
+        "  sampler = 'tpe': the sweep was begun with random; use another --name\n"
+        "  settings.rounds = 3: the sweep was begun with 2; use another --name"
+    )
+
+
 def test_a_sweep_that_another_storage_has_on_the_same_server(tmp_path):
     uri = f"sqlite:///{tmp_path}/shared.db"
     store = Store(uri, tmp_path)

@@ -1,0 +1,100 @@
+"""Listings of little or nothing, and what a narrow terminal shows of much."""
+
+from pathlib import Path
+
+import pytest
+
+import suite
+from suite.cli.control import _standing
+from suite.runs.single import Finished
+from tests.support import foreign
+from tests.support.commands import fault, suite_here
+
+NONE = (
+    "no tuned configuration matches; `suite tuned list` has those there are, `suite sweep` and "
+    "`suite tuned import board:second` more"
+)
+
+
+@pytest.fixture(scope="module")
+def only_a_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A storage with one run of `suite run`, and no sweep."""
+    folder = tmp_path_factory.mktemp("run")
+    suite_here("run", "--set", "rounds=1", "--set", "clients=4", cwd=folder)
+    return folder
+
+
+def test_where_nothing_is_a_listing_says_so(only_a_run: Path) -> None:
+    listed = suite_here("tuned", "list", cwd=only_a_run)
+    assert (listed.stdout, listed.stderr) == ("", f"reading the records\n{NONE}\n")
+    for words in (("show",), ("export", "out")):
+        assert fault(suite_here("tuned", *words, cwd=only_a_run, code=2)) == NONE
+    assert not (only_a_run / "out").exists()
+    status = suite_here("status", cwd=only_a_run)
+    assert (status.stdout, status.stderr) == (
+        "",
+        "no sweep in runs: start one with `suite sweep`, or name another place with --storage\n",
+    )
+    said = fault(suite_here("leaderboard", cwd=only_a_run, code=2))
+    assert said == f"sqlite:///{only_a_run}/runs/mlflow.db holds no sweep"
+
+
+def test_a_narrow_terminal_is_shown_whole_configurations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    level = "labels(2)+system(steps=1..20)"
+    foreign.swept(tmp_path, algorithms=["folb"], heterogeneity=[level])
+    cells = {}
+    for width in (80, 200):
+        monkeypatch.setenv("COLUMNS", str(width))
+        shown = suite_here("tuned", "list", cwd=tmp_path).stdout
+        assert max(map(len, shown.splitlines())) <= width
+        cells[width] = shown
+    assert "…" not in cells[80] + cells[200]
+    narrow, wide = (
+        [
+            [cell.strip() for cell in line.strip("│").split("│")]
+            for line in cells[width].splitlines()[3:-1]
+        ]
+        for width in (80, 200)
+    )
+    (whole,) = wide
+    algorithm, *place, val, test, params, sweep = whole
+    assert (algorithm, place, sweep) == ("folb", ["digits", "logreg", level], "s")
+    joined = ["".join(column).replace(" ", "") for column in zip(*narrow, strict=True)]
+    assert joined == ["folb", f"digits·logreg·{level}", val, test, params.replace(" ", "")]
+
+
+def test_status_counts_what_add_up() -> None:
+    """7 of the 9 trials that ended count, two are final runs of a former best."""
+    counts = {"finished": 5, "pruned": 4, "diverged": 0, "failed": 0, "died": 0}
+    one = {"name": "s", "ended": 9, "superseded": 2, "expected": 7, "recorded": 9, **counts}
+    rest = {"running": False, "asked_to": None, "per_minute": None, "idle_seconds": 3.0}
+    assert _standing({**one, **rest}) == (
+        "s: 7/7 trials (5 finished, 4 pruned), 9 recorded; not running here, 2 superseded, "
+        "last event 3 s ago"
+    )
+
+
+def test_a_notebook_shows_a_run_without_its_data() -> None:
+    done = suite.run("fedavg", rounds=1, clients=4)
+    assert isinstance(done, Finished)
+    assert repr(done) == f"Finished(spec={done.spec!r}, seconds={done.seconds!r})"
+
+
+def test_a_file_with_an_error_is_told_by_line(tmp_path: Path) -> None:
+    begin = f"algorithm file {tmp_path}/mine.py cannot be imported: "
+    for text, why in {
+        "x = 1\nclass X(:\n": "SyntaxError: invalid syntax, line 2: class X(:",
+        "\nx = y\n": "NameError(\"name 'y' is not defined\"), line 2",
+    }.items():
+        (tmp_path / "mine.py").write_text(text)
+        assert fault(suite_here("check", "mine.py", cwd=tmp_path, code=2)) == begin + why
+
+
+def test_a_file_that_is_no_archive_is_told_as_that(tmp_path: Path) -> None:
+    (tmp_path / "my.npz").write_text("x,y\n1,2\n")
+    done = suite_here("run", "--dataset", "npz:my.npz", cwd=tmp_path, code=2)
+    assert fault(done) == (
+        f"cannot read data set npz:{tmp_path}/my.npz: it is no .npz archive, as numpy.savez writes them"
+    )

@@ -1,0 +1,72 @@
+"""Algorithms whose trials or final runs all failed: no row, and a word on why."""
+
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from suite.results.leaderboards import read_leaderboard
+from suite.results.query import Query
+from suite.results.report import read
+from suite.sweeps.paths import SweepPaths
+from suite.sweeps.sweep import Sweep
+from suite.tracking.store import Store
+from tests.support import foreign
+from tests.support.commands import fault, suite_here
+from trials.outcome import Outcome, Status
+from trials.spec import TrialSpec
+
+ERROR = 'Traceback:\n  File "mine.py", line 3, in round\n    raise\nValueError: not so\nnor so\n'
+LOST = (
+    "digits · logreg · iid: {} has no row, since none of its {} in s came to an end: {} failed "
+    "(ValueError: not so)."
+)
+
+
+def sweep(folder: Path, broken: tuple[str, ...], seeds: tuple[int, ...]) -> None:
+    """FedAvg and FedProx, where the trials of the `broken` with these seeds fail."""
+    real = foreign.outcome
+
+    def outcome(spec: TrialSpec) -> Outcome:
+        if spec.algorithm in broken and spec.seed in seeds:
+            return Outcome(Status.FAILED, error=ERROR)
+        return real(spec)
+
+    with patch.object(foreign, "outcome", outcome):
+        foreign.swept(folder, algorithms=["fedavg", "fedprox"], retries=0)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "kind", "count"), [((0, 1), "trials", 2), ((1,), "final runs", 1)]
+)
+def test_a_leaderboard_names_them_and_a_report_has_their_failures(
+    tmp_path: Path, seeds: tuple[int, ...], kind: str, count: int
+) -> None:
+    sweep(tmp_path, ("fedprox",), seeds)
+    store = Store(None, tmp_path / "runs")
+    board = read_leaderboard(store)
+    failures = read(store, Query(), "").failures
+    assert [row.algorithm for row in board.rows] == ["fedavg"]
+    assert board.notes == (LOST.format("fedprox", kind, count),)
+    assert [one.error for one in failures] == ["ValueError: not so"] * count
+
+
+def test_where_no_row_is_left_a_leaderboard_says_why(tmp_path: Path) -> None:
+    sweep(tmp_path, ("fedavg", "fedprox"), (0, 1))
+    for command in ("leaderboard", "report"):
+        assert fault(suite_here(command, "s", cwd=tmp_path, code=2)) == "\n".join(
+            [
+                "there is no row to show",
+                LOST.format("fedavg", "trials", 2),
+                LOST.format("fedprox", "trials", 2),
+            ]
+        )
+
+
+def test_what_other_sweeps_have_does_not_count(tmp_path: Path) -> None:
+    """A sweep that was ended before its first final run, beside one that has some."""
+    foreign.swept(tmp_path)
+    place = SweepPaths(tmp_path / "runs", "t")
+    foreign.play(Sweep("t", foreign.little(), place, resume=False), most=1)
+    done = suite_here("leaderboard", "t", "--where", "algorithm=folb", cwd=tmp_path, code=2)
+    assert fault(done) == "there are no final runs yet: finish the sweep with --resume"
