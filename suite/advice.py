@@ -395,7 +395,5 @@ def _from(near: tuple[Distance, Tuned] | None) -> str:
     if near is None:
         return ""
     distance, item = near
-    where = (
-        "tuned here" if distance.total == 0 else f"the nearest tuned cell, {item.place}, {distance}"
-    )
-    return f", started from {where}"
+    there = f"the nearest tuned cell, {item.place}, {distance}"
+    return f", started from {there if distance.total else 'tuned here'}"

@@ -54,7 +54,7 @@ class Simulation:
             self.algorithm = self._phases.get(self.fed.round, self.algorithm)
             rate = self._rate(self.fed.round)
             after = replace(self.algorithm, lr=rate).round(self.state, self.fed)
-            self.state = _of_the_same_shapes(after, self.state)
+            self.state = _sound_state(after, self.state)
             self.diverged = not math.isfinite(self.fed.train_loss)
             if self.fed.round % settings.evaluation_gap == 0:
                 break
@@ -136,16 +136,13 @@ class Simulation:
         self.history = [dict(entry) for entry in saved["history"]]
 
 
-def _of_the_same_shapes(after: State, before: State) -> State:
-    """The state after a round; raises `UserError` where a tensor has another shape than before it."""
-    for name, was in before.items():
-        now = after.get(name)
-        if not isinstance(was, torch.Tensor) or not isinstance(now, torch.Tensor):
-            continue
-        if now.shape != was.shape:
-            raise UserError(
-                f"state {name!r} has shape {tuple(now.shape)} after a round, {tuple(was.shape)} before it"
-            )
+def _sound_state(after: State, before: State) -> State:
+    """The state after a round; raises `UserError` where its `w` has another shape than before."""
+    was, now = before.get("w"), after.get("w")
+    if was is not None and now is not None and now.shape != was.shape:
+        raise UserError(
+            f"state 'w' has shape {tuple(now.shape)} after a round, {tuple(was.shape)} before it"
+        )
     return after
 
 
