@@ -44,7 +44,19 @@ def counts(found: Mapping[str, Any]) -> str:
         lines.append([*line, *(_verdicts(kind) for kind in kinds)])
     few = found["total"]["few_seeds"] + found["total"]["statements"]["few_seeds"]
     note = f"\n\n{few} of these verdicts rest on fewer than {found['seeds']} seeds." if few else ""
-    return table(head, lines) + note
+    return table(head, lines) + note + _under_readings(found)
+
+
+def _under_readings(found: Mapping[str, Any]) -> str:
+    """What the counts by one reading leave out."""
+    fitted = [paper for paper in found["papers"] if paper["own_numbers"]]
+    if not fitted:
+        return ""
+    said = "; ".join(f"{p['paper']} {_verdicts({'verdicts': p['own_numbers']})}" for p in fitted)
+    return (
+        "\n\nNumbers are counted under the default reading, statements under all readings that explain the "
+        f"baselines, where they were run. Under all of them, numbers of the papers' own methods: {said}."
+    )
 
 
 def drawn(found: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -56,7 +56,8 @@ class Counts:
 @dataclass
 class Covered:
     """A paper: what of it has a verdict, `left`: what has none, with the reason and the cost in minutes
-    by table, and the pages that tell of it.
+    by table, and the pages that tell of it. `own_numbers`: those of its own methods that were held against
+    every reading that explains the baselines, by the answer.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Covered:
     pages: list[dict[str, Any]] = field(default_factory=list)
     claims: list[dict[str, Any]] = field(default_factory=list)
     dots: list[dict[str, Any]] = field(default_factory=list)
+    own_numbers: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ def _covered(
     covered.left = _left(reasons, {**numbers, **statements}, obstacles)
     covered.dots = [_dot(address, one) for address, one in numbers.items()]
     covered.claims = list(statements.values())
+    covered.own_numbers = dict(Counter(_answers(mine.values()).values()))
     return covered
 
 
@@ -189,6 +192,16 @@ def _judged_statements(mine: Iterable[Mapping[str, Any]]) -> dict[Address, dict[
                     "seeds": row["seeds"],
                 }
     return found
+
+
+def _answers(mine: Iterable[Mapping[str, Any]]) -> dict[Address, str]:
+    """What became of the paper's own methods' numbers under all readings that explain the baselines."""
+    return {
+        (row["table"], row["row"], one["says"]): one["answer"]["verdict"]
+        for _, row in _by_rank(mine, fitted=True)
+        for one in row["judged"]
+        if one["method"] is not None and one["answer"]["verdict"] != NOT_RUN
+    }
 
 
 def _counts(reasons: Mapping[Address, str], judged: Mapping[Address, Mapping[str, Any]]) -> Counts:

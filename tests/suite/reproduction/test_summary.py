@@ -144,6 +144,12 @@ def test_the_default_reading_with_most_seeds_counts(found):
     assert (claim["says"], claim["readings"], claim["decided_by"]) == ("alike", 4, ["lr"])
 
 
+def test_numbers_that_were_held_against_all_readings_are_told(found):
+    (toy,) = (one for one in found["papers"] if one["name"] == "toy")
+    assert toy["own_numbers"] == {"holds": 1}
+    assert "Under all of them, numbers of the papers' own methods: Toy 1 holds." in counts(found)
+
+
 def test_the_page_and_its_figure_show_the_same_numbers(found):
     text = summary_page(found)
     assert (
