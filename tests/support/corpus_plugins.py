@@ -39,7 +39,7 @@ def _plugins() -> list[Row]:
         algorithm(
             "exits",
             "import sys\nsys.exit(0)\n",
-            rf"{RUN_FAULT}algorithm = 'a.py:A': algorithm file \S+a.py cannot be imported: SystemExit\(0\)",
+            rf"{RUN_FAULT}algorithm = 'a.py:A': algorithm file \S+a.py cannot be imported: SystemExit\(0\), line 7",
         ),
         algorithm(
             "is no Python",
@@ -155,7 +155,7 @@ def _plugins() -> list[Row]:
         Row(
             "function file: exits",
             "run --dataset d.py:load",
-            r"data set .*d.py cannot be imported: SystemExit\(0\)",
+            r"data set .*d.py cannot be imported: SystemExit\(0\), line 1",
             text("d.py", "raise SystemExit(0)"),
         ),
         Row(

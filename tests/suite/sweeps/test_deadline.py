@@ -113,7 +113,8 @@ def test_a_race_whose_search_is_cut_says_so(race, monkeypatch):
     least, most = (pick(row["trials"] for row in rows) for pick in (min, max))
     assert most < 8
     count = f"{least}" if least == most else f"{least} to {most}"
-    said = f"by {count} search trials of each of 2 methods, of 8 planned: the time was up."
+    trials = "trial" if count == "1" else "trials"
+    said = f"by {count} search {trials} of each of 2 methods, of 8 planned: the time was up."
     assert found["text"].endswith(said)
 
 
