@@ -5,7 +5,9 @@ Exit codes: 0 done; 1 ran, but some trials crashed for good; 2 bad input, nothin
 """
 
 import gc
+import importlib.metadata
 import sys
+from typing import Annotated
 
 import typer
 
@@ -42,9 +44,29 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="Federated-learning algorithms, tuned fairly, compared across papers, reused.",
     epilog="Start here: [bold]suite sweep quickstart[/bold]",
 )
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"suite {importlib.metadata.version('suite-fl')}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option(
+        "--version", callback=_say_version, is_eager=True, help="Say which version this is."
+    ),
+]
+
+
+@app.callback()
+def _whole(version: Version = False) -> None:
+    """Federated-learning algorithms, tuned fairly, compared across papers, reused."""
+
+
 for group in (
     sweep,
     run,

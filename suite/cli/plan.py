@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from reports.leaderboard.wording import params_text
 from suite.console import emit, say
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def _print(study: "Study", plan: dict[str, Any]) -> None:
         out.print(text, highlight=False, markup=False)
 
     for entry in plan["cells"]:
-        line(f"{entry['name']}: anchor {entry['anchor']}, {entry['published']} published")
+        published = f", {entry['published']} published" if entry["published"] else ""
+        line(f"{entry['name']}: starts from {params_text(entry['anchor'])}{published}")
     line(
         f"{len(plan['cells'])} entries, each {study.trials} search trials and {study.seeds} final runs"
         f"{_besides(study)}: {plan['trials']} trials of {study.settings.rounds} rounds, "

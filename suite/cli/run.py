@@ -107,9 +107,14 @@ def run(
         raise fault
 
 
-@app.command(epilog="Example: suite replay 0f3c... (a run id from the leaderboard's MLflow runs)")
+@app.command(epilog="Example: suite replay 0f3c12 (how the id of a run in MLflow begins)")
 def replay(
-    run_id: Annotated[str, typer.Argument(help="A search, final or single run in MLflow.")],
+    run_id: Annotated[
+        str,
+        typer.Argument(
+            help="A search, final or single run in MLflow; how its id begins is enough."
+        ),
+    ],
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
@@ -125,6 +130,7 @@ def replay(
     from suite.tracking.store import open_existing
 
     store = open_existing(tracking_uri, storage)
+    run_id = store.get(run_id).run_id
     done, differences, near, _ = single.replay(store, run_id, data_root, show_evaluation)
     if near:
         say(near)
@@ -267,8 +273,9 @@ def _summary(done: "Finished", run_id: str | None) -> str:
     spec, document = done.spec, done.document()
     metric = done.data.dataset.task.metric
     last = done.history[-1]
+    params = " ".join(f"{key}={value}" for key, value in spec.params.items())
     return (
-        f"{spec.algorithm} {spec.params} on {spec.place}, seed "
+        f"{spec.algorithm} {params} on {spec.place}, seed "
         f"{spec.seed}: {document['status']} after {last['round']} rounds, test {metric} "
         f"{done.test_score:.4f} (mean of the last {LAST} evaluations), {last['test_' + metric]:.4f} at the "
         f"end, {document['seconds']} s "

@@ -184,11 +184,28 @@ class Store(Reader):
         return [r for r in records if all(r.tags.get(k) == v for k, v in tags.items())]
 
     def get(self, run_id: str) -> Record:
-        """The run of this id; raises `UserError` when there is none."""
-        try:
-            return recorded(self.client.get_run(run_id))
-        except MlflowException:
-            raise UserError(f"there is no run {run_id!r} in {self.uri}") from None
+        """The run of this id, or the one run whose id begins with it; raises `UserError` when there is
+        none, or more than one.
+        """
+        found = self._beginning_with(run_id) if run_id.isalnum() else []
+        if not found:
+            raise UserError(f"there is no run {run_id!r} in {self.uri}")
+        if len(found) > 1:
+            raise UserError(
+                f"more than one run begins with {run_id!r} in {self.uri}: give more of it"
+            )
+        return recorded(found[0])
+
+    def _beginning_with(self, run_id: str) -> list[Run]:
+        """The first two runs whose ids begin with these letters and digits."""
+        with self._reading():
+            return list(
+                self.client.search_runs(
+                    [str(e.experiment_id) for e in self.client.search_experiments()],
+                    f"attributes.run_id LIKE '{run_id}%'",
+                    max_results=2,
+                )
+            )
 
     def history(self, run_id: str, metric: str) -> list[tuple[int, float]]:
         """(round, value) of a metric, in order of rounds; what was written twice is there once."""

@@ -1,5 +1,6 @@
 """Commands that need no sweep: listings, bad input, single runs."""
 
+import importlib.metadata
 import json
 import os
 import sys
@@ -238,6 +239,11 @@ def test_smoke_takes_the_clients_that_natural_data_have(tmp_path: Path) -> None:
 def test_help_ends_with_an_example(tmp_path: Path) -> None:
     for command in ("sweep", "run", "replay", "leaderboard"):
         assert f"suite {command}" in suite_here(command, "--help", cwd=tmp_path).stdout
+
+
+def test_the_version_is_the_installed_package_s(tmp_path: Path) -> None:
+    version = importlib.metadata.version("suite-fl")
+    assert suite_here("--version", cwd=tmp_path).stdout == f"suite {version}\n"
 
 
 def test_reports_need_no_torch_and_trials_no_suite() -> None:

@@ -157,6 +157,8 @@ def test_replay_is_identical_and_says_when_it_is_not(done: Path) -> None:
     repeated = document(suite_here("replay", run.run_id, "--json", cwd=done))
     assert repeated["identical"]
     assert repeated["differences"] == []
+    by_its_beginning = suite_here("replay", run.run_id[:12], cwd=done)
+    assert by_its_beginning.stdout.split()[:3] == ["run", run.run_id, "repeated:"]
     sweep = records(done, kind="sweep")[0]
     for run_id, said in (
         (

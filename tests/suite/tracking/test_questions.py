@@ -14,6 +14,7 @@ from suite.results.query import EVERYTHING, Query
 from suite.tracking.reader import Reader
 from suite.tracking.store import open_existing
 from tests.support.stores import recorded
+from trials.errors import UserError
 
 
 @pytest.fixture(scope="module")
@@ -50,3 +51,18 @@ def test_no_run_is_asked_for_alone(
     monkeypatch.setattr(SqlAlchemyStore, "get_metric_history_bulk", counted)
     read(open_existing(None, there / "runs"), tmp_path)
     assert together, "there was something to ask"
+
+
+def test_a_run_is_found_by_how_its_id_begins(there: Path) -> None:
+    store = open_existing(None, there / "runs")
+    ids = [run.run_id for run in store.find()]
+    assert {store.get(run_id).run_id for run_id in ids} == set(ids)
+    alone = next(run_id for run_id in ids if sum(one[:6] == run_id[:6] for one in ids) == 1)
+    assert store.get(alone[:6]).run_id == alone
+    several = "more than one run begins with"
+    shared = next(first for first in "0123456789abcdef" if sum(i[0] == first for i in ids) > 1)
+    with pytest.raises(UserError, match=f"^{several} '{shared}' in sqlite:.*: give more of it$"):
+        store.get(shared)
+    for nothing in ("x", "", "%", f"{alone[:6]}%", "' OR '1' = '1"):
+        with pytest.raises(UserError, match=f"^there is no run {nothing!r} in sqlite:"):
+            store.get(nothing)
