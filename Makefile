@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# pip compiles what it copies, and an editable install copies nothing.
-COMPILE = $(BIN)/python -m compileall -q suite trials reports search_spaces
+# On every core; pip would use one. Libraries bring some files that are for other versions of Python.
+COMPILE = $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib suite trials reports search_spaces || true
 
 TUNINGS ?= 1
 BOARD := board_digits board_synthetic board_linear board_dense board_lenet board_cnn
@@ -16,8 +16,8 @@ sweep: $(VENV)/.installed  ## run the quickstart study and end with its leaderbo
 board: $(VENV)/.installed  ## tune the board's 26 cells TUNINGS times; more add to those there are
 	for study in $(BOARD); do nice -n 19 $(BIN)/suite sweep $$study --resume --tunings $(TUNINGS) || exit; done
 
-test: $(VENV)/.installed-dev  ## run the tests; with three at a time two cores wait less
-	$(BIN)/python -m pytest -n 3 --dist worksteal
+test: $(VENV)/.installed-dev  ## run the tests; with four at a time two cores wait less
+	$(BIN)/python -m pytest -n 4 --dist worksteal
 
 test-faults: $(VENV)/.installed-dev  ## kill, fill and cut for half an hour
 	$(BIN)/python -m pytest -m faults --timeout 3600
@@ -42,11 +42,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/pip install --quiet --compile --constraint constraints.txt --editable ".[fast]"
+	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable ".[fast]"
 	$(COMPILE)
 	touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/pip install --quiet --compile --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable ".[dev]"
 	$(COMPILE)
 	touch $@ $(VENV)/.installed
