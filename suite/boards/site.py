@@ -14,6 +14,7 @@ from suite.boards.several import Several
 from suite.boards.sources import is_bundle
 from suite.catalog import facts, formulas, hyperparameter, listing, published
 from suite.configurations import configuration
+from suite.console import say
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import EVERYTHING, NONE_YET, Query
 from suite.results.report import read
@@ -75,7 +76,7 @@ def read_site(
     return SiteData(
         report=report,
         at={"rounds": board, **{at: _at(reader, at) for at in ("steps", "bytes")}},
-        specs={entry: _spec(text, entry) for entry, text in report.tuned.items()},
+        specs=_specs(report),
         studies={sweep.name: sweep.study_yaml for sweep in report.sweeps},
         methods=_methods(reader, board),
         winners=tuple(_winners(report, finals)),
@@ -88,9 +89,23 @@ def _at(reader: Reader, at: str) -> Leaderboard:
     return read_leaderboard(reader, Query(at=at))
 
 
-def _spec(text: str, entry: tuple[str, str]) -> Spec:
+def _specs(report: ReportData) -> dict[tuple[str, str], Spec]:
+    """The rows' tuned files; without those that cannot be read, which are said."""
+    found = {}
+    for row in report.board.rows:
+        entry = row.sweep, row.cell
+        if entry in report.tuned:
+            try:
+                source = f"the tuned file of {row.algorithm} on {row.place} in sweep {row.sweep}"
+                found[entry] = _spec(report.tuned[entry], source)
+            except UserError as error:
+                say(f"left out: {error}")
+    return found
+
+
+def _spec(text: str, source: str) -> Spec:
     """A row's tuned file, and how its first final run is repeated from it."""
-    found = configuration.parse(text, f"the tuned file of {' '.join(entry)}")
+    found = configuration.parse(text, source)
     seeds = sorted(map(int, found.scores.get("test_by_seed") or {1: 0.0}))
     trust = " --trust" if found.provenance.get("code") else ""
     return Spec(text, f"--seed {seeds[0]}{trust}")
