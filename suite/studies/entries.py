@@ -16,6 +16,9 @@ from trials.place import Place
 from trials.spec import TrialSpec, refuse
 from trials.trial import deal_data, fit_model, load_dataset
 
+LARGEST_GRID = 1_000_000
+"""Configurations of a grid, which is made whole before its order is drawn."""
+
 
 def make_entries(study: Study, source: str) -> list[Entry]:
     """Every combination, algorithms innermost. Raises `UserError` with every fault: ranges that are
@@ -47,6 +50,14 @@ def make_entries(study: Study, source: str) -> list[Entry]:
         )
         if space is None:
             continue
+        size = space.most_points(study.grid_points) if study.sampler == "grid" else 0
+        if size > LARGEST_GRID:
+            faults.add(
+                "grid_points",
+                study.grid_points,
+                f"makes up to {size:,} configurations of {algorithm}, and a grid has at most "
+                f"{LARGEST_GRID:,}: give fewer points, or sampler: random",
+            )
         own = space_file(name)
         known = tuple(p for p in own.published if p.matches(place.dataset, place.model))
         task = datasets.parse(dataset).task

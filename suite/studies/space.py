@@ -1,5 +1,6 @@
 """Search spaces: an algorithm's fields, what a study overrides, and published configurations."""
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -281,6 +282,20 @@ class Space:
             spaced = np.geomspace if spec.log else np.linspace
             values = [spec.low, *map(float, spaced(spec.low, spec.high, count)[1:-1]), spec.high]
         return list(dict.fromkeys(round(v) for v in values)) if spec.type == "int" else values
+
+    def most_points(self, count: int) -> int:
+        """How many configurations a grid of `count` values an interval has at most."""
+        sizes = []
+        for name in self.ordered:
+            spec = self.ranges[name]
+            if spec.choices is not None:
+                sizes.append(len(spec.choices))
+            else:
+                assert spec.low is not None
+                assert spec.high is not None
+                whole = spec.type == "int" or spec.low == spec.high
+                sizes.append(min(count, int(spec.high - spec.low) + 1) if whole else count)
+        return math.prod(sizes)
 
     def describe(self) -> dict[str, Any]:
         """Plain data that identifies the space (part of an entry's content)."""

@@ -16,6 +16,8 @@ from suite.search.samplers import SAMPLERS, grid
 from suite.search.trial import Ask, End
 from suite.studies.modelling import POPULATION
 from tests.support.searches import Ending, Player, by_entry, entries_of, finished, replay, sweep_of
+from trials import algorithms
+from trials.errors import UserError
 from trials.outcome import Status
 
 LEARNING = ["gp", "cmaes", "nsga2"]
@@ -177,6 +179,22 @@ def test_grid_points_are_evenly_spaced_on_their_scale_and_whole_where_they_must_
     assert str(fixed.space.points("local_epochs", 5)) == "[2]"
     assert len(grid(space, 3, (0, 0))) == 27
     assert grid(space, 3, (0, 0)) != grid(space, 3, (1, 0))
+
+
+def test_a_grid_that_no_memory_holds_is_refused_before_it_is_made():
+    every = entries_of(algorithms=sorted(algorithms.ALGORITHMS), settings={"participation": 1.0})
+    for entry in every:
+        made = len(grid(entry.space, 5, (0, 0)))
+        assert made <= entry.space.most_points(5)
+        conditional = any(spec.when for spec in entry.space.ranges.values())
+        assert conditional or made == entry.space.most_points(5)
+    with pytest.raises(UserError) as refused:
+        entries_of(algorithms=["fedavg", "fedprox"], sampler="grid", grid_points=1001)
+    assert str(refused.value).splitlines()[1:] == [
+        "  grid_points = 1001: makes up to 1,002,001 configurations of fedprox, and a grid has at most "
+        "1,000,000: give fewer points, or sampler: random"
+    ]
+    assert entries_of(algorithms=["fedprox"], sampler="grid", grid_points=1000)
 
 
 def test_nsga2_breeds_from_the_front_and_known_configurations_are_in_its_first_generation():
