@@ -64,7 +64,7 @@ def _row(row: Mapping[str, Any]) -> list[str]:
         )
     shown = _shown(row)
     parts += [table(*_readings(row, shown)), LEGEND]
-    hidden = len(row["readings"]) - len(shown)
+    hidden = sum(1 + len(one["alike"]) for one in row["readings"] if one not in shown)
     if hidden:
         parts.append(
             f"{hidden} more readings, none of which explains the baselines, are in the JSON document."
@@ -119,16 +119,18 @@ def _readings(
 ) -> tuple[list[str], list[list[str]]]:
     """A line a reading, the nearest first: its values, what each baseline gave, what the method did."""
     names = [one["name"] for one in row["open"]]
-    numbers = row["readings"][0]["explained"] or row["readings"][0]["screened"]
+    baselines = row["readings"][0]["explained"] or row["readings"][0]["screened"]
     head = ["reading", *names, "seeds", "off"]
-    head += [f"{n['method']} {n['metric']}, printed {n['published']}" for n in numbers]
+    head += [f"{n['method']} {n['metric']}, printed {n['published']}" for n in baselines]
     own: list[Any] = next((r["numbers"] for r in row["readings"] if r["numbers"]), [])
     head += [f"the paper's {n['method']} {n['metric']}, printed {n['published']}" for n in own]
     lines = []
     for reading in shown:
         found = reading["explained"] or reading["screened"]
-        marked = f"**{reading['number']}**" if reading["explains"] else str(reading["number"])
-        line = [marked, *(_candidate(reading["values"][name]) for name in names)]
+        numbers = _listed([reading["number"], *reading["alike"]])
+        marked = f"**{numbers}**" if reading["explains"] else numbers
+        values = reading["values"]
+        line = [marked, *(_candidate(values[n]) if n in values else "any" for n in names)]
         line += [str(found[0]["seeds"]), f"{reading['misfit']:.2g}"]
         line += [_measured(one) for one in found]
         ran = [_number(one["measured"], one["reached_share"]) for one in reading["numbers"]]
@@ -174,6 +176,8 @@ def _candidate(value: Any) -> str:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return f"best of {', '.join(map(_value, value))}"
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 

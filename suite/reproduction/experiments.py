@@ -94,10 +94,12 @@ class Configured:
         return {*Settings.model_fields, *algorithms.resolve(self.algorithm).ranges(), *SCORING}
 
     def value(self, key: str) -> Any:
-        """What is decided on a setting or hyperparameter; None where nothing is."""
+        """What is decided on a setting or hyperparameter, a list where its values are searched; None where
+        nothing is.
+        """
         usual = {"partition_seed": PER_SEED, "data_seed": PER_SEED if self.drawn else 0}
         decided = {name: decision.value for name, decision in self.decisions.items()}
-        return (usual | SCORING | decided).get(key)
+        return (usual | SCORING | decided | dict(self.search)).get(key)
 
     def spec(self, variant: Mapping[str, Any], seed: int, rounds: int, every: int) -> TrialSpec:
         """The trial of one run under the paper's protocol: no validation data; the seed also deals the data, and

@@ -105,7 +105,7 @@ def fitted_row(
     screened = [
         (fitted.readings[i].picks, misfit(t.screened)) for i, t in enumerate(tried) if t.screened
     ]
-    ranked = sorted((t for t in tried if t.misfit is not None), key=lambda t: (t.misfit, t.number))
+    ranked = fitted.told
     full = [t for t in ranked if t.explained]
     left = len(tried) - len(screened)
     return Fitted(

@@ -11,10 +11,10 @@ from reports.claims.verdicts import Entry, Said
 from suite.reproduction.experiments import SCORED, Experiment
 from suite.reproduction.paper import Paper
 from suite.reproduction.plan import Effort, Planned, plan_of
-from suite.reproduction.readings import Reading, parts, read, readings
+from suite.reproduction.readings import Reading, of_baselines, parts, read, readings
 
 KEPT = 4
-"""One in so many screened readings is run with all seeds."""
+"""One in so many screened fits of the baselines is run with all seeds."""
 
 
 @dataclass
@@ -29,6 +29,8 @@ class Tried:
     explained: list[Explained] = field(default_factory=list)
     numbers: list[Entry] = field(default_factory=list)
     claims: list[Said] = field(default_factory=list)
+    alike: list[int] = field(default_factory=list)
+    """Further readings that a report tells of with this one, whatever their values in what is no baseline's."""
 
     @property
     def misfit(self) -> float | None:
@@ -101,13 +103,40 @@ class FitRow:
 
     @property
     def kept(self) -> list[int]:
-        """The readings that are run with all seeds, best first: a quarter of the screened ones, and the
-        default.
+        """The readings that are run with all seeds, best first: a quarter of the screened ones that differ
+        for the baselines, and the default, each with those that fit alike.
         """
-        screened = [i for i, t in enumerate(self.tried) if t.screened]
-        ranked = sorted(screened, key=lambda i: (misfit(self.tried[i].screened), i))
+        screened = [fit for fit in self.alike if self.tried[fit[0]].screened]
+        ranked = sorted(screened, key=lambda fit: (misfit(self.tried[fit[0]].screened), fit))
         best = ranked[: math.ceil(len(ranked) / KEPT)]
-        return best if 0 in best or 0 not in screened else [*best, 0]
+        best += [fit for fit in screened if 0 in fit and fit not in best]
+        return [i for fit in best for i in fit if self.tried[i].screened]
+
+    @property
+    def alike(self) -> list[list[int]]:
+        """The readings in groups under which baselines run alike."""
+        shared = of_baselines(self.made)
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for i, reading in enumerate(self.readings):
+            groups.setdefault(tuple(reading.picks[name] for name in shared), []).append(i)
+        return list(groups.values())
+
+    @property
+    def told(self) -> list[Tried]:
+        """What a report tells of the readings, the nearest first: of each that explains the baselines, and of
+        others with those that fit alike.
+        """
+        shared = of_baselines(self.made)
+        found = []
+        for fit in self.alike:
+            first, *others = (self.tried[i] for i in fit)
+            if first.explains:
+                found += [first, *others]
+            else:
+                values = {name: first.values[name] for name in shared}
+                found.append(replace(first, values=values, alike=[one.number for one in others]))
+        fitted = [(t.misfit, t.number, t) for t in found if t.misfit is not None]
+        return [t for _, _, t in sorted(fitted)]
 
     @property
     def explaining(self) -> list[int]:

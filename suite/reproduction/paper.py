@@ -25,8 +25,9 @@ class Open(BaseModel):
     """What a paper leaves open, or says in two ways: candidates, each with its reason.
 
     A candidate is a value of the setting, hyperparameter or part of the place (data set, model, level)
-    that the open setting is named after; or several of them at once, name -> value. It concerns `of`:
-    all methods, the paper's own, its baselines, or those listed.
+    that the open setting is named after; or several of them at once, name -> value. A list is a
+    hyperparameter's values that all run, of which the best counts. It concerns `of`: all methods, the
+    paper's own, its baselines, or those listed.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -57,6 +57,13 @@ def readings(made: Experiment) -> list[Reading]:
     return [Reading(picks) for picks in sorted(every, key=order)]
 
 
+def of_baselines(made: Experiment) -> list[str]:
+    """The open settings that baselines have too: readings that differ in others alone fit alike."""
+    return [
+        n for n in default_reading(made).picks if not _concerned(made, made.open[n]) <= made.own
+    ]
+
+
 def default_reading(made: Experiment) -> Reading:
     """The reading that is chosen: of each open setting that matters in this row, the candidate that
     changes nothing. Raises `UserError` where there is none.
@@ -153,11 +160,17 @@ def _with(configured: Configured, values: Mapping[str, Any], why: str) -> Config
             raise unknown(key, str(values[key]), known)
     place = configured.place.names()
     place |= {key: SPELLING[key](str(values[key])) for key in PLACE if key in values}
-    found = dict(configured.decisions)
+    found, search = dict(configured.decisions), dict(configured.search)
     for key, value in values.items():
         if key in PLACE or key not in configured.known or configured.value(key) == value:
             continue
-        if key != "data_seed" or configured.drawn:  # other data have no draw
+        found.pop(key, None)
+        search.pop(key, None)
+        if isinstance(value, list):
+            if not value:
+                raise UserError(f"{key} = []: must name at least one value")
+            search[key] = value
+        elif key != "data_seed" or configured.drawn:  # other data have no draw
             found[key] = Decision(value, why)
     moved = type(configured.place)(**place)
     said = tuple(
@@ -165,7 +178,8 @@ def _with(configured: Configured, values: Mapping[str, Any], why: str) -> Config
         for key in PLACE
         if place[key] != getattr(configured.place, key)
     )
-    return replace(configured, place=moved, decisions=found, readings=(*configured.readings, *said))
+    more = (*configured.readings, *said)
+    return replace(configured, place=moved, decisions=found, search=search, readings=more)
 
 
 def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Experiment]:

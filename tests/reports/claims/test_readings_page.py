@@ -26,7 +26,7 @@ def reading(place: int, lr: float, explains: bool, *numbers: dict[str, Any]) -> 
         }
     ]
     facts = {"number": place, "values": values, "screened": [], "explained": list(numbers)}
-    facts |= {"misfit": 0.5, "explains": explains}
+    facts |= {"misfit": 0.5, "explains": explains, "alike": []}
     return {**facts, "numbers": own if explains else [], "claims": []}  # fmt: skip
 
 
@@ -100,6 +100,24 @@ def test_a_row_with_one_number_says_so_and_one_without_explanation_names_the_nea
         "Fitted on 1 number of 1 baseline: screened with 1 seed, then with 3 where the table says so. All "
         "runs took 12 s of rounds. One number is little to fit on: a reading may meet it by chance."
     ) in text
+
+
+def test_readings_that_fit_alike_share_a_line():
+    """They differ in the draw, which is the paper's own method's alone."""
+    alike = reading(2, 0.1, False, number("fedavg", "25", 40.0)) | {"alike": [5, 7]}
+    text = readings_page(report(alike | {"values": {"lr": 0.1}}, explaining=[]))
+    assert "| 2, 5, 7 | 0.1 | any | 3 | 0.5 | 40 (sd 2) |" in text
+    assert "more readings" not in text
+    farther = [reading(i, 0.1, False, number("fedavg", "25", 24.0)) for i in range(10, 23)]
+    text = readings_page(report(*farther, alike, explaining=[]))
+    assert "4 more readings, none of which" in text
+
+
+def test_a_list_of_values_is_the_best_of_them():
+    best = reading(1, 0.1, True, number("fedavg", "25", 24.0))
+    best["values"] = {"lr": {"server_lr": [0.01, 0.1]}, "draw": 0}
+    text = readings_page(report(best, explaining=[1]))
+    assert "| **1** | best of 0.01, 0.1 | 0 | 3 |" in text
 
 
 def test_all_that_explain_are_shown_however_many_are_nearer():

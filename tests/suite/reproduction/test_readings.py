@@ -70,6 +70,38 @@ def test_a_setting_that_changes_nothing_here_is_left_out():
     assert "draw" not in default_reading(opened(text)).picks
 
 
+SEARCHED = SMALL.replace("{params: {mu: 0.1}}", "{search: {mu: [0.1, 1.0]}}")
+MU = "\n    open: {mu: {of: [fedprox], values: [[[0.1, 1.0], best], [0.1, one], [[], none]]}}\n    rows:\n"
+
+
+def test_the_best_of_several_values_is_a_candidate_and_one_of_them_another():
+    made = toy(SEARCHED.replace("\n    rows:\n", MU.replace(", [[], none]", ""), 1))
+    check_open(made)
+    best, one = (read(made, reading).methods["fedprox"] for reading in readings(made))
+    assert best == made.methods["fedprox"]
+    assert (best.variants, best.value("mu")) == ([{"mu": 0.1}, {"mu": 1.0}], [0.1, 1.0])
+    assert (one.variants, one.value("mu")) == ([{}], 0.1)
+    assert one.spec({}, 0, 5, 5) == best.spec({"mu": 0.1}, 0, 5, 5), "the run is the same"
+    both = MU.replace(
+        "[[[0.1, 1.0], best], [0.1, one], [[], none]]", "[[0.1, one], [[1.0, 0.1], best]]"
+    )
+    decided = toy(
+        SMALL.replace("{params: {mu: 0.1}}", "{chosen: {mu: [0.1, one]}}").replace(
+            "\n    rows:\n", both, 1
+        )
+    )
+    check_open(decided)
+    best = read(decided, readings(decided)[1]).methods["fedprox"]
+    assert best.variants == [{"mu": 1.0}, {"mu": 0.1}]
+    (fixed,) = otherwise([made], {"mu": 0.5})
+    assert fixed.methods["fedprox"].variants == [{}]
+    assert (
+        fixed.methods["fedprox"].decisions["mu"].why == "--set; the suite's own choice: [0.1, 1.0]"
+    )
+    with pytest.raises(UserError, match=r"mu = \[\]: must name at least one value"):
+        check_open(toy(SEARCHED.replace("\n    rows:\n", MU, 1)))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
