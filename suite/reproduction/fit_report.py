@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from reports.claims.fit import (
@@ -18,7 +18,7 @@ from reports.claims.fit import (
 )
 from reports.claims.verdicts import NOT_RUN, printed
 from suite.reproduction.experiments import Experiment, own_methods
-from suite.reproduction.fit_rows import FitRow, of_methods
+from suite.reproduction.fit_rows import FitRow, Tried, of_methods
 from suite.reproduction.paper import Paper
 from suite.reproduction.readings import default_reading
 from suite.reproduction.reproduce import statements_of
@@ -112,7 +112,7 @@ def fitted_row(
         *facts,
         *next(iter(fitted.made.methods.values())).place,
         _open(fitted.made),
-        [{**asdict(t), "misfit": t.misfit, "explains": t.explains} for t in ranked],
+        [_told(t) for t in ranked],
         len(screened),
         [tried[i].number for i in fitted.explaining],
         (full or ranked)[0].number if ranked else None,
@@ -123,6 +123,13 @@ def fitted_row(
         round(fitted.seconds, 1),
         f"{left} of {len(tried)} readings were not screened" if left else "",
     )
+
+
+def _told(tried: Tried) -> dict[str, Any]:
+    """A reading of the report; what one seed said is left out where all say it."""
+    screened = [] if tried.explained else tried.screened
+    facts = asdict(replace(tried, screened=screened))
+    return {**facts, "misfit": tried.misfit, "explains": tried.explains}
 
 
 def _open(made: Experiment) -> list[dict[str, Any]]:
