@@ -16,8 +16,8 @@ sweep: $(VENV)/.installed  ## run the quickstart study and end with its leaderbo
 board: $(VENV)/.installed  ## tune the board's 26 cells TUNINGS times; more add to those there are
 	for study in $(BOARD); do nice -n 19 $(BIN)/suite sweep $$study --resume --tunings $(TUNINGS) || exit; done
 
-test: $(VENV)/.installed-dev  ## run the tests; with four at a time two cores wait less
-	$(BIN)/python -m pytest -n 4 --dist worksteal
+test: $(VENV)/.installed-dev  ## run the tests; with three at a time two cores wait less
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 test-faults: $(VENV)/.installed-dev  ## kill, fill and cut for half an hour
 	$(BIN)/python -m pytest -m faults --timeout 3600

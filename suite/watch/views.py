@@ -110,8 +110,8 @@ class Views:
         began = time.thread_time()
         with suppress(UserError):  # the records come after the journal
             store = open_existing(self.tracking_uri, self.storage)
+            self._experiments = store.experiments()  # first: who sees the board sees its link
             self._boards[name] = told, read_leaderboard(store, Query(name))
-            self._experiments = store.experiments()
         now, took = time.monotonic(), time.thread_time() - began
         self._next, self._rested = now + STORE_SECONDS, now + REST * took
 
