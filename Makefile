@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# On every core; pip would use one. Libraries bring some files that are for other versions of Python.
-COMPILE = $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib suite trials reports search_spaces || true
+# pip compiles what it copies, and an editable install copies nothing.
+COMPILE = $(BIN)/python -m compileall -q suite trials reports search_spaces
 
 TUNINGS ?= 1
 BOARD := board_digits board_synthetic board_linear board_dense board_lenet board_cnn
@@ -42,11 +42,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable ".[fast]"
+	$(BIN)/pip install --quiet --compile --constraint constraints.txt --editable ".[fast]"
 	$(COMPILE)
 	touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/pip install --quiet --compile --constraint constraints.txt --editable ".[dev]"
 	$(COMPILE)
 	touch $@ $(VENV)/.installed

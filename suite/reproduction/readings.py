@@ -164,13 +164,15 @@ def _with(configured: Configured, values: Mapping[str, Any], why: str) -> Config
     for key, value in values.items():
         if key in PLACE or key not in configured.known or configured.value(key) == value:
             continue
+        if key == "data_seed" and not configured.drawn:  # other data have no draw
+            continue
         found.pop(key, None)
         search.pop(key, None)
         if isinstance(value, list):
             if not value:
                 raise UserError(f"{key} = []: must name at least one value")
             search[key] = value
-        elif key != "data_seed" or configured.drawn:  # other data have no draw
+        else:
             found[key] = Decision(value, why)
     moved = type(configured.place)(**place)
     said = tuple(
