@@ -8,7 +8,7 @@ COMPILE = $(BIN)/python -m compileall -q suite trials reports search_spaces
 TUNINGS ?= 1
 BOARD := board_digits board_synthetic board_linear board_dense board_lenet board_cnn
 
-.PHONY: sweep board test test-faults lint format docs clean
+.PHONY: sweep board test test-cold constraints test-faults lint format docs clean
 
 sweep: $(VENV)/.installed  ## run the quickstart study and end with its leaderboard
 	$(BIN)/suite sweep quickstart --resume
@@ -18,6 +18,14 @@ board: $(VENV)/.installed  ## tune the board's 26 cells TUNINGS times; more add 
 
 test: $(VENV)/.installed-dev  ## run the tests; with three at a time two cores wait less
 	$(BIN)/python -m pytest -n 3 --dist worksteal
+
+test-cold: $(VENV)/.installed-dev  ## type what the documents say in fresh processes of fresh environments
+	$(BIN)/python -m pytest -m cold tests/cold -n 2 --dist loadgroup --timeout 900
+
+constraints: $(VENV)/.installed-dev  ## write anew what are the oldest and the newest accepted versions
+	for way in lowest-direct:oldest highest:newest; do \
+	  $(BIN)/uv pip compile --quiet --no-header --no-annotate --python-version 3.11 --extra fast \
+	    --resolution $${way%:*} pyproject.toml --output-file constraints-$${way#*:}.txt --upgrade || exit; done
 
 test-faults: $(VENV)/.installed-dev  ## kill, fill and cut for half an hour
 	$(BIN)/python -m pytest -m faults --timeout 3600
@@ -39,6 +47,8 @@ clean:  ## remove the environment and caches, not the results in runs/
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info
 
 $(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "suite needs Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python

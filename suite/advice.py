@@ -24,8 +24,8 @@ from suite.configurations.library import known
 from suite.configurations.recommend import adapt, ranking, rivals
 from suite.console import say
 from suite.dealt_data import Description, describe
-from suite.execution.cluster import Resources, local_slots
 from suite.execution.estimate import Estimates
+from suite.execution.resources import Resources, local_slots
 from suite.execution.stop_signal import OUT_OF_TIME
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
@@ -36,6 +36,7 @@ from suite.sweeps.paths import SweepPaths
 from suite.sweeps.request import SweepRequest
 from suite.tracking import RUNS
 from suite.tracking.store import Store
+from suite.yaml_files import dump, write_whole, writing
 from trials import algorithms, datasets
 from trials.errors import UserError
 from trials.place import SPELLING, Place
@@ -224,7 +225,11 @@ def advise(
         f"{study.settings.rounds} rounds, {study.seeds} seeds{plan.cut and ';' + plan.cut}"
     )
     deadline = Deadline(started + question.minutes * 60 - END, local_slots(resources))
-    request = SweepRequest(study.model_dump(mode="json"), paths)
+    file = storage / f"{paths.name}.yaml"  # which an audit's commands name
+    with writing(file):
+        storage.mkdir(parents=True, exist_ok=True)
+        write_whole(file, dump(study.model_dump(mode="json")))
+    request = SweepRequest(str(file), paths)
     result = request.run(resources, deadline=deadline)
     board = result.leaderboard
     if result.ending == OUT_OF_TIME:

@@ -1,6 +1,7 @@
 """The Python interface: what the commands do, for scripts and notebooks, with typed results.
 
-Bad input raises `trials.errors.UserError`, with the text that the command shows. See docs/python.md.
+Bad input raises `trials.errors.UserError`, with the text that the command shows. Without a `tracking_uri`
+that of MLFLOW_TRACKING_URI counts, as with the commands. See docs/python.md.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from suite.configurations.configuration import Tuned
 from suite.configurations.library import TunedList, known, select_tuned
 from suite.runs.request import Request
 from suite.studies.study import Study
+from suite.tracking import usual
 from trials.errors import UserError
 from trials.settings import Settings
 
@@ -18,10 +20,22 @@ if TYPE_CHECKING:
     from ray import tune
 
     from reports.leaderboard.leaderboard import Leaderboard
-    from suite.execution.cluster import Resources
+    from suite.execution.resources import Resources
     from suite.runs.single import Finished
     from suite.sweeps.result import Result
     from trials.torch_module import TrainedModel
+
+NAMED = {
+    "study": "a shipped study's name, a path to a YAML file, or its content as a mapping",
+    "name": "a name",
+    "sweep": "the name of a sweep or a study",
+    "path": "a path",
+    "algorithm": "a name that `suite list algorithms` shows, FILE.py:Class or, to run, a tuned configuration",
+    "dataset": "a name that `suite list datasets` shows, such as npz:PATH, folder:PATH or module:function",
+    "model": "a name that `suite list models` shows",
+    "heterogeneity": "a level as `suite list heterogeneity` shows them",
+}
+"""What is given by name, and what that may be."""
 
 
 def sweep(
@@ -38,7 +52,8 @@ def sweep(
 ) -> "Result":
     """Tune every algorithm of a study fairly, run the best again with fresh seeds, rank them.
 
-    `study` is a shipped study's name, a path to a YAML file, or its content, which needs a `name`.
+    `study` is a shipped study's name, a path to a YAML file, or its content, which needs a `name`: a key of
+    a mapping, or the argument.
     `changes` replace the study's keys, as in `algorithms=["fedavg", "folb"], trials=8`; of a mapping,
     as in `settings={"rounds": 20}`, only the keys that it has. `resume` continues, or extends, a sweep
     of this name; `smoke` makes it a matter of seconds. Where this process already runs Ray, that Ray
@@ -47,7 +62,7 @@ def sweep(
     Raises `UserError` before anything is started, and `HaltedError` when a fault around the sweep (a
     full disk, say) ends it, with its state kept. Ctrl-C ends it in order: see `Result.ending`.
     """
-    from suite.execution.cluster import Resources
+    from suite.execution.resources import Resources
     from suite.sweeps.paths import SweepPaths
     from suite.sweeps.request import SweepRequest
 
@@ -55,11 +70,19 @@ def sweep(
     if isinstance(study, str | Path):
         given = str(study)
         name = Path(study).stem if name is None else name
-    elif name is None:
-        raise UserError("name: a study that is no file needs one, as in sweep(study, name='mine')")
+    elif isinstance(study, Study):
+        given = study.model_dump(mode="json")
+    elif isinstance(study, Mapping):
+        given = {key: value for key, value in study.items() if key != "name"}
+        name = _one("name", study.get("name"), "in the study", name)
     else:
-        given = study.model_dump(mode="json") if isinstance(study, Study) else study
-    paths = SweepPaths(Path(storage), name, tracking_uri, data_root)
+        raise _no_name("study", study)
+    _by_name({"name": name})
+    if name is None:
+        raise UserError(
+            "name: a study that is no file needs one, as its key or as in sweep(study, name='mine')"
+        )
+    paths = SweepPaths(Path(storage), name, usual(tracking_uri), data_root)
     request = SweepRequest(given, paths, dict(_keys(changes)), resume, smoke)
     return request.run(resources or Resources())
 
@@ -79,11 +102,13 @@ def run(
     """Run one configuration to its end in this process; nothing is recorded but by `Finished.record`.
 
     What is not given is the tuned configuration's where there is one in the place of an algorithm's
-    name, else the command's default (digits, logreg, iid). `values` are hyperparameters, or settings
-    that replace those in `settings`: the same names as in the config of a `trainable`.
+    name, else the command's default (digits, logreg, iid). `values` are hyperparameters or settings: the
+    same names as in the config of a `trainable`. A setting is given once, in `settings` or beside them.
     """
     from suite.runs.single import execute
 
+    for key in values.keys() & dict(_settings(settings)):
+        _one(key, dict(_settings(settings))[key], "in settings", values[key])
     names = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
     request = _request(algorithm, names, settings, seed=seed, values=values)
     return execute(request.spec(), data_root, device, lambda entry: None)
@@ -98,6 +123,8 @@ def load_model(path: str | Path, client: int | None = None) -> "TrainedModel":
     """
     from trials.saved_model import read
 
+    if not isinstance(path, str | Path):
+        raise _no_name("path", path)
     return read(Path(path)).module(client)
 
 
@@ -137,17 +164,18 @@ def leaderboard(
     """Rank algorithms by the final runs of a sweep, of studies, or of all that the store holds.
 
     `where` are tags that runs must have, as in `{"dataset": "digits"}`; `metric` is score, best,
-    worst_clients, client_spread, fine_tuned, loss or top5; `at` compares at equal rounds, steps or bytes; `target`
+    worst_clients, client_spread, personal, fine_tuned, loss or top5; `at` compares at equal rounds, steps or bytes; `target`
     is the test score for rounds to target.
     """
     from suite.results.leaderboards import read_leaderboard
     from suite.results.query import Query
     from suite.tracking.store import open_existing
 
+    _by_name({"sweep": sweep})
     names = (studies,) if isinstance(studies, str) else tuple(studies)
     tags = {key.removeprefix("suite."): str(value) for key, value in (where or {}).items()}
     query = Query(sweep, names, tags, metric, target, at)
-    return read_leaderboard(open_existing(tracking_uri, Path(storage)), query)
+    return read_leaderboard(open_existing(usual(tracking_uri), Path(storage)), query)
 
 
 def tuned(
@@ -159,8 +187,12 @@ def tuned(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> TunedList:
-    """The tuned configurations that match, best validation score first: recorded and imported ones."""
-    found = known(Path(storage), tracking_uri)
+    """The tuned configurations that match, recorded and imported ones: those of a data set and level together,
+    of each the best validation score first.
+    """
+    names = {"algorithm": algorithm, "dataset": dataset, "model": model}
+    _by_name({**names, "heterogeneity": heterogeneity})
+    found = known(Path(storage), usual(tracking_uri))
     return select_tuned(found, algorithm, dataset, model, heterogeneity)
 
 
@@ -179,7 +211,48 @@ def _request(
     settings: Mapping[str, Any] | Settings | None,
     **more: Any,
 ) -> Request:
+    _by_name(names)
     if isinstance(algorithm, Tuned):
         algorithm.refuse_changed(f"the tuned configuration of {algorithm.algorithm}")
-    base = algorithm.model_dump() if isinstance(algorithm, Tuned) else {"algorithm": algorithm}
-    return Request.over(base, names, dict(settings or {}), **more)
+        base = algorithm.model_dump()
+    else:
+        _by_name({"algorithm": algorithm})
+        base = {"algorithm": algorithm}
+    return Request.over(base, names, dict(_settings(settings)), **more)
+
+
+def _settings(given: Mapping[str, Any] | Settings | None) -> Mapping[str, Any] | Settings:
+    """The settings that are given; raises `UserError` for what holds none."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping | Settings):
+        raise UserError(f"settings: must be a mapping, as in {{'rounds': 20}}, not {_said(given)}")
+    return given
+
+
+def _one(key: str, one: Any, where: str, other: Any) -> Any:
+    """Of a value that can be given in two places the one that is; raises `UserError` where they differ."""
+    if one is not None and other is not None and one != other:
+        raise UserError(f"{key} is {one!r} {where} and {other!r} beside it: give one of them")
+    return other if one is None else one
+
+
+def _by_name(given: Mapping[str, Any]) -> None:
+    """Raise `UserError` for what is no name where one is expected."""
+    for key, value in given.items():
+        if value is not None and not isinstance(value, str):
+            raise _no_name(key, value)
+
+
+def _no_name(key: str, value: Any) -> UserError:
+    hint = ""
+    if key == "algorithm" and isinstance(value, type):
+        hint = f": put the class into a file and name it, as in mine.py:{value.__name__}"
+    return UserError(f"{key}: must be {NAMED[key]}, not {_said(value)}{hint}")
+
+
+def _said(value: Any) -> str:
+    """What an object is, in words; what it holds may be long."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return f"an object of the class {type(value).__name__}"

@@ -2,8 +2,17 @@
 
 import json
 import math
+import os
+import shutil
 import sys
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
+    from rich.console import Console
+
+    from reports.terminal import Column
 
 READING = "reading the records"
 """Said by commands that read a store: MLflow takes seconds to come."""
@@ -14,10 +23,19 @@ HARMLESS = {code: ascii(chr(code))[1:-1] for code in (*_UNSEEN, *_TURNING)}
 out: a file's name must not hide what is said of the file.
 """
 
+ESCAPED = {code: f"\\u{code:04x}" for code in HARMLESS}
+"""The same as JSON spells it, whose strings keep them."""
+
+
+def write(text: str) -> None:
+    """Print text of files and records on standard output as it is, but for what moves a terminal's cursor."""
+    sys.stdout.write(text.translate(HARMLESS))
+
 
 def emit(document: Any) -> None:
     """Print one JSON document; numbers that JSON cannot hold become null."""
-    sys.stdout.write(json.dumps(finite(document), indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(finite(document), indent=2, ensure_ascii=False)
+    sys.stdout.write(text.translate(ESCAPED) + "\n")
 
 
 def finite(value: Any) -> Any:
@@ -32,6 +50,45 @@ def finite(value: Any) -> Any:
 def say(text: str) -> None:
     """Print a message for the person on standard error."""
     print(text.translate(HARMLESS), file=sys.stderr, flush=True)
+
+
+def program() -> str:
+    """How a person calls this command: by its name, or by its path where the name is not found on PATH."""
+    called = sys.argv[0]
+    there = os.path.basename(called) == "suite" and os.access(called, os.X_OK)
+    return called if there and shutil.which("suite") is None else "suite"
+
+
+UNBOUNDED = 10_000
+"""Characters of a line that goes to no terminal."""
+
+
+def out() -> "Console":
+    """Standard output for a person, as wide as the terminal, or as COLUMNS says; elsewhere no line is wrapped,
+    so that a file has whole tables.
+    """
+    from rich.console import Console
+
+    bounded = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console() if bounded else Console(width=UNBOUNDED)
+
+
+def show_table(
+    columns: "Sequence[Column]",
+    rows: "Sequence[Sequence[str]]",
+    essential: int | None = None,
+    title: str | None = None,
+    ends: "Container[int]" = (),
+) -> None:
+    """Print a table as wide as there is room for, and which columns were left out of it: none of the first
+    `essential` ones (default: all) while those fit with their names folded. Below the rows `ends` a line is drawn.
+    """
+    from reports.terminal import fitted, left_out
+
+    to = out()
+    kept = len(columns) if essential is None else essential
+    shown, dropped = fitted(columns, rows, to.width, kept, title, ends=ends)
+    to.print(shown, *left_out(dropped, "--json"), sep="\n")
 
 
 def tame() -> None:

@@ -1,7 +1,6 @@
 """`suite doctor`: is everything here that a sweep needs?"""
 
 import importlib.metadata
-import os
 import platform
 import shutil
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from packaging.requirements import Requirement
 
 from suite.tracking.store import Store
 from trials.datasets.base import data_root
+from trials.machine import usable_cpus
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _torch() -> str:
     import torch
 
     devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return f"{torch.__version__}, {os.cpu_count()} CPUs, GPUs: {', '.join(devices) or 'none'}"
+    return f"{torch.__version__}, {usable_cpus()} CPUs, GPUs: {', '.join(devices) or 'none'}"
 
 
 def _vision() -> str:
@@ -83,7 +83,8 @@ def _vision() -> str:
 
 
 def _ray() -> str:
-    from suite.execution.cluster import Resources, connect
+    from suite.execution.cluster import connect
+    from suite.execution.resources import Resources
 
     with connect(Resources()) as cluster:
         return f"a local cluster starts; {cluster.slots()} trials at once by default"

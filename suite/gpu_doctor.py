@@ -320,7 +320,7 @@ def tables(on: torch.device) -> tuple[str, Any]:
 
 def shared(on: torch.device) -> tuple[str, Any]:
     """A small sweep through Ray whose trials share the GPU; raises `RuntimeError` where one fails."""
-    from suite.execution.cluster import Resources
+    from suite.execution.resources import Resources
     from suite.sweeps.paths import SweepPaths
     from suite.sweeps.request import SweepRequest
 

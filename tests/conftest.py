@@ -34,6 +34,13 @@ def a_list_of_trust_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 @pytest.fixture(scope="session", autouse=True)
+def a_store_of_their_own() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delenv("MLFLOW_TRACKING_URI", raising=False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def one_migration() -> Iterator[None]:
     """Sixty migrations take MLflow seconds: a process's later SQLite stores are copies of its first."""
     make = utils._initialize_tables

@@ -201,6 +201,8 @@ class Algorithm:
     paper: ClassVar[str] = ""
     reference: ClassVar[bool] = False
     """Shown beside the others but not ranked: it has what they have not (all data, all devices)."""
+    ranked_under: ClassVar[str] = ""
+    """The setting `metric` under which a reference is ranked nevertheless."""
     refuses: ClassVar[Mapping[str, str]] = {}
     """Common settings it cannot honour -> why: `setting=value`, `setting` (any value but the
     default), or `system` (a heterogeneity level with `+system(...)` or `+delay(...)`).

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trials.federated_data import FederatedData, Samples
+from trials.heterogeneity import Heterogeneity
 from trials.memory import memory_budget, tables_budget
 from trials.models.base import Model
 from trials.plans import steps_per_epoch
@@ -20,6 +21,8 @@ VECTORS = 5
 end, its message, its direction, its random numbers."""
 JOINED = 2
 """Those that are written once more where a pack computes them beside others': its start, its direction."""
+PLANNED = 64
+"""Bytes of each sample of a round's minibatches while it is put in its place, at least."""
 ID = np.dtype(np.int64).itemsize
 
 
@@ -58,6 +61,29 @@ def of_round(data: FederatedData, settings: Settings, d: int, size: int, members
     plan = steps * widest(data, settings) * (ID + size)
     vectors = VECTORS + (JOINED if members > 1 else 0)
     return float(members * selected(settings, data.clients) * (plan + vectors * d * size))
+
+
+def planned(
+    data: FederatedData, settings: Settings, level: Heterogeneity
+) -> tuple[str, int, float]:
+    """What asks for the longest local training: its name, the minibatches of a client, and the bytes at least
+    that planning them for all clients of a round takes.
+    """
+    per_epoch, ids = steps_per_epoch(data.sizes, settings.batch_size), np.arange(data.clients)
+    given = settings.local_steps is not None
+    asked = (
+        np.full_like(per_epoch, settings.local_steps)
+        if given
+        else settings.local_epochs * per_epoch
+    )
+    name = "local_steps" if given else "local_epochs"
+    works = {
+        level.name if level.changes_work else name: level.local_steps(asked, per_epoch, ids, 1, 0)
+    }
+    works["fine_tune"] = (settings.fine_tune or 0) * per_epoch
+    longest = max(works, key=lambda name: works[name].max())
+    steps, width = int(works[longest].max()), widest(data, settings)
+    return longest, steps, float(selected(settings, data.clients)) * steps * width * PLANNED
 
 
 def held(data: FederatedData, settings: Settings, d: int, size: int, members: int = 1) -> float:

@@ -8,9 +8,42 @@ class UserError(ValueError):
     """Bad input. Its text is shown as it is, without a traceback, and the command exits with 2."""
 
 
+USUAL = {
+    "learning_rate": "lr",
+    "eta": "lr",
+    "step_size": "lr",
+    "epochs": "local_epochs",
+    "local_steps_per_round": "local_steps",
+    "steps": "local_steps",
+    "batch": "batch_size",
+    "num_clients": "clients",
+    "n_clients": "clients",
+    "client_fraction": "participation",
+    "fraction": "participation",
+    "num_rounds": "rounds",
+    "communication_rounds": "rounds",
+    "lr_schedule": "lr_decay",
+    "l2": "weight_decay",
+    "n_trials": "trials",
+    "num_trials": "trials",
+    "num_samples": "trials",
+    "dataset": "datasets",
+    "model": "models",
+    "algorithm": "algorithms",
+    "partition": "heterogeneity",
+}
+"""What others call things that are known here by another name."""
+
+CUTOFF = 0.6
+"""How alike names must be for one to be meant: `nope` is not `pers`."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     """The error for a name that is not in a registry: says the nearest one, or lists them all."""
     names = sorted(known)
-    near = get_close_matches(name.split("(")[0].split(":")[0], names, n=1, cutoff=0.5)
-    hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names)}."
+    usual = USUAL.get(name)
+    near = get_close_matches(name.split("(")[0].split(":")[0], names, n=1, cutoff=CUTOFF)
+    near = [usual] if usual in names else near
+    listed = f"Known: {', '.join(names)}." if names else "There is none yet."
+    hint = f"Did you mean {near[0]!r}?" if near else listed
     return UserError(f"unknown {kind} {name!r}. {hint}")

@@ -63,8 +63,8 @@ def _tensors(dataset: Dataset, device: torch.device, dtype: torch.dtype) -> tupl
 
 
 class ClientTests(NamedTuple):
-    """What clients would be tested on: groups of test ids, and the share of each group in the test set
-    of each of `clients` (k,): `shares` (k, groups).
+    """What clients would be tested on: groups of ids, and the share of each group in what each of
+    `clients` (k,) is tested on: `shares` (k, groups).
     """
 
     clients: Array
@@ -104,19 +104,28 @@ class FederatedData:
 
     @cached_property
     def client_tests(self) -> ClientTests | None:
-        """What each client would be tested on.
+        """What each client would be tested on; None for a regression without owners.
 
         Where clients kept the samples they were born with, and test samples have owners too, the
         groups are the clients' own. Else the groups are the labels, mixed as in the client's training
         samples, which is exact as long as clients differ by labels alone. Clients of whom nothing is
-        known are left out; None for a regression without owners.
+        known are left out.
         """
+        return self._of_clients(self.test)
+
+    @cached_property
+    def client_vals(self) -> ClientTests | None:
+        """The same of validation samples; None without any."""
+        return self._of_clients(self.val)
+
+    def _of_clients(self, pool: Array) -> ClientTests | None:
+        """What each client meets of a pool of ids."""
         owner, y = self.dataset.client, self.dataset.y
         if owner is not None:
             first = owner[self.train[self.offsets[:-1]]]
             apart = len(np.unique(first)) == self.clients
             if apart and (owner[self.train] == np.repeat(first, self.sizes)).all():
-                own = [self.test[owner[self.test] == k] for k in first]
+                own = [pool[owner[pool] == k] for k in first]
                 known = np.flatnonzero([len(ids) for ids in own])
                 if len(known):
                     return ClientTests(known, [own[k] for k in known], np.eye(len(known)))
@@ -124,10 +133,12 @@ class FederatedData:
             return None
         cell = np.repeat(np.arange(self.clients), self.sizes) * self.dataset.classes + y[self.train]
         held = np.bincount(cell, minlength=self.clients * self.dataset.classes)
-        labels = np.unique(y[self.test])
+        labels = np.unique(y[pool])
         held = held.reshape(self.clients, -1)[:, labels]
         known = np.flatnonzero(held.sum(1))
-        groups = [self.test[y[self.test] == label] for label in labels]
+        if not len(known):
+            return None
+        groups = [pool[y[pool] == label] for label in labels]
         return ClientTests(known, groups, held[known] / held[known].sum(1, keepdims=True))
 
     def tensors(self, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Tensor]:

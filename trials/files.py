@@ -5,7 +5,7 @@ import zipfile
 from pathlib import Path
 
 from trials.errors import UserError
-from trials.memory import machine_memory
+from trials.machine import machine_memory
 
 _KINDS = {
     stat.S_IFDIR: "a folder",

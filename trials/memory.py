@@ -1,31 +1,15 @@
-"""How much memory there is, and how much of it a trial may take."""
+"""How much memory of a device a trial may take."""
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from math import inf
-from pathlib import Path
 
 from trials.tensors import torch
 
 CONTEXT = 1_000_000_000
 """Bytes of a GPU that a process takes besides its tensors: the context, kernels, work space."""
-CONTAINERS = [
-    Path("/sys/fs/cgroup", name) for name in ("memory.max", "memory/memory.limit_in_bytes")
-]
-"""Where Linux says what a container may take, in the second and the first version of control groups."""
 TABLES = 1 / 4
 """The share of a trial's part of a GPU that clients' tables may take; longer ones lie on the host."""
-
-
-def machine_memory() -> int:
-    """Bytes of memory that this machine has, or its container may take of it."""
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for path in CONTAINERS:
-        with suppress(OSError, ValueError):  # a ValueError for "max": no limit
-            there = min(there, int(path.read_text()))
-    return there
 
 
 def part_of_card(total: float, share: float) -> float:

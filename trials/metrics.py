@@ -5,7 +5,7 @@ Plain data and arithmetic on recorded numbers; nothing here trains, so readers o
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Direction = Literal["maximize", "minimize"]
@@ -64,11 +64,26 @@ class Task:
         """1 where more is better, -1 where less is: `sign * value` is always better when larger."""
         return sign(self.direction)
 
+    def by(self, metric: str) -> "Task":
+        """The task as it is judged under the setting `metric`."""
+        return replace(self, metric=f"{self.metric}{PERSONAL}") if metric == "personal" else self
 
+    @property
+    def pooled(self) -> str:
+        """The metric of pooled samples that it is, or is made of."""
+        return self.metric.removesuffix(PERSONAL)
+
+
+PERSONAL = "_personal"
+"""What the name of a mean over clients of each one's own score ends with."""
 CLASSIFICATION = Task("accuracy", "maximize", 0.0)
 REGRESSION = Task("mse", "minimize", worst=1e30)
-TASKS = {task.metric: task for task in (CLASSIFICATION, REGRESSION)}
-"""The tasks there are, by the metric that data sets of the task are ranked by."""
+TASKS = {
+    task.metric: task
+    for asked in (CLASSIFICATION, REGRESSION)
+    for task in (asked, asked.by("personal"))
+}
+"""The tasks there are, by the metric that their runs are ranked by."""
 
 
 def direction(metric: str) -> Direction:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, fields
-from functools import partial
+from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -31,6 +31,10 @@ def number(kind: type[N], text: str) -> N:
     if value is None or (isinstance(value, int) and not -(2**63) <= value < 2**63):
         raise ValueError(text)
     return value
+
+
+_hints = cache(get_type_hints)
+"""The types of a class's fields; working them out takes most of the time that a name is read in."""
 
 
 class LabelSet(frozenset[int]):
@@ -58,7 +62,7 @@ def parse(kind: str, text: str, registry: Mapping[str, type]) -> Any:
     if match is None or match[1] not in registry:
         raise unknown(kind, text, registry)
     cls = registry[match[1]]
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     flags = [f.name for f in fields(cls) if hints[f.name] is bool]
     raised: list[str] = []
     positional: list[str] = []
@@ -100,7 +104,7 @@ def spell(name: str, value: Any) -> str:
 
 def usage(name: str, cls: type) -> str:
     """How a name is written: `dirichlet(a)`, `shards(s, [strict])`, `system([steps=LOW..HIGH])`."""
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     parts = []
     for f in fields(cls):
         if hints[f.name] is bool:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Collection, MutableMapping
+from collections.abc import Collection, MutableMapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Self
@@ -34,14 +34,44 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 """What colours a terminal's text."""
 
 
+CHARACTERS = 4000
+"""Of an exception's text that are kept: it is journaled, recorded and shown each time that a trial dies."""
+
+
 def reason(error: str) -> str:
     """The line of a traceback that names the exception: the first one below the last frame, since its message
     may go on for many. Of a text without frames the last line. Colours are left out.
     """
     lines = COLOUR.sub("", error).strip().splitlines() or [""]
+    below = lines[_message(lines) :]
+    return below[0] if below else lines[-1]
+
+
+def _message(lines: Sequence[str]) -> int:
+    """Where the message of a traceback begins, below the last frame; the end where there is no frame."""
     frames = [place for place, line in enumerate(lines) if line.startswith('  File "')]
-    below = lines[frames[-1] :] if frames else []
-    return next((line for line in below if not line.startswith(" ")), lines[-1])
+    below = range(frames[-1], len(lines)) if frames else ()
+    return next((place for place in below if not lines[place].startswith(" ")), len(lines))
+
+
+def shortened(error: str) -> str:
+    """A traceback of at most `CHARACTERS` or so: of its frames the first and the last, of its message, which a
+    program makes as long as it likes, the beginning. What is cut is said.
+    """
+    if len(error) <= CHARACTERS:
+        return error
+    lines = error.splitlines(keepends=True)
+    place, half = _message(lines), CHARACTERS // 2
+    frames, message = "".join(lines[:place]), "".join(lines[place:])
+    if not message:  # no traceback at all
+        frames, message = "", frames
+    if (cut := len(frames) - half) > 0:
+        quarter = half // 2
+        frames = f"{frames[:quarter]}\n... ({cut} characters are cut here)\n{frames[-quarter:]}"
+    most = CHARACTERS - min(len(frames), half)
+    if (cut := len(message) - most) > 0:
+        message = f"{message[:most]}... ({cut} more characters are cut)"
+    return frames + message
 
 
 ENDINGS = (Status.FINISHED, Status.PRUNED, Status.DIVERGED, Status.FAILED)
@@ -134,6 +164,11 @@ class Outcome:
     def value(self) -> float | None:
         """The last validation score."""
         return self.intermediates[max(self.intermediates)] if self.intermediates else None
+
+    def last(self, metric: str) -> float | None:
+        """The last finite value of a metric; None where there is none."""
+        values = (entry.get(metric, math.nan) for entry in reversed(self.history))
+        return next((value for value in values if math.isfinite(value)), None)
 
     @property
     def last_round(self) -> int:

@@ -8,7 +8,7 @@ from trials.checkpoint import Checkpoint, StorageError
 from trials.device import name_of
 from trials.federated_data import FederatedData
 from trials.metrics import score
-from trials.outcome import Report, Status
+from trials.outcome import Report, Status, shortened
 from trials.pack import Pack
 from trials.saved_model import SavedModel
 from trials.simulation import Simulation
@@ -45,9 +45,9 @@ class Running:
         try:
             return self._step(due) or self._step_halved(due)
         except StorageError as fault:
-            return Report(Status.HALTED, error=str(fault))
+            return Report(Status.HALTED, error=shortened(str(fault)))
         except Exception:
-            return Report(Status.FAILED, error=traceback.format_exc())
+            return Report(Status.FAILED, error=shortened(traceback.format_exc()))
 
     def _step(self, due: Callable[[], bool]) -> Report | None:
         """A step; None where memory does not hold as many clients at once, and may hold half."""
@@ -95,11 +95,10 @@ class Running:
         else:
             pauses = simulation.fed.round == self.config.pause
             status = Status.PAUSED if pauses else Status.RUNNING
-        task = simulation.fed.data.dataset.task
         return Report(
             status,
             simulation.fed.round,
-            score(simulation.history, f"val_{task.metric}"),
+            score(simulation.history, f"val_{simulation.task.metric}"),
             news,
             earlier,
             simulation.fed.data.fingerprint,

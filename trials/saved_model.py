@@ -65,6 +65,7 @@ class SavedModel:
         ranked = next(iter(scored.values()))
         server = next((m for m in scored.values() if isinstance(m, torch.Tensor)), None)
         weights, own = None, simulation.algorithm.personal(simulation.state, fed)
+        scores = _finite(evaluation.ranked(fed, ranked, own))
         if isinstance(ranked, Devices):
             weights, own = tuple(ranked.weights.tolist()), ranked.models
         dataset = fed.data.dataset
@@ -75,7 +76,7 @@ class SavedModel:
             metric=dataset.task.metric,
             fingerprint=fed.data.fingerprint,
             weights=weights,
-            scores=_finite(evaluation.ranked(fed, ranked)),
+            scores=scores,
         )
         return cls(card, *(None if w is None else w.detach().cpu().clone() for w in (server, own)))
 
@@ -145,12 +146,14 @@ class SavedModel:
         level = heterogeneity.parse(spec.heterogeneity)
         model = fit_model(spec, data.dataset)
         fed = Federation(data, model, level, spec.settings, spec.seed, where)
+        kept = None if self.clients is None else self.clients.to(where)
+        own = kept if kept is not None and len(kept) == fed.n else None
         if self.card.weights is None:
             assert self.server is not None
-            return _finite(evaluation.ranked(fed, self.server.to(where)))
-        assert self.clients is not None
-        own = self.clients.to(where)
-        return _finite(evaluation.ranked(fed, Devices(own, own.new_tensor(self.card.weights))))
+            return _finite(evaluation.ranked(fed, self.server.to(where), own))
+        assert kept is not None
+        ranked = Devices(kept, kept.new_tensor(self.card.weights))
+        return _finite(evaluation.ranked(fed, ranked, own))
 
 
 def read(folder: Path) -> SavedModel:
@@ -195,6 +198,7 @@ def _flat(model: Model, path: Path, many: bool) -> Tensor:
         w = found[slot.name]
         # One that is not contiguous may claim any size: its values are each other's.
         fits &= isinstance(w, torch.Tensor) and w.is_floating_point() and w.is_contiguous()
+        fits = fits and not w.is_meta  # which has no values
         fits = fits and (*w.shape[: -len(slot.shape)], *slot.shape) == w.shape
         fits = fits and w.dim() == len(slot.shape) + many
     if not fits or (many and len({len(w) for w in found.values()}) > 1):

@@ -29,6 +29,8 @@ Number = BeforeValidator(_no_flag)
 _Whole = BeforeValidator(_of_64_bits)
 Whole = Annotated[int, _Whole, Field(ge=0)]
 Positive = Annotated[int, _Whole, Field(ge=1)]
+Work = Annotated[int, _Whole, Field(ge=1, lt=2**31)]
+"""Steps or passes of a client in a round, whose product with the steps of a pass has 64 bits."""
 
 
 class Settings(BaseModel):
@@ -38,6 +40,8 @@ class Settings(BaseModel):
     data; a heterogeneity level with `+system(...)` replaces both. The three seeds are separate:
     `data_seed` is what a generated data set (or its test split) is, `partition_seed` how samples
     reach clients; the seed of a run itself is not a setting.
+    `metric` is what a run is searched and ranked by: what its ranked model scores on all samples, or the
+    mean over clients of what each one's own model scores on its own part.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -51,8 +55,8 @@ class Settings(BaseModel):
         "without_replacement"
     )
     batch_size: Positive | Literal["full"] = 32
-    local_epochs: Positive = 1
-    local_steps: Positive | None = None
+    local_epochs: Work = 1
+    local_steps: Work | None = None
     lr_decay: Annotated[float, Number, Field(gt=0, le=1)] = Field(
         1.0, description="round t uses lr * lr_decay^(t-1)"
     )
@@ -79,9 +83,12 @@ class Settings(BaseModel):
         None, description="clients computed at once; default: as many as the memory budget holds"
     )
     eval_every: Positive | None = Field(None, description="rounds; default: a tenth of all rounds")
-    fine_tune: Positive | None = Field(
+    fine_tune: Work | None = Field(
         None, description="epochs each client trains the final model before its own test"
     )
+    metric: Annotated[
+        Literal["pooled", "personal"], Field(exclude_if=lambda metric: metric == "pooled")
+    ] = Field("pooled", description="personal: client k's own model on client k's data, plain mean")
     data_seed: Annotated[int, Number, Field(ge=0, lt=2**32)] = 0
     partition_seed: Annotated[int, Number, Field(ge=0, lt=2**32)] = 0
 

@@ -10,6 +10,7 @@ from trials.algorithm import Algorithm, Devices, Scored, State
 from trials.client_rows import ClientRows
 from trials.errors import UserError
 from trials.federation import Federation
+from trials.metrics import Task
 from trials.plugins import contained
 from trials.tensors import Tensor, torch
 
@@ -28,12 +29,19 @@ class Simulation:
         self._phases = algorithm.phases()
         for phase in self._phases.values():
             phase.check(fed.n, fed.model, fed.settings)
+        if fed.settings.metric == "personal":
+            evaluation.refuse_personal(fed.data, fed.model)
         self.algorithm, self.fed = self._phases[1], fed
         self.state = self.algorithm.init(fed)
         self.diverged = False
         self._clock = 0.0
         self.history: list[dict[str, float]] = []
         self.history.append(self._evaluation())
+
+    @property
+    def task(self) -> Task:
+        """What the run is judged by."""
+        return self.fed.data.dataset.task.by(self.fed.settings.metric)
 
     @property
     def finished(self) -> bool:
@@ -73,9 +81,8 @@ class Simulation:
         scored = _models(self.algorithm.scored(self.state, self.fed), self.fed.d)
         for rank, (name, model) in enumerate(scored.items()):
             found |= evaluation.on_parts(self.fed, model, "" if rank == 0 else f"{name}_")
-            if rank == 0 and (self.fed.round == 0 or self.finished):
-                found |= evaluation.over_clients(self.fed, model)
-                found |= evaluation.fine_tuned(self.fed, model, self._rate(max(1, self.fed.round)))
+            if rank == 0:
+                found |= self._over_clients(model)
         found |= self.algorithm.measured(self.state, self.fed)
         self.diverged = self.diverged or not self._sound(next(iter(scored.values())), found)
         if self.fed.round:
@@ -83,6 +90,20 @@ class Simulation:
             found["round_seconds"] = self._clock
             found["evaluation_seconds"] = time.perf_counter() - started
         return {**found, **self.fed.counters}
+
+    def _over_clients(self, ranked: Tensor | Devices) -> dict[str, float]:
+        """How the clients are served: in the end, and all along where the run is judged by that."""
+        fed, judged = self.fed, self.fed.settings.metric == "personal"
+        ended, own = fed.round == 0 or self.finished, None
+        if not ended and not judged:
+            return {}
+        if judged or isinstance(ranked, Devices):
+            own = _own(self.algorithm.personal(self.state, fed), fed)
+        models = evaluation.served(fed, ranked, own)
+        found = evaluation.over_clients(fed, models, ended)
+        if ended:
+            found |= evaluation.fine_tuned(fed, models, self._rate(max(1, fed.round)))
+        return found
 
     def _sound(self, ranked: Tensor | Devices, found: dict[str, float]) -> bool:
         """Whether the ranked model's loss is finite: on validation data. Without any, on training data
@@ -155,6 +176,14 @@ def _models(scored: Scored, d: int) -> Scored:
             must = f"(k, {d})" if several else f"({d},)"
             raise UserError(f"scored() gives {name!r} the shape {tuple(w.shape)}, not {must}")
     return scored
+
+
+def _own(models: Tensor | None, fed: Federation) -> Tensor | None:
+    """Clients' own models; raises `UserError` where they are not one of each client."""
+    if models is not None and models.shape != (fed.n, fed.d):
+        shape = tuple(models.shape)
+        raise UserError(f"personal() gives the shape {shape}, not ({fed.n}, {fed.d})")
+    return models
 
 
 def _alone(tensor: Tensor | None) -> Tensor | None:

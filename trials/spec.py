@@ -4,9 +4,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from trials import algorithms, heterogeneity, schedule
+from trials import algorithms, datasets, heterogeneity, schedule
 from trials.algorithm import Algorithm
 from trials.errors import UserError
+from trials.metrics import Task
 from trials.place import Place
 from trials.settings import Settings
 
@@ -23,6 +24,11 @@ class TrialSpec(BaseModel):
     heterogeneity: str
     settings: Settings
     seed: int
+
+    @property
+    def task(self) -> Task:
+        """What it is judged by."""
+        return datasets.parse(self.dataset).task.by(self.settings.metric)
 
     @property
     def place(self) -> Place:

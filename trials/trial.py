@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trials import datasets, heterogeneity, losses, models
-from trials.budget import Room
+from trials.budget import Room, planned
 from trials.datasets.base import Dataset
 from trials.device import named, usable
 from trials.errors import UserError
 from trials.federated_data import FederatedData, deal
 from trials.federation import Federation
-from trials.memory import machine_memory
+from trials.machine import machine_memory
 from trials.models.base import Model
 from trials.simulation import Simulation
 from trials.solver import Solver, execution
@@ -33,8 +33,18 @@ def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
 
 
 def deal_data(spec: TrialSpec, dataset: Dataset) -> FederatedData:
-    """The data set dealt to clients as the spec says."""
-    return deal(dataset, heterogeneity.parse(spec.heterogeneity), spec.settings)
+    """The data set dealt to clients as the spec says; raises `UserError` where it cannot be, or where a round
+    is more than memory holds.
+    """
+    level = heterogeneity.parse(spec.heterogeneity)
+    data = deal(dataset, level, spec.settings)
+    name, steps, needed = planned(data, spec.settings, level)
+    if needed > machine_memory():
+        raise UserError(
+            f"{name}: {steps:,} minibatches of a client in a round take {needed / 1e9:,.0f} GB of memory, and "
+            f"this machine has {machine_memory() / 1e9:,.0f} GB"
+        )
+    return data
 
 
 def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
@@ -103,5 +113,9 @@ def run(
         raise UserError(
             f"{device} has too little memory for this run; a smaller --memory-budget or chunk computes "
             f"fewer clients at once ({reason})"
+        ) from None
+    except MemoryError:
+        raise UserError(
+            f"memory does not hold this run: {spec.algorithm} on {spec.place}"
         ) from None
     return simulation, data

@@ -4,34 +4,47 @@ from collections.abc import Sequence
 
 from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit, Finding
 from reports.leaderboard.leaderboard import Row
-from reports.leaderboard.wording import label
+from reports.leaderboard.wording import label, number
+from reports.terminal import Column, Kind
 
 FOUND = {
     "edge": "Winner at an edge of its range",
     "rising": "Best still rising in the last tenth of the trials",
     "diverged": "Many trials diverged",
-    "few": f"Fewer than {PER_HYPERPARAMETER} trials a hyperparameter",
+    "few": f"Fewer than {PER_HYPERPARAMETER} trials per hyperparameter",
 }
 """The kinds of findings as the begin of a line."""
 
 ABOUT = (
-    "Searched: hyperparameters in trials. Lead: of the winner over the next configuration on validation; "
-    "noise: its standard deviation over final seeds; as good: other configurations within that "
-    "noise. Last tenth: by how much the last tenth of the trials improved the best."
+    "Searched 2 in 16: 2 hyperparameters, 16 trials. Lead: how far the best configuration is ahead of the second "
+    "on validation data. Noise: how much its score varies with the seed (standard deviation). As good: other "
+    "configurations that are closer to it than that. Last tenth: how much the last tenth of the trials "
+    "improved the best."
 )
 """What the columns of `facts` mean."""
 
 
-def facts(rows: Sequence[Row]) -> list[list[str]]:
-    """A head and a line for each audited row, without columns in which nothing stands."""
-    head = ["algorithm", "cell", "searched", "diverged", "lead / noise", "as good", "last tenth"]
+HEAD = (
+    Column("algorithm", Kind.NAME),
+    Column("cell", Kind.NAME),
+    Column("searched"),
+    Column("diverged"),
+    Column("lead"),
+    Column("noise"),
+    Column("as good"),
+    Column("last tenth"),
+    Column("at an edge", Kind.WORDS),
+)
+
+
+def facts(rows: Sequence[Row]) -> tuple[list[Column], list[list[str]]]:
+    """Columns and a line for each audited row, without columns in which nothing stands."""
     cells = _cells(rows)
     lines = [
         [label(row), cells[row.group], *_facts(row.audit)] for row in rows if row.audit is not None
     ]
-    columns = zip([*head, "at an edge"], *lines, strict=True)
-    kept = [column for column in columns if any(column[1:])]
-    return [list(line) for line in zip(*kept, strict=True)]
+    kept = [i for i in range(len(HEAD)) if any(line[i] for line in lines)]
+    return [HEAD[i] for i in kept], [[line[i] for i in kept] for line in lines]
 
 
 def found(rows: Sequence[Row]) -> list[tuple[str, list[str]]]:
@@ -58,12 +71,11 @@ def _named(who: str, short: str, finding: Finding) -> str:
 
 def _facts(audit: Audit) -> list[str]:
     searched = "" if audit.hyperparameters is None else f"{audit.hyperparameters} in {audit.trials}"
-    lead = "" if audit.margin is None else f"{audit.margin:z.4f}"
-    noise = "" if audit.noise is None else f"{audit.noise:.4f}"
     return [
         searched,
         f"{audit.diverged_share:.0%}" if audit.diverged_share else "",
-        f"{lead} / {noise}" if lead and noise else lead,
+        number(audit.margin),
+        number(audit.noise),
         "" if audit.as_good is None else str(audit.as_good),
         f"+{audit.late_gain:.4f}" if audit.late_gain else "",
         ", ".join(f"{e.name} {e.end}{' (limit)' * e.closed}" for e in audit.edges or ()),

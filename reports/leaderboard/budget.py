@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+import numpy as np
+
 from reports.leaderboard.statistics import DIGITS, interval
 from trials.place import Place
 
@@ -43,17 +45,12 @@ def expected_best(trials: Sequence[Trial]) -> list[float]:
     for validation, test in trials:
         at[validation].append(test)
     tests = [fmean(at[validation]) for validation, _ in sorted(trials)]
-    expected = []
-    for n in range(1, total + 1):
-        chance, mean = (
-            n / total,
-            0.0,
-        )  # of the best; the one before has (i - n) / (i - 1) times as much
-        for i in range(total, n - 1, -1):
-            mean += chance * tests[i - 1]
-            chance *= (i - n) / max(1, i - 1)
-        expected.append(mean)
-    return expected
+    n = np.arange(1, total + 1)
+    chance, mean = n / total, np.zeros(total)
+    for i in range(total, 0, -1):  # of the best; the one before has (i - n) / (i - 1) times as much
+        mean[:i] += chance[:i] * tests[i - 1]
+        chance[:i] *= (i - n[:i]) / max(1, i - 1)
+    return [float(value) for value in mean]
 
 
 def budgets(
@@ -83,7 +80,8 @@ def budgets(
         for n, order in enumerate(orders)
         if n == 0 or order[0] != orders[n - 1][0]
     ]
-    settled = next(n for n in range(length) if all(order == orders[-1] for order in orders[n:]))
+    others = (n for n in reversed(range(length)) if orders[n] != orders[-1])
+    settled = next(others, -1) + 1
     ends = (0, 1) if sign > 0 else (1, 0)
 
     def signed(of: Mapping[str, Sequence[float | None]]) -> dict[str, tuple[float | None, ...]]:

@@ -11,11 +11,11 @@ from typing import Any
 
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console, Group
-from rich.table import Table
 from rich.text import Text
 
 from reports.leaderboard import audit_wording, interim, interim_wording, pareto
-from reports.leaderboard.leaderboard import OUTSIDE, Leaderboard, Row
+from reports.leaderboard.leaderboard import LACKING, OUTSIDE, Leaderboard, Row
+from reports.leaderboard.names import told_apart
 from reports.leaderboard.statistics import Across
 from reports.leaderboard.wording import (
     behind_text,
@@ -38,112 +38,129 @@ from reports.leaderboard.wording import (
     tuning_notes,
     verdict,
 )
+from reports.terminal import Column, Kind, fitted, left_out
+from trials.visible import visible
 
-Columns = list[tuple[str, Callable[[Row], str]]]
+Columns = list[tuple[Column, Callable[[Row], str]]]
 
 
 def render(board: Leaderboard, form: str) -> str:
     """`csv`, `md`, `latex` or `svg` (a picture of the wide table)."""
-    return {"csv": _csv, "md": _markdown, "latex": _latex, "svg": _svg}[form](board)
+    if form == "csv":
+        return _csv(board)
+    return {"md": _markdown, "latex": _latex, "svg": _svg}[form](_told_apart(board))
 
 
-WIDE = 130
-"""Terminals of fewer characters are spared the last `COSTS` columns."""
-COSTS = 5
+def _told_apart(board: Leaderboard) -> Leaderboard:
+    return told_apart(board, (row.algorithm for row in board.rows))
 
 
-def table(board: Leaderboard, width: int) -> Group:
-    """For a terminal of `width` characters, which decides how many columns are shown: one table a
-    group; bold is the best and what is not shown not to be.
+PICTURE = 150
+"""Characters of a line of a picture."""
+ESSENTIAL = 4
+"""The rank, the name, the score and what it is behind stay on the narrowest terminal."""
+
+
+def table(board: Leaderboard, width: int, program: str = "suite") -> Group:
+    """For a terminal of `width` characters, on which the suite is called as `program`: what was found amiss, then
+    one table a group, and last what its signs mean; bold is the best and what is not shown not to be.
     """
+    board = _told_apart(board)
     parts: list[Any] = [Text(caution(board), style="dim"), Text()] if caution(board) else []
+    parts += _found(board, program)
+    parts += [Text(f"Note: {note}") for note in board.notes] + [Text()] * bool(board.notes)
     heads: set[str] = set()
+    narrow: list[str] = []
     for _, members in groupby(board.rows, key=lambda row: row.group):
         rows = list(members)
-        shown = Table()
         columns = _columns(board, rows[0].metric)
-        if width < WIDE:
-            columns = columns[: -COSTS - _replicated(board)]
-        heads |= {name for name, _ in columns}
-        for name, _ in columns:
-            left = name in ("algorithm", "tuned")
-            shown.add_column(
-                name, justify="left" if left else "right", no_wrap=name != "tuned", overflow="fold"
-            )
-        for row in rows:
-            style = "bold" if _among_best(row) else None
-            shown.add_row(*(Text(cell(row)) for _, cell in columns), style=style)
+        shown, dropped = fitted(
+            [column for column, _ in columns],
+            [[cell(row) for _, cell in columns] for row in rows],
+            width,
+            ESSENTIAL,
+            styles=["bold" if _among_best(row) else None for row in rows],
+        )
+        heads |= {column.head for column, _ in columns} - set(dropped)
+        narrow += dropped
         title = _title(rows[0]) + _budget(board, rows[0])
         parts += [Text(title, style="bold"), shown, Text(verdict(rows))]
         parts += [*map(Text, tuning_notes(board, rows)), Text()]
-    parts += _interim(board)
-    parts += pareto.tables(board.pareto)
-    parts += _audit(board)
+    parts += _interim(board, width)
+    parts += pareto.tables(board.pareto, width)
     for metric, compared in _several(board).items():
-        shown = Table()
-        for name in ("algorithm", "average rank", "differs from (Wilcoxon-Holm)"):
-            shown.add_column(name, justify="right" if name == "average rank" else "left")
-        for line in standings(compared):
-            shown.add_row(*map(Text, line))
+        lines = standings(compared)
+        shown, dropped = fitted(ACROSS, lines, width, len(ACROSS))
+        narrow += dropped
         parts += [Text(overall_title(metric, compared), style="bold"), shown]
         parts += [Text(" ".join(overall(compared))), Text()]
-    parts += [Text(f"Note: {note}") for note in board.notes] + [Text()] * bool(board.notes)
+    parts += left_out(narrow, "--json")
     if board.rows or not board.interim:
         parts.append(Text(legend(board, heads), style="dim"))
     return Group(*parts)
 
 
-def _interim(board: Leaderboard) -> list[Any]:
+ACROSS = (
+    Column("algorithm", Kind.NAME),
+    Column("average rank"),
+    Column("differs from (Wilcoxon-Holm)", Kind.WORDS),
+)
+
+
+def _interim(board: Leaderboard, width: int) -> list[Any]:
     """A table for each cell that is not over."""
     parts: list[Any] = []
     for title, lines in interim_wording.tables(board.interim):
-        shown = Table()
-        for name in interim_wording.HEAD:
-            left = name in ("algorithm", "best so far")
-            shown.add_column(name, justify="left" if left else "right", overflow="fold")
-        for line in lines:
-            shown.add_row(*map(Text, line))
-        parts += [Text(f"{title}: {interim.MARK}", style="bold"), shown, Text()]
+        shown, dropped = fitted(interim_wording.COLUMNS, lines, width, 3)
+        parts += [Text(f"{title}: {interim.MARK}", style="bold"), shown]
+        parts += [*left_out(dropped, "--json"), Text()]
     return [*parts, Text(interim.ABOUT), Text()] if parts else []
 
 
-def _audit(board: Leaderboard) -> list[Any]:
-    """How fair the searches were, row by row, and what mends what was found."""
+def audit_table(board: Leaderboard, width: int) -> Group:
+    """For a terminal: how fair the searches were, row by row."""
     if not any(row.audit for row in board.rows):
-        return []
-    head, *lines = audit_wording.facts(board.rows)
-    shown = Table()
-    for name in head:
-        left = name in ("algorithm", "cell", "at an edge")
-        shown.add_column(name, justify="left" if left else "right", overflow="fold")
-    for line in lines:
-        shown.add_row(*map(Text, line))
-    parts: list[Any] = [Text("Audit of the searches", style="bold"), shown]
+        return Group(Text("No search trial of these rows is recorded: nothing to audit."))
+    columns, lines = audit_wording.facts(_told_apart(board).rows)
+    shown, dropped = fitted(columns, lines, width, 2)
+    about = Text(audit_wording.ABOUT, style="dim")
+    title = Text("Audit of the searches", style="bold")
+    return Group(title, shown, *left_out(dropped, "--json"), about, Text())
+
+
+def _found(board: Leaderboard, program: str) -> list[Any]:
+    """What the audit found of the searches, and the commands that mend it."""
+    parts: list[Any] = []
     for command, texts in audit_wording.found(board.rows):
         parts += [Text(text) for text in texts]
-        parts.append(Text(f"  {command}", style="cyan"))
-    return [*parts, Text(audit_wording.ABOUT, style="dim"), Text()]
+        called = f"{shlex.quote(program)}{command.removeprefix('suite')}"
+        parts.append(Text(f"  {called}", style="cyan", no_wrap=True, overflow="ignore"))
+    return (
+        [Text("What the audit of the searches found (--audit shows all of it)"), *parts, Text()]
+        if parts
+        else []
+    )
 
 
 def _columns(board: Leaderboard, metric: str) -> Columns:
     columns: Columns = [
-        ("#", rank_text),
-        ("algorithm", label),
-        (title_of(metric), mean_text),
-        ("behind the best", behind_text),
-        ("seeds", lambda row: str(row.seeds)),
+        (Column("#"), rank_text),
+        (Column("algorithm", Kind.NAME), label),
+        (Column(title_of(metric)), mean_text),
+        (Column("behind the best", Kind.MARKED), behind_text),
+        (Column("seeds"), lambda row: str(row.seeds)),
     ]
     if board.target is not None:
-        columns.append((f"rounds to {board.target:g}", to_target_text))
+        columns.append((Column(f"rounds to {board.target:g}"), to_target_text))
     if _replicated(board):
-        columns.append(("spread by", spread_text))
+        columns.append((Column("spread by"), spread_text))
     return [
         *columns,
-        ("worst 10 %", lambda row: number(row.worst_clients)),
-        ("k samples", lambda row: f"{row.sample_gradients / 1e3:,.0f}"),
-        ("MB", lambda row: f"{total_bytes(row) / 1e6:.2f}"),
-        ("trials", lambda row: str(row.trials)),
-        ("tuned", lambda row: params_text(row.params)),
+        (Column("worst 10 %"), lambda row: number(row.worst_clients)),
+        (Column("k samples"), lambda row: f"{row.sample_gradients / 1e3:,.0f}"),
+        (Column("MB"), lambda row: f"{total_bytes(row) / 1e6:.2f}"),
+        (Column("trials"), lambda row: str(row.trials)),
+        (Column("tuned", Kind.WORDS), lambda row: params_text(row.params)),
     ]
 
 
@@ -204,12 +221,17 @@ def _text(value: Any) -> Any:
 
 
 def _no_formula(value: Any) -> Any:
-    """A cell's value; of text, one that no spreadsheet computes."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in FORMULA else value
+    """A cell's value; of text, one that no spreadsheet computes, without what cannot be seen before it."""
+    if not isinstance(value, str):
+        return value
+    shown = visible(value)
+    return f"'{shown}" if shown.lstrip().startswith(FORMULA) or shown[:1] in BLANK else shown
 
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet takes for the begin of a formula."""
+FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+"""What a spreadsheet takes for the begin of a formula, or makes one of on a keyboard of wide letters."""
+BLANK = ("\t", "\r", "\n")
+"""What some of them drop before it."""
 
 
 def _markdown(board: Leaderboard) -> str:
@@ -217,19 +239,21 @@ def _markdown(board: Leaderboard) -> str:
     for _, members in groupby(board.rows, key=lambda row: row.group):
         rows = list(members)
         columns = _columns(board, rows[0].metric)
-        lines = [[name for name, _ in columns], ["---"] * len(columns)]
+        lines = [[column.head for column, _ in columns], ["---"] * len(columns)]
         lines += [[plain(cell(row)) for _, cell in columns] for row in rows]
         parts.append(f"**{plain(_title(rows[0]))}{_budget(board, rows[0])}**\n")
         parts += ["| " + " | ".join(line) + " |" for line in lines]
         parts.append(f"\n{plain(' '.join([verdict(rows), *tuning_notes(board, rows)]))}\n")
     for title, standing in interim_wording.tables(board.interim):
         parts.append(f"**{plain(title)}: {interim.MARK}**\n")
-        lines = [list(interim_wording.HEAD), ["---"] * len(interim_wording.HEAD)]
+        head = [column.head for column in interim_wording.COLUMNS]
+        lines = [head, ["---"] * len(head)]
         lines += [[plain(cell) for cell in line] for line in standing]
         parts += ["| " + " | ".join(line) + " |" for line in lines]
         parts.append(f"\n{interim.ABOUT}\n")
     if any(row.audit for row in board.rows):
-        head, *rest = audit_wording.facts(board.rows)
+        audited, rest = audit_wording.facts(board.rows)
+        head = [column.head for column in audited]
         parts.append("**Audit of the searches**\n")
         lines = [head, ["---"] * len(head), *([plain(cell) for cell in line] for line in rest)]
         parts += ["| " + " | ".join(line) + " |" for line in lines]
@@ -238,7 +262,7 @@ def _markdown(board: Leaderboard) -> str:
         parts.append(f"\n{audit_wording.ABOUT}\n")
     for metric, compared in _several(board).items():
         parts.append(f"**{overall_title(metric, compared)}**\n")
-        lines = [["algorithm", "average rank", "differs from (Wilcoxon-Holm)"], ["---"] * 3]
+        lines = [[column.head for column in ACROSS], ["---"] * len(ACROSS)]
         lines += [[plain(cell) for cell in line] for line in standings(compared)]
         parts += ["| " + " | ".join(line) + " |" for line in lines]
         parts.append(f"\n{plain(' '.join(overall(compared)))}\n")
@@ -256,7 +280,7 @@ def _latex(board: Leaderboard) -> str:
     metric = board.metric.replace("_", " ")
     names = ["Data set", "Model", "Heterogeneity", "Algorithm", metric[:1].upper() + metric[1:]]
     head = [*(["Sweep"] * several), *map(_escape, names), "Rank"]
-    below = [note for note in board.notes if note.startswith(OUTSIDE)]
+    below = [note for note in board.notes if note.startswith((LACKING, OUTSIDE))]
     notes = [f"Note: {note}" for note in board.notes if note not in below]
     over = ", ".join(dict.fromkeys(plural(row.over) for row in board.rows))
     signs = (
@@ -288,8 +312,8 @@ def _latex(board: Leaderboard) -> str:
 
 
 def _svg(board: Leaderboard) -> str:
-    console = Console(record=True, width=WIDE + 20, file=io.StringIO(), force_terminal=True)
-    console.print(table(board, WIDE))
+    console = Console(record=True, width=PICTURE, file=io.StringIO(), force_terminal=True)
+    console.print(table(board, PICTURE))
     return console.export_svg(title=_command(board), code_format=SVG)
 
 
@@ -316,6 +340,7 @@ ESCAPED = str.maketrans(
         "~": "\\textasciitilde{}",
         "^": "\\textasciicircum{}",
         OUTSIDE: "$\\dagger$",
+        LACKING: "$\\ddagger$",
         "<": "\\textless{}",
         ">": "\\textgreater{}",
     }

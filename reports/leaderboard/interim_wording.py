@@ -5,8 +5,16 @@ from itertools import groupby
 
 from reports.leaderboard.interim import Standing
 from reports.leaderboard.wording import number, params_text, short
+from reports.terminal import Column, Kind
 
-HEAD = ("#", "algorithm", "best val", "trials", "final runs", "best so far")
+COLUMNS = (
+    Column("#"),
+    Column("algorithm", Kind.NAME),
+    Column("best val"),
+    Column("trials"),
+    Column("final runs"),
+    Column("best so far", Kind.WORDS),
+)
 
 
 def tables(standings: Sequence[Standing]) -> list[tuple[str, list[list[str]]]]:

@@ -21,11 +21,11 @@ from reports.leaderboard.comparable import FinalRun, Group, Trials, matched
 from reports.leaderboard.interim import Standing
 from reports.leaderboard.replication import (
     Difference,
+    ahead_of,
     difference,
     differences,
     intervals,
     mean_of,
-    not_the_best,
     spreads,
 )
 from reports.leaderboard.statistics import DIGITS, Across, across
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 OUTSIDE = "†"
 """Marks a row outside its paper's setting, and the note that says why."""
+LACKING = "‡"
+"""Marks a row whose final runs are not those that its sweep made, and the note that says what mends it."""
 
 
 class Contest(NamedTuple):
@@ -53,22 +55,23 @@ class Contest(NamedTuple):
 class Row:
     """One algorithm in one cell.
 
-    The mean's interval is over the factor `over` (`reports.leaderboard.replication`): the seeds of one
-    tuned configuration, or its `tunings`, deals or splits with their seeds in them; `spread` has the standard
+    The mean's interval is over the factor `over` (`reports.leaderboard.replication`): the seeds of one tuned
+    configuration, or its `tunings`, deals or splits with their seeds in them; `spread` has the standard
     deviation by each of these. `behind` is how far its mean is behind the best of its group, `behind_low` and
-    `behind_high` the paired interval of that difference (None for the best, or where nothing can be
-    estimated); `within_noise` whether it is not shown not to be the best (Hsu), `equivalent` whether it is
-    shown to be within the study's margin of the best. `params` are those of the tuning that validates best
-    over its final seeds, `selected` is the mean validation score of what the searches chose, with which
-    they chose it; `chosen` are the final runs of `params`. `by_replicate` are the means of the tunings on each
-    deal and split. `rank` is None for references; `outside` says
-    of those that are so for their settings what their paper assumes. `budget` is the cost at which
-    the group is compared, if any.
+    `behind_high` the paired interval of that difference (None for the best, or where nothing can be estimated);
+    `within_noise` whether it is not shown not to be the best (Hsu): none is shown to be ahead of it, and
+    `beaten_by` has those that are, best first, which need not hold the first row; `tied` whether another has
+    the same rank, `equivalent` whether it is shown to be within the study's margin of the best. `params` are
+    those of the tuning that validates best over its final seeds, `selected` is the mean validation score of
+    what the searches chose, with which they chose it; `chosen` are the final runs of `params`. `by_replicate`
+    are the means of the tunings on each deal and split. `rank` is None for references and where final runs are
+    `lacking`; `outside` says of references that are so for their settings what their paper assumes. `budget` is
+    the cost at which the group is compared, if any.
 
-    Seeds that missed the target are right-censored: `reached_share` says how many did not,
-    `*_to_target` are means over those that reached it, and the median counts the others as later
-    than all (None when it is one of them). `worst_clients` is the score of the worst 10 % of
-    clients, `client_spread` the standard deviation over clients.
+    Seeds that missed the target are right-censored: `reached_share` says how many did not, `*_to_target` are
+    means over those that reached it, and the median counts the others as later than all (None when it is one of
+    them). `worst_clients` is the score of the worst 10 % of clients, `client_spread` the standard deviation
+    over clients.
 
     `sweeps` are those that the group was made of, `runs` the final runs' ids. `audit` says how fair its
     search was, None where no search trial is recorded.
@@ -123,6 +126,9 @@ class Row:
     selected: float | None = None
     chosen: tuple[str, ...] = ()
     by_replicate: tuple[float, ...] = ()
+    beaten_by: tuple[str, ...] = ()
+    tied: bool = False
+    lacking: str = ""
 
     @property
     def place(self) -> Place:
@@ -145,11 +151,11 @@ class Leaderboard:
     """Rows, group after group in order of first appearance, best first.
 
     `metric` and `direction` are the rows', or a list of them where data sets are ranked by several.
-    `differences` has every pair of each group, `overall` the comparison over cells by metric, `notes`
-    what could not be compared or ranked, `pareto` the fronts of entries that were searched with two
-    objectives (`reports.leaderboard.pareto`), `budgets` what fewer trials would have chosen, `searched` how
-    each sweep found its configurations, in words, `interim` how cells stand whose final runs are not all
-    there: they have no rows yet.
+    `differences` has every pair of each group, `overall` the comparison over cells by metric, `notes` what
+    could not be compared or ranked, `pareto` the fronts of entries that were searched with two objectives
+    (`reports.leaderboard.pareto`), `budgets` what fewer trials would have chosen, `searched` how each sweep
+    found its configurations, in words, `interim` how cells stand whose final runs are not all there: they have
+    no rows yet.
     """
 
     study: str
@@ -207,17 +213,16 @@ def leaderboard(
         rows=tuple(rows),
         differences=tuple((found[0].group, pairs) for found, pairs in ranked),
         overall=_overall([found for found, _ in ranked]),
-        notes=(*notes, *_outside(rows)),
+        notes=(*notes, *_unranked(rows)),
     )
 
 
-def _outside(rows: Sequence[Row]) -> list[str]:
+def _unranked(rows: Sequence[Row]) -> list[str]:
     """Why rows have no rank though their algorithm might, each reason once."""
-    said = (
-        f"{OUTSIDE} {row.algorithm} is outside its paper's setting and not ranked: {row.outside}."
-        for row in rows
-        if row.outside
-    )
+    outside = "is outside its paper's setting and not ranked"
+    said = [f"{OUTSIDE} {row.algorithm} {outside}: {row.outside}." for row in rows if row.outside]
+    lacking = [row for row in rows if row.lacking]
+    said += [f"{LACKING} {r.place}: {r.algorithm} is not ranked: {r.lacking}." for r in lacking]
     return list(dict.fromkeys(said))
 
 
@@ -256,9 +261,8 @@ def _at_budget(group: Group) -> tuple[Group, float | None]:
         return group, None
 
     def score(run: FinalRun) -> float:
-        return (
-            [value for cost, value in run.curve if cost <= budget][-1] if run.curve else run.score
-        )
+        within = [value for cost, value in run.curve if cost <= budget]
+        return within[-1] if run.curve else run.score
 
     cut = {name: [replace(run, score=score(run)) for run in runs] for name, runs in group.items()}
     return cut, budget
@@ -274,11 +278,15 @@ def _rank(
     scores = {name: {run.draw: run.score for run in runs} for name, runs in group.items()}
     estimates = {name: mean_of(found) for name, found in scores.items()}
     means = {name: found.mean for name, found in estimates.items()}
-    reference = {name: any(run.reference for run in runs) for name, runs in group.items()}
+    reference = {name: any(run.unranked for run in runs) for name, runs in group.items()}
     names = sorted(group, key=lambda name: (reference[name], -better * means[name], name))
     rivals = [name for name in names if not reference[name]]
     ranked = {name: scores[name] for name in rivals}
-    pairs, out = differences(ranked, better, margin), not_the_best(ranked, better)
+    pairs, ahead = differences(ranked, better, margin), ahead_of(ranked, better)
+    ranks = {
+        name: 1 + sum(round(better * (means[i] - means[name]), DIGITS) > 0 for i in rivals)
+        for name in rivals
+    }
     best, others, between = names[0], max(1, len(rivals) - 1), intervals(estimates)
     sweeps = " + ".join(dict.fromkeys(run.sweep for runs in group.values() for run in runs))
     rows = []
@@ -286,14 +294,13 @@ def _rank(
         runs, mean = group[name], means[name]
         gap = difference((best, scores[best]), (name, scores[name]), better, others, margin)
         chosen = _chosen(runs)
-        shown = out.get(name, None if gap.tie is None else not gap.tie)
+        beaten = ahead.get(name, None if gap.tie is None else () if gap.tie else (best,))
         low, high = between[name]
         rows.append(
             Row(
                 **_identity(chosen[0]),
-                rank=None
-                if reference[name]
-                else 1 + sum(round(better * (means[i] - mean), DIGITS) > 0 for i in rivals),
+                rank=ranks.get(name),
+                tied=list(ranks.values()).count(ranks.get(name, 0)) > 1,
                 mean=mean,
                 ci_low=low,
                 ci_high=high,
@@ -307,7 +314,8 @@ def _rank(
                 behind=better * (means[best] - mean) if gap.mean is None else gap.mean,
                 behind_low=None if name == best else gap.low,
                 behind_high=None if name == best else gap.high,
-                within_noise=None if name == best or shown is None else not shown,
+                within_noise=None if name == best or beaten is None else not beaten,
+                beaten_by=ahead.get(name) or (),
                 equivalent=None if name == best else gap.equivalent,
                 budget=budget,
                 outside=next((run.outside for run in runs if run.outside), ""),
@@ -320,6 +328,7 @@ def _rank(
                 selected=_mean(run.selected for run in runs),
                 chosen=tuple(run.run_id for run in chosen),
                 by_replicate=tuple(fmean(r.score for r in of) for of in _replicates(runs)),
+                lacking=runs[0].lacking,
             )
         )
     return rows, pairs
@@ -375,8 +384,8 @@ def _mean(values: Any) -> float | None:
     return None if not found or None in found else fmean(found)
 
 
-UNORDERED = ("params", "runs", "page", "audit", "chosen", "spread", "by_replicate")
-SORTABLE = [item.name for item in fields(Row) if item.name not in UNORDERED]
+UNORDERED = {"params", "runs", "page", "audit", "chosen", "spread", "by_replicate", "beaten_by"}
+SORTABLE = [item.name for item in fields(Row) if item.name not in UNORDERED | {"lacking"}]
 """What rows can be ordered by."""
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from reports.leaderboard.statistics import interval
+from reports.terminal import Column, Kind, fitted, left_out
 from trials import schedule
 from trials.place import Place
 
@@ -86,17 +86,16 @@ class Front:
         return {**vars(self), "points": [point.as_dict() for point in self.points]}
 
 
-def tables(fronts: Sequence[Front]) -> list[Any]:
-    """The tables of fronts for a terminal, one each."""
+def tables(fronts: Sequence[Front], width: int) -> list[Any]:
+    """The tables of fronts for a terminal of `width` characters, one each."""
     parts: list[Any] = []
     for found in fronts:
-        shown = Table()
-        for name in found.columns:
-            shown.add_column(name, justify="left" if name == "tuned" else "right")
-        for point in found.points:
-            shown.add_row(*map(Text, point.texts))
+        *numbers, tuned = found.columns
+        columns = [*map(Column, numbers), Column(tuned, Kind.WORDS)]
+        shown, dropped = fitted(columns, [point.texts for point in found.points], width, 4)
         name = f"{found.algorithm} · {found.place}"
-        parts += [Text(f"Pareto front of {name} ({found.sweep})", style="bold"), shown, Text()]
+        parts += [Text(f"Pareto front of {name} ({found.sweep})", style="bold"), shown]
+        parts += [*left_out(dropped, "--json"), Text()]
     return parts
 
 

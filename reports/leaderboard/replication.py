@@ -296,15 +296,16 @@ def differences(
     return tuple(difference(one, two, sign, len(pairs), margin) for one, two in pairs)
 
 
-def not_the_best(cell: Mapping[str, Scores], sign: int = 1) -> dict[str, bool | None]:
-    """Which algorithms are shown not to be the best of their cell: multiple comparisons with the best
-    (Hsu 1984), each pair with its own error, since methods differ in theirs by a factor of ten.
+def ahead_of(cell: Mapping[str, Scores], sign: int = 1) -> dict[str, tuple[str, ...] | None]:
+    """The rivals that are shown to be ahead of each algorithm, in the order given. One that has such a rival
+    is shown not to be the best of its cell: multiple comparisons with the best (Hsu 1984), each pair with its
+    own error, since methods differ in theirs by a factor of ten.
 
     An algorithm is out when another is ahead of it by more than t_{freedom, 1 - 0.05 / (2 (k - 1))}
     errors of their difference. The best of k is compared with k - 1 others, so it is itself out in at most 5 % of
     cells, whichever it is. None where there was nothing to compare with.
     """
-    found: dict[str, bool | None] = {}
+    found: dict[str, tuple[str, ...] | None] = {}
     for name, scores in cell.items():
         behind = [
             difference((rival, others), (name, scores), sign, len(cell) - 1)
@@ -312,6 +313,6 @@ def not_the_best(cell: Mapping[str, Scores], sign: int = 1) -> dict[str, bool | 
             if rival != name
         ]
         known = [gap for gap in behind if gap.tie is not None]
-        out = any(gap.tie is False and (gap.mean or 0) > 0 for gap in known)
-        found[name] = out if known else None
+        ahead = (gap.first for gap in known if gap.tie is False and (gap.mean or 0) > 0)
+        found[name] = tuple(ahead) if known else None
     return found

@@ -6,8 +6,8 @@ from statistics import fmean
 from typing import Any
 
 from reports.leaderboard.budget import Budgets
-from reports.leaderboard.leaderboard import OUTSIDE, Leaderboard, Row
-from reports.leaderboard.statistics import CANNOT, DIFFERS, Across
+from reports.leaderboard.leaderboard import LACKING, OUTSIDE, Leaderboard, Row
+from reports.leaderboard.statistics import CANNOT, DIFFERS, DIGITS, Across
 from trials import schedule
 from trials.metrics import direction, sign
 
@@ -80,7 +80,7 @@ def verdict(rows: list[Row]) -> str:
     """
     rows = [row for row in rows if row.rank is not None]
     if not rows:
-        return "References only: nothing is ranked."
+        return "Nothing is ranked."
     best = label(next(row for row in rows if row.rank == 1 and row.behind_low is None))
     clear = [label(row) for row in rows if row.within_noise is False]
     equal = [label(row) for row in rows if row.equivalent]
@@ -109,10 +109,10 @@ def caution(board: Leaderboard) -> str:
     single = {row.group for row in board.rows if row.over == "seed"}
     if not single:
         return ""
-    where = "Intervals" if single == cells else f"In {len(single)} of {len(cells)} cells intervals"
+    where = "" if single == cells else f"In {len(single)} of {len(cells)} cells "
     return (
-        f"{where} are over the seeds of one tuned configuration and leave out how lucky its search was, "
-        "which usually moves scores one to nine times as much: `tunings: 5` measures that."
+        f"{where}± shows how much a score changes with the random seed. It does not show how much it would "
+        "change if the search were run again, which is usually more. To measure that, sweep with --tunings 5."
     )
 
 
@@ -128,14 +128,15 @@ def tuning_notes(board: Leaderboard, rows: list[Row]) -> list[str]:
 def budget_text(found: Budgets) -> str:
     """Which method leads at which tuning budget, and from where on the ranking stays."""
     first, *later = found.leads
-    text = f"Expected at {_trials(first[0])}: {short(first[1])} leads"
-    text += "".join(f"; from {n} on {short(name)}" for n, name in later)
+    text = f"By the search trials alone, {short(first[1])} would be expected to lead"
+    text += f" with a search of {_trials(first[0])}" if later else ""
+    text += "".join(f"; from {n} on, {short(name)}" for n, name in later)
     length = len(next(iter(found.expected.values())))
     if found.settled == length and length > 1:
         return (
-            f"{text}. The ranking still changes at the last of {length} trials: they are too few."
+            f"{text}. Their order still changes at the last of {length} trials: they are too few."
         )
-    return f"{text}. The ranking stays as it is from {_trials(found.settled)} on, of {length}."
+    return f"{text}. Their order is settled from {found.settled} of {_trials(length)} on."
 
 
 def _trials(count: int) -> str:
@@ -152,15 +153,22 @@ def selection_text(rows: list[Row]) -> str:
     if not gaps:
         return ""
     gap = fmean(gaps)
+    if gap <= 0:
+        return (
+            f"Winners score {abs(gap):.4f} worse on validation than on test data: no sign of "
+            "over-tuning."
+        )
     return (
-        f"What the searches chose scores {abs(gap):.4f} {'better' if gap >= 0 else 'worse'} on the validation "
-        "data it was chosen by than in its final runs on test data."
+        f"Winners score {gap:.4f} better on the validation data that chose them than on test data."
     )
 
 
 def rank_text(row: Row) -> str:
-    """The rank, or the sign of why there is none."""
-    return str(row.rank) if row.rank is not None else OUTSIDE if row.outside else "-"
+    """The rank, `=` behind one that several share; or the sign of why there is none."""
+    if row.rank is None:
+        signs = {LACKING: row.lacking, OUTSIDE: row.outside}
+        return next((sign for sign, said in signs.items() if said), "-")
+    return f"{row.rank}{'=' * row.tied}"
 
 
 def label(row: Row) -> str:
@@ -175,7 +183,10 @@ def short(algorithm: str) -> str:
 
 def number(value: float | None) -> str:
     """A score, to the decimals that leaderboards show."""
-    return "" if value is None else f"{value:z.4f}"
+    return "" if value is None else f"{value:z.{DECIMALS}f}"
+
+
+DECIMALS = 4
 
 
 def legend(board: Leaderboard, columns: Collection[str] | None = None) -> str:
@@ -189,16 +200,25 @@ def legend(board: Leaderboard, columns: Collection[str] | None = None) -> str:
         "~: not shown to differ from the best": any(
             row.within_noise and not row.equivalent for row in rows
         ),
-        "-: a reference, not ranked": any(row.rank is None and not row.outside for row in rows),
+        "✗ NAME: NAME is ahead of it for certain; NAME need not be the first row": any(
+            row.beaten_by for row in rows
+        ),
+        "=: a rank that is shared": any(row.tied for row in rows),
+        "-: a reference, not ranked": any(rank_text(row) == "-" for row in rows),
         f"{OUTSIDE}: outside its paper's setting, not ranked": any(row.outside for row in rows),
+        f"{LACKING}: not the final runs that its sweep made, not ranked": any(
+            row.lacking for row in rows
+        ),
     }
     heads = {
-        "worst 10 %": "Worst 10 %: of the clients",
-        "k samples": "k samples: gradients of samples that clients computed, in thousands",
+        "worst 10 %": "Worst 10 %: mean score of the tenth of the clients that it serves worst",
+        "k samples": "k samples: thousands of sample gradients that clients computed",
         "MB": "MB: sent up, down and between peers",
     }
+    sampled = any(row.over != "seed" for row in rows)
+    floor = ", of one cell none narrower than those of all its methods pooled" if sampled else ""
     parts = [
-        f"±: 95 % Student-t interval over {over}; differences are paired, and corrected for the "
+        f"±: 95 % Student-t interval over {over}{floor}; differences are paired, and corrected for the "
         "comparisons with the best (Hsu)",
         *(text for text, shown in signs.items() if shown),
     ]
@@ -230,12 +250,24 @@ def mean_text(row: Row) -> str:
 
 
 def behind_text(row: Row) -> str:
-    """How far behind the best, half the interval of that, and what that shows."""
+    """How far behind the best, half the interval of that, and what that shows; in as many digits as it takes
+    to tell an interval that does not hold 0 from one that does.
+    """
     if row.behind_low is None or row.behind_high is None:
         return "" if row.behind == 0 else f"{row.behind:z.4f}"
-    half = (row.behind_high - row.behind_low) / 2
-    sign = "≈" if row.equivalent else "~" if row.within_noise else " "
-    return f"{row.behind:z.4f} ± {half:.4f} {sign}"
+    half, digits = (row.behind_high - row.behind_low) / 2, DECIMALS
+    while (
+        row.behind > half and round(row.behind, digits) <= round(half, digits) and digits < DIGITS
+    ):
+        digits += 1
+    return f"{row.behind:z.{digits}f} ± {half:.{digits}f} {behind_mark(row)}".rstrip()
+
+
+def behind_mark(row: Row) -> str:
+    """What is shown of a row beside the best: a tie, no difference, or who is ahead of it for certain."""
+    if row.beaten_by:
+        return f"✗ {short(row.beaten_by[0])}"
+    return "≈" if row.equivalent else "~" if row.within_noise else ""
 
 
 def spread_text(row: Row) -> str:

@@ -17,7 +17,7 @@ from reports.leaderboard.wording import (
     total_bytes,
     verdict,
 )
-from reports.page.data import ReportData
+from reports.page.data import ReportData, leads
 from reports.page.gallery import groups, place
 from reports.page.style import LEADERS, Look
 from trials.metrics import direction, sign
@@ -95,7 +95,7 @@ def leading(rows: Sequence[Row]) -> tuple[float, float]:
     all that tie with the best.
     """
     lead = rows[: max(3, round(LEADERS * len(rows)))]
-    lead = [*lead, *(row for row in rows if row.within_noise)]
+    lead = [*lead, *filter(leads, rows)]
     ends = [v for row in lead for v in (row.mean, row.ci_low, row.ci_high) if v is not None]
     return min(ends), max(ends)
 
@@ -133,5 +133,5 @@ def _row(
         "cells": [(column.text(row), column.value(row)) for column in shown],
         "params": params_text(row.params),
         "tuned": data.tuned.get((row.sweep, row.cell), ""),
-        "best": row.rank is not None and (row.behind == 0 or bool(row.within_noise)),
+        "best": leads(row),
     }

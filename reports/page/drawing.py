@@ -10,10 +10,12 @@ from collections.abc import Iterable
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import vl_convert
 
-from reports.page.style import FAINT, INK, PAPER, Chart, Spec
+from reports.page.style import FAINT, GREY, HUES, INK, PAPER, TEXT, Chart, Spec, text_hue
+from trials.visible import visible
 
 SIGN = "made by suite-fl"
 """In every page and figure that is written as a file, so that it is known again."""
@@ -61,10 +63,21 @@ def _signed(png: bytes) -> bytes:
 
 def inline(spec: Spec) -> str:
     """The specification for a script element of a page, whose colours of ink and paper it takes."""
-    text = json.dumps(spec, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(_visible(spec), separators=(",", ":"), allow_nan=False)
     for colour, name in ((INK, "ink"), (FAINT, "faint"), (PAPER, "paper")):
         text = text.replace(colour, f"var(--{name})")
+    for hue in (*HUES, GREY):
+        text = text.replace(text_hue(hue), f"color-mix(in srgb,{hue} {TEXT:.0%},var(--ink))")
     return text.replace("<", "\\u003c")
+
+
+def _visible(value: Any) -> Any:
+    """Plain data whose texts a person may be shown."""
+    if isinstance(value, dict):
+        return {key: _visible(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_visible(part) for part in value]
+    return visible(value) if isinstance(value, str) else value
 
 
 @cache

@@ -21,9 +21,10 @@ Gallery = dict[str, list[Chart]]
 
 def look_of(data: ReportData) -> Look:
     """Colour and dash of each algorithm of a report."""
-    return styles(
-        [*(row.algorithm for row in data.board.rows), *(t.algorithm for t in data.trials)]
-    )
+    rows = data.board.rows
+    ranked = {row.algorithm for row in rows if row.rank is not None}
+    unranked = {row.algorithm for row in rows} - ranked
+    return styles([*(row.algorithm for row in rows), *(t.algorithm for t in data.trials)], unranked)
 
 
 def gallery(data: ReportData, look: Look) -> Gallery:
@@ -67,6 +68,18 @@ def place(group: Contest) -> str:
     return f"{group.place}" + (", warm-started" if group.warm else "")
 
 
+def told_apart(found: Sequence[Contest]) -> list[str]:
+    """Each question by that in which they differ: parts of its place, whether it is warm-started, its sweeps."""
+    apart = [i for i in range(3) if len({group.place[i] for group in found}) > 1] or [2]
+    names = [" · ".join(group.place[i] for i in apart) for group in found]
+    if len({group.warm for group in found}) > 1:
+        names = [n + ", warm-started" * group.warm for n, group in zip(names, found, strict=True)]
+    return [
+        f"{name} ({group.sweeps})" if names.count(name) > 1 else name
+        for name, group in zip(names, found, strict=True)
+    ]
+
+
 def front_groups(board: Leaderboard) -> dict[str, list[Front]]:
     """The fronts that answer the same question, by its name."""
     found: dict[str, list[Front]] = defaultdict(list)
@@ -87,8 +100,7 @@ def _heat(name: str, rows_of: Mapping[Contest, list[Row]]) -> Chart:
     rows = list(dict.fromkeys(algorithm for algorithm, _ in score))
     rows.sort(key=lambda n: -sum(score.get((n, g), min(score.values())) for g in cells))
     table = [[score.get((row, group)) for group in cells] for row in rows]
-    apart = [i for i in range(3) if len({group.place[i] for group in cells}) > 1]
-    columns = [" · ".join(group.place[i] for i in apart or [2]) for group in cells]
+    columns = told_apart(cells)
     alt = f"{title_of(name)} of each algorithm (rows) at each heterogeneity level (columns)"
     return Chart(f"heat-{slug(name)}", title_of(name), alt, charts.heat(table, rows, columns))
 
@@ -115,7 +127,7 @@ def _tuning(
             found["search"] += _search(group, name, trials, share, better > 0)
     ranks = tuning.ranks_by_budget(signed)
     if len(signed) > 1 and ranks:
-        spec = line_charts.budget(ranks, look, "average rank on validation", -1)
+        spec = line_charts.average_ranks(ranks, look, "average rank on validation")
         title = f"Average rank over {len(signed)} cells"
         alt = f"{title} of the best configuration so far, against search trials"
         found["budget"].insert(0, Chart("budget-ranks", title, alt, spec))

@@ -1,5 +1,6 @@
 """What a report says first: who is ahead, and what is known about it."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from reports.leaderboard.interim import MARK
@@ -7,7 +8,7 @@ from reports.leaderboard.leaderboard import Leaderboard, Row
 from reports.leaderboard.statistics import DIFFERS, Across
 from reports.leaderboard.wording import caution, label, mean_text, short, title_of, verdict
 from reports.page.data import Sweep
-from reports.page.gallery import groups, place
+from reports.page.gallery import groups, place, told_apart
 
 
 def headline(board: Leaderboard) -> tuple[str, str]:
@@ -38,44 +39,57 @@ def _ranked(board: Leaderboard) -> tuple[str, str]:
 
 
 def _one(where: str, rows: Sequence[Row]) -> tuple[str, str]:
-    best = _first(rows)
-    said = f"{label(best)}: {mean_text(best)} {title_of(best.metric)} on {where}"
+    first = _firsts(rows)
+    tie = "tied at " if len(first) > 1 else ""
+    said = f"{_names(first)}: {tie}{mean_text(first[0])} {title_of(first[0].metric)} on {where}"
     return said, verdict(list(rows)).splitlines()[0]
 
 
 def _several(board: Leaderboard, cells: Sequence[Sequence[Row]]) -> tuple[str, str]:
-    firsts = [_first(rows).algorithm for rows in cells]
-    several = (found for found in board.overall.values() if len(found.datasets) > 1)
-    compared = next(several, None)
-    leader = compared.algorithms[0] if compared else max(firsts, key=firsts.count)
-    wins = f"first in {firsts.count(leader)} of {len(cells)} cells"
-    if compared is None or len(board.overall) > 1:
-        return f"{short(leader)}: {wins}", _each(cells)
-    rank = f"average rank {compared.ranks[0]:.2f}"
-    return f"{short(leader)}: {rank}, {wins}", f"{_tests(compared)} {_each(cells)}"
+    """Who is first in the most cells, which the tables show: over data sets there is a table of its own."""
+    wins = Counter(row.algorithm for rows in cells for row in _firsts(rows))
+    most = max(wins.values())
+    leaders = [name for name, count in wins.items() if count == most]
+    each = " each" if len(leaders) > 1 else ""
+    lead = f"{_listed([*map(short, leaders)])}: first in {most} of {len(cells)} cells{each}"
+    several = [found for found in board.overall.values() if len(found.datasets) > 1]
+    tests = _tests(several[0]) if len(several) == len(board.overall) == 1 else ""
+    return lead, " ".join(filter(None, (tests, _each(cells))))
 
 
 def _tests(found: Across) -> str:
-    """What the tests over data sets say of the leader."""
-    leader = found.algorithms[0]
+    """What the tests over data sets say of whoever has the least average rank there; of a tie nothing."""
+    leader, rank = found.algorithms[0], found.ranks[0]
+    if found.ranks.count(rank) > 1:
+        return ""
     differs = [
         short(pair.second if pair.first == leader else pair.first)
         for pair in found.pairs
         if leader in (pair.first, pair.second) and pair.verdict == DIFFERS
     ]
-    if differs:
-        return f"Over data sets it differs from {_listed(differs)}."
-    return f"With {len(found.datasets)} data sets no test can tell it from the others."
+    said = (
+        f"it differs from {_listed(differs)}" if differs else "no test can tell it from the others"
+    )
+    return f"Over {len(found.datasets)} data sets {short(leader)} has the best average rank, {rank:.2f}; {said}."
 
 
 def _each(cells: Sequence[Sequence[Row]]) -> str:
-    best = [_first(rows) for rows in cells[:3]]
-    said = [f"{label(row)} {mean_text(row)} on {row.heterogeneity}" for row in best]
-    return f"Best by cell: {'; '.join(said)}{'; …' if len(cells) > 3 else ''}."
+    best = [_firsts(rows) for rows in cells]
+    where = told_apart([rows[0].group for rows in best])
+    said = [
+        f"{_names(rows)} {mean_text(rows[0])} on {on}" for rows, on in zip(best, where, strict=True)
+    ]
+    more = f"; and {len(said) - 3} more" if len(said) > 3 else ""
+    return f"Best by cell: {'; '.join(said[:3])}{more}."
 
 
-def _first(rows: Sequence[Row]) -> Row:
-    return next(row for row in rows if row.rank == 1 and row.behind_low is None)
+def _firsts(rows: Sequence[Row]) -> list[Row]:
+    """The row that is first, or all that tie there."""
+    return [row for row in rows if row.rank == 1]
+
+
+def _names(rows: Sequence[Row]) -> str:
+    return " and ".join(map(label, rows))
 
 
 def _listed(names: Sequence[str], most: int = 4) -> str:

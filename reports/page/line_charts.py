@@ -11,7 +11,7 @@ import numpy as np
 from reports.leaderboard.leaderboard import Row
 from reports.leaderboard.replication import Draw, mean_of
 from reports.leaderboard.wording import short, title_of
-from reports.page.data import Curve
+from reports.page.data import Curve, leads
 from reports.page.style import (
     HEIGHT,
     LEADERS,
@@ -23,6 +23,7 @@ from reports.page.style import (
     number,
     scale,
     shown,
+    text_hue,
     top,
 )
 from trials.metrics import direction, sign
@@ -67,7 +68,7 @@ def lines(
                 {"name": "scope", "value": next(iter(spans))},
                 {"name": "spans", "value": {key: list(span) for key, span in spans.items()}},
             ],
-            "datasets": {"points": _points(found), "ends": _ends(found, spans)},
+            "datasets": {"points": _points(found), "ends": _ends(found, look, spans)},
             "data": {"name": "points"},
             "transform": [SHOWN],
             "layer": layers,
@@ -120,7 +121,11 @@ def _layers(
                 {"filter": "isValid(datum.label)"},
             ],
             "mark": {"type": "text", "align": "left", "dx": 6},
-            "encoding": {"y": {**up, "field": "label"}, "text": {"field": "algorithm"}},
+            "encoding": {
+                "y": {**up, "field": "label"},
+                "text": {"field": "algorithm"},
+                "color": {"field": "hue", "type": "nominal", "scale": None},
+            },
         },
     ]
     if all(line.low is None for line in found):
@@ -128,7 +133,8 @@ def _layers(
     colours = {key: scale(look, key) for key in ("color", "strokeDash")}
     detail = {"field": "trial", "type": "nominal"}
     for layer in layers:
-        layer["encoding"] |= {"x": across, "color": colours["color"], "detail": detail}
+        layer["encoding"] = {"color": colours["color"], **layer["encoding"]}
+        layer["encoding"] |= {"x": across, "detail": detail}
         if layer["mark"]["type"] == "line":
             layer["encoding"]["strokeDash"] = colours["strokeDash"]
     return layers
@@ -159,7 +165,7 @@ def _points(found: Sequence[Line]) -> list[Spec]:
     return points
 
 
-def _ends(found: Sequence[Line], spans: Mapping[str, Span]) -> list[Spec]:
+def _ends(found: Sequence[Line], look: Look, spans: Mapping[str, Span]) -> list[Spec]:
     """Where the names of lines stand in each span: at the lines' ends, and no two on each other."""
     last = {}
     for line in found:
@@ -172,6 +178,7 @@ def _ends(found: Sequence[Line], spans: Mapping[str, Span]) -> list[Spec]:
             "algorithm": short(name[0]),
             "x": number(x),
             "y": number(y),
+            "hue": text_hue(look[name[0]][0]),
             "at": {key: number(at[name]) for key, at in places.items() if name in at},
         }
         for name, (x, y) in last.items()
@@ -244,7 +251,7 @@ def curves(found: Sequence[Curve], look: Look, rows: Sequence[Row], against: str
         high = [m if b[1] is None else b[1] for m, b in zip(means, bands, strict=True)]
         drawn.append(Line(name, x, means, low, high))
     metric = rows[0].metric
-    ties = [row.algorithm for row in rows if row.rank == 1 or row.within_noise]
+    ties = [row.algorithm for row in rows if leads(row)]
     ranges = spans(drawn, sign(direction(metric)), ties)
     title = "rounds" if against == "rounds" else "MB sent, all directions"
     return lines(drawn, look, (title, title_of(metric)), ranges)
@@ -261,10 +268,21 @@ def _together(found: Sequence[Curve], against: str) -> tuple[list[float], list[l
 
 
 def budget(found: Mapping[str, Sequence[float]], look: Look, title: str, better: int) -> Spec:
-    """Best so far (or average rank) of each algorithm against search trials; `better` is 1 where more is."""
-    drawn = [Line(n, range(1, len(values) + 1), values) for n, values in found.items()]
-    spec = lines(drawn, look, ("search trials", title), spans(drawn, better), "step-after")
-    if "rank" in title:
-        for layer in spec["layer"]:
-            layer["encoding"]["y"]["scale"]["reverse"] = True
+    """Best so far of each algorithm against search trials; `better` is 1 where more is."""
+    drawn = _against_trials(found)
+    return lines(drawn, look, ("search trials", title), spans(drawn, better), "step-after")
+
+
+def average_ranks(found: Mapping[str, Sequence[float]], look: Look, title: str) -> Spec:
+    """Average rank of each algorithm against search trials, the best, 1, on top."""
+    drawn = _against_trials(found)
+    worst = max(v for line in drawn for v in line.y if math.isfinite(v))
+    span = {"all": (0.9, max(worst, 2.0) + 0.1)}
+    spec = lines(drawn, look, ("search trials", title), span, "step-after")
+    for layer in spec["layer"]:
+        layer["encoding"]["y"]["scale"]["reverse"] = True
     return spec
+
+
+def _against_trials(found: Mapping[str, Sequence[float]]) -> list[Line]:
+    return [Line(n, range(1, len(values) + 1), values) for n, values in found.items()]

@@ -10,14 +10,20 @@ from typing import Any
 
 from reports.leaderboard.interim import ABOUT, MARK
 from reports.leaderboard.leaderboard import Leaderboard
+from reports.leaderboard.wording import legend
 from reports.page import line_charts
 from reports.page.board_table import tables
 from reports.page.data import ReportData
+from reports.page.gallery import look_of
 from reports.page.line_charts import Line
-from reports.page.page import audit, chips, inlined, render
+from reports.page.page import PICTURE, audit, chips, inlined, render
 from reports.page.style import Chart, Look, slug, styles
 
 COUNTS = ("running", "pruned", "diverged", "failed")
+READ_ONLY = (
+    "Open the address that was printed when the pages were started to stop or cancel a sweep here."
+)
+"""What is said to who has not the address with the secret."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +75,14 @@ class LiveSweep:
     server: str = ""
 
 
-def live_page(sweep: LiveSweep, token: str, script: str) -> str:
-    """The page; `script` is the address of the chart library, `token` what a request to stop must bring."""
-    return render("live.html", **_content(sweep), token=token, source=script)
+def live_page(sweep: LiveSweep, asks: bool, script: str) -> str:
+    """The page; `script` is the address of the chart library, `asks` whether who sees it may stop the sweep."""
+    return render("live.html", **_content(sweep, asks), source=script)
 
 
-def live_parts(sweep: LiveSweep) -> str:
+def live_parts(sweep: LiveSweep, asks: bool) -> str:
     """What of the page changes while the sweep runs."""
-    return render("live_parts.html", **_content(sweep))
+    return render("live_parts.html", **_content(sweep, asks))
 
 
 def home_page(
@@ -89,30 +95,37 @@ def home_page(
     what is wrong with others.
     """
     order = sorted(found, key=lambda sweep: not sweep.running)
-    look = styles(row.algorithm for row in boards.board.rows) if boards else {}
+    look = look_of(boards) if boards else {}
     return render(
         "home.html",
         title="suite",
         sweeps=[_summary(sweep) for sweep in order],
         tables=tables(boards, look) if boards else [],
+        legend=f"{legend(boards.board)} {PICTURE}" if boards else "",
         links=links,
         faults=faults,
         script="",
     )
 
 
-def _content(sweep: LiveSweep) -> dict[str, Any]:
-    look = styles(entry.algorithm for cell in sweep.cells for entry in cell.entries)
+def _content(sweep: LiveSweep, asks: bool) -> dict[str, Any]:
+    entries = [entry for cell in sweep.cells for entry in cell.entries]
+    ranked = {entry.algorithm for entry in entries if not entry.reference}
+    unranked = {entry.algorithm for entry in entries} - ranked
+    look = styles((entry.algorithm for entry in entries), unranked)
     board = ReportData(sweep.board, server=sweep.server) if sweep.board else None
     ranked = {str(row.place) for row in sweep.board.rows} if sweep.board else set()
     return {
         "title": f"{sweep.name} · live",
         "sweep": _summary(sweep),
         "cells": [_cell(cell, sweep) for cell in sweep.cells if cell.place not in ranked],
-        "charts": [found for cell in sweep.cells if (found := _charts(cell, look))["charts"]],
+        "charts": inlined([chart for cell in sweep.cells for chart in _charts(cell, look)]),
         "chips": chips(look),
+        "legend": f"{legend(sweep.board)} {PICTURE}" if sweep.board else "",
         "tables": tables(board, look) if board else [],
         "audit": audit(sweep.board) if sweep.board else None,
+        "asks": asks,
+        "read_only": READ_ONLY,
         "failures": sweep.failures,
         "links": sweep.links,
         "mark": MARK,
@@ -158,7 +171,7 @@ def _row(entry: LiveEntry, better: int) -> dict[str, Any]:
     return {**vars(entry), "best": best, "text": "" if best is None else f"{best:.4f}"}
 
 
-def _charts(cell: LiveCell, look: Look) -> dict[str, Any]:
+def _charts(cell: LiveCell, look: Look) -> list[Chart]:
     """What the running trials report, and the best so far against trials."""
     growing = [
         Line(entry.algorithm, [x for x, _ in points], [y for _, y in points], trial=trial)
@@ -167,7 +180,7 @@ def _charts(cell: LiveCell, look: Look) -> dict[str, Any]:
         if points
     ]
     tuned = {entry.algorithm: _best_so_far(entry.scores, cell.better) for entry in cell.entries}
-    tuned = {name: values for name, values in tuned.items() if values}
+    tuned = {name: values for name, values in tuned.items() if any(map(math.isfinite, values))}
     metric = f"validation {cell.metric}"
     key = slug(cell.place)
     found = []
@@ -175,12 +188,12 @@ def _charts(cell: LiveCell, look: Look) -> dict[str, Any]:
         spans = line_charts.spans(growing, cell.better)
         spec = line_charts.lines(growing, look, ("rounds", metric), spans)
         alt = f"{cell.place}: {metric} of the running trials against rounds"
-        found.append(Chart(f"running-{key}", "Running trials", alt, spec))
+        found.append(Chart(f"running-{key}", f"Running trials · {cell.place}", alt, spec))
     if tuned:
         spec = line_charts.budget(tuned, look, f"best {metric} so far", cell.better)
         alt = f"{cell.place}: best {metric} so far against search trials"
-        found.append(Chart(f"best-{key}", "Best so far", alt, spec))
-    return {"place": cell.place, "key": key, "charts": inlined(found)}
+        found.append(Chart(f"best-{key}", f"Best so far · {cell.place}", alt, spec))
+    return found
 
 
 def _best_so_far(scores: Sequence[float], better: int) -> list[float]:

@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 
 from reports.leaderboard import audit_wording, interim, interim_wording
 from reports.leaderboard.leaderboard import Leaderboard
+from reports.leaderboard.names import told_apart
 from reports.leaderboard.wording import legend, overall, overall_title, short, standings
 from reports.page import drawing
 from reports.page.board_table import tables
@@ -22,12 +23,20 @@ from reports.page.gallery import Gallery, front_groups, gallery, look_of
 from reports.page.headline import headline, setting
 from reports.page.style import Chart, Look, slug
 from trials.outcome import Status
+from trials.visible import visible
+
+PICTURE = (
+    "Spread: standard deviation over clients. The picture of an interval spans the leaders; an arrow: the row "
+    "lies outside. Shaded: the best and what ties with it. Click a heading to sort, best first."
+)
+"""What a table on a page has beyond the terminal's."""
 
 
 def build(data: ReportData, forms: Iterable[str] = FORMS) -> tuple[str, dict[str, bytes]]:
     """The page, and its figures as files of these forms by name. The chart of each entry's search is on
     the page only.
     """
+    data = told_apart(data, (row.algorithm for row in data.board.rows))
     look = look_of(data)
     found = gallery(data, look)
     kept = [chart for section, charts in found.items() if section != "search" for chart in charts]
@@ -36,7 +45,7 @@ def build(data: ReportData, forms: Iterable[str] = FORMS) -> tuple[str, dict[str
 
 def leaderboard_page(board: Leaderboard) -> str:
     """A leaderboard alone as a page: no charts, no search."""
-    data = ReportData(board)
+    data = ReportData(told_apart(board, (row.algorithm for row in board.rows)))
     return page(data, look_of(data), {})
 
 
@@ -53,7 +62,7 @@ def page(data: ReportData, look: Look, charts: Gallery) -> str:
         lead=lead,
         known=known,
         setting=setting(data.sweeps),
-        legend=legend(board),
+        legend=f"{legend(board)} {PICTURE}",
         tables=tables(data, look),
         interim=standing(board),
         audit=audit(board),
@@ -72,7 +81,7 @@ def standing(board: Leaderboard) -> dict[str, Any] | None:
         return None
     tables = interim_wording.tables(board.interim)
     about = {"mark": interim.MARK, "about": interim.ABOUT}
-    return {"head": interim_wording.HEAD, "tables": tables, **about}
+    return {"head": [column.head for column in interim_wording.COLUMNS], "tables": tables, **about}
 
 
 def across(board: Leaderboard) -> list[dict[str, Any]]:
@@ -93,7 +102,8 @@ def audit(board: Leaderboard) -> dict[str, Any] | None:
     """How fair the searches were: a table, and what mends what was found; None where none is known."""
     if not any(row.audit for row in board.rows):
         return None
-    head, *lines = audit_wording.facts(board.rows)
+    columns, lines = audit_wording.facts(board.rows)
+    head = [column.head for column in columns]
     found = audit_wording.found(board.rows)
     return {"head": head, "lines": lines, "found": found, "about": audit_wording.ABOUT}
 
@@ -142,6 +152,7 @@ def _templates() -> Environment:
     made = Environment(
         loader=PackageLoader("reports", "templates"),
         autoescape=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -151,5 +162,8 @@ def _templates() -> Environment:
 
 
 def _coded(text: str) -> Markup:
-    """Text with what stands in backticks as code."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    """Text with what stands in backticks as code, and powers raised elsewhere."""
+    parts = re.split(r"`([^`]+)`", str(escape(visible(str(text)))))
+    parts[::2] = [re.sub(r"(?<=\w)\^(\d+)", r"<sup>\1</sup>", part) for part in parts[::2]]
+    parts[1::2] = [f"<code>{part}</code>" for part in parts[1::2]]
+    return Markup("".join(parts))

@@ -1,7 +1,7 @@
 """How charts look: the same colours, dashes and type in all, on pages and in files."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -10,8 +10,12 @@ from reports.leaderboard.wording import short
 
 INK, FAINT, PAPER = "#1b1f24", "#c8ccd1", "#fffffe"
 """Text and axes; rules and grids; the background. Of no other use, so that a page can replace them."""
-HUES = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8a8d91")
+HUES = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9")
 """Okabe and Ito's colours that can be told from white and from black."""
+GREY = "#8a8d91"
+"""Of what is not ranked."""
+TEXT = 0.5
+"""The share of a colour in text that has it, the rest is ink: contrast is at least 4.5 on white and black."""
 DASHES = ((1, 0), (7, 2), (2, 2), (8, 2, 2, 2), (2, 5))
 WIDTH, HEIGHT, LINE = 420, 240, 12
 """Pixels of a plot, and of a line of text in it."""
@@ -47,10 +51,23 @@ class Chart:
     spec: Spec
 
 
-def styles(algorithms: Iterable[str]) -> Look:
-    """Colour and dash of each algorithm."""
+def styles(algorithms: Iterable[str], unranked: Collection[str] = ()) -> Look:
+    """Colour and dash of each algorithm, by its name's place among the others' whatever their order here, so that it
+    looks alike on all pages of a sweep; those that are nowhere ranked are grey.
+    """
+    names = list(dict.fromkeys(algorithms))
+    ranked = sorted(name for name in names if name not in unranked)
+    grey = sorted(name for name in names if name in unranked)
     pairs = [(hue, dash) for dash, hue in product(DASHES, HUES)]
-    return {name: pairs[i % len(pairs)] for i, name in enumerate(dict.fromkeys(algorithms))}
+    found = {name: pairs[i % len(pairs)] for i, name in enumerate(ranked)}
+    found |= {name: (GREY, DASHES[i % len(DASHES)]) for i, name in enumerate(grey)}
+    return {name: found[name] for name in names}
+
+
+def text_hue(hue: str) -> str:
+    """A colour as text has it on white; pages mix it with their own ink (`reports.page.drawing.inline`)."""
+    parts = [(int(hue[i : i + 2], 16), int(INK[i : i + 2], 16)) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(TEXT * own + (1 - TEXT) * ink):02x}" for own, ink in parts)
 
 
 def slug(text: str) -> str:

@@ -126,6 +126,8 @@ def _packed(spec: Spec) -> Spec:
     first, *others = spec["layer"]
     bare = [
         {**layer, "encoding": {**layer["encoding"], "color": {"field": "algorithm"}}}
+        if layer["encoding"]["color"]["field"] == "algorithm"
+        else layer
         for layer in others
     ]
     datasets = {**spec["datasets"], "points": lines}

@@ -7,7 +7,7 @@ import numpy as np
 
 from reports.leaderboard.leaderboard import Contest, Leaderboard, Row
 from reports.leaderboard.wording import behind_text, legend, mean_text, short, title_of
-from reports.page.data import ReportData
+from reports.page.data import ReportData, leads
 from reports.page.gallery import gallery, groups, place
 from reports.page.headline import headline
 from reports.page.page import across, inlined, render
@@ -140,7 +140,7 @@ def _number(
     return {
         "text": f"{row.mean:.3f}" if abs(row.mean) < 10 else f"{row.mean:.3g}",
         "rank": row.rank,
-        "best": row.rank is not None and (row.behind == 0 or bool(row.within_noise)),
+        "best": leads(row),
         "near": shades[row.sweep, row.cell],
         "score": mean_text(row),
         "behind": behind_text(row).strip(),

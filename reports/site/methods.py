@@ -15,6 +15,7 @@ from reports.leaderboard.wording import (
     short,
     title_of,
 )
+from reports.page.data import leads
 from reports.page.gallery import groups, place
 from reports.page.page import render
 from reports.site import commands
@@ -76,7 +77,7 @@ def _cell(data: SiteData, to: Addresses, row: Row, group: Sequence[Row]) -> dict
         "spec": f"../{path}" if path else "",
         "behind": behind_text(row),
         "best": "" if row.rank == 1 else short(best.algorithm),
-        "wins": row.rank is not None and (row.behind == 0 or bool(row.within_noise)),
+        "wins": leads(row),
         "params": params_text(row.params),
         "repeat": commands.repeat(data, to, row),
     }

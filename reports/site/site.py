@@ -12,7 +12,7 @@ from reports.site.addresses import Addresses
 from reports.site.data import SiteData
 
 STYLES = ("page.css", "site.css")
-SCRIPTS = ("page.js", "site.js")
+SCRIPTS = ("plain.js", "page.js", "site.js")
 
 
 def site(data: SiteData) -> dict[str, bytes]:

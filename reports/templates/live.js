@@ -75,30 +75,30 @@ async function look() {
   setTimeout(look, pause);
 }
 setTimeout(look, 1000);
-// Stop and cancel are asked twice.
-addEventListener("click", async (event) => {
-  const button = event.target.closest?.("[data-ask]");
-  if (!button) return;
-  const word = button.dataset.ask;
-  if (!("sure" in button.dataset)) {
-    const said = { stop: "Really stop? Running trials finish", cancel: "Really cancel? Running trials are lost" };
-    button.dataset.sure = "";
-    button.textContent = said[word];
-    button.after(Object.assign(document.createElement("button"), { type: "button", textContent: "No", id: "no" }));
-    return;
-  }
-  delete button.dataset.sure;
-  document.getElementById("no")?.remove();
-  button.disabled = true;
-  const token = document.querySelector("meta[name=token]").content;
-  const answer = await fetch(`${location.pathname}/${word}`, { method: "POST", headers: { "X-Token": token } });
-  linkState.textContent = await answer.text();
+// Stop and cancel are asked twice; meanwhile nothing else can be asked.
+const questions = {
+  stop: "Stop? Running trials finish, and the sweep can go on later.",
+  cancel: "Cancel? What running trials have done is lost; the sweep can go on later.",
+};
+const answer = (text, word, sure) => {
+  const button = Object.assign(document.createElement("button"), { type: "button", textContent: text });
+  button.dataset[sure ? "sure" : "no"] = word;
+  return button;
+};
+function confirmed(button, word) {
+  const question = Object.assign(document.createElement("span"), { textContent: questions[word] });
+  const no = answer("No, go on", word, false), box = button.closest(".ask");
+  const before = [...box.childNodes];
+  no.addEventListener("click", () => { box.replaceChildren(...before); button.focus(); });
+  box.replaceChildren(question, " ", answer(`Yes, ${word}`, word, true), " ", no);
+  no.focus();
+}
+addEventListener("click", async ({ target }) => {
+  const { ask, sure } = target.dataset ?? {};
+  if (ask) confirmed(target, ask);
+  if (!sure) return;
+  target.closest(".ask").remove();
+  const said = await fetch(`${location.pathname}/${sure}`, { method: "POST" });
+  linkState.textContent = await said.text();
   etag = "";
-});
-addEventListener("click", (event) => {
-  if (event.target.id !== "no") return;
-  const button = event.target.previousElementSibling;
-  delete button.dataset.sure;
-  button.textContent = button.dataset.ask === "stop" ? "Stop" : "Cancel";
-  event.target.remove();
 });

@@ -43,6 +43,7 @@ filter?.addEventListener("input", () => {
 });
 
 // Charts are drawn by Vega from the specification that stands beside them.
+const WIDEST = 860;
 const views = new Map();
 const hidden = new Set();
 let scope = "leaders";
@@ -54,7 +55,7 @@ const inScope = (spec) => {
 function fitted(figure, spec) {
   if (typeof spec.width === "number" && !figure.classList.contains("natural")) {
     spec.autosize = { type: "fit", contains: "padding" };
-    spec.width = Math.min(figure.clientWidth, 620);
+    spec.width = Math.min(figure.clientWidth, WIDEST);
     spec.height += 56; // what axis and title take of it
   }
   const plots = spec.vconcat?.[0];
@@ -94,13 +95,14 @@ async function draw(figure) {
 }
 const folded = (figure) => figure.closest("details:not([open])");
 async function drawAll() {
-  if (window.vegaEmbed)
-    for (const figure of document.querySelectorAll("figure.chart")) if (!folded(figure)) await draw(figure);
+  const way = window.vegaEmbed ? draw : window.plain;
+  if (way) for (const figure of document.querySelectorAll("figure.chart")) if (!folded(figure)) await way(figure);
 }
 addEventListener("toggle", () => drawAll(), true);
 let resized;
 addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(drawAll, 200); });
 function signals() {
+  if (!window.vegaEmbed) drawAll();
   for (const { view, spec } of views.values()) {
     if (!view || !spec.params) continue;
     if (visible(spec)) view.signal("shown", visible(spec));

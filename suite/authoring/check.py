@@ -129,6 +129,10 @@ class Checked:
     def runs(self) -> str:
         """To the end, with numbers that are finite."""
         if self.done.diverged:
+            if not self.done.fed.counters["client_steps"]:
+                raise WrongError(
+                    "nobody trained in round 1: its loss is of no sample; call fed.train there"
+                )
             raise WrongError("diverged: a loss is not finite; try another --set lr=...")
         metric = f"test_{self.done.fed.data.dataset.task.metric}"
         values = [entry[metric] for entry in self.done.history]
@@ -217,10 +221,11 @@ class Checked:
                 apart = _apart(_ranked(self.done), _ranked(theirs))
                 raise WrongError(
                     f"differs from {other} at round {mine['round']:g} in {different[0]} "
-                    f"({mine[different[0]]!r}, {its[different[0]]!r}); weights end {apart:.1e} apart"
+                    f"({mine[different[0]]!r}, {its[different[0]]!r}); weights end {_rounding(apart)}"
                 )
         if not torch.equal(_ranked(self.done), _ranked(theirs)):
-            raise WrongError(f"scores are those of {other}, but weights are not")
+            apart = _apart(_ranked(self.done), _ranked(theirs))
+            raise WrongError(f"scores are those of {other}, but weights are {_rounding(apart)}")
         return "to the bit"
 
 
@@ -241,6 +246,16 @@ def _apart(a: Tensor, b: Tensor) -> float:
     if a.shape != b.shape:
         return math.inf
     return float((a - b).abs().max() / b.abs().max().clamp(min=1e-300))
+
+
+def _rounding(apart: float) -> str:
+    """How far weights are apart, and whether that is rounding."""
+    if apart > TOLERANCE:
+        return f"{apart:.1e} apart, relative to the largest"
+    return (
+        f"{apart:.1e} apart, relative to the largest: that is rounding, as of an equal formula that adds up in "
+        "another order; only the same operations give the same bits"
+    )
 
 
 def _same(a: Simulation, b: Simulation) -> bool:

@@ -1,6 +1,5 @@
 """`suite bench latency`: how long commands take from a cold process, against what they may take."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,9 @@ from statistics import median
 from typing import Any
 
 from suite.studies.study import read_study
+from suite.tracking import on_its_own
 from trials.errors import UserError
+from trials.machine import usable_cpus
 
 LIBRARIES = ("torch", "mlflow")
 """Imports that commands wait for, timed beside them: what cannot be spared."""
@@ -58,7 +59,7 @@ def latency(study: str, runs: int) -> dict[str, Any]:
         budgets["sweep quickstart"] = SWEEP
     return {
         "runs": runs,
-        "cores": os.cpu_count(),
+        "cores": usable_cpus(),
         "commands": [_row(name, found, budgets.get(name)) for name, found in seconds.items()],
     }
 
@@ -77,7 +78,13 @@ def _row(name: str, found: Sequence[float], budget: float | None) -> dict[str, A
 
 def _seconds(command: Sequence[str]) -> float:
     started = time.perf_counter()
-    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=on_its_own(),
+    )
     seconds = time.perf_counter() - started
     if done.returncode:
         words = " ".join(command[len(_SUITE) :])

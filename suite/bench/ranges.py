@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from reports.leaderboard.audit import EDGE, Edge, edges
-from suite.execution.cluster import Resources
+from suite.execution.resources import Resources
 from suite.studies.entries import make_entries
 from suite.studies.entry import Entry
 from suite.sweeps.paths import SweepPaths

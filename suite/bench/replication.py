@@ -8,7 +8,7 @@ from typing import Any
 
 from reports.leaderboard.leaderboard import Row
 from reports.leaderboard.replication import Scores, intervals, mean_of, spreads
-from suite.execution.cluster import Resources
+from suite.execution.resources import Resources
 from suite.results.final_runs import final_run
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.request import SweepRequest

@@ -11,12 +11,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from suite.execution.cluster import Resources, connect
+from suite.execution.cluster import connect
+from suite.execution.resources import Resources
 from suite.studies.study import read_study
 from suite.sweeps.events import Ended
 from suite.sweeps.journal import peek
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
+from suite.tracking import on_its_own
 from trials.errors import UserError
 from trials.outcome import Status
 
@@ -164,7 +166,7 @@ def memory(study: str, arguments: list[str]) -> dict[str, Any]:
     peak, said = 0, folder / "said"
     try:
         with said.open("w") as out:
-            process = subprocess.Popen(command, stdout=out, stderr=out)
+            process = subprocess.Popen(command, stdout=out, stderr=out, env=on_its_own())
         while process.poll() is None:
             peak = max(peak, sum(_share(pid) for pid in _descendants(process.pid)))
             time.sleep(0.3)

@@ -17,7 +17,9 @@ from statistics import median
 from typing import Any
 
 from suite.studies.study import read_study
+from suite.tracking import on_its_own
 from trials.errors import UserError
+from trials.machine import usable_cpus
 
 _SUITE = (sys.executable, "-c", "from suite.cli.app import main; main()")
 
@@ -48,7 +50,7 @@ def watched(study: str, pairs: int) -> dict[str, Any]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     ratio = median(pair["ratio"] for pair in found)
-    return {"study": study, "cores": os.cpu_count(), "ratio": ratio, "pairs": found}
+    return {"study": study, "cores": usable_cpus(), "ratio": ratio, "pairs": found}
 
 
 @dataclass
@@ -68,7 +70,9 @@ def _sweep(study: str, storage: Path, seen: bool) -> tuple[float, Looks]:
     place = ("--storage", str(storage), "--name", "measured")
     quiet = subprocess.DEVNULL
     started = time.perf_counter()
-    sweep = subprocess.Popen((*_SUITE, "sweep", study, *place), stdout=quiet, stderr=quiet)
+    sweep = subprocess.Popen(
+        (*_SUITE, "sweep", study, *place), stdout=quiet, stderr=quiet, env=on_its_own()
+    )
     looks = Looks()
     page = threading.Thread(target=_page if seen else lambda *_: None, args=(storage, sweep, looks))
     page.start()
@@ -85,9 +89,9 @@ def _page(storage: Path, sweep: "subprocess.Popen[bytes]", looks: Looks) -> None
     while not (storage / "measured" / "journal.jsonl").exists() and sweep.poll() is None:
         time.sleep(0.1)
     command = (*_SUITE, "watch", "measured", "--storage", str(storage))
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=on_its_own())
     assert server.stderr is not None
-    said = re.search(r"http://\S+", server.stderr.readline())
+    said = re.search(r"http://[^\s?]+", server.stderr.readline())
     pause, etag = 1.0, ""
     while said and sweep.poll() is None:
         looks.looks += 1

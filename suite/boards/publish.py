@@ -19,6 +19,7 @@ from suite.results.leaderboards import read_leaderboard
 from suite.results.query import NONE_YET, Query
 from suite.results.report import study_text
 from suite.sweeps.paths import check_name
+from suite.tracking.inherited import OF_TRIALS
 from suite.tracking.machine import machine
 from suite.tracking.reader import Reader, Together
 from suite.tracking.record import LARGEST, Record
@@ -34,6 +35,9 @@ OF_FINALS = (
     *("torch_version", "numba_version", "git_commit"),
 )
 """Tags that repeat a run, which are published of final runs alone: search trials are many."""
+
+FOR_TRIALS = (OF_TRIALS, "tried")
+"""Tags of an entry that say what its search trials say, which are published themselves."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,8 @@ def publish(reader: Reader, query: Query, output: Path) -> Published:
 
 
 def rows_of(board: Leaderboard) -> list[dict[str, Any]]:
-    """The rows of a leaderboard as they are published: without audits, whose commands are of one store, and pages."""
-    left_out = ("audit", "page")
+    """The rows of a leaderboard as they are published: without pages and commands, which are of one store."""
+    left_out = ("audit", "lacking", "page")
     return [
         {key: value for key, value in finite(asdict(row)).items() if key not in left_out}
         for row in board.rows
@@ -116,7 +120,7 @@ def _kept_of(reader: Reader, sweep: str) -> dict[str, list[Kept]]:
 
 
 def _kept(reader: Reader, run: Record, course: bool) -> Kept:
-    tags = dict(run.tags)
+    tags = {key: text for key, text in run.tags.items() if key not in FOR_TRIALS}
     if "error" in tags:  # a traceback has the paths of a machine; its last line says what was wrong
         tags["error"] = (tags["error"].strip().splitlines() or [""])[-1]
     found = {

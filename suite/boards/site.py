@@ -1,11 +1,12 @@
 """`suite board`: what a site shows, read from stores and bundles, and written."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from reports.leaderboard.leaderboard import Leaderboard
+from reports.leaderboard.names import classes_of_files, renamed, without_folders
 from reports.page.data import ReportData
 from reports.site.data import Method, SiteData, Source, Spec, Winner
 from suite.boards.bundle import Bundle
@@ -67,13 +68,13 @@ def _source(name: str, bundle: Bundle) -> Source:
 def read_site(
     reader: Reader, papers: Sequence[Mapping[str, Any]], sources: Sequence[Source]
 ) -> SiteData:
-    """Everything that a site shows."""
+    """Everything that a site shows; of names with a path in them the last part."""
     report = read(reader, EVERYTHING, "")
     board = report.board
     if not board.rows:
         raise UserError(NONE_YET)
     finals = {run.run_id: run for run in EVERYTHING.finals(reader)}
-    return SiteData(
+    data = SiteData(
         report=report,
         at={"rounds": board, **{at: _at(reader, at) for at in ("steps", "bytes")}},
         specs=_specs(report),
@@ -83,6 +84,22 @@ def read_site(
         papers=papers,
         sources=sources,
     )
+    rows = data.report.board.rows
+    places = (name for row in rows for name in (row.dataset, row.model, row.algorithm))
+    methods = classes_of_files(row.algorithm for row in rows)
+    bare = without_folders(places)
+    names = {name: renamed(shown, bare) for name, shown in methods.items()} | {
+        name: shown for name, shown in bare.items() if name not in methods
+    }
+    if not names:
+        return data
+    shown = {
+        part: renamed(getattr(data, part), names) for part in ("report", "at", "methods", "winners")
+    }
+    # Files keep the names that were run; the sweeps that they are of are named as everywhere.
+    for part in ("specs", "studies"):
+        shown[part] = {renamed(key, names): text for key, text in getattr(data, part).items()}
+    return replace(data, **shown)
 
 
 def _at(reader: Reader, at: str) -> Leaderboard:

@@ -8,13 +8,17 @@ from typing import Any
 from suite.boards.bundle import Bundle
 from suite.boards.publish import rows_of
 from suite.configurations import configuration
+from suite.console import say
+from suite.results.agreeing import ROUNDING, contradiction
 from suite.results.leaderboards import read_leaderboard
 from suite.runs import single
 from suite.tracking.machine import machine
 from suite.tracking.record import Record
 from suite.tracking.tags import RunKind, versions
+from trials import plugins
 from trials.errors import UserError
-from trials.metrics import score
+from trials.footprint import footprint
+from trials.trial import deal_data, fit_model, load_dataset
 
 SAME, NEAR, DIFFERS, CANNOT = (
     "identical to the bit",
@@ -22,8 +26,11 @@ SAME, NEAR, DIFFERS, CANNOT = (
     "differs",
     "cannot be repeated here",
 )
-ROUNDING = 1e-9
-"""What rows may differ by when they are computed again, relative to a value or to 1."""
+BUDGET = 1_000_000
+"""Client steps that runs are run again for unless a person says otherwise: with a small network on one core, up
+to an hour."""
+SHOWN = 20
+"""Faults that are shown at most."""
 LIBRARIES = ("torch_version", "numba_version")
 
 
@@ -69,17 +76,56 @@ def verify(
     seed: int,
     data_root: str | None,
     shown: Callable[[Repeated], object],
+    budget: float = BUDGET,
 ) -> Verified:
-    """Check a bundle against itself, and run `sample` of its final runs again, drawn with `seed`."""
+    """Check a bundle against itself, and run `sample` of its final runs again, drawn with `seed`.
+
+    Says how many client steps they take, and raises `UserError` where that is more than the `budget`: what a
+    bundle asks for is somebody else's to say.
+    """
     finals = [run for run in bundle.sound(kind=RunKind.FINAL) if run.finished]
     faults = (*_rows(bundle), *(fault for run in finals for fault in _run(bundle, run)))
     faults += tuple(_tuned(bundle, finals))
     drawn = random.Random(seed).sample(finals, min(sample, len(finals)))
+    _refuse_more(drawn, {run.run_id: _work(run, data_root) for run in drawn}, budget, faults)
     repeated = []
     for run in drawn:
         repeated.append(_repeated(bundle, run, data_root))
         shown(repeated[-1])
     return Verified(len(bundle.files), len(bundle.rows), len(finals), seed, faults, tuple(repeated))
+
+
+def _work(run: Record, data_root: str | None) -> float:
+    """About how many local steps all clients of a run take together; 0 of one that cannot be run here."""
+    spec = run.tags.spec
+    try:
+        plugins.refuse_changed(run.tags.code or {}, f"run {run.run_id}")
+        dataset = load_dataset(spec, data_root)
+        data = deal_data(spec, dataset)
+        found = footprint(spec, data, fit_model(spec, dataset), "cpu")
+    except UserError:
+        return 0.0
+    return found.steps * spec.settings.rounds
+
+
+def _refuse_more(
+    drawn: Sequence[Record], work: Mapping[str, float], budget: float, faults: Sequence[str]
+) -> None:
+    total = sum(work.values())
+    say(f"running {len(drawn)} runs again takes about {total:,.0f} client steps")
+    if total <= budget:
+        return
+    most = max(drawn, key=lambda run: work[run.run_id])
+    found = "".join(f"\n  {fault}" for fault in faults[:SHOWN])
+    raise UserError(
+        f"that is more than --budget {budget:,.0f}: run {most.run_id} alone ({_of(most)}, "
+        f"{most.tags.spec.settings.rounds:,} rounds) takes {work[most.run_id]:,.0f}. A larger --budget runs it, "
+        f"another --seed or a smaller --sample may draw others" + found
+    )
+
+
+def _of(run: Record) -> str:
+    return f"{run.tags.algorithm} on {run.tags.place}, seed {run.tags.seed}"
 
 
 def _rows(bundle: Bundle) -> list[str]:
@@ -126,13 +172,10 @@ def _run(bundle: Bundle, run: Record) -> list[str]:
         for key, value in said.items()
         if value != getattr(spec, key)
     ]
-    metric = f"test_{tags.metric}"
-    course = bundle.course(run, [metric])
-    now = score(course, metric, run.lost(metric)) if course else None
-    if not _alike(run.metrics["test_score"], now):
-        found.append(
-            f"run {run.run_id}: its score is {run.metrics['test_score']!r}, and {now!r} by its course"
-        )
+    if not bundle.course(run, [f"test_{tags.metric}"]):
+        found.append(f"run {run.run_id}: it has a score, and no course")
+    elif apart := contradiction(bundle, run):
+        found.append(f"run {run.run_id}: {apart}")
     return found
 
 
@@ -159,7 +202,7 @@ def _tuned(bundle: Bundle, finals: Sequence[Record]) -> list[str]:
 
 
 def _repeated(bundle: Bundle, run: Record, data_root: str | None) -> Repeated:
-    of = f"{run.tags.algorithm} on {run.tags.place}, seed {run.tags.seed}"
+    of = _of(run)
     try:
         done = single.replay(
             bundle, run.run_id, data_root, lambda entry: None, elsewhere(bundle, run)

@@ -4,7 +4,6 @@ import shlex
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from suite.cli.options import (
     RUNS,
@@ -17,7 +16,7 @@ from suite.cli.options import (
     finite,
     named,
 )
-from suite.console import emit, say
+from suite.console import emit, out, program, say
 
 app = typer.Typer()
 
@@ -52,7 +51,7 @@ def advise(
     few methods within the time, and answers in a paragraph.
     """
     from suite import advice
-    from suite.execution.cluster import Resources
+    from suite.execution.resources import Resources
 
     question = advice.Question(dataset, heterogeneity, model, clients, minutes)
     resources = Resources(max_concurrent=max_concurrent)
@@ -63,6 +62,11 @@ def advise(
     if as_json:
         emit(found.document())
         return
-    out = Console()
-    out.print(found.text, highlight=False, markup=False)
-    out.print(f"  {shlex.join(found.command)}", highlight=False, markup=False, soft_wrap=True)
+    to = out()
+    to.print(found.text, highlight=False, markup=False)
+    to.print(
+        f"  {shlex.join([program(), *found.command[1:]])}",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )

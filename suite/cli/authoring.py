@@ -1,16 +1,15 @@
 """`suite new` and `suite check`: an algorithm of one's own."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
+from reports.terminal import Column, Kind
 from suite.cli.options import Json, folder
-from suite.console import emit, say
+from suite.console import emit, out, program, say, show_table
 from trials.errors import UserError
 
 if TYPE_CHECKING:
@@ -39,11 +38,21 @@ def new_algorithm(
     file, test = made
     say(f"Wrote {file} and {test}. Next:")
     for line in (
-        f"suite check {file} --reduces-to fedavg --set beta=0",
-        f"python -m pytest {test}",
-        f"suite sweep quickstart --algorithms fedavg,{file}:{name} --name {file.stem}",
+        [program(), "check", str(file), "--reduces-to", "fedavg", "--set", "beta=0"],
+        [
+            program(),
+            "sweep",
+            "quickstart",
+            "--algorithms",
+            f"fedavg,{file}:{name}",
+            "--name",
+            file.stem,
+        ],
     ):
-        say(f"  {line}")
+        say(f"  {shlex.join(line)}")
+    say(
+        f"Its test, {test}, runs with pytest (pip install pytest): python -m pytest {shlex.quote(str(test))}"
+    )
 
 
 @app.command(epilog="Example: suite check slowmo.py --reduces-to fedavg --set beta=0")
@@ -86,24 +95,23 @@ def check(
 def _show(label: str, found: Sequence["Finding"]) -> None:
     """A row a check, a column a model; what is wrong once below."""
     models = list(dict.fromkeys(one.model for one in found))
-    shown = Table(title=f"{label}: two rounds of digits", title_justify="left")
-    for column in ("", *models):
-        shown.add_column(column, overflow="fold")
+    rows = []
     for what in dict.fromkeys(one.check for one in found):
         row = {one.model: one for one in found if one.check == what}
-        shown.add_row(what, *(_mark(row.get(model)) for model in models))
-    out = Console()
-    out.print(shown)
+        rows.append([what, *(_mark(row.get(model)) for model in models)])
+    columns = [Column(head, Kind.WORDS) for head in ("", *models)]
+    title = f"{label}: two rounds of digits"
+    show_table(columns, rows, title=title)
     wrong: dict[tuple[str, str], list[str]] = {}
     for one in found:
         if not one.ok:
             wrong.setdefault((one.check, one.detail), []).append(one.model)
     for (what, detail), where in wrong.items():
         text = f"{what} ({', '.join(where)}): {detail}"
-        out.print(text, markup=False, highlight=False, soft_wrap=True)
+        out().print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _mark(one: "Finding | None") -> str:
     if one is None:
         return ""
-    return escape(one.detail) if one.ok else "[red]wrong[/red]"
+    return one.detail if one.ok else "wrong"

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from reports.terminal import Column, Kind
 from suite.cli.options import RUNS, DataRoot, Json, MaxConcurrent, Storage
-from suite.console import emit
+from suite.console import emit, out, show_table
 from trials.errors import UserError
 
 app = typer.Typer(no_args_is_help=True, help="Measure what the suite costs on this machine.")
@@ -36,7 +35,7 @@ def sweep(
 ) -> None:
     """Trials per minute of a sweep, against the same trials as a plain Tune function trainable."""
     from suite.bench import sweeps as bench
-    from suite.execution.cluster import Resources
+    from suite.execution.resources import Resources
 
     if parallel and (pack or max_concurrent is not None):
         raise UserError("--parallel: goes without --pack and --max-concurrent")
@@ -47,7 +46,7 @@ def sweep(
         if as_json:
             emit(found)
         else:
-            Console().print(
+            out().print(
                 f"{found['study']}, {found['trials']} trials: {found['trials_per_minute_1']:g} trials/min "
                 f"one at a time, {found['trials_per_minute_2']:g} two at a time; ratio {found['ratio']:g}",
                 highlight=False,
@@ -58,7 +57,7 @@ def sweep(
         if as_json:
             emit(found)
         else:
-            Console().print(
+            out().print(
                 f"{found['study']}, {found['trials']} trials: {found['trials_per_minute_packed']:g} "
                 f"trials/min packed, {found['trials_per_minute_alone']:g} alone, from the first trial's "
                 f"start; ratio {found['ratio']:g}. Whole sweeps take {found['seconds_packed']:g} and "
@@ -71,7 +70,7 @@ def sweep(
     if as_json:
         emit(found)
     else:
-        Console().print(
+        out().print(
             f"{found['study']}: {found['trials_per_minute']:g} trials/min over {found['trials']} trials "
             f"(recorded in MLflow); plain Tune function trainable: {found['plain_trials_per_minute']:g} "
             f"over {found['plain_trials']}; ratio {found['ratio']:g}",
@@ -96,7 +95,7 @@ def memory(
     if as_json:
         emit(found)
     else:
-        Console().print(f"{found['study']}: {found['peak_bytes'] / 1e6:,.0f} MB at the peak")
+        out().print(f"{found['study']}: {found['peak_bytes'] / 1e6:,.0f} MB at the peak")
 
 
 @app.command("watch", epilog="Example: suite bench watch --study smoke --runs 3")
@@ -389,10 +388,8 @@ def _short(value: float) -> str:
 
 
 def _table(title: str, heads: list[str], rows: list[list[Any]], words: int = 1) -> None:
-    """Print a table whose first `words` columns are words and the others numbers."""
-    table = Table(title=title)
-    for i, head in enumerate(heads):
-        table.add_column(head, justify="left" if i < words else "right")
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
+    """Print a table whose first `words` columns are words and the others numbers; short rows end early."""
+    kinds = [Kind.WORDS if i < words else Kind.NUMBER for i in range(len(heads))]
+    columns = list(map(Column, heads, kinds))
+    whole = [[*row, *[""] * (len(heads) - len(row))] for row in rows]
+    show_table(columns, whole, title=title)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from typer.core import TyperGroup
 
 from suite.cli.options import (
@@ -16,8 +15,9 @@ from suite.cli.options import (
     SweepName,
     Tracking,
     Trust,
+    finite,
 )
-from suite.console import READING, emit, say
+from suite.console import READING, emit, out, say
 
 if TYPE_CHECKING:
     from suite.boards.verify import Repeated
@@ -85,7 +85,7 @@ def make(
         emit({"page": str(done.page), "pages": done.pages, "bytes": done.bytes})
     else:
         say(f"{done.pages} pages, {done.bytes / 1e6:.1f} MB")
-        Console().print(str(done.page), **PLAIN)
+        out().print(str(done.page), **PLAIN)
 
 
 @app.command(epilog="Example: suite board verify theirs.zip --sample 5")
@@ -94,6 +94,14 @@ def verify(
     sample: Annotated[int, typer.Option(min=1, help="So many of its final runs run again.")] = 3,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Of the draw; default: another one each time.")
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            callback=finite,
+            help="Client steps that those may take together; default: 1000000. What takes more is not begun.",
+        ),
     ] = None,
     storage: Storage = RUNS,
     data_root: DataRoot = None,
@@ -106,20 +114,18 @@ def verify(
     """
     from suite.boards.bundle import Bundle
     from suite.boards.sources import located
-    from suite.boards.verify import CANNOT, DIFFERS
+    from suite.boards.verify import BUDGET, CANNOT, DIFFERS, SHOWN
     from suite.boards.verify import verify as run
 
     read = Bundle.read(located(bundle, storage))
     drawn = secrets.randbelow(2**31) if seed is None else seed
-    say(
-        f"{len(read.files)} files are as listed; running {sample} runs again, drawn with --seed {drawn}"
-    )
-    done = run(read, sample, drawn, data_root, _show)
+    say(f"{len(read.files)} files are as listed; drawing {sample} runs with --seed {drawn}")
+    done = run(read, sample, drawn, data_root, _show, budget or BUDGET)
     if as_json:
         emit(done.document())
     else:
-        say("\n".join(done.faults[:20]) if done.faults else "its rows are those of its runs")
-        Console().print(f"{bundle}: {done.verdict}", **PLAIN)
+        say("\n".join(done.faults[:SHOWN]) if done.faults else "its rows are those of its runs")
+        out().print(f"{bundle}: {done.verdict}", **PLAIN)
     raise typer.Exit({DIFFERS: 1, CANNOT: 2}.get(done.verdict, 0))
 
 
@@ -147,7 +153,7 @@ def publish(
         f"{', '.join(done.sweeps)}: {done.rows} rows, {done.finals} final runs, {done.searches} search "
         f"trials, {done.bytes / 1e6:.1f} MB; SHA-256 of its list {done.sha256}"
     )
-    Console().print(str(output), **PLAIN)
+    out().print(str(output), **PLAIN)
 
 
 def _store(tracking_uri: str | None, storage: Path) -> "Reader":

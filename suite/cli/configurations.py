@@ -1,16 +1,17 @@
 """`suite tuned`: list, show, recommend, export and import tuned configurations."""
 
-import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from reports.terminal import Column, Kind
 from suite.cli.options import RUNS, Json, Narrowing, Only, Storage, Tracking, Trust, narrowing
-from suite.console import READING, emit, say
+from suite.console import READING, emit, out, say, show_table, write
 from trials.errors import UserError
+
+if TYPE_CHECKING:
+    from suite.configurations.library import TunedList
 
 app = typer.Typer(
     no_args_is_help=True, help="Tuned configurations: list, show, recommend, export, import."
@@ -31,10 +32,8 @@ def tuned_list(
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """List tuned configurations, best validation score first."""
-    from reports.leaderboard.formats import WIDE
-    from reports.leaderboard.wording import params_text, short
-    from trials import datasets
+    """List tuned configurations: those of a data set and level together, best validation score first."""
+    from reports.leaderboard.wording import number, params_text, short
 
     found = _tuned(storage, tracking_uri, *only)
     if as_json:
@@ -43,22 +42,24 @@ def tuned_list(
     if not found:
         say(NONE)
         return
-    out, shown = Console(), Table()
-    wide = out.width >= WIDE
-    place = ("dataset", "model", "heterogeneity") if wide else ("cell",)
-    for column in ("algorithm", *place, "val", "test", "params", *["from"] * wide):
-        shown.add_column(column, overflow="fold", no_wrap=column in ("val", "test"))
-    for item in found:
-        metric = datasets.parse(item.dataset).task.metric
-        scores = [item.scores.get(f"{part}_{metric}") for part in ("val", "test")]
-        shown.add_row(
-            short(item.algorithm),
-            *(item.place if wide else [str(item.place)]),
-            *(f"{score:z.4f}" if isinstance(score, int | float) else "" for score in scores),
-            params_text(item.params),
-            *[str(item.provenance.get("sweep", "a file"))] * wide,
-        )
-    out.print(shown)
+    columns = (
+        Column("algorithm", Kind.NAME),
+        Column("cell", Kind.NAME),
+        Column("val"),
+        Column("test"),
+        Column("params", Kind.WORDS),
+        Column("from", Kind.NAME),
+    )
+    rows, ends = [], set()
+    for i, item in enumerate(found):
+        scores = [item.scores.get(f"{part}_{item.task.metric}") for part in ("val", "test")]
+        known = (score if isinstance(score, int | float) else None for score in scores)
+        source = str(item.provenance.get("sweep", "a file"))
+        name, place = short(item.algorithm), str(item.place)
+        rows.append([name, place, *map(number, known), params_text(item.params), source])
+        if i + 1 < len(found) and found[i + 1].scenario != item.scenario:
+            ends.add(i)
+    show_table(columns, rows, 5, ends=ends)
 
 
 @app.command("show")
@@ -69,11 +70,16 @@ def tuned_show(
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Print the matching configuration that validated best as YAML, ready to paste."""
+    """Print the matching configuration that validated best as YAML, ready to paste. What matches must be of one
+    data set and level.
+    """
+    from suite.configurations.library import best_of
+
     found = _tuned(storage, tracking_uri, *only)
     if not found:
         raise UserError(NONE)
-    emit(found[0].model_dump(mode="json")) if as_json else sys.stdout.write(found[0].text())
+    best = best_of(found)
+    emit(best.model_dump(mode="json")) if as_json else write(best.text())
 
 
 @app.command("export")
@@ -98,7 +104,10 @@ def tuned_export(
     for item in found:
         files.setdefault(folder / item.path, item.text().encode())
     write_files(files, SIGN)
-    emit([str(path) for path in files]) if as_json else Console().print(*files, sep="\n")
+    if as_json:
+        emit([str(path) for path in files])
+    else:
+        write("".join(f"{path}\n" for path in files))
 
 
 @app.command("import")
@@ -128,7 +137,7 @@ def tuned_import(
     if as_json:
         emit([str(path) for path in kept])
     else:
-        Console().print(f"imported {len(kept)} configurations into {storage}", highlight=False)
+        out().print(f"imported {len(kept)} configurations into {storage}", highlight=False)
 
 
 @app.command(
@@ -159,12 +168,12 @@ def tuned_recommend(
     if as_json:
         emit(found.document())
         return
-    sys.stdout.write(found.adapted.configuration.text())
+    write(found.adapted.configuration.text())
     for line in found.lines():
         say(line)
 
 
-def _tuned(storage: Path, tracking_uri: str | None, *cell: str | None) -> list[Any]:
+def _tuned(storage: Path, tracking_uri: str | None, *cell: str | None) -> "TunedList":
     say(READING)
     from suite.configurations.library import known, select_tuned
 

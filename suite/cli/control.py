@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from suite.cli.options import RUNS, Json, Storage
-from suite.console import emit, say
+from suite.console import emit, out, say
 from trials.errors import UserError
 
 app = typer.Typer()
@@ -47,10 +46,10 @@ def status(
         say(
             f"no sweep in {storage}: start one with `suite sweep`, or name another place with --storage"
         )
-    out = Console()
+    to = out()
     for one in found:
         for line in [_standing(one), *_best(one)]:
-            out.print(line, highlight=False, soft_wrap=True, markup=False)
+            to.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 def _standing(one: dict[str, Any]) -> str:
@@ -59,13 +58,15 @@ def _standing(one: dict[str, Any]) -> str:
 
     counts = [f"{one[key]} {key}" for key in ("finished", "pruned", "diverged", "failed", "died")]
     shown = ", ".join(count for count in counts if not count.startswith("0 "))
-    state = "running" if one["running"] else "not running here"
+    done = one["ended"] - one["superseded"]
+    over = done >= one["expected"] and one["recorded"] >= one["ended"]
+    state = "running" if one["running"] else "finished" if over else "not running here"
     state += f", asked to {one['asked_to']}" if one["asked_to"] else ""
     state += f", {one['superseded']} superseded" if one["superseded"] else ""
     if one["running"] and one["per_minute"] is not None:
         state += f", {one['per_minute']:.0f} trials/min, about {spell(one['seconds_left'])} left"
     return (
-        f"{one['name']}: {one['ended'] - one['superseded']}/{one['expected']} trials ({shown or 'none yet'}), "
+        f"{one['name']}: {done}/{one['expected']} trials ({shown or 'none yet'}), "
         f"{one['recorded']} recorded; {state}, last event {one['idle_seconds']:.0f} s ago"
     )
 

@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
+from reports.terminal import Column, Kind
 from suite.cli.options import DataRoot, Json
-from suite.console import emit, say
+from suite.console import emit, out, say, show_table
 
 if TYPE_CHECKING:
     from suite.dealt_data import Description
@@ -50,14 +48,14 @@ def describe(
     if as_json:
         emit(found.document())
         return
-    shown = Table(title=found.title, title_justify="left")
-    for column in ("per client", "min", "median", "mean", "max"):
-        shown.add_column(column, justify="left" if column == "per client" else "right")
-    for name, summary in found.summaries.items():
-        shown.add_row(NAMES[name], *(f"{value:.4g}" for value in summary.values()))
-    Console().print(shown)
+    columns = [Column("per client", Kind.WORDS), *map(Column, ("min", "median", "mean", "max"))]
+    rows = [
+        [NAMES[name], *(f"{value:.4g}" for value in summary.values())]
+        for name, summary in found.summaries.items()
+    ]
+    show_table(columns, rows, title=found.title)
     facts = [f"{key} {value}" for key, value in _facts(found).items()]
-    Console().print(", ".join(facts), highlight=False, soft_wrap=True)
+    out().print(", ".join(facts), highlight=False, soft_wrap=True)
 
 
 @app.command(epilog="Example: suite data prepare mnist fashion_mnist --data-root ~/data")
@@ -80,12 +78,10 @@ def prepare(
     if as_json:
         emit(found)
         return
-    shown = Table()
-    for column in ("dataset", "state", "what"):
-        shown.add_column(column)
-    for name in dict.fromkeys(item["dataset"] for item in found):
-        shown.add_row(escape(name), *_state([i for i in found if i["dataset"] == name]))
-    Console().print(shown)
+    columns = [Column("dataset", Kind.NAME), Column("state", Kind.WORDS), Column("what", Kind.NAME)]
+    names = dict.fromkeys(item["dataset"] for item in found)
+    rows = [[name, *_state([i for i in found if i["dataset"] == name])] for name in names]
+    show_table(columns, rows)
 
 
 NAMES = {
@@ -98,17 +94,17 @@ NAMES = {
 def _state(files: list[dict[str, Any]]) -> tuple[str, str]:
     """One word on a data set's files, and the sentence behind it."""
     if files[0]["name"] is None:
-        return "[green]ready[/green]", "needs no files"
+        return "ready", "needs no files"
     wrong = [f for f in files if not f["sound"] and f["found"] is not None]
     if wrong:
         first = wrong[0]
         what = f"{first['path']}: expected {first['expected']}, found {first['found']}"
-        return "[red]wrong[/red]", escape(what)
+        return "wrong", what
     absent = [f for f in files if f["found"] is None]
     if absent:
         more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
-        return "absent", escape(f"{absent[0]['path']}{more}")
-    return "[green]ready[/green]", f"{len(files)} files, checked"
+        return "absent", f"{absent[0]['path']}{more}"
+    return "ready", f"{len(files)} files, checked"
 
 
 def _facts(found: "Description") -> dict[str, Any]:

@@ -4,11 +4,10 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from suite.cli.options import RUNS, DataRoot, Json, Storage, Tracking
-from suite.console import emit
+from suite.console import emit, out
 
 app = typer.Typer()
 
@@ -36,11 +35,11 @@ def doctor(
     else:
         for check in checks:
             mark = "[green]ok[/green]  " if check.ok else "[red]FAIL[/red]"
-            Console().print(
+            out().print(
                 f"{mark} {check.name}: {escape(check.detail)}", highlight=False, soft_wrap=True
             )
             if not check.ok and check.remedy:
-                Console().print(f"     {check.remedy}", highlight=False)
+                out().print(f"     {check.remedy}", highlight=False)
     raise typer.Exit(0 if all(check.ok for check in checks) else 1)
 
 
@@ -56,7 +55,7 @@ def _gpu(as_json: bool) -> None:
         mark = "ok  " if check.ok else "FAIL"
         lines = [f"{mark} {check.name}: {check.detail} ({check.seconds:.0f} s)"]
         lines += ["     " + "  ".join(map(str, row.values())) for row in check.table]
-        Console().print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+        out().print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
     if as_json:
         emit([asdict(check) for check in found])
     raise typer.Exit(0 if all(check.ok for check in found) else 1)

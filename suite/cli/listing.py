@@ -6,12 +6,10 @@ from textwrap import fill
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
+from reports.terminal import Column, Kind
 from suite.cli.options import Json
-from suite.console import emit, say
+from suite.console import emit, out, say, show_table
 from trials.errors import UserError
 
 app = typer.Typer()
@@ -53,19 +51,21 @@ def list_things(
         emit(found)
         return
     rows = _algorithms(found) if kind is Listing.algorithms else found
-    shown = Table()
-    for column in rows[0]:
-        shown.add_column(column, overflow="fold", no_wrap=column == "hyperparameters")
-    for item in rows:
-        shown.add_row(*(escape(_cell(value)) for value in item.values()))
-    out = Console()
-    out.print(shown)
+    columns = [Column(head, Kind.NAME if i == 0 else Kind.WORDS) for i, head in enumerate(rows[0])]
+    lines = [[_cell(value) for value in item.values()] for item in rows]
+    show_table(columns, lines)
+    if kind is Listing.models:
+        out().print(OWN_MODEL, highlight=False, markup=False)
     if kind is Listing.heterogeneity:
         from trials.heterogeneity import grammar
 
-        out.print(f"A level is written {grammar()}", highlight=False, markup=False)
+        out().print(f"A level is written {grammar()}", highlight=False, markup=False)
 
 
+OWN_MODEL = (
+    "What is not given has its default: mlp(32) is mlp(32,200). How a model of your own is added: "
+    "docs/architecture.md, How to add something."
+)
 NAMES, RANGES = 18, 33
 """Characters of columns that leave the summaries a quarter of a terminal of 80."""
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 import typer
 
-from suite.tracking import PAGES
+from suite.tracking import PAGES, VARIABLE
 from suite.tracking import RUNS as RUNS
 from suite.trust import grant
 from trials.errors import UserError
@@ -58,7 +58,11 @@ Storage = Annotated[
 ]
 Tracking = Annotated[
     str | None,
-    typer.Option(callback=named, help="MLflow tracking server instead of the store's file."),
+    typer.Option(
+        envvar=VARIABLE,
+        callback=named,
+        help="MLflow tracking server instead of the store's file.",
+    ),
 ]
 DataRoot = Annotated[
     str | None, typer.Option(callback=named, help="Folder of data sets (or SUITE_DATA).")

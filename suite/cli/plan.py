@@ -2,13 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from reports.leaderboard.wording import params_text
-from suite.console import emit, say
+from suite.console import emit, out, say
 
 if TYPE_CHECKING:
-    from suite.execution.cluster import Resources
+    from suite.execution.resources import Resources
     from suite.search.sweep_search import SweepSearch
     from suite.studies.study import Study
     from suite.sweeps.request import SweepRequest
@@ -18,8 +16,8 @@ def show_plan(
     request: "SweepRequest", resources: "Resources", calibrate: bool, as_json: bool
 ) -> None:
     """Show what a sweep would do and take."""
-    from suite.execution.cluster import local_slots
     from suite.execution.estimate import Estimates
+    from suite.execution.resources import local_slots
     from suite.search.sweep_search import SweepSearch
     from suite.studies.entries import load_data, make_entries
     from suite.studies.opening import SHARED
@@ -89,10 +87,10 @@ def _learning(study: "Study", search: "SweepSearch") -> dict[str, Any]:
 
 
 def _print(study: "Study", plan: dict[str, Any]) -> None:
-    out = Console()
+    to = out()
 
     def line(text: str) -> None:
-        out.print(text, highlight=False, markup=False)
+        to.print(text, highlight=False, markup=False)
 
     for entry in plan["cells"]:
         published = f", {entry['published']} published" if entry["published"] else ""
@@ -135,8 +133,11 @@ def _besides(study: Any) -> str:
 def _hours(total: dict[str, Any]) -> str:
     if total["cpu_hours"] is None:
         return "Hours: add --calibrate, which runs a few rounds of each entry"
-    gpu = f", {total['gpu_hours']:.2g} GPU hours" if total["gpu_hours"] else ""
-    return f"About {total['cpu_hours']:.2g} CPU hours{gpu}: {total['hours']:.2g} hours here"
+    from suite.sweeps.pace import spell
+
+    cpu, gpu, here = (3600 * total[key] for key in ("cpu_hours", "gpu_hours", "hours"))
+    gpus = f", {spell(gpu)} of GPUs" if gpu else ""
+    return f"About {spell(cpu)} of CPUs{gpus}: {spell(here)} here"
 
 
 def _size(number: float) -> str:

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
 
+from reports.terminal import Column, Kind
 from suite.cli.options import (
     RUNS,
     CpusPerTrial,
@@ -23,7 +21,7 @@ from suite.cli.options import (
     Storage,
     Tracking,
 )
-from suite.console import emit, finite, say
+from suite.console import emit, finite, out, say, show_table
 from suite.yaml_files import assigned, refuse_foreign, write_files
 from trials.errors import UserError
 
@@ -114,7 +112,7 @@ def reproduce(
     if list_ or path is None:
         _list(storage, data_root, seeds or SEEDS, as_json)
         return
-    from suite.execution.cluster import Resources
+    from suite.execution.resources import Resources
 
     if minutes is not None and not readings:
         raise UserError("--minutes bounds --readings; --max-minutes leaves out long rows")
@@ -189,9 +187,9 @@ def _show(report: "Report | Fit", page: str, output: Path | None, name: str, as_
     if as_json:
         emit(document)
     else:
-        from rich.markdown import Markdown
+        from suite.cli.markdown import show_page
 
-        Console().print(Markdown(page))
+        show_page(page)
     if report.interrupted:
         say("Interrupted: this is what is done. The same command continues.")
         raise typer.Exit(130)
@@ -235,9 +233,9 @@ def _summary(
     if as_json:
         emit(found)
     else:
-        from rich.markdown import Markdown
+        from suite.cli.markdown import show_page
 
-        Console().print(Markdown(summary_page(found)))
+        show_page(summary_page(found))
 
 
 SUMMARY_SIGN = "# Published and measured, over all papers"
@@ -253,9 +251,12 @@ def _list(storage: Path, data_root: str | None, seeds: int, as_json: bool) -> No
     if as_json:
         emit(found)
         return
-    shown = Table(box=SIMPLE)
-    for column in ("table", "rows here", "runs", "cost", "what"):
-        shown.add_column(column, overflow="fold", no_wrap=column in ("table", "cost"))
+    columns = [
+        Column("table", Kind.NAME),
+        *map(Column, ("rows here", "runs", "cost")),
+        Column("what", Kind.WORDS),
+    ]
+    lines = []
     for item in found:
         rows = f"{item['rows_that_run_here']} of {item['rows']}"
         cost = duration(item["minutes"]) if item["runs"] else ""
@@ -263,9 +264,9 @@ def _list(storage: Path, data_root: str | None, seeds: int, as_json: bool) -> No
         why = [why for why in item["not_run"] if not why.startswith(NO_DATA)]
         why += [NO_DATA + ", ".join(absent)] if absent else []
         what = [f"{item['source']}: {item['about']}", *(f"not run: {reason}" for reason in why)]
-        shown.add_row(item["table"], rows, str(item["runs"] or ""), cost, "\n".join(what))
-    Console().print(shown)
-    Console().print(
+        lines.append([item["table"], rows, str(item["runs"] or ""), cost, "\n".join(what)])
+    show_table(columns, lines)
+    out().print(
         f"{seeds} seeds. Costs are orders of magnitude, from a short measurement of each model; run "
         "one with `suite reproduce TABLE`.",
         highlight=False,

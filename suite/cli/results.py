@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from suite.cli.options import RUNS, Json, Server, Storage, SweepName, Tracking, Where, finite
-from suite.console import READING, emit, say
+from suite.console import READING, emit, out, program, say, write
 from suite.tracking import is_server, pages_at
 from trials.errors import UserError, unknown
 
@@ -61,6 +60,7 @@ class Metric(StrEnum):
     best = "best"
     worst_clients = "worst_clients"
     client_spread = "client_spread"
+    personal = "personal"
     fine_tuned = "fine_tuned"
     loss = "loss"
     top5 = "top5"
@@ -89,7 +89,8 @@ def leaderboard(
         Metric,
         typer.Option(
             help="score: mean of the last three evaluations; best: over rounds (optimistic: it picks "
-            "on test data); worst_clients: the worst 10 %; client_spread; fine_tuned (settings.fine_tune); loss; top5."
+            "on test data); worst_clients: the worst 10 %; client_spread; personal: the mean over "
+            "clients, each with its own model and data; fine_tuned (settings.fine_tune); loss; top5."
         ),
     ] = Metric.score,
     target: Annotated[
@@ -105,6 +106,9 @@ def leaderboard(
         ),
     ] = None,
     form: Annotated[Format, FORMAT] = Format.table,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="How fair each row's search was, before the table.")
+    ] = False,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
@@ -112,7 +116,7 @@ def leaderboard(
     """Rank algorithms by their final runs, read from MLflow alone."""
     tags = _tags(where)
     say(READING)
-    from reports.leaderboard.formats import render, table
+    from reports.leaderboard.formats import audit_table, render, table
     from suite.results.leaderboards import read_leaderboard
     from suite.results.query import NONE_YET, Query
     from suite.tracking.store import open_existing
@@ -128,14 +132,16 @@ def leaderboard(
     if as_json:
         emit(board.as_dict())
     elif form is Format.table:
-        out = Console()
-        out.print(table(board, out.width))
+        shown = out()
+        if audit:
+            shown.print(audit_table(board, shown.width))
+        shown.print(table(board, shown.width, program()), crop=False)
     elif form is Format.html:
         from reports.page.page import leaderboard_page
 
         sys.stdout.write(leaderboard_page(board))
     else:
-        sys.stdout.write(render(board, form.value))
+        write(render(board, form.value))
 
 
 Figures = Annotated[
@@ -187,13 +193,18 @@ def report(
     else:
         if done.figures:
             say(f"{len(done.figures)} figures in {folder / 'figures'}")
-        Console().print(str(done.page), highlight=False, soft_wrap=True)
+        out().print(str(done.page), highlight=False, soft_wrap=True)
 
 
 @app.command()
 def ui(
     host: Annotated[str, typer.Option(help="Loopback unless you say otherwise.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535)] = 5000,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65535, help="Default: 5000, or any that is free where that is taken."
+        ),
+    ] = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
 ) -> None:
@@ -208,7 +219,7 @@ def ui(
     from suite.watch import server as pages
     from suite.watch.ui import ui as serve
 
-    there = pages.bind(host, port, port)
+    there = pages.bind(host, port, 5000)
     log = storage / "ui.log"
     pages.quiet(log)
     say("starting MLflow's pages")
@@ -216,7 +227,7 @@ def ui(
         store,
         storage,
         there,
-        lambda site: say(f"Leaderboard: {site}/ (Ctrl-C ends it; log: {log})"),
+        lambda at: say(f"Leaderboard: {at('/')} (Ctrl-C ends it; log: {log})"),
     )
 
 

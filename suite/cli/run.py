@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from suite.cli.options import (
     RUNS,
@@ -19,9 +18,9 @@ from suite.cli.options import (
     ask_where_bare,
     named,
 )
-from suite.console import READING, emit, say
+from suite.console import READING, emit, out, say
 from trials.errors import UserError
-from trials.metrics import LAST
+from trials.metrics import LAST, TASKS
 
 if TYPE_CHECKING:
     from suite.execution.stop_signal import HaltedError
@@ -42,7 +41,10 @@ Assign = Annotated[
     list[str] | None, typer.Option("--set", help="KEY=VALUE: a hyperparameter or a setting.")
 ]
 TunedOne = Annotated[
-    bool, typer.Option("--tuned", help="Start from the best known configuration of the cell.")
+    bool,
+    typer.Option(
+        "--tuned", help="Start from the best known configuration of the data set and level."
+    ),
 ]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Record = Annotated[bool, typer.Option(help="Record the run in MLflow.")]
@@ -100,9 +102,9 @@ def run(
     if as_json:
         emit(done.document() | ({"run_id": run_id} if run_id else {}))
     else:
-        Console().print(_summary(done, run_id), highlight=False, markup=False)
+        out().print(_summary(done, run_id), highlight=False, markup=False)
         if line := _beside(base.get("scores", {}), seed, done):
-            Console().print(line, highlight=False, markup=False)
+            out().print(line, highlight=False, markup=False)
     if fault:
         raise fault
 
@@ -140,11 +142,9 @@ def replay(
     elif differences:
         say("\n".join([f"{len(differences)} values differ:", *differences[:20]]))
     elif near:
-        Console().print(f"run {run_id} repeated: every recorded metric agrees up to rounding")
+        out().print(f"run {run_id} repeated: every recorded metric agrees up to rounding")
     else:
-        Console().print(
-            f"run {run_id} repeated: every recorded metric is identical to the last bit"
-        )
+        out().print(f"run {run_id} repeated: every recorded metric is identical to the last bit")
     raise typer.Exit(1 if differences else 0)
 
 
@@ -170,14 +170,14 @@ def score(
         emit({**facts, "scores": now, "identical": not differing, "differences": differing})
     else:
         shown = ", ".join(f"{key} {value:.4f}" for key, value in now.items())
-        out = Console()
-        out.print(f"{spec.algorithm} on {spec.place}, seed {spec.seed}: {shown}", **PLAIN)
+        to = out()
+        to.print(f"{spec.algorithm} on {spec.place}, seed {spec.seed}: {shown}", **PLAIN)
         same = (
             f"{', '.join(differing)} differ from the run's"
             if differing
             else "as in its run, to the last bit"
         )
-        out.print(same, **PLAIN)
+        to.print(same, **PLAIN)
     raise typer.Exit(1 if differing else 0)
 
 
@@ -195,7 +195,7 @@ def _base(
         found.refuse_changed(str(path))
         return found.model_dump()
     say(READING)
-    from suite.configurations.library import known, select_tuned
+    from suite.configurations.library import best_of, known, select_tuned
 
     matching = select_tuned(known(storage, tracking_uri), *entry)
     if not matching:
@@ -203,8 +203,9 @@ def _base(
             f"no tuned configuration matches {' '.join(filter(None, entry)) or 'anything'}: "
             "see `suite tuned list`, or make one with `suite sweep`"
         )
-    matching[0].refuse_changed(f"the tuned configuration of {matching[0].algorithm}")
-    return matching[0].model_dump()
+    best = best_of(matching)
+    best.refuse_changed(f"the tuned configuration of {best.algorithm}")
+    return best.model_dump()
 
 
 def _spec(
@@ -271,12 +272,13 @@ def _shown(recording: "Recording | None") -> "OnEvaluation":
 
 def _summary(done: "Finished", run_id: str | None) -> str:
     spec, document = done.spec, done.document()
-    metric = done.data.dataset.task.metric
+    metric = done.simulation.task.metric
     last = done.history[-1]
     params = " ".join(f"{key}={value}" for key, value in spec.params.items())
     return (
         f"{spec.algorithm} {params} on {spec.place}, seed "
-        f"{spec.seed}: {document['status']} after {last['round']} rounds, test {metric} "
+        f"{spec.seed}: {document['status']} after {last['round']} rounds, test "
+        f"{metric.replace('_', ' ')} "
         f"{done.test_score:.4f} (mean of the last {LAST} evaluations), {last['test_' + metric]:.4f} at the "
         f"end, {document['seconds']} s "
         f"({document['evaluation_share']:.0%} of it evaluating)"
@@ -285,7 +287,7 @@ def _summary(done: "Finished", run_id: str | None) -> str:
 
 def _beside(scores: dict[str, Any], seed: int, done: "Finished") -> str:
     """What the configuration's file says of the same statistic; "" where it does not."""
-    name = f"test_{done.data.dataset.task.metric}"
+    name = f"test_{done.simulation.task.metric}"
     by_seed = scores.get("test_by_seed") or {}
     value = scores.get(name)
     if not isinstance(value, int | float):
@@ -301,6 +303,7 @@ def show_evaluation(entry: dict[str, float]) -> None:
     scores = [
         f"{k} {v:.4f}"
         for k, v in entry.items()
-        if k in ("train_loss", "val_accuracy", "test_accuracy", "val_mse", "test_mse")
+        if k == "train_loss"
+        or k in {f"{part}_{task}" for part in ("val", "test") for task in TASKS}
     ]
     say(f"round {entry['round']:4d}  " + "  ".join(scores))

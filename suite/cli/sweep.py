@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from suite.cli.options import (
     RUNS,
@@ -30,12 +29,12 @@ from suite.cli.options import (
 )
 from suite.cli.plan import show_plan
 from suite.cli.watch import watched
-from suite.console import emit, say
+from suite.console import emit, out, program, say
 from trials.errors import UserError
 from trials.outcome import ENDINGS, Status
 
 if TYPE_CHECKING:
-    from suite.execution.cluster import Resources
+    from suite.execution.resources import Resources
     from suite.sweeps.paths import SweepPaths
     from suite.sweeps.request import SweepRequest
     from suite.sweeps.result import Result
@@ -177,7 +176,7 @@ def sweep(
     """Tune every algorithm of a study fairly, run the best again with fresh seeds, rank them."""
     ask_where_bare("sweep", BARE)
     say(f"reading {study}")
-    from suite.execution.cluster import Resources
+    from suite.execution.resources import Resources
     from suite.sweeps.paths import SweepPaths
     from suite.sweeps.request import SweepRequest
 
@@ -238,7 +237,7 @@ def _run(request: "SweepRequest", resources: "Resources", watching: bool, as_jso
     if as_json:
         emit(asdict(result.summary))
     if result.ending:
-        words = ["suite", *sys.argv[1:]]
+        words = [program(), *sys.argv[1:]]
         again = shlex.join(words if request.resume else [*words, "--resume"])
         say(f"{result.ending.capitalize()}; everything is kept. Continue with: {again}")
         raise typer.Exit(130)
@@ -251,34 +250,34 @@ def _conclude(result: "Result", paths: "SweepPaths") -> None:
     """The last screen of a sweep: what happened, the leaderboard, what to do next."""
     from reports.leaderboard.formats import table
 
-    out, summary = Console(), result.summary
+    shown, summary = out(), result.summary
     ended = {status: getattr(summary, f"trials_{status}") for status in ENDINGS}
     counts = ", ".join(
         f"{count} {status}" for status, count in ended.items() if count or status == Status.FINISHED
     )
-    out.print()
+    shown.print()
     if result.leaderboard is not None:
-        out.print(table(result.leaderboard, out.width))
+        shown.print(table(result.leaderboard, shown.width, program()), crop=False)
     tuned = "" if result.leaderboard is None else f" Tuned configurations: {paths.folder / 'tuned'}"
-    out.print(
+    shown.print(
         f"{summary.cells} entries: {counts} search trials, {summary.final_runs} final runs"
         f" in {summary.seconds:.0f} s.{tuned}",
         highlight=False,
         soft_wrap=True,
     )
     if paths.models.exists():
-        out.print(f"Models: {paths.models}", highlight=False, soft_wrap=True)
-    out.print("Next:")
+        shown.print(f"Models: {paths.models}", highlight=False, soft_wrap=True)
+    shown.print("Next:")
     for command in _next(result, paths):
-        out.print(f"  {shlex.join(command)}", highlight=False, soft_wrap=True, markup=False)
+        shown.print(f"  {shlex.join(command)}", highlight=False, soft_wrap=True, markup=False)
 
 
 def _next(result: "Result", paths: "SweepPaths") -> list[list[str]]:
     """Commands that a person may want now."""
-    commands = [["leaderboard", "--name", paths.name], ["ui"]]
+    commands = [["leaderboard", "--name", paths.name], ["report", paths.name], ["ui"]]
     if result.leaderboard is not None and result.leaderboard.rows:
         best = result.leaderboard.rows[0]
         entry = ["--algorithm", best.algorithm, "--dataset", best.dataset, "--model", best.model]
         entry += ["--heterogeneity", best.heterogeneity, "--seed", "1"]
         commands.insert(1, ["run", "--tuned", *entry])
-    return [["suite", *command, *result.store.options] for command in commands]
+    return [[program(), *command, *result.store.options] for command in commands]

@@ -4,9 +4,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from reports.terminal import Column, Kind
 from suite.cli.options import (
     RUNS,
     CpusPerTrial,
@@ -20,7 +19,7 @@ from suite.cli.options import (
     Trust,
     narrowing,
 )
-from suite.console import READING, emit, say
+from suite.console import READING, emit, out, say, show_table
 
 if TYPE_CHECKING:
     from suite.configurations.transfer import Loss
@@ -52,7 +51,7 @@ def transfer(
     say(READING)
     from suite.configurations.library import known, select_tuned
     from suite.configurations.transfer import transfer as run
-    from suite.execution.cluster import Resources
+    from suite.execution.resources import Resources
     from suite.tracking.store import Store
 
     found = select_tuned(known(storage, tracking_uri), *only)
@@ -67,16 +66,15 @@ def transfer(
     for name, members in groupby(result.entries, key=lambda e: (e.algorithm, e.metric)):
         entries = list(members)
         targets = list(dict.fromkeys(e.target for e in entries))
-        shown = Table(title=f"{name[0]}: {name[1]} lost against the cell's own configuration")
-        shown.add_column("tuned on \\ used on", overflow="fold")
-        for target in targets:
-            shown.add_column(target, justify="right", overflow="fold")
         cells = {(e.source, e.target): e for e in entries}
+        rows = []
         for source in dict.fromkeys(e.source for e in entries):
             row = [cells.get((source, target)) for target in targets]
-            shown.add_row(source, *("" if e is None else _shown(e) for e in row))
-        Console().print(shown)
-    Console().print(
+            rows.append([source, *("" if e is None else _shown(e) for e in row)])
+        columns = [Column("tuned on \\ used on", Kind.NAME), *map(Column, targets)]
+        title = f"{name[0]}: {name[1]} lost against the cell's own configuration"
+        show_table(columns, rows, 1, title=title)
+    out().print(
         f"Points of accuracy (or mean squared error), {seeds} seeds, ± half a 95 % Student-t "
         "interval of the paired difference. Negative: the other cell's configuration is better.",
         highlight=False,

@@ -4,8 +4,9 @@ import os
 import subprocess
 import sys
 import webbrowser
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 PORT = 5050
+OPENED = "watch.html"
 Port = Annotated[
     int | None, typer.Option(min=1, max=65535, help=f"Default: {PORT}, or a free one.")
 ]
@@ -49,11 +51,11 @@ def watch(
     shown = [address(name) for name in names or ()] or ["/"]
     there = pages.bind("127.0.0.1", port, PORT)
 
-    def started(site: str) -> None:
+    def started(at: Callable[[str], str]) -> None:
         for path in shown:
-            say(f"Watch: {site}{path}")
+            say(f"Watch: {at(path)}")
         if open_page:
-            show(site + shown[0])
+            show(at(shown[0]), storage / OPENED)
 
     pages.quiet(storage / "watch.log")
     pages.watch(Views(storage, tracking_uri, pages_at(server, tracking_uri)), there, started)
@@ -75,7 +77,15 @@ def watched(paths: "SweepPaths") -> Iterator[None]:
         process.wait()
 
 
-def show(address: str) -> None:
-    """Open a page in the person's browser, where there is a screen for one."""
-    if sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ):
-        webbrowser.open(address)
+def show(address: str, page: Path) -> None:
+    """Open an address in the person's browser, where there is a screen for one; by a page that leads there and
+    only its owner can read, since all accounts see what a browser is started with.
+    """
+    if not (sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
+        return
+    with suppress(OSError):
+        page.unlink(missing_ok=True)
+        made = os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(made, "w") as file:
+            file.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={address}">')
+        webbrowser.open(page.resolve().as_uri())

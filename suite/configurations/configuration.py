@@ -19,6 +19,7 @@ from suite.yaml_files import dump, parse_mapping, read_text, writable, write_who
 from trials import datasets, plugins
 from trials.errors import UserError
 from trials.files import plain
+from trials.metrics import Task
 from trials.place import Place
 from trials.settings import Settings
 from trials.spec import TrialSpec, canonical
@@ -47,6 +48,11 @@ class Tuned(BaseModel):
         """The cell that it is for."""
         return Place.of(self)
 
+    @property
+    def scenario(self) -> tuple[str, str]:
+        """Data set and level: scores on others say nothing of which configuration is better."""
+        return self.dataset, self.heterogeneity
+
     def spec(self, seed: int) -> TrialSpec:
         """The run of this configuration with a seed."""
         return canonical(self.algorithm, self.params, self.place, self.settings, seed)
@@ -74,19 +80,22 @@ class Tuned(BaseModel):
     @property
     def path(self) -> Path:
         """Where it lies below a folder of tuned files: dataset/heterogeneity/model/algorithm.yaml."""
-        path = relative_path(self.algorithm, self.place)
-        return path.with_name(f"{path.name}.yaml")
+        return file_path(self.algorithm, self.place)
+
+    @property
+    def task(self) -> Task:
+        """What it was tuned by."""
+        return datasets.parse(self.dataset).task.by(self.settings.metric)
 
     @property
     def loss(self) -> float:
         """The validation score with its sign, so that less is better; infinite where there is none. Test
         scores choose nothing: what starts from the best would have seen them.
         """
-        task = datasets.parse(self.dataset).task
-        value = self.scores.get(f"val_{task.metric}")
+        value = self.scores.get(f"val_{self.task.metric}")
         if not isinstance(value, int | float) or not math.isfinite(value):
             return math.inf
-        return float(-task.sign * value)
+        return float(-self.task.sign * value)
 
     def text(self) -> str:
         """The configuration's file: YAML below the command that runs it."""
@@ -118,6 +127,12 @@ _SHAPES: dict[str, Callable[[Any], bool]] = {
 def relative_path(algorithm: str, place: Place) -> Path:
     """dataset/heterogeneity/model/algorithm, each as one part of a path."""
     return Path(*map(_safe, (place.dataset, place.heterogeneity, place.model, algorithm)))
+
+
+def file_path(algorithm: str, place: Place) -> Path:
+    """The same of a tuned file."""
+    path = relative_path(algorithm, place)
+    return path.with_name(f"{path.name}.yaml")
 
 
 def _safe(name: str) -> str:

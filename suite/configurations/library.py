@@ -1,5 +1,6 @@
 """Tuned configurations of a store and of imported files, and which of them match."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -11,47 +12,49 @@ from reports.leaderboard.statistics import interval
 from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
 from suite.results.query import EVERYTHING, Query, published
+from suite.results.searched import Searched, chosen
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
 from suite.tracking.store import Store, open_existing
-from suite.tracking.tags import RunKind
 from trials import algorithms
-from trials.errors import UserError
+from trials.errors import UserError, unknown
 from trials.place import SPELLING
 
 if TYPE_CHECKING:
     import pandas as pd
 
+SHOWN = 10
+"""Choices that a message names at most."""
+
 
 class TunedList(list[Tuned]):
-    """Tuned configurations, best validated first."""
+    """Tuned configurations, those of a data set and level together, of these the best validated first."""
 
     def to_pandas(self) -> "pd.DataFrame":
         """A row a configuration, with columns such as `params.lr` and `scores.val_accuracy`."""
         return frame(item.model_dump(mode="json") for item in self)
 
 
-def tuned_of(runs: Sequence[Record], row: Row) -> Tuned:
-    """The tuned configuration behind a leaderboard row, from the runs of its entry."""
+def tuned_of(runs: Sequence[Record], searches: Sequence[Searched], row: Row) -> Tuned:
+    """The tuned configuration behind a leaderboard row, from the final runs and the search trials of its entry."""
     finals = [run for run in runs if run.run_id in row.chosen]
     finals.sort(key=lambda run: run.tags.seed)
     first = finals[0].tags
     spec = first.spec
-    searches = [run for run in runs if run.tags.kind == RunKind.SEARCH]
-    confirming = sum(bool(run.tags.confirm) for run in searches)
+    confirming = sum(one.confirm for one in searches)
     scores = [run.metrics["test_score"] for run in finals]
     mean, between = row.mean, [row.ci_low, row.ci_high]
     if len(row.chosen) < len(row.runs):  # the row is about several tunings, the file about one
         mean, between = fmean(scores), [*interval(scores)]
         confirming //= len(row.by_replicate)
-    source = next(run for run in searches if run.tags.trial_id == first.source)
+    validated = chosen(searches, first.source)
     return Tuned(
         algorithm=spec.algorithm,
         **spec.place.names(),
         params=spec.params,
         settings=spec.settings,
         scores={
-            f"val_{first.metric}": source.metrics.get("val_score"),
+            f"val_{first.metric}": validated,
             f"test_{first.metric}": mean,
             "test_interval_95": between,
             "test_by_seed": {r.tags.seed: r.metrics["test_score"] for r in finals},
@@ -116,15 +119,46 @@ def select_tuned(
     model: str | None = None,
     level: str | None = None,
 ) -> TunedList:
-    """The configurations that match every name given, best validation score first."""
+    """The configurations that match every name given: scenario by scenario, as they first come, and of
+    each the best validation score first; those tuned by clients' own scores, which are no others', last.
+    """
     given = {"algorithm": algorithm, "dataset": dataset, "model": model, "heterogeneity": level}
     spelling = {"algorithm": algorithms.canonical, **SPELLING}
     wanted = {part: spelling[part](name) for part, name in given.items() if name is not None}
     asked = wanted.pop("algorithm", None)
+    if asked is not None:
+        named = {item.algorithm for item in found} | set(algorithms.known())
+        if not any(algorithms.is_named(name, asked) for name in named):
+            raise unknown("algorithm", asked, map(algorithms.label, named))
     matching = [
         item
         for item in found
         if all(getattr(item, part) == name for part, name in wanted.items())
         and (asked is None or algorithms.is_named(item.algorithm, asked))
     ]
-    return TunedList(sorted(matching, key=lambda item: item.loss))
+    scenarios = list(dict.fromkeys(item.scenario for item in matching))
+
+    def order(item: Tuned) -> tuple[int, bool, float]:
+        personal = item.settings.metric == "personal"
+        return scenarios.index(item.scenario), personal, item.loss
+
+    return TunedList(sorted(matching, key=order))
+
+
+def best_of(found: TunedList) -> Tuned:
+    """The best validated of configurations of one scenario; raises `UserError` where they are of several,
+    between which no score decides.
+    """
+    scenarios = list(dict.fromkeys(item.scenario for item in found))
+    if len(scenarios) > 1:
+        choices = [
+            shlex.join(["--dataset", dataset, "--heterogeneity", level])
+            for dataset, level in scenarios[:SHOWN]
+        ]
+        more = [f"and {len(scenarios) - SHOWN} more"] * (len(scenarios) > SHOWN)
+        about = (
+            "what matches was tuned on several data sets or levels, whose scores cannot be compared: "
+            "name one of"
+        )
+        raise UserError("\n  ".join((about, *choices, *more)))
+    return found[0]

@@ -8,7 +8,7 @@ from suite.configurations.configuration import Tuned
 from suite.configurations.distance import Distance, nearest
 from suite.studies.modelling import LAG, searched_by
 from suite.studies.search_settings import SamplerName
-from trials import algorithms, datasets, plugins
+from trials import algorithms, plugins
 from trials.errors import UserError
 from trials.place import SPELLING, Place
 from trials.settings import Settings
@@ -78,7 +78,7 @@ class Recommendation:
         near = "This very cell"
         if not self.exact:
             near = f"The nearest cell: {best.place}, {self.distance}"
-        metric = f"test_{datasets.parse(best.dataset).task.metric}"
+        metric = f"test_{best.task.metric}"
         seeds = len(best.scores.get("test_by_seed", {}))
         interval = best.scores.get("test_interval_95") or []
         low, high = interval if len(interval) == 2 else (None, None)

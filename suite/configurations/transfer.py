@@ -17,7 +17,6 @@ from suite.configurations.distance import distance
 from suite.runs.batch import Batch, Job
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import RunKind, written
-from trials import datasets
 from trials.errors import UserError
 from trials.metrics import TASKS, score
 from trials.place import Place
@@ -109,7 +108,7 @@ def _pairs(found: Iterable[Tuned]) -> list[tuple[Tuned, Tuned]]:
     """(tuned on, used on) of each algorithm with two cells or more of one task."""
     by_algorithm: dict[tuple[str, str], dict[Place, Tuned]] = {}
     for tuned in found:
-        task = datasets.parse(tuned.dataset).task.metric
+        task = tuned.task.metric
         by_algorithm.setdefault((tuned.algorithm, task), {}).setdefault(tuned.place, tuned)
     return [
         (source, target)
@@ -144,8 +143,8 @@ def _loss(
     seeds: list[int],
     diverged: int,
 ) -> Loss:
-    metric = datasets.parse(target.dataset).task.metric
-    scale = 100 if metric == "accuracy" else 1
+    metric = target.task.metric
+    scale = 100 if target.task.pooled == "accuracy" else 1
     gaps = [scale * TASKS[metric].sign * (own[k] - scores[k]) for k in seeds]
     low, high = interval(gaps)
     return Loss(

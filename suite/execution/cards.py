@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from suite.execution.cluster import Resources  # before Ray, whose environment it sets
-
-# isort: split
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from suite.console import say
+from suite.execution.resources import Resources
 from trials import device
 from trials.errors import UserError
 from trials.footprint import Footprint

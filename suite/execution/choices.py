@@ -3,12 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from suite.execution.cluster import Resources  # before Ray, whose environment it sets
-
-# isort: split
 import ray
 
 from suite.console import say
+from suite.execution.resources import Resources
 from trials import calibration
 from trials.spec import TrialSpec
 

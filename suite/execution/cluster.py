@@ -1,7 +1,6 @@
 """The Ray cluster that a sweep runs on: one of its own on this machine, or one that is running.
 
-Ray is set up by environment variables that must be there before its first import, so this module
-sets them and imports Ray afterwards; import it late.
+Importing it imports Ray, which takes seconds.
 """
 
 import gc
@@ -13,34 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 from functools import cache, partial
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
-
-_WORKERS = {
-    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean what the person meant
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-}
-_TUNE = {
-    "RAY_AIR_NEW_OUTPUT": "0",
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Tune's own returns normally from an interrupted sweep
-    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
-    "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is what a sweep resumes from
-    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
-    "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "600",
-}
-"""How Tune is wanted while the suite drives it. Other programs of the process may want it otherwise."""
-for _name, _value in {**_WORKERS, "RAY_USAGE_STATS_ENABLED": "0"}.items():
-    os.environ.setdefault(_name, _value)
-if not os.environ.get("RAY_AUTH_MODE"):
-    # Ray shows a token to a cluster that it joins only where the mode says so when it is imported.
-    _token = "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ
-    _token = _token or (Path.home() / ".ray" / "auth_token").exists()
-    os.environ["RAY_AUTH_MODE"] = "token" if _token else "disabled"
 
 import ray
 
@@ -49,7 +24,12 @@ import search_spaces
 import suite
 import trials
 from suite.console import say
+from suite.execution import reach
+from suite.execution.ray_internals import load_what_init_imports
+from suite.execution.resources import Resources
+from suite.execution.surroundings import WORKERS, SameImports, driven, ray_set
 from trials.errors import UserError
+from trials.machine import usable_cpus
 
 REFRESH_SECONDS = 5.0
 """How often the nodes of a running cluster are counted."""
@@ -65,43 +45,9 @@ class NotStartedError(UserError):
 
 _ahead: "Future[None] | None" = None
 """The start of this process's own cluster, while there is one: Ray is one a process."""
+_set = ExitStack()
+"""What was set for Ray, until it ends."""
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-
-
-@dataclass(frozen=True)
-class Resources:
-    """What a trial gets, how many run at once (default: what fits), and where.
-
-    `memory_per_trial` in bytes replaces the estimate; `memory_budget` in bytes is what a trial's clients
-    that are computed at once may take of it (`trials.memory.memory_budget`). `address` is a running cluster's (`host:port`, `ray://host:port`, `auto`); None starts one on
-    this machine, as does `local`. `checkpoint_seconds` is how often a trial writes its checkpoint.
-    Raises `UserError` for more than one GPU a trial.
-    """
-
-    cpus_per_trial: float = 1.0
-    gpus_per_trial: float = 0.0
-    max_concurrent: int | None = None
-    memory_per_trial: float | None = None
-    address: str | None = None
-    checkpoint_seconds: float = 60.0
-    memory_budget: float | None = None
-
-    @property
-    def joins(self) -> bool:
-        """Whether there is a running cluster to join."""
-        return self.address not in (None, "", "local")
-
-    def __post_init__(self) -> None:
-        if self.gpus_per_trial > 1:
-            raise UserError(
-                f"gpus_per_trial is {self.gpus_per_trial:g}, but must be at most 1: a trial computes on "
-                "one GPU, or a part of one"
-            )
-
-    def need(self, memory: int) -> dict[str, float]:
-        """The resources that Ray sets aside for a trial that takes `memory` bytes."""
-        need = {"CPU": self.cpus_per_trial, "GPU": self.gpus_per_trial, "memory": float(memory)}
-        return {name: amount for name, amount in need.items() if amount}
 
 
 class Cluster:
@@ -169,12 +115,6 @@ def _holds(name: str, there: float, amount: float) -> int:
     return int(there / amount + 1e-9)
 
 
-def local_slots(resources: Resources) -> int:
-    """How many trials would run at once here, by the number of CPUs."""
-    cpus = os.cpu_count() or 1
-    return resources.max_concurrent or max(1, int(cpus // resources.cpus_per_trial))
-
-
 @contextmanager
 def connect(resources: Resources) -> Iterator[Cluster]:
     """Join the cluster at `resources.address`, or run one of our own on this machine. Where this process
@@ -185,24 +125,18 @@ def connect(resources: Resources) -> Iterator[Cluster]:
     start here.
     """
     if ray.is_initialized() and _ahead is None and not resources.joins:
-        with _driven():
+        with driven():
             yield Cluster(resources)
         return
-    worker = vars(ray._private.worker)
-    printing = worker["print_to_stdstream"]
     try:
         if resources.joins:
             _join(resources)
         else:
             _begin(resources).result()
-        # Ray prints what it hears of nodes that die, with their last log lines, to standard output, which
-        # belongs to the result.
-        worker["print_to_stdstream"] = _first_line
-        with _driven():
+        with driven():
             yield Cluster(resources)
     finally:
         _end()
-        worker["print_to_stdstream"] = printing
 
 
 @contextmanager
@@ -224,6 +158,7 @@ def _begin(resources: Resources) -> "Future[None]":
     global _ahead
     if _ahead is None:
         say("starting Ray")
+        load_what_init_imports()
         begun = _ahead = Future()
 
         def work() -> None:
@@ -258,28 +193,14 @@ def _end() -> None:
     # An object reference that another thread's garbage collection frees while Ray shuts down
     # ends the process.
     gc.collect()
+    collecting = gc.isenabled()
     gc.disable()
     try:
         ray.shutdown()
     finally:
-        gc.enable()
-
-
-@contextmanager
-def _driven() -> Iterator[None]:
-    """Tune as the suite wants it, and without its tracebacks: of trials that died, which start again,
-    and of its own files, which nobody needs.
-    """
-    logger, before = logging.getLogger("ray.tune"), dict(os.environ)
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    os.environ.update({name: value for name, value in _TUNE.items() if name not in before})
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-        for name in _TUNE.keys() - before.keys():
-            os.environ.pop(name, None)
+        if collecting:
+            gc.enable()
+        _set.close()
 
 
 def _start(resources: Resources) -> None:
@@ -288,19 +209,16 @@ def _start(resources: Resources) -> None:
     Its ports are open to other machines and users, so it always has a token: one that is nowhere
     but in these processes' environment, whatever mode and token are there for other clusters.
     """
-    # Ray reads a mode once, at its import; only where none is given does it turn tokens on later.
-    os.environ.pop("RAY_AUTH_MODE", None)
-    os.environ["RAY_AUTH_TOKEN"] = TOKEN
-    # Beside the main thread Ray takes no signals, and warns of it; the driver has handlers of its own.
-    logging.getLogger("ray").setLevel(logging.ERROR)
+    _set.enter_context(ray_set(TOKEN))
     wanted = (resources.max_concurrent or 1) * resources.cpus_per_trial
     for attempt in range(1, STARTS + 1):
         try:
             ray.init(
                 "local",
-                num_cpus=math.ceil(max(os.cpu_count() or 1, wanted)),
+                num_cpus=math.ceil(max(usable_cpus(), wanted)),
                 include_dashboard=False,
                 configure_logging=True,
+                job_config=SameImports(),
                 **_QUIET,
             )
             return
@@ -321,12 +239,17 @@ def _start(resources: Resources) -> None:
 
 def _join(resources: Resources) -> None:
     """The running cluster at the address."""
-    address = resources.address
+    reach.refuse(resources)
+    address = reach.found(str(resources.address))
     packages = [p.__path__[0] for p in (suite, trials, reports, search_spaces)]
-    runtime_env = {"py_modules": packages, "env_vars": _WORKERS, "excludes": ["__pycache__"]}
-    mode = os.environ.get("RAY_AUTH_MODE", "disabled")
+    runtime_env = {"py_modules": packages, "env_vars": WORKERS, "excludes": ["__pycache__"]}
+    _set.enter_context(ray_set())
+    mode = os.environ["RAY_AUTH_MODE"]
+    # Through Ray's own server (`ray://`) workers never look in a folder of this machine.
+    client = address.startswith("ray://")
+    imports: dict[str, Any] = {} if client else {"job_config": SameImports()}
     try:
-        ray.init(address, runtime_env=runtime_env, **_QUIET)
+        ray.init(address, runtime_env=runtime_env, **imports, **_QUIET)
     except (ConnectionError, ray.exceptions.RayError, RuntimeError, ValueError) as error:
         raise UserError(
             f"cluster {address} cannot be joined: {_reason(error)} (RAY_AUTH_MODE is {mode}, and "
@@ -341,11 +264,6 @@ def _join(resources: Resources) -> None:
 
 def _reason(error: Exception) -> str:
     return (str(error).strip() or repr(error)).splitlines()[0][:300]
-
-
-def _first_line(message: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:
-    text = "\n".join(message["lines"]).strip()
-    say(f"ray: {text.splitlines()[0][:300]}" if text else "ray:")
 
 
 def _shown(have: Mapping[str, float], names: Mapping[str, float]) -> str:

@@ -2,23 +2,14 @@
 
 import math
 import os
-import signal
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
-from suite.execution.cluster import (  # before Ray, whose environment it sets
-    Cluster,
-    NotStartedError,
-    connect,
-)
-
-# isort: split
 import ray
 from ray import tune
 from ray.tune.experiment import Trial
@@ -29,10 +20,11 @@ from ray.tune.search.search_algorithm import SearchAlgorithm
 from suite.console import say
 from suite.execution.cards import cards, limited, refuse
 from suite.execution.choices import choose
-from suite.execution.killed_for_memory import install
+from suite.execution.cluster import Cluster, NotStartedError, connect
+from suite.execution.lifeline import Lifeline
 from suite.execution.packs import PackCallback, Packs, PackScheduler, Unpicklable
 from suite.execution.plan import Hooks, Plan, TrialSource
-from suite.execution.stop_signal import Control, HaltedError
+from suite.execution.stop_signal import Control, HaltedError, interruptible
 from suite.search.population import folder as stop_folder
 from suite.search.schedulers import SCHEDULERS, EntrySchedulers
 from suite.search.trial import Ask
@@ -40,7 +32,7 @@ from trials import algorithms
 from trials.calibration import cell, with_execution
 from trials.checkpoint import Checkpoint
 from trials.federated_data import FederatedData
-from trials.outcome import Kind, Outcome, Report, Status
+from trials.outcome import Kind, Outcome, Report, Status, shortened
 from trials.running import Running
 from trials.spec import TrialSpec
 from trials.trainable import FederatedTrial
@@ -113,8 +105,10 @@ class _Callback(Unpicklable, tune.Callback):
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        """Start the clock."""
+        """Start the clock, and say that it runs."""
         self.started.setdefault(ask_id(trial), time.monotonic())
+        process = getattr(trial, "pack", trial.trial_id)
+        self.hooks.began(self.source.asks[ask_id(trial)], process)
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
@@ -141,10 +135,12 @@ class _Callback(Unpicklable, tune.Callback):
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        """The trial's process, or its node, died."""
+        """The trial's process, or its node, died; which is not the trial's fault where all ends."""
+        if self.hooks.control.ends_now:
+            return
         outcome = self.outcomes.pop(ask_id(trial), Outcome())
         outcome.status = Status.FAILED
-        outcome.error = f"the trial's process died: {_reason(trial)}"
+        outcome.error = shortened(f"the trial's process died: {_reason(trial)}")
         self._end(trial, outcome)
 
     def _end(self, trial: Trial, outcome: Outcome) -> None:
@@ -236,7 +232,7 @@ def drive(plan: Plan) -> None:
         if not plan.alone:
             raise
         say(f"{str(error).removesuffix('.')}; going on without Ray, one run after another")
-        with _interruptible(plan.hooks.control):
+        with interruptible(plan.hooks.control):
             _alone(plan)
 
 
@@ -270,7 +266,12 @@ def _alone(plan: Plan) -> None:
 def _on_ray(plan: Plan) -> None:
     """The trials as Tune's, on the cluster of the plan's resources."""
     control = plan.hooks.control
-    with connect(plan.resources) as cluster, _interruptible(control):
+    with (
+        Lifeline(control) as lifeline,
+        connect(plan.resources) as cluster,
+        interruptible(control),
+        lifeline.watched(),
+    ):
         plan.hooks.joined(cluster.dashboard)
         cluster.refuse({entry.name: plan.memory.get(entry.id, 0) for entry in plan.entries})
         # Workers read the store's copy in place, one a node; the driver gives up its own.
@@ -302,7 +303,6 @@ def _executions(plan: Plan, shared: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _tuner(plan: Plan, config: _Config, shared: Mapping[str, Any]) -> tune.Tuner:
-    install()
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max(config.slots, 16))
     packs = Packs(plan, config.of, lambda: config.slots)
     schedulers = EntrySchedulers(plan.entries, plan.source.asks, plan.scheduler)
@@ -345,20 +345,3 @@ def ask_id(trial: Trial) -> str:
 
 def _trial_id(trial: Trial) -> str:
     return str(trial.trial_id)
-
-
-@contextmanager
-def _interruptible(control: Control) -> Iterator[None]:
-    """The first Ctrl-C (or SIGTERM) ends the sweep in order, the second at once."""
-
-    def handler(number: int, frame: FrameType | None) -> None:
-        if control.ending == "interrupted":
-            os._exit(130)
-        control.end("interrupted")
-
-    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)

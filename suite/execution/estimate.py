@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from suite.execution.cluster import Resources
+from suite.execution.resources import Resources
 from suite.search.sweep_search import SweepSearch
 from suite.studies.entry import Entry
 from suite.studies.study import Study
@@ -16,7 +16,7 @@ from trials.datasets.base import Dataset, OnDemand
 from trials.errors import UserError
 from trials.federated_data import FederatedData
 from trials.footprint import PROCESS, Footprint, footprint
-from trials.memory import machine_memory
+from trials.machine import machine_memory
 from trials.packing import own_bytes, pack_size
 from trials.spec import TrialSpec
 from trials.trial import deal_data, fit_model, simulate

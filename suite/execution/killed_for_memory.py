@@ -4,6 +4,9 @@ Ray Tune takes `RayActorError` for the death of a trial's process. Of a process 
 2.60 says `OutOfMemoryError`, which is none and ends the whole experiment.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from ray._private import serialization
 from ray.exceptions import OutOfMemoryError, RayActorError
 
@@ -16,6 +19,12 @@ class KilledForMemoryError(RayActorError, OutOfMemoryError):
         super().__init__(error_msg=f"Ray killed it: {words}")
 
 
-def install() -> None:
+@contextmanager
+def told_as_a_death() -> Iterator[None]:
     """Have Ray say it so to this process."""
+    before = serialization.OutOfMemoryError
     serialization.OutOfMemoryError = KilledForMemoryError  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        serialization.OutOfMemoryError = before  # type: ignore[misc]

@@ -25,11 +25,12 @@ from trials.trial_config import PACK
 
 @dataclass(frozen=True)
 class Member:
-    """A trial of a pack, as far as hooks ask a Tune trial for anything; `local_path` is the pack's."""
+    """A trial of a pack, as far as hooks ask a Tune trial for anything; `local_path` is the pack's, `pack` its id."""
 
     trial_id: str
     config: Mapping[str, Any]
     local_path: str | None = None
+    pack: str = ""
 
 
 @dataclass
@@ -176,7 +177,7 @@ class PackScheduler(Unpicklable, FIFOScheduler):
     def join(self, trial: Trial, joining: Mapping[str, dict[str, Any]]) -> None:
         """Note the members that begin in a pack."""
         for trial_id, config in joining.items():
-            member: Any = Member(trial_id, config, trial.local_path)
+            member: Any = Member(trial_id, config, trial.local_path, trial.trial_id)
             self.packs.members[trial.trial_id][trial_id] = member
             self.callback.on_trial_start(0, [], member)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from suite.execution.cluster import Resources
+from suite.execution.resources import Resources
 from suite.execution.stop_signal import Control
 from suite.search.trial import Ask
 from suite.studies.entry import Entry
@@ -41,7 +41,7 @@ class Hooks:
     """What the driver calls when a trial is handed out (is it new?), when it has ended, and when the
     executions of cells are chosen. All may raise `HaltedError`, which ends the run, as `control` does.
     `reported` is called whenever a trial has said more, `joined` with the address of Ray's dashboard
-    ("": it has none).
+    ("": it has none), `began` when a trial runs, with the name of its process, which a pack shares.
     """
 
     asked: Callable[[Ask, bool], None]
@@ -50,6 +50,7 @@ class Hooks:
     reported: Callable[[Ask, Outcome], None] = lambda ask, outcome: None
     joined: Callable[[str], None] = lambda dashboard: None
     chosen: Callable[[Mapping[str, str]], None] = lambda found: None
+    began: Callable[[Ask, str], None] = lambda ask, process: None
 
 
 @dataclass(frozen=True)

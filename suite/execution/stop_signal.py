@@ -2,15 +2,21 @@
 
 import math
 import os
+import signal
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 
 from suite.console import say
 from suite.owned import others_hand
 from trials.errors import UserError
 
 POLL_SECONDS = 0.5
+INTERRUPTED = "interrupted"
+"""What a sweep has been that Ctrl-C (or SIGTERM) ended."""
 WORDS = {"stop": "stopped", "cancel": "cancelled"}
 """What another process may ask for, and what the sweep then has been."""
 OUT_OF_TIME = "out of time"
@@ -102,3 +108,26 @@ class Control:
     def ends_now(self) -> bool:
         """Whether running trials are to be ended too."""
         return self.draining and self.ending != "stopped"
+
+
+@contextmanager
+def interruptible(control: Control) -> Iterator[None]:
+    """The first Ctrl-C (or SIGTERM) ends the sweep in order, the second at once. Python takes signals in
+    its main thread alone: in another one nothing is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        if control.ending == INTERRUPTED:
+            os.write(2, b"interrupted again: ending at once; what is in the journal is kept\n")
+            os._exit(130)
+        control.end(INTERRUPTED)
+
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)

@@ -6,19 +6,20 @@ Methods with a second pass take longer: it is an order of magnitude.
 """
 
 import json
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
+from suite.console import say
 from suite.reproduction.experiments import Configured, Experiment
 from suite.reproduction.paper import Data, Paper
 from suite.yaml_files import write_whole
 from trials import datasets, heterogeneity, models
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
+from trials.machine import usable_cpus
 from trials.settings import Settings
 from trials.spec import canonical
 from trials.trial import simulate
@@ -47,7 +48,7 @@ class Costs:
             configured = made.methods[method]
             data = paper.data[configured.place.dataset.split("(")[0]]
             total += count * rounds * self._round(configured, data)
-        return total / 60 / (os.cpu_count() or 1)
+        return total / 60 / usable_cpus()
 
     def _round(self, configured: Configured, data: Data) -> float:
         """Seconds of one round of one run, evaluation included."""
@@ -72,6 +73,8 @@ class Costs:
         key = f"{configured.place.model}|{shape}|{data.classes}|{batch}"
         kinds = [f"{key}|{kind}" for kind in ("train", "test")]
         if kinds[0] not in self.seconds:
+            if not self.seconds:
+                say(f"measuring what rounds of each model take here: once, kept in {self.path}")
             self.seconds |= zip(kinds, _measure(configured, data, batch), strict=True)
             if self.kept:
                 self.path.parent.mkdir(parents=True, exist_ok=True)

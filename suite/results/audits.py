@@ -8,25 +8,25 @@ from reports.leaderboard.audit import Audit, Tried, audit, combined, findings
 from reports.leaderboard.leaderboard import Leaderboard, Row
 from suite.results.mends import mend
 from suite.results.query import Held
+from suite.results.searched import Key, Searched, of_replicates
 from suite.tracking.record import Record
 from trials.algorithm import Range
 from trials.metrics import TASKS
 from trials.trial_id import TrialId
-
-Key = tuple[str, str]
-"""Sweep and entry."""
 
 
 def audited(board: Leaderboard, held: Held, options: list[str]) -> Leaderboard:
     """The leaderboard with an audit of each row whose search is in the store, which commands are told of by
     these `options`.
     """
-    tried, ran = _by_search(held.searches), _by_search(held.finals)
+    tried = {key: of_replicates(trials) for key, trials in held.searches.items()}
+    ran, tasks = _by_search(held.finals), held.tasks
     ranges = {(run.tags.sweep, run.tags.cell): run.tags.space for run in held.entries}
     facts: dict[Key, Audit] = {}
     for row in board.rows:
         key = row.sweep, row.cell
-        searches = [_search(tried[key][of], ran[key][of], ranges.get(key)) for of in tried[key]]
+        known = tried.get(key, {})
+        searches = [_search(known[of], ran[key][of], ranges.get(key), tasks[key]) for of in known]
         facts[key] = combined(searches)
     mends = {}
     for sweep in held.sweeps:
@@ -56,21 +56,18 @@ def _by_search(runs: Sequence[Record]) -> dict[Key, dict[str, list[Record]]]:
 
 
 def _search(
-    searches: Sequence[Record], finals: Sequence[Record], ranges: Mapping[str, Range] | None
+    searches: Sequence[Searched],
+    finals: Sequence[Record],
+    ranges: Mapping[str, Range] | None,
+    task: str,
 ) -> Audit:
     """The facts of one search, whose winner ran again in `finals`."""
     first = finals[0] if finals else None
     return audit(
-        [_tried(run) for run in searches if not run.tags.confirm],
+        [Tried(one.number, one.status, one.value) for one in searches if not one.confirm],
         None if first is None else TrialId.parse(first.tags.source).index,
         {} if first is None else first.tags.params,
         ranges,
         [run.metrics["val_score"] for run in finals if "val_score" in run.metrics],
-        TASKS[searches[0].tags.metric].sign,
-    )
-
-
-def _tried(run: Record) -> Tried:
-    return Tried(
-        TrialId.parse(run.tags.trial_id).index, run.tags.status, run.metrics.get("val_score")
+        TASKS[task].sign,
     )

@@ -27,7 +27,8 @@ from trials.metrics import (
 def final_run(store: Reader, run: Record, metric: str, target: float | None, at: str) -> FinalRun:
     """A recorded final run as `--metric`, `--target` and `--at` ask for it."""
     tags, task = run.tags, run.tags.metric
-    recorded = METRIC[metric].format(task)
+    pooled = TASKS[task].pooled
+    recorded = METRIC[metric].format(task if metric in ("score", "best") else pooled)
     name = f"test_{task if metric == 'best' else recorded}"
     lost = run.lost(name)
     course = []
@@ -62,9 +63,11 @@ def final_run(store: Reader, run: Record, metric: str, target: float | None, at:
         reference=bool(tags.reference),
         outside=tags.outside or "",
         curve=curve,
-        worst=_over_clients(store, run, f"test_{task}_worst10", lost),
-        spread=_over_clients(store, run, f"test_{task}_spread", lost),
-        settings=dumps(spec.settings.model_dump(mode="json", exclude=apart)),
+        worst=_over_clients(store, run, f"test_{pooled}_worst10", lost),
+        spread=_over_clients(store, run, f"test_{pooled}_spread", lost),
+        settings=dumps(
+            {"metric": spec.settings.metric} | spec.settings.model_dump(mode="json", exclude=apart)
+        ),
         split=tags.partition_fingerprint,
         run_id=run.run_id,
         warm=tags.warm_start is not None,

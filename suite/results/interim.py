@@ -17,7 +17,7 @@ from trials.outcome import Status
 def ongoing(store: Reader, query: Query, held: Held) -> set[Ongoing]:
     """The cells of sweeps that have not ended, of which an entry lacks final runs."""
     seeds = {
-        run.tags.sweep: run.tags.study_json["seeds"] * _replicates(run.tags.study_json)
+        run.tags.sweep: finals_of(run.tags.study_json)
         for run in held.sweeps
         if run.tags.run_status != "FINISHED"
     }
@@ -35,7 +35,7 @@ def standings(cells: Collection[Ongoing], query: Query, held: Held) -> tuple[Sta
     """How the entries of these cells stand that are asked for, in the order of the study."""
     studies = {run.tags.sweep: run.tags.study_json for run in held.sweeps}
     tried: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for run in held.searches:
+    for run in held.trials:
         tried[run.tags.sweep, run.tags.cell].append(run)
     there = _ended(held.finals)
     found = []
@@ -54,7 +54,7 @@ def standings(cells: Collection[Ongoing], query: Query, held: Held) -> tuple[Sta
                     trials=len(runs),
                     planned=_planned(studies[tags.sweep]),
                     finals=there[tags.sweep, tags.cell],
-                    seeds=studies[tags.sweep]["seeds"] * _replicates(studies[tags.sweep]),
+                    seeds=finals_of(studies[tags.sweep]),
                     params=best.tags.params if best else {},
                     reference=bool(tags.reference),
                     sweep=tags.sweep,
@@ -75,6 +75,11 @@ def _planned(study: Mapping[str, Any]) -> int:
     """The search trials of an entry, those that confirm among them, in all of its replicates."""
     confirm = study.get("confirm") or {"best": 0, "seeds": 0}
     return int(study["trials"] + confirm["best"] * confirm["seeds"]) * _replicates(study)
+
+
+def finals_of(study: Mapping[str, Any]) -> int:
+    """The final runs of each entry of a study."""
+    return int(study["seeds"]) * _replicates(study)
 
 
 def _replicates(study: Mapping[str, Any]) -> int:

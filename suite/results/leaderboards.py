@@ -1,7 +1,7 @@
 """Results, from the MLflow store alone: leaderboards and tuned configurations."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from reports.leaderboard.budget import Budgets, Trial, budgets
@@ -11,7 +11,7 @@ from suite.results.audits import audited
 from suite.results.final_runs import final_run
 from suite.results.fronts import read_fronts
 from suite.results.interim import ongoing, standings
-from suite.results.missing import missing
+from suite.results.missing import lacking, missing
 from suite.results.query import (
     AT_THE_END,
     EVERYTHING,
@@ -20,6 +20,7 @@ from suite.results.query import (
     Query,
     say_why_none,
 )
+from suite.results.searched import Key, Searched, chosen, of_replicates
 from suite.studies.modelling import LAG, searched_by
 from suite.tracking.reader import Reader, Together
 from suite.tracking.record import Record
@@ -61,12 +62,12 @@ def board_of(store: Reader, query: Query, held: Held) -> Leaderboard:
         for run in held.finals
         if run.finished and Ongoing(run.tags.sweep, run.tags.place) not in open_cells
     ]
-    lost = missing(query, held, open_cells)
+    lost = missing(query, held, open_cells, store.options)
     if not finals and not standing:
         if lost:
             raise UserError("\n".join(("there is no row to show", *lost)))
         say_why_none(store, query)
-    board = _ranked(store, query, replace(held, finals=finals))
+    board = _ranked(store, query, replace(held, finals=finals), lacking(store, query, held))
     if not finals:
         board = _unranked(board, held, standing)
     return replace(board, interim=standing, notes=(*board.notes, *lost))
@@ -84,16 +85,15 @@ def _unranked(board: Leaderboard, held: Held, standing: tuple[Standing, ...]) ->
     )
 
 
-def _ranked(store: Reader, query: Query, held: Held) -> Leaderboard:
-    """The rows of the final runs, all that is known of them."""
+def _ranked(
+    store: Reader, query: Query, held: Held, gone: Mapping[tuple[str, str], str]
+) -> Leaderboard:
+    """The rows of the final runs, all that is known of them, and of which some are `gone`."""
     targets = {run.tags.target for run in held.finals} - {None}
     target = query.target
     if target is None and len(targets) == 1:
         target = targets.pop()
     trials = _budgets(held.searches)
-    selected = {
-        (run.tags.sweep, run.tags.trial_id): run.metrics.get("val_score") for run in held.searches
-    }
     entries = _places(run.tags.cell for run in held.entries)
     sweeps = _places(run.tags.sweep for run in held.sweeps)
     margins = {run.tags.study_json.get("margin") for run in held.sweeps}
@@ -112,7 +112,10 @@ def _ranked(store: Reader, query: Query, held: Held) -> Leaderboard:
         replace(
             final_run(together, run, query.metric, target, query.at),
             page=pages.get((run.tags.sweep, run.tags.cell), ""),
-            selected=selected.get((run.tags.sweep, run.tags.source)),
+            selected=chosen(
+                held.searches.get((run.tags.sweep, run.tags.cell), ()), run.tags.source
+            ),
+            lacking=gone.get((run.tags.sweep, run.tags.cell), ""),
         )
         for run in sorted(held.finals, key=order)
     ]
@@ -120,11 +123,11 @@ def _ranked(store: Reader, query: Query, held: Held) -> Leaderboard:
     board = leaderboard(runs, trials, target, query.at, margin)
     board = audited(board, held, store.options)
     kept = {(row.sweep, row.cell) for row in board.rows}
-    searches = [run for run in held.searches if (run.tags.sweep, run.tags.cell) in kept]
+    searches = [run for run in held.trials if (run.tags.sweep, run.tags.cell) in kept]
     fronts = read_fronts(store, searches, held.finals, query)
     named = {row.sweep for row in board.rows}
     ways = {run.tags.sweep: searched(run) for run in held.sweeps if run.tags.sweep in named}
-    curves = _curves(board, searches) if (query.metric, query.at) == ("score", "rounds") else ()
+    curves = _curves(board, held) if (query.metric, query.at) == ("score", "rounds") else ()
     return replace(board, pareto=fronts, searched=ways, budgets=curves)
 
 
@@ -133,37 +136,36 @@ def _places(names: Iterable[str]) -> dict[str, int]:
     return {name: place for place, name in enumerate(dict.fromkeys(names))}
 
 
-def _curves(board: Leaderboard, searches: list[Record]) -> tuple[Budgets, ...]:
+def _curves(board: Leaderboard, held: Held) -> tuple[Budgets, ...]:
     """What fewer trials would have chosen, cell by cell of each sweep, of the methods that are ranked."""
-    ranked = {(row.sweep, row.cell): row for row in board.rows if row.rank is not None}
-    found: dict[tuple[str, Place], dict[str, dict[tuple[int | None, ...], list[Trial]]]] = {}
-    signs: dict[str, int] = {}
-    for run in searches:
-        tags, row = run.tags, ranked.get((run.tags.sweep, run.tags.cell))
-        scores = (run.metrics.get("val_score"), run.metrics.get(f"test_{tags.metric}"))
-        if row is None or tags.confirm or tags.status != Status.FINISHED or None in scores:
+    found: dict[tuple[str, Place], dict[str, list[list[Trial]]]] = {}
+    signs, tasks = dict[str, int](), held.tasks
+    for row in board.rows:
+        if row.rank is None:
             continue
-        sign = signs[tags.sweep] = TASKS[tags.metric].sign
-        of = found.setdefault((tags.sweep, row.place), {}).setdefault(row.algorithm, {})
-        trial = tuple(sign * score for score in scores if score is not None)
-        of.setdefault((tags.split, tags.deal, tags.tuning), []).append((trial[0], trial[1]))
-    made = (
-        budgets(sweep, place, {a: list(t.values()) for a, t in of.items()}, signs[sweep])
-        for (sweep, place), of in found.items()
-    )
+        sign = signs[row.sweep] = TASKS[tasks[row.sweep, row.cell]].sign
+        tuned = of_replicates(held.searches.get((row.sweep, row.cell), ()))
+        scored = [
+            [
+                (sign * one.value, sign * one.test)
+                for one in trials
+                if one.status == Status.FINISHED and not one.confirm
+                if one.value is not None and one.test is not None
+            ]
+            for trials in tuned.values()
+        ]
+        found.setdefault((row.sweep, row.place), {})[row.algorithm] = [of for of in scored if of]
+    made = (budgets(sweep, place, of, signs[sweep]) for (sweep, place), of in found.items())
     return tuple(of for of in made if of is not None)
 
 
-def _budgets(searches: list[Record]) -> dict[tuple[str, str], int]:
-    """The search trials of each (sweep, cell) in one of its replicates; the most, where they differ."""
-    counts = Counter(
-        (run.tags.sweep, run.tags.cell, run.tags.split, run.tags.deal, run.tags.tuning)
-        for run in searches
-    )
-    found: dict[tuple[str, str], int] = {}
-    for (sweep, cell, *_), count in counts.items():
-        found[sweep, cell] = max(count, found.get((sweep, cell), 0))
-    return found
+def _budgets(searches: Mapping[Key, Sequence[Searched]]) -> dict[Key, int]:
+    """The search trials of each entry in one of its replicates; the most, where they differ."""
+    return {
+        key: max(Counter(one.replicate for one in trials).values())
+        for key, trials in searches.items()
+        if trials
+    }
 
 
 def searched(sweep: Record) -> str:

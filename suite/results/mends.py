@@ -24,8 +24,7 @@ def mend(
     the trials or gives the largest space enough, one that moves out every end that a winner is at.
     """
     study, name = sweep.tags.study, sweep.tags.sweep
-    shipped = study in study_names()
-    begin = ["suite", "sweep", study if shipped else f"{study}.yaml"]
+    begin = ["suite", "sweep", sweep.tags.study_file or _named(study)]
     audits = [audit for _, audit in facts]
     trials = max(
         2 * sweep.tags.study_json["trials"],
@@ -35,12 +34,28 @@ def mend(
     if sweep.tags.study_json.get("scheduler") == "pbt":  # a population that has begun cannot grow
         longer = ["--name", f"{name}-longer", *changed, *_options(spans)]
     else:
-        longer = [*(["--name", name] if name != study else []), "--resume"]
+        longer = _continued(sweep)
     more = [*begin, *longer, "--trials", str(trials), *options]
     apart = [*begin, "--name", f"{name}-wider", *changed]
     own = sweep.tags.study_json.get("search", {}).keys()
     wide = [*apart, *_options(spans | _wider(facts, ranges, own)), *options]
     return Mend(shlex.join(more), shlex.join(wide))
+
+
+def resumed(sweep: Record, options: list[str]) -> str:
+    """The command that continues a sweep as it is."""
+    begin = ["suite", "sweep", sweep.tags.study_file or _named(sweep.tags.study)]
+    return shlex.join([*begin, *_continued(sweep), *options])
+
+
+def _continued(sweep: Record) -> list[str]:
+    name = sweep.tags.sweep
+    return [*(["--name", name] if name != sweep.tags.study else []), "--resume"]
+
+
+def _named(study: str) -> str:
+    """A study by its name, where that of its file was not recorded."""
+    return study if study in study_names() else f"{study}.yaml"
 
 
 def _options(spans: Spans) -> list[str]:
@@ -71,6 +86,8 @@ def _changed(sweep: Record) -> tuple[list[str], Spans]:
     none is known, since its file may have said so.
     """
     content: dict[str, Any] = dict(sweep.tags.study_json)
+    if sweep.tags.study_file is not None:  # whatever its name is
+        return [], {}
     with suppress(UserError):
         shipped = read_study(sweep.tags.study, {})[1].model_dump(mode="json")
         options = []

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn, Self
 
+from suite.results.agreeing import agreeing
+from suite.results.searched import Key, Searched, by_entry, written_down
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
 from suite.tracking.tags import RunKind
@@ -15,18 +17,21 @@ METRIC = {
     "best": "best_{}",
     "worst_clients": "{}_worst10",
     "client_spread": "{}_spread",
+    "personal": "{}_personal",
     "fine_tuned": "{}_fine_tuned",
     "loss": "loss",
     "top5": "top5_accuracy",
 }
 """What `--metric` may ask for, as it is recorded for a task's metric, without `test_`: the mean of the
 last three evaluations; the best over rounds; the worst 10 % of clients; the standard deviation over
-clients; the mean over clients that fine-tuned the final model; loss and top-5 accuracy, again means of the last three.
+clients; the mean over clients of each one's own score; the same once they fine-tuned the final model; loss and
+top-5 accuracy, again means of the last three. Only the first two are of what the study is ranked by; the others
+are of the metric of pooled samples that this is made of.
 """
 
 
-AT_THE_END = ("worst_clients", "client_spread", "fine_tuned")
-"""Recorded of the untrained and the final model only."""
+AT_THE_END = ("worst_clients", "client_spread", "personal", "fine_tuned")
+"""Asked of the final model only."""
 NONE_YET = "there are no final runs yet: finish the sweep with --resume"
 
 
@@ -97,25 +102,68 @@ def whose(store: Reader, name: str) -> tuple[str | None, tuple[str, ...], str]:
 @dataclass(frozen=True)
 class Held:
     """The runs that a store holds of what is asked for, each kind oldest first: of all algorithms, but for
-    `finals`, which have the query's tags. `rows` are `published`.
+    `finals`, which have the query's tags. `rows` are `published`. `searches` are the search trials of each
+    entry; `trials` are the runs of those that had to be read: not of sweeps that have ended and say them.
     """
 
     sweeps: list[Record]
     entries: list[Record]
-    searches: list[Record]
+    searches: Mapping[Key, Sequence[Searched]]
+    trials: list[Record]
     finals: list[Record]
     rows: dict[tuple[str, str], Record]
 
+    @property
+    def tasks(self) -> dict[Key, str]:
+        """What each entry that has final runs is ranked by."""
+        return {(run.tags.sweep, run.tags.cell): run.tags.metric for run in self.finals}
+
     @classmethod
-    def of(cls, store: Reader, query: Query) -> Self:
-        """Read them."""
+    def of(
+        cls,
+        store: Reader,
+        query: Query,
+        whole: bool = False,
+        searches: Mapping[Key, Sequence[Searched]] | None = None,
+    ) -> Self:
+        """Read them; with `whole` the run of every search trial, and with `searches`, where they are known, of
+        none.
+        """
+        entries = query.find(store, RunKind.CELL, **query.scope)
+        sweeps = query.find(store, RunKind.SWEEP, **query.scope)
+        trials: list[Record] = []
+        if searches is None:
+            said = {} if whole else _written_down(sweeps, entries)
+            if said:
+                there = dict.fromkeys(run.tags.sweep for run in (*sweeps, *entries))
+                unsaid = [name for name in there if name not in said]
+                trials = [r for n in unsaid for r in query.find(store, RunKind.SEARCH, sweep=n)]
+            else:
+                trials = query.find(store, RunKind.SEARCH, **query.scope)
+            searches = by_entry(trials)
+            for known in said.values():
+                searches |= known
         return cls(
-            finals=of_the_best(query.finals(store)),
-            searches=query.find(store, RunKind.SEARCH, **query.scope),
-            entries=query.find(store, RunKind.CELL, **query.scope),
-            sweeps=query.find(store, RunKind.SWEEP, **query.scope),
+            finals=agreeing(store, of_the_best(query.finals(store))),
+            searches=searches,
+            trials=trials,
+            entries=entries,
+            sweeps=sweeps,
             rows=published(store, query),
         )
+
+
+def _written_down(
+    sweeps: Sequence[Record], entries: Sequence[Record]
+) -> dict[str, dict[Key, list[Searched]]]:
+    """The search trials of the sweeps that say them, by the sweep's name."""
+    found = {}
+    for sweep in sweeps:
+        name = sweep.tags.sweep
+        said = written_down(sweep, [run for run in entries if run.tags.sweep == name])
+        if said is not None:
+            found[name] = said
+    return found
 
 
 def of_the_best(finals: Sequence[Record]) -> list[Record]:

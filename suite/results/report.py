@@ -46,7 +46,7 @@ def write(
     """
     from reports.page.page import build
 
-    held = Held.of(store, query)
+    held = Held.of(store, query, whole=True)
     data = data_of(store, query, held, server)
     page, drawn = build(data, forms)
     figures = {folder / "figures" / name: drawn[name] for name in sorted(drawn)}
@@ -58,7 +58,7 @@ def write(
 
 def read(store: Reader, query: Query, server: str) -> ReportData:
     """The data of a report: everything it shows."""
-    return data_of(store, query, Held.of(store, query), server)
+    return data_of(store, query, Held.of(store, query, whole=True), server)
 
 
 def data_of(store: Reader, query: Query, held: Held, server: str) -> ReportData:
@@ -68,7 +68,7 @@ def data_of(store: Reader, query: Query, held: Held, server: str) -> ReportData:
     shown = group_of.keys() | {(one.sweep, one.cell) for one in board.interim}
     shown |= {_cell(entry) for entry in without_finals(query, held)}
     finals = {run.run_id: run for run in held.finals}
-    searches = [run for run in held.searches if _cell(run) in shown]
+    searches = [run for run in held.trials if _cell(run) in shown]
     tried = [run for run in searches if _cell(run) in group_of and not run.tags.confirm]
     return ReportData(
         board=board,

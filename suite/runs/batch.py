@@ -20,7 +20,6 @@ from suite.tracking.forms import dumps
 from suite.tracking.recorder import Recorder
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags, written
-from trials import datasets
 from trials.calibration import cell
 from trials.datasets.base import Dataset
 from trials.footprint import Footprint, footprint
@@ -114,7 +113,7 @@ class Batch:
         """Write an ended job: once, whatever an earlier attempt left behind."""
         for half_written in self.store.find(kind=self.kind, trial_id=job.id):
             self.store.delete(half_written.run_id)
-        metric = datasets.parse(job.spec.dataset).task.metric
+        metric = job.spec.task.metric
         tags = {
             **spec_tags(job.spec),
             **run_tags(self.kind, job.spec, outcome),
@@ -136,6 +135,7 @@ class Batch:
         left = list({job.id: job for job in jobs if job.id not in done}.values())
         if not left:
             return 0, False
+        from suite.execution import reach
         from suite.execution.driver import drive
         from suite.execution.plan import Hooks, Plan
 
@@ -144,6 +144,7 @@ class Batch:
             if job.spec.dataset_key not in data:
                 data[job.spec.dataset_key] = load_dataset(job.spec, data_root)
         takes = _takes(left, data) if resources.gpus_per_trial else {}
+        reach.refuse(resources)
         queue, ended, failed = Queue(left, until), 0, 0
         recorder = Recorder(
             lambda item: self.record(*item),

@@ -12,6 +12,7 @@ from reports.frames import frame
 from suite.console import say
 from suite.execution.stop_signal import HaltedError
 from suite.runs.saving import save
+from suite.tracking import usual
 from suite.tracking.elsewhere import log_run
 from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags
 from trials import algorithms, plugins, trial
@@ -74,7 +75,7 @@ class Finished:
         return self._score("test")
 
     def _score(self, part: str) -> float:
-        metric = f"{part}_{self.data.dataset.task.metric}"
+        metric = f"{part}_{self.simulation.task.metric}"
         return score(self.history, metric, self.outcome.lost(metric))
 
     def to_pandas(self) -> "pd.DataFrame":
@@ -86,7 +87,7 @@ class Finished:
 
         Raises `UserError` when the store cannot be written.
         """
-        return Recording(tracking_uri, Path(storage)).record(self)
+        return Recording(usual(tracking_uri), Path(storage)).record(self)
 
     def save(self, folder: Path | str) -> None:
         """Keep the final server model, and clients' own, in a folder, for `suite.load_model`; raises
@@ -162,7 +163,11 @@ def execute(
 
 
 class Recording:
-    """Where a run outside any sweep is recorded; the store is opened in a thread, beside the run."""
+    """Where a run outside any sweep is recorded; the store is opened in a thread, beside the run.
+
+    MLflow is imported before that thread starts: two threads that import one package at a time can each
+    meet half of it.
+    """
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
         self._place = tracking_uri, storage
@@ -173,7 +178,10 @@ class Recording:
         when it is known by now that it cannot be.
         """
         if self._opening is None:
-            self._opening = ThreadPoolExecutor(1).submit(_open, *self._place)
+            from suite.tracking.store import Store, load_mlflow
+
+            load_mlflow(self._place[0])
+            self._opening = ThreadPoolExecutor(1).submit(Store, *self._place)
         elif self._opening.done():
             self._opening.result()
         return self._opening
@@ -182,11 +190,12 @@ class Recording:
         """Record a run, and the model that was saved of it in a folder; its id. Raises `HaltedError` where
         the store does not take it any more.
         """
+        spec, store = run.spec, self.begin().result()
+
         from mlflow.exceptions import MlflowException
 
         from suite.tracking.store import reason
 
-        spec, store = run.spec, self.begin().result()
         tags = {**run_tags(RunKind.RUN, spec, run.outcome), **spec_tags(spec)}
         name = f"{spec.algorithm} · {spec.place} · seed {spec.seed}"
         try:
@@ -213,12 +222,6 @@ def log_elsewhere(run: Finished, place: str, storage: Path) -> None:
         log_run(place, storage / EXPERIMENT / place, name, spec_params(spec), run.history)
     except Exception as error:
         say(f"{place} did not take the run: {error}")
-
-
-def _open(tracking_uri: str | None, storage: Path) -> "Store":
-    from suite.tracking.store import Store  # MLflow: as long as the rest of the command
-
-    return Store(tracking_uri, storage)
 
 
 class Replay(NamedTuple):

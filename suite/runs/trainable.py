@@ -92,7 +92,7 @@ class FederatedTrainable(tune.Trainable):
         }
 
     def _score(self, simulation: Simulation) -> float:
-        task = simulation.fed.data.dataset.task
+        task = simulation.task
         if simulation.diverged:
             return task.worst
         return score(simulation.history, f"val_{task.metric}")

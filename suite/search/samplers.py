@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -139,12 +140,14 @@ class Proposer:
     def restart(self) -> None:
         """Forget all that Optuna was told, but not what was made."""
         self._optuna = optuna.create_study(directions=self._directions)
+        self._later: list[Callable[[], None]] = []
         self._numbers: dict[int, int] = {}
         for index, made in enumerate(self.made):
             self._add(index, made.params)
 
     def propose(self, index: int) -> Known:
         """Make configuration `index`, the next one."""
+        self.catch_up()
         if index < len(self.known):
             made = self.known[index]
             self._add(index, made.params)
@@ -155,19 +158,31 @@ class Proposer:
         self.made.append(made)
         return made
 
+    def catch_up(self) -> None:
+        """Let the sampler see what it has not yet: a search that makes nothing more never needs it."""
+        later, self._later = self._later, []
+        for do in later:
+            do()
+
     def restore(self, index: int, made: Known) -> None:
-        """Take over configuration `index` from a journal."""
+        """Take over configuration `index` from a journal. The sampler sees it once it has to make one."""
+        self.made.append(made)
+        self._later.append(partial(self._restore, index, made.params))
+
+    def _restore(self, index: int, params: dict[str, Any]) -> None:
         if self.sampler.notes and index >= len(self.known):
-            self._optuna.enqueue_trial(made.params)
+            self._optuna.enqueue_trial(params)
             self._suggest(index)
         else:
-            self._add(index, made.params)
-        self.made.append(made)
+            self._add(index, params)
 
     def tell(self, index: int, told: Told) -> None:
-        """Tell Optuna how trial `index` ended; nothing where its configuration lies outside the
-        ranges.
+        """Tell Optuna how trial `index` ended, before it makes the next configuration; nothing where this one lies
+        outside the ranges.
         """
+        self._later.append(partial(self._tell, index, told))
+
+    def _tell(self, index: int, told: Told) -> None:
         if index not in self._numbers:
             return
         number, study = self._numbers[index], self._optuna

@@ -10,7 +10,7 @@ whatever runs beside it. Nothing here ever sees a test metric: `end` takes valid
 counters.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from suite.search.candidates import Candidates
@@ -199,6 +199,19 @@ class SweepSearch:
     def planned(self) -> int:
         """How many trials there will be; with two objectives, at most."""
         return sum(entry.planned for entry in self.entries.values())
+
+    @property
+    def planned_by_entry(self) -> Counter[str]:
+        """The same of each entry."""
+        planned: Counter[str] = Counter()
+        for search in self.entries.values():
+            planned[search.entry.id] += search.planned
+        return planned
+
+    @property
+    def current_finals(self) -> set[str]:
+        """The final runs of what is best now, asked or not yet."""
+        return {ask.trial_id for of in self.entries.values() for ask in of.current_finals}
 
     @property
     def exhausted(self) -> bool:

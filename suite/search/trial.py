@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from sys import intern
 from typing import Any, Self
 
 from trials.metrics import COUNTED, TASKS
@@ -44,7 +45,8 @@ class Ask:
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Self:
         """Make an ask of plain data, as `fields` and JSON leave it."""
-        return cls(**{**fields, "kind": Kind(fields["kind"])})
+        params = {intern(name): value for name, value in fields["params"].items()}
+        return cls(**{**fields, "kind": Kind(fields["kind"]), "params": params})
 
     def fields(self) -> dict[str, Any]:
         """The plain data of an ask; of the first replicate what it was before there were others."""
@@ -85,6 +87,7 @@ class End:
     @classmethod
     def of(cls, outcome: Outcome) -> Self:
         """Keep of an outcome what the search may know."""
+        # Who is judged by clients' own scores has the pooled ones too, which come first in TASKS.
         names = [f"val_{metric}" for metric in TASKS]
         curve = {int(e["round"]): e[name] for e in outcome.history for name in names if name in e}
         last = outcome.history[-1] if outcome.history else {}

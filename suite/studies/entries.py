@@ -12,6 +12,8 @@ from suite.studies.study import Study
 from suite.studies.validation import Faults
 from trials import algorithms, datasets
 from trials.datasets.base import Dataset
+from trials.evaluation import refuse_personal
+from trials.models.base import Model
 from trials.place import Place
 from trials.spec import TrialSpec, refuse
 from trials.trial import deal_data, fit_model, load_dataset
@@ -60,7 +62,7 @@ def make_entries(study: Study, source: str) -> list[Entry]:
             )
         own = space_file(name)
         known = tuple(p for p in own.published if p.matches(place.dataset, place.model))
-        task = datasets.parse(dataset).task
+        task = datasets.parse(dataset).task.by(study.settings.metric)
         entries.append(
             Entry(
                 name,
@@ -126,12 +128,20 @@ def load_data(
         clients = once("heterogeneity", spec.data_key, level, partial(_clients, spec, data))
         if model is None or clients is None:
             continue
+        if spec.settings.metric == "personal":
+            serves = partial(_serves_each, spec, data, model)
+            once("settings.metric", f"{spec.data_key}|{entry.place.model}", "personal", serves)
         for params in entry.space.corners():
             one = entry.spec(params, *seeds)
             check = partial(one.configured().check, clients, model, one.settings)
             faults.attempt("algorithms", entry.label, check)
     faults.check()
     return {key: data for (name, key, _), data in found.items() if name == "datasets"}
+
+
+def _serves_each(spec: TrialSpec, data: Dataset, model: Model) -> None:
+    """Raise `UserError` where clients cannot be tested one by one."""
+    refuse_personal(deal_data(spec, data), model)
 
 
 def _clients(spec: TrialSpec, data: Dataset) -> int:

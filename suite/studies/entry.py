@@ -46,7 +46,9 @@ class Entry:
 
     def reference(self, params: Mapping[str, Any] | None = None) -> bool:
         """Whether a configuration, by default the anchor, is shown without a rank."""
-        return algorithms.resolve(self.algorithm).reference or bool(self.outside(params))
+        cls = algorithms.resolve(self.algorithm)
+        beside = cls.reference and cls.ranked_under != self.settings.metric
+        return beside or bool(self.outside(params))
 
     @cached_property
     def id(self) -> str:

@@ -30,6 +30,7 @@ COMPARED = {
     "execution",
     "chunk",
     "fine_tune",
+    "metric",
     "eval_every",
     "data_seed",
     "partition_seed",

@@ -37,18 +37,17 @@ class Faults:
 
     def validate(self, model: type[BaseModel], data: Any, prefix: str = "") -> None:
         """Note all that pydantic finds wrong."""
+        broken: dict[str, tuple[Any, list[str]]] = {}
         try:
             model.model_validate(data)
         except ValidationError as error:
             for e in error.errors():
                 key = prefix + _path(tuple(p for p in e["loc"] if not set(str(p)) & set("-[")))
-                if e["type"] == "extra_forbidden":
-                    known = _fields_at(model, e["loc"])
-                    self.add(key, e["input"], str(unknown("key", str(e["loc"][-1]), known)))
-                elif e["type"] == "missing":
-                    self.add(key, None, "is required")
-                else:
-                    self.add(key, e["input"], rule(e))
+                value = None if e["type"] == "missing" else e["input"]
+                broken.setdefault(key, (value, []))[1].append(_rule(model, e))
+        for key, (value, (first, *others)) in broken.items():  # one of each form it may have
+            forms = [first, *(other.removeprefix("must be ") for other in others)]
+            self.add(key, value, " or ".join(forms))
 
     def check(self) -> None:
         """Raise one `UserError` with all faults, if there are any."""
@@ -109,6 +108,19 @@ def check_run(faults: Faults, run: Mapping[str, Any], resolves: bool = True) -> 
             faults.attempt(f"params.{name}", value, partial(cls.checked, name, value))
         if len(faults.found) == before:
             faults.attempt("params", None, partial(cls.configured, run["params"]))
+
+
+def _rule(model: type[BaseModel], fault: Mapping[str, Any]) -> str:
+    """The rule that is broken; of a name where a list of them belongs, how that is written."""
+    kind, value = fault["type"], fault["input"]
+    if kind == "extra_forbidden":
+        known, name = _fields_at(model, fault["loc"]), str(fault["loc"][-1])
+        if "settings" in known and name in Settings.model_fields:
+            return f"is a shared setting: write it as `settings: {{{name}: ...}}`"
+        return str(unknown("key", name, known))
+    if kind == "list_type" and isinstance(value, str):
+        return f"must be a list: [{value}]"
+    return "is required" if kind == "missing" else rule(fault)
 
 
 def _path(loc: tuple[int | str, ...]) -> str:

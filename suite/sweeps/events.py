@@ -6,8 +6,9 @@ lack fields that came later, and get their defaults.
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from sys import intern
 from typing import Any, ClassVar, Self
 
 from pydantic import TypeAdapter
@@ -113,7 +114,11 @@ class Stood:
         told = {key: value for key, value in line.items() if key not in ("trial_id", "at")}
         scores = {int(key): value for key, value in told.pop("intermediates", {}).items()}
         status = Status(told.pop("status", Status.FAILED))
-        outcome = Outcome(status, intermediates=scores, **told)
+        history = [
+            {intern(name): value for name, value in entry.items()}
+            for entry in told.pop("history", [])
+        ]
+        outcome = Outcome(status, history, scores, **told)
         return cls(line["trial_id"], outcome, line.get("at", 0.0))
 
 
@@ -324,6 +329,16 @@ class SweepState:
 def _must(holds: bool, otherwise: str) -> None:
     if not holds:
         raise ValueError(otherwise)
+
+
+def outcomes(lines: Iterable[Line], trial_ids: Container[str]) -> dict[str, Outcome]:
+    """How these trials ended, with all that they reported."""
+    wanted = (
+        read(line)
+        for line in lines
+        if line.get("event") == Ended.name and line.get("trial_id") in trial_ids
+    )
+    return {event.trial_id: event.outcome for event in wanted if isinstance(event, Ended)}
 
 
 def replay(lines: Iterable[Line], journal: str = "journal") -> SweepState:

@@ -19,12 +19,13 @@ from suite.owned import others_hand, private
 from trials.errors import UserError
 
 Line = dict[str, Any]
-START = b'{"event":"begin",'
+BLOCK = 1 << 16
+START, END = b'{"event":"begin",', b'{"event":"end",'
 """What the journal of a sweep, and no file of anyone else's, starts with."""
 
 
 class Journal:
-    """An append-only file of JSON lines. `lines` are those that were there when it was opened."""
+    """An append-only file of JSON lines. `size` is how many bytes whole lines had when it was opened."""
 
     def __init__(self, path: Path) -> None:
         private(path.parent)
@@ -32,12 +33,8 @@ class Journal:
         made = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         self._file = os.fdopen(made, "a+b", buffering=0)
         _lock(self._file, path)
-        try:
-            self.lines, whole = _read(path)
-        except UserError:
-            self._file.close()
-            raise
-        self._file.truncate(whole)
+        self.size = size(path)
+        self._file.truncate(self.size)
         self._fault = ""
 
     def write(self, event: str, **fields: Any) -> None:
@@ -94,7 +91,42 @@ def _lock(file: IO[bytes], path: Path) -> None:
 
 def peek(path: Path) -> list[Line]:
     """The lines of a journal that another process may be writing."""
-    return _read(path)[0] if path.exists() else []
+    return list(stream(path)) if path.exists() else []
+
+
+def stream(path: Path, brief: bool = False) -> Iterator[Line]:
+    """They one after the other, without a torn last one; `brief`: of a trial that ended the last evaluation
+    alone, which is most of a journal, and is not taken apart.
+    """
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            if raw.endswith(b"\n"):
+                yield parsed(path, number, shortened(raw) if brief else raw)
+
+
+def shortened(raw: bytes) -> bytes:
+    """A line with the last evaluation alone of its history; another one as it is. A quote inside a text has a
+    backslash before it, so none of these marks is in one.
+    """
+    if not raw.startswith(END):
+        return raw
+    begin, end = raw.find(b',"history":[{'), raw.find(b'}],"intermediates":')
+    last = raw.rfind(b"},{", begin, end) + 2
+    return raw if begin < 0 or last < begin else raw[: begin + 12] + raw[last:]
+
+
+def size(path: Path) -> int:
+    """How many bytes the whole lines of a journal take: what follows the last line's end was torn."""
+    with path.open("rb") as file:
+        at = file.seek(0, os.SEEK_END)
+        while at > 0:
+            begin = max(0, at - BLOCK)
+            file.seek(begin)
+            found = file.read(at - begin).rfind(b"\n")
+            if found >= 0:
+                return begin + found + 1
+            at = begin
+    return 0
 
 
 def begins(path: Path) -> list[Line]:
@@ -134,13 +166,6 @@ def is_locked(path: Path) -> bool:
         except OSError:
             return True
     return False
-
-
-def _read(path: Path) -> tuple[list[Line], int]:
-    """The lines, and how many bytes they take; a torn last line is not among them."""
-    whole = path.read_bytes()
-    whole = whole[: whole.rfind(b"\n") + 1]
-    return [parsed(path, n, raw) for n, raw in enumerate(whole.split(b"\n")[:-1], 1)], len(whole)
 
 
 def parsed(path: Path, number: int, raw: bytes) -> Line:

@@ -1,28 +1,23 @@
 """What of a sweep is in its tracking store: runs of the sweep, its entries, its trials, its leaderboard."""
 
-from collections import defaultdict
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from reports.leaderboard.leaderboard import Leaderboard, Row
-from reports.leaderboard.wording import mean_text
-from reports.page.tuning import importance
-from suite.configurations.configuration import SIGN, Tuned
-from suite.configurations.library import tuned_of
-from suite.console import say
-from suite.results.leaderboards import read_leaderboard
-from suite.results.query import Query
+from suite.results.agreeing import agreeing
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End, Known
 from suite.studies.entry import Entry
 from suite.studies.study import Study
-from suite.sweeps.glance import numbers, title
+from suite.sweeps import brief
+from suite.tracking.forms import dumps
+from suite.tracking.inherited import OF_TRIALS, shared_by
+from suite.tracking.inherited import common as common_tags
+from suite.tracking.inherited import own as own_tags
 from suite.tracking.record import Record
 from suite.tracking.store import Store
 from suite.tracking.tags import RunKind, run_tags, spec_params, versions, written
-from suite.yaml_files import foreign, write_whole
-from trials import schedule
+from trials.errors import UserError
 from trials.metrics import reach, score
 from trials.outcome import Kind, Outcome, Status
 
@@ -47,10 +42,21 @@ class Ledger:
         self.store, self.name, self.search, self.warm = store, name, search, warm
         self.study_name, self.study = study_name, study
         self.entries = {of.entry.id: of.entry for of in search.firsts}
+        self.study_file: str | None = None
+        """The path that was given of the study's file, if it has one."""
+        self.sweep_id: str | None = None
+        """The sweep's id as its journal has it, which tells it from others of its name."""
         self.recorded = dict(recorded)
-        # An earlier session may have left a half-written run of these in the store.
-        self._maybe_recorded = set(search.asks)
+        # A write of this session that failed may have left a half-written run of these in the store, and an
+        # earlier session a run of those, whether the journal knows of it or not.
+        self._tried = set[str]()
+        self._before = set(search.asks)
+        self._apart = set[str]()
+        self.settled = False
+        """Whether the store has all that came of this sweep, as it was before this session."""
         self._shown: dict[str, tuple[str, int]] = {}
+        self.entry_runs: dict[str, str] = {}
+        self._shared: dict[str, Mapping[str, str]] = {}
 
     def open(self) -> None:
         """Find or make the runs of the sweep and its entries, which are the parents of the trials'."""
@@ -61,26 +67,63 @@ class Ledger:
             kind=RunKind.SWEEP,
             study_json=self.study.model_dump(mode="json"),
             opening=self.search.opening,
+            sweep_id=self.sweep_id,
+            study_file=self.study_file,
         )
-        found = [record.run_id for record in store.find(sweep=name, kind=RunKind.SWEEP)]
-        self.sweep_run = (
-            found[0] if found else store.create(self.experiment, name, {**common, **study})
+        self.sweep_run = self._own(self._sweeps()) or store.create(
+            self.experiment, name, {**common, **study}
         )
-        store.log(self.sweep_run, tags=study)
-        entries = {
-            record.tags.cell: record.run_id for record in store.sound(sweep=name, kind=RunKind.CELL)
-        }
+        try:
+            self._own(self._sweeps())
+        except UserError:
+            store.delete(self.sweep_run)
+            raise
+        before = store.get(self.sweep_run)
+        self.settled = before.finished and all(
+            before.tags.get(name) == text
+            for name, text in {**study, "version": common["version"]}.items()
+        )
+        if not self.settled:
+            store.log(self.sweep_run, tags=study)
+        entries = {run.tags.cell: run for run in store.sound(sweep=name, kind=RunKind.CELL)}
         for entry in self.entries.values():
             own = written(kind=RunKind.CELL, space=entry.space.searched)
+            shared = common_tags({**common, **identity(entry), **self._alike(entry)})
             if entry.id not in entries:
-                tags = {**common, **identity(entry), **own}
-                entries[entry.id] = store.create(self.experiment, entry.name, tags, self.sweep_run)
+                tags = {**common, **identity(entry), **own, OF_TRIALS: dumps(shared)}
+                run_id = store.create(self.experiment, entry.name, tags, self.sweep_run)
             else:  # a version before may have begun it, which recorded less
-                store.log(entries[entry.id], tags=own)
-        self.entry_runs = {entry_id: entries[entry_id] for entry_id in self.entries}
+                run_id, known = entries[entry.id].run_id, entries[entry.id].tags
+                if OF_TRIALS in known:  # and recorded trials go by what it says
+                    shared = shared_by(known[OF_TRIALS])
+                if not self.settled:
+                    store.log(run_id, tags={**own, OF_TRIALS: dumps(shared)})
+            self.entry_runs[entry.id], self._shared[entry.id] = run_id, shared
         for record in store.find(sweep=name, kind=RunKind.RUNNING):  # of a session that was killed
             store.delete(record.run_id)
-        self.close("RUNNING")
+        if not self.settled:
+            self.close("RUNNING")
+
+    def _sweeps(self) -> list[Record]:
+        """The runs of sweeps of this name, those that began first at the head."""
+        found = self.store.find(sweep=self.name, kind=RunKind.SWEEP)
+        return sorted(found, key=lambda run: (run.began, run.run_id))
+
+    def _own(self, sweeps: Sequence[Record]) -> str:
+        """The run of this sweep, "" where it has none yet. Raises `UserError` where another one of its name,
+        which some other storage has, was there first; a run of an earlier version does not say whose it is.
+        """
+        for run in sweeps:
+            if (
+                None not in (run.tags.sweep_id, self.sweep_id)
+                and run.tags.sweep_id != self.sweep_id
+            ):
+                raise UserError(
+                    f"{self.store.uri} holds another sweep {self.name!r}, which another storage has: "
+                    "choose another --name, or its --storage"
+                )
+            return run.run_id
+        return ""
 
     def close(self, status: str) -> None:
         """Set the status of the runs of the sweep and its entries; trials that still run are shown no more."""
@@ -96,47 +139,25 @@ class Ledger:
             self.store.delete(run_id)
 
     def missing(self, trial_ids: Iterable[str]) -> list[str]:
-        """Which of these trials have no run in the store; all, when the store was lost."""
-        there = {record.run_id for record in self.store.sound(sweep=self.name)}
-        return [trial_id for trial_id in trial_ids if self.recorded.get(trial_id) not in there]
+        """Which of these trials have no run in the store that counts; all, when the store was lost."""
+        there = self.store.trials(self.name)
+        self._before |= set(there.values())
+        finals = self.store.find(sweep=self.name, kind=RunKind.FINAL)
+        sound = self.store.sound(sweep=self.name, kind=RunKind.FINAL)
+        whole = {run.run_id for run in agreeing(self.store, sound)}
+        self._apart = {run.run_id for run in finals} - whole
+        counts = there.keys() - self._apart
+        return [trial_id for trial_id in trial_ids if self.recorded.get(trial_id) not in counts]
 
     def record(self, ask: Ask, outcome: Outcome) -> str:
         """Write one ended trial: once, whatever an earlier attempt left behind. Its run."""
-        store, trial_id = self.store, ask.trial_id
+        store, trial_id, self.settled = self.store, ask.trial_id, False
         entry, spec = self.entries[ask.cell], self.search.spec(ask)
         target = None if ask.counted else self.study.target
         reached: Mapping[str, float] = {}
         if target is not None and not outcome.lost(f"test_{entry.task.metric}"):
             reached = reach(outcome.history, entry.task.metric, target)
-        # Of a write that fails nothing is shown any more: the next one begins anew.
-        run_id, seen = self._shown.pop(trial_id, ("", -1))
-        shown = bool(run_id)
-        if not shown and trial_id in self._maybe_recorded:
-            for record in store.find(sweep=self.name, trial_id=trial_id):
-                store.delete(record.run_id)
-        self._maybe_recorded.add(trial_id)
-        tags = {
-            **identity(entry, ask.params),
-            **run_tags(_recorded_as(ask), spec, outcome),
-            **written(
-                confirm=True if ask.kind == Kind.CONFIRM else None,
-                study=self.study_name,
-                sweep=self.name,
-                trial_id=trial_id,
-                source=ask.source,
-                origin=ask.origin,
-                metric=entry.task.metric,
-                target=self.study.target,
-                reached=None if target is None else bool(reached),
-                sampler=self.study.sampler,
-                scheduler=self.study.scheduler,
-                params=ask.params,
-            ),
-            **self._circumstances(ask, outcome),
-        }
-        if not shown:
-            parent = self.entry_runs[entry.id]
-            run_id = store.create(self.experiment, _name(entry, ask), tags, parent, outcome.seconds)
+        tags = self._tags(ask, outcome, bool(reached))
         scores = _scores(ask, outcome, entry)
         if scores and "rounds_to_target" in self.study.costs:
             cost = self.search.entries[ask.search].candidates.cost(
@@ -145,11 +166,67 @@ class Ledger:
             scores[0]["rounds_to_target"] = cost
         if scores:
             scores[0] |= reached
-        news = [entry for entry in outcome.history if entry["round"] > seen]
-        store.log(run_id, spec_params(spec), [*news, *scores], tags if shown else None)
+        course = self._course(ask, outcome.history)
+        ends = brief.end(outcome.history, self.study.costs) if ask.counted else []
+        # Of a write that fails nothing is shown any more: the next one begins anew.
+        run_id, seen = self._shown.pop(trial_id, ("", -1))
+        shown = bool(run_id)
+        looks = trial_id in self._before or (trial_id in self._tried and not shown)
+        if looks and (there := self._there(ask, tags, [*course, *ends, *scores], run_id)):
+            self.recorded[trial_id] = there
+            return there
+        self._tried.add(trial_id)
+        own = self._recorded_tags(ask, tags)
+        if not shown:
+            parent = self.entry_runs[entry.id]
+            run_id = store.create(self.experiment, _name(entry, ask), own, parent, outcome.seconds)
+        news = [one for one in course if one["round"] > seen]
+        params = spec_params(spec)
+        if ask.counted:  # the settings are its entry's, but for those that were searched
+            params = {k: v for k, v in params.items() if k in {*spec.params, *ask.params}}
+        store.log(run_id, params, [*news, *ends, *scores], own if shown else None)
         store.set_status(run_id, "FAILED" if outcome.status == Status.FAILED else "FINISHED")
         self.recorded[trial_id] = run_id
         return run_id
+
+    def _there(
+        self, ask: Ask, tags: Mapping[str, str], said: Sequence[Mapping[str, float]], shown: str
+    ) -> str:
+        """The run that has a trial already as it is to be recorded, "" where there is none: one that ran
+        again, since the journal had lost its end, came to the same. All others of it are removed, but for
+        the one that is `shown`, where it is needed.
+        """
+        runs = self.store.find(sweep=self.name, trial_id=ask.trial_id)
+        sound = (run for run in runs if run.run_id not in self._apart)
+        same = next((run.run_id for run in sound if _says(run, tags, said)), "")
+        for run in runs:
+            if run.run_id != (same or shown):
+                if self.study.save == "best" and ask.kind == Kind.FINAL:
+                    from suite.tracking.models import delete_models  # MLflow's models take time
+
+                    delete_models(self.store, run)
+                self.store.delete(run.run_id)
+        return same
+
+    def _tags(self, ask: Ask, outcome: Outcome, reached: bool) -> dict[str, str]:
+        """The tags of a trial's run."""
+        entry, target = self.entries[ask.cell], self.study.target
+        return {
+            **self._alike(entry),
+            **identity(entry, ask.params),
+            **run_tags(recorded_as(ask), self.search.spec(ask), outcome),
+            **written(
+                confirm=True if ask.kind == Kind.CONFIRM else None,
+                study=self.study_name,
+                sweep=self.name,
+                trial_id=ask.trial_id,
+                source=ask.source,
+                origin=ask.origin,
+                reached=None if ask.counted or target is None else reached,
+                params=ask.params,
+            ),
+            **self._circumstances(ask, outcome),
+        }
 
     def show(self, ask: Ask, history: list[dict[str, float]]) -> None:
         """Write what a running trial reported and is not there yet, in a run that no reader of results
@@ -158,7 +235,8 @@ class Ledger:
         trial_id, entry = ask.trial_id, self.entries[ask.cell]
         run_id, seen = self._shown.get(trial_id, ("", -1))
         if not run_id:
-            tags = {
+            whole = {
+                **self._alike(entry),
                 **identity(entry, ask.params),
                 **written(
                     kind=RunKind.RUNNING,
@@ -166,109 +244,57 @@ class Ledger:
                     sweep=self.name,
                     trial_id=trial_id,
                     origin=ask.origin,
-                    metric=entry.task.metric,
                     seed=ask.seed,
                     params=ask.params,
+                    spec=self.search.spec(ask),
                 ),
                 **versions(),
             }
+            tags = self._recorded_tags(ask, whole)
             parent = self.entry_runs[entry.id]
             run_id = self.store.create(self.experiment, _name(entry, ask), tags, parent)
-            self._maybe_recorded.add(trial_id)
+            self._tried.add(trial_id)
             self._shown[trial_id] = run_id, seen
-        news = [entry for entry in history if entry["round"] > seen]
+        news = [one for one in self._course(ask, history) if one["round"] > seen]
         self.store.log(run_id, history=news)
         if news:
             self._shown[trial_id] = run_id, int(news[-1]["round"])
 
+    def _course(self, ask: Ask, history: list[dict[str, float]]) -> list[dict[str, float]]:
+        """What is recorded of a history: of a search trial the ranked metric alone."""
+        metric = self.entries[ask.cell].task.metric
+        return brief.course(history, metric) if ask.counted else history
+
+    def _recorded_tags(self, ask: Ask, tags: Mapping[str, str]) -> Mapping[str, str]:
+        """What of its tags a trial records itself."""
+        return own_tags(tags, self._shared[ask.cell]) if ask.counted else tags
+
+    def _alike(self, entry: Entry) -> dict[str, str]:
+        """Tags that are the same in all trials of an entry; of `spec` most fields are."""
+        study = self.study
+        warm = [known.source for known in self.warm.get(entry.id, [])]
+        return written(
+            seed=study.seed,
+            metric=entry.task.metric,
+            target=study.target,
+            sampler=study.sampler,
+            scheduler=study.scheduler,
+            warm_start="; ".join(filter(None, warm)) or None,
+            pareto=study.traded,
+            joint=", ".join(entry.apart) or None,
+            spec=entry.spec({}, study.seed, entry.settings.partition_seed),
+        )
+
     def _circumstances(self, ask: Ask, outcome: Outcome) -> dict[str, str]:
         """Tags of what is not so in every sweep."""
-        search, study = self.search.entries[ask.search], self.study
+        search = self.search.entries[ask.search]
         candidates, entry, of = search.candidates, search.entry, search.replicate
-        warm = [known.source for known in self.warm.get(entry.id, [])]
         return written(
             tuning=of.tuning or None,
             deal=of.deal or None,
             split=of.split or None,
-            warm_start="; ".join(filter(None, warm)) or None,
-            pareto=study.traded,
-            joint=", ".join(entry.apart) or None,
             feasible=candidates.feasible(entry, End.of(outcome)) if entry.constraints else None,
         )
-
-    def harvest(self, finals: Mapping[str, Outcome], folder: Path) -> Leaderboard | None:
-        """Leaderboard runs of all entries and tuned files below a folder, from the final runs of what is
-        best now; those of former bests are set aside. None when no entry has a final run.
-
-        The former rows are removed last, so that there are some whenever this is cut off.
-        """
-        store, name, board = self.store, self.name, None
-        found, former = store.sound(sweep=name), store.find(sweep=name, kind=RunKind.LEADERBOARD)
-        by_entry: dict[str, list[Record]] = defaultdict(list)
-        # What comes back first: at no moment is an entry without final runs.
-        for record in sorted(found, key=lambda run: run.tags.kind != RunKind.SUPERSEDED):
-            trial_id, kind = record.tags.get("trial_id", ""), record.tags.kind
-            by_entry[record.tags.get("cell", "")].append(record)
-            if self.recorded.get(trial_id, record.run_id) != record.run_id:
-                store.delete(record.run_id)  # a request that a server took, and lost the answer to
-            elif trial_id in finals and kind == RunKind.SUPERSEDED:
-                store.log(
-                    record.run_id, tags=written(kind=_recorded_as(self.search.asks[trial_id]))
-                )
-            elif trial_id not in finals and kind in (RunKind.FINAL, RunKind.PARETO):
-                store.log(record.run_id, tags=written(kind=RunKind.SUPERSEDED))
-        if any(outcome.status != Status.FAILED for outcome in finals.values()):
-            board = read_leaderboard(store, Query(name, target=self.study.target, interim=False))
-            for place, row in enumerate(board.rows):
-                self._publish(row, tuned_of(by_entry[row.cell], row), place, folder)
-        for record in former:
-            store.delete(record.run_id)
-        self.close("FINISHED")
-        return board
-
-    def _publish(self, row: Row, tuned: Tuned, place: int, folder: Path) -> None:
-        """One leaderboard row as a run of its own and as a tuned file; sorted by the tag `row`, such
-        runs are the leaderboard.
-        """
-        store, name, entry = self.store, self.name, self.entries[row.cell]
-        path = folder / tuned.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if foreign(path, SIGN):
-            say(f"{path} stays: the suite did not write it. `suite tuned show` has what is tuned")
-        else:
-            write_whole(path, tuned.text())
-        tags = {
-            **identity(entry, row.params),
-            **written(
-                kind=RunKind.LEADERBOARD,
-                study=self.study_name,
-                sweep=name,
-                tuned=tuned.text(),
-                status=Status.FINISHED,
-                row=f"{name} {place:04d}",
-                score=mean_text(row),
-                importance=self._importance(entry),
-            ),
-            **versions(),
-        }
-        run_id = store.create(
-            self.experiment, title(row, len(self.study.models)), tags, self.entry_runs[entry.id]
-        )
-        about = f"{entry.name}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
-        store.describe(run_id, f"{about}\n\n```yaml\n{tuned.text()}```\n")
-        store.log(run_id, row.params, [{**numbers(row), "round": 0}])
-        store.set_status(run_id, "FINISHED")
-
-    def _importance(self, entry: Entry) -> dict[str, float]:
-        """What each hyperparameter mattered in the search, for reports."""
-        searches = [of for of in self.search.entries.values() if of.entry is entry]
-        ends = [(ask, of.ends.get(ask.trial_id)) for of in searches for ask in of.asks]
-        points = [
-            ({name: schedule.last(value) for name, value in ask.params.items()}, end.value)
-            for ask, end in ends
-            if end is not None and end.status == Status.FINISHED and end.value is not None
-        ]
-        return importance(points, entry.task.sign > 0)
 
 
 def identity(entry: Entry, params: Mapping[str, Any] | None = None) -> dict[str, str]:
@@ -291,7 +317,8 @@ def _name(entry: Entry, ask: Ask) -> str:
     return " · ".join(filter(None, (entry.name, ask.replicate, number)))
 
 
-def _recorded_as(ask: Ask) -> RunKind:
+def recorded_as(ask: Ask) -> RunKind:
+    """What the run of a trial is."""
     return RunKind.SEARCH if ask.counted else RunKind(ask.kind)
 
 
@@ -309,3 +336,14 @@ def _scores(ask: Ask, outcome: Outcome, entry: Entry) -> list[dict[str, float]]:
         metric = f"test_{entry.task.metric}"
         last["test_score"] = score(outcome.history, metric, outcome.lost(metric))
     return [last]
+
+
+def _says(run: Record, tags: Mapping[str, str], said: Sequence[Mapping[str, float]]) -> bool:
+    """Whether a run is whole, with these tags and the last of these metrics, but for the time it took."""
+    last = {key: value for entry in said for key, value in entry.items() if math.isfinite(value)}
+    timeless = (key for key in last if key != "round" and not key.endswith("_seconds"))
+    return (
+        run.over
+        and all(run.tags.get(name) == text for name, text in tags.items())
+        and all(run.metrics.get(key) == last[key] for key in timeless)
+    )

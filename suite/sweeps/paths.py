@@ -14,8 +14,8 @@ from urllib.parse import quote
 from suite.configurations.warm_start import NEAREST, tuned_files
 from suite.owned import private
 from suite.search.population import search_of
-from suite.sweeps.events import SweepState, replay
-from suite.sweeps.journal import begun, in_the_way, peek, refuse_others
+from suite.sweeps.events import Begun, SweepState, replay
+from suite.sweeps.journal import begins, begun, in_the_way, refuse_others, stream
 from suite.yaml_files import writable
 from trials.checkpoint import Folder, written_by
 from trials.errors import UserError
@@ -80,14 +80,25 @@ class SweepPaths:
         """Where a final run leaves its models until the sweep has ended."""
         return f"{self.checkpoint_folder}/{trial_id}.model.pt"
 
-    def state(self) -> SweepState:
-        """What its journal says of the sweep, which another process may be writing. Raises `UserError`
-        where it is damaged, or another user can have written it.
+    def state(self, brief: bool = False) -> SweepState:
+        """What its journal says of the sweep, which another process may be writing; `brief` as in `stream`.
+        Raises `UserError` where it is damaged, or another user can have written it.
         """
         if not self.begun:
             return SweepState()
         refuse_others(self.journal)
-        return replay(peek(self.journal), str(self.journal))
+        return replay(stream(self.journal, brief), str(self.journal))
+
+    def last_begun(self) -> Begun | None:
+        """How its last session began; None when there is no such sweep. Raises as `state` does where that is
+        damaged.
+        """
+        if not self.begun:
+            return None
+        refuse_others(self.journal)
+        last = replay(begins(self.journal)[-1:], str(self.journal)).begun
+        assert last is not None
+        return last
 
     @property
     def checkpoint_folder(self) -> str:

@@ -24,7 +24,7 @@ AROUND = 10
 
 
 class Progress:
-    """Counts per entry; `asked`, `reported` and `ended` are called by the driver as things happen.
+    """Counts per entry; `began`, `reported` and `ended` are called by the driver as things happen.
 
     `planned` is how many trials each entry will have.
     """
@@ -39,8 +39,9 @@ class Progress:
         self.unrecorded = 0
         self._counted: set[str] = set()
         self._shares: dict[str, float] = {}
+        self._processes: dict[str, str] = {}
         self._pace, self._new = Pace(), 0
-        self._console = Console(stderr=True)
+        self._console = Console(stderr=True, emoji=False)
         self._done = threading.Event()
         self._live: Live | None = None
         self._common, self._names = _names(entries)
@@ -68,9 +69,10 @@ class Progress:
         """Count on so many trials of each entry from now on."""
         self.planned, self.expected = planned, sum(planned.values())
 
-    def asked(self, ask: Ask) -> None:
-        """A trial was handed out."""
+    def began(self, ask: Ask, process: str) -> None:
+        """A trial runs, in a process that others of a pack may share."""
         self.running[ask.trial_id] = ask
+        self._processes[ask.trial_id] = process
 
     def reported(self, ask: Ask, at: int) -> None:
         """A running trial came to this round."""
@@ -97,8 +99,9 @@ class Progress:
             self._say_if_done(self.entries[ask.cell].place)
 
     def stands(self, ask: Ask) -> None:
-        """A member of a population waits for the others."""
+        """A trial runs no more, be it that it waits: for the others of its population, for another start."""
         self.running.pop(ask.trial_id, None)
+        self._processes.pop(ask.trial_id, None)
         self._shares.pop(ask.trial_id, None)
 
     def note(self, text: str) -> None:
@@ -128,12 +131,18 @@ class Progress:
         rate = self._pace.rate(time.monotonic(), self._new + sum(shares))
         states = ", ".join(f"{total[s]} {s}" for s in ENDINGS if total[s])
         text = f"{self.name}: {done}/{self.expected} trials ({states or 'starting'})"
-        text += f", {len(self.running)} running, {(rate or 0) * 60:.0f} trials/min"
+        text += f", {self._run()}, {(rate or 0) * 60:.0f} trials/min"
         if rate and done < self.expected:
             text += f", about {spell((self.expected - done - sum(shares)) / rate)} left"
         if done and self.unrecorded and not self.running:
             text += f", {self.unrecorded} still to be recorded"
         return text + (f" - {self.waiting}" if self.waiting else "")
+
+    def _run(self) -> str:
+        """How many trials run, and in how many processes where they share some."""
+        trials, processes = len(self.running), len(set(self._processes.copy().values()))
+        packed = f" in {processes} process{'es' * (processes > 1)}" if processes < trials else ""
+        return f"{trials} running{packed}"
 
     def _table(self) -> Group:
         total, running = self._total(), Counter(ask.cell for ask in list(self.running.values()))

@@ -163,7 +163,11 @@ def _add_one(state: SweepState, found: list[Found], kept: list[bytes]) -> bool:
 def _records(store: Store, name: str) -> list[Found]:
     """The events that a store's runs of a sweep tell, as lines."""
     found: list[Event] = [
-        Begun(run.tags.study, run.tags.study_json, LAG, opening=run.tags.opening or OWN)
+        Begun(
+            *(run.tags.study, run.tags.study_json, LAG),
+            id=run.tags.sweep_id,
+            opening=run.tags.opening or OWN,
+        )
         for run in store.sound(sweep=name, kind=RunKind.SWEEP)
     ]
     runs = [

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from suite.console import say
-from suite.studies.study import LISTS, Study, check_study, complete, read_study, small
+from suite.studies.study import LISTS, Study, check_study, complete, read_study, small, study_names
 from suite.sweeps.deadline import Deadline
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.repair import repair
@@ -16,7 +16,7 @@ from suite.sweeps.sweep import Sweep
 from trials.errors import UserError
 
 if TYPE_CHECKING:
-    from suite.execution.cluster import Resources
+    from suite.execution.resources import Resources
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,10 @@ class SweepRequest:
         if self.repair:
             repair(self.paths)
         name, content = self.read()
-        return Sweep(name, content, self.paths, self.resume, begin)
+        sweep = Sweep(name, content, self.paths, self.resume, begin)
+        if isinstance(self.study, str) and self.study not in study_names():
+            sweep.ledger.study_file = self.study
+        return sweep
 
     def run(
         self,
@@ -71,6 +74,7 @@ class SweepRequest:
         """Run it, and say what a person should know of it; raises as `open` and `Sweep.run` do. `opened` is
         called once there is something to watch; `deadline` as in `Sweep.run`.
         """
+        from suite.execution import reach
         from suite.execution.cluster import ahead
         from suite.execution.estimate import Estimates
 
@@ -78,6 +82,7 @@ class SweepRequest:
 
             def begin(sweep: Sweep) -> None:
                 Estimates(sweep.study, sweep.data, resources).refuse(sweep.entries)
+                reach.refuse(resources)
                 start()
 
             sweep = self.open(begin)

@@ -62,7 +62,7 @@ class Result:
 
     @property
     def tuned(self) -> TunedList:
-        """The best configuration of each algorithm in each entry, best validated first."""
+        """The best configuration of each entry, ordered as `select_tuned` does."""
         return select_tuned(tuned_in(self.store, Query(self.summary.name)))
 
     def to_pandas(self) -> "pd.DataFrame":

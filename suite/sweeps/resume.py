@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from suite.studies.entry import Entry
 from suite.studies.study import Study, complete, override
 from suite.studies.validation import Faults, check_names
+from suite.sweeps.events import SweepState
 from suite.sweeps.paths import SweepPaths
 from trials.errors import UserError
 
@@ -22,7 +24,7 @@ def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str,
     """The study that a sweep was begun with, and what the command line adds; None when there is no
     such sweep. Raises `UserError` when it asks for less, or for something else.
     """
-    begun = paths.state().begun
+    begun = paths.last_begun()
     if begun is None:
         return None
     before: Mapping[str, Any] = begun.study
@@ -66,11 +68,11 @@ def _changed(key: str, new: Any, old: Any) -> Iterator[tuple[str, Any, Any]]:
             yield f"{key}.{name}", new.get(name), old.get(name)
 
 
-def check_entries(paths: SweepPaths, entries: Iterable[Entry]) -> None:
+def check_entries(journal: Path, state: SweepState, entries: Iterable[Entry]) -> None:
     """Raise `UserError` where the journal has trials of entries that its study does not make."""
-    strange = {ask.cell for ask in paths.state().asks} - {entry.id for entry in entries}
+    strange = {ask.cell for ask in state.asks} - {entry.id for entry in entries}
     if strange:
         raise UserError(
-            f"journal {paths.journal} has trials of {', '.join(sorted(strange))}, which its study "
+            f"journal {journal} has trials of {', '.join(sorted(strange))}, which its study "
             "does not ask for: it is damaged, or another sweep's"
         )

@@ -13,7 +13,7 @@ from suite.owned import others_hand
 from suite.studies.entry import Entry
 from suite.studies.study import Study
 from suite.sweeps.events import Begun, SweepState, replay
-from suite.sweeps.journal import begins, begun, broken, in_the_way, is_locked, peek
+from suite.sweeps.journal import begins, begun, broken, in_the_way, is_locked, stream
 from suite.sweeps.pace import Pace
 from suite.sweeps.paths import MARKER, check_name
 from trials.errors import UserError, unknown
@@ -54,7 +54,7 @@ def status(storage: Path, name: str) -> dict[str, Any]:
     """
     folder = _folder(storage, name)
     path = folder / "journal.jsonl"
-    state = replay(peek(path), str(path))
+    state = replay(stream(path, brief=True), str(path))
     if state.begun is None:
         raise broken(str(path), 1, "the sweep has not begun")
     entries, planned = sizes(state.begun, name)

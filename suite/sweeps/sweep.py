@@ -1,9 +1,7 @@
 """A sweep: from a study to recorded runs, a leaderboard and tuned files; resumable at any moment."""
 
-import os
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -13,7 +11,8 @@ from mlflow.exceptions import MlflowException
 
 from reports.leaderboard.leaderboard import Leaderboard
 from suite.console import say
-from suite.execution.stop_signal import Control, HaltedError
+from suite.environment import default, kept
+from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible
 from suite.search.entry_search import EntrySearch
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End
@@ -32,20 +31,20 @@ from suite.sweeps.events import (
     Recorded,
     Stood,
     WentOn,
-    replay,
+    outcomes,
 )
-from suite.sweeps.journal import Journal
+from suite.sweeps.harvest import Harvest
+from suite.sweeps.journal import Journal, size, stream
 from suite.sweeps.ledger import Ledger
 from suite.sweeps.live import Live
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.progress import Progress
+from suite.sweeps.records import Records
 from suite.sweeps.result import Result, Summary, counts
 from suite.sweeps.resume import check_entries
 from suite.sweeps.running import Running
 from suite.sweeps.starting import open_store, starts
-from suite.tracking import is_server
 from suite.tracking.elsewhere import log_run
-from suite.tracking.recorder import Recorder
 from suite.tracking.store import UnreadableError
 from suite.tracking.tags import spec_params, versions
 from suite.yaml_files import writable
@@ -53,14 +52,9 @@ from trials.errors import UserError
 from trials.outcome import Kind, Outcome, Status, reason
 
 if TYPE_CHECKING:
-    from suite.execution.cluster import Resources
+    from suite.execution.resources import Resources
 
-RECORD_SECONDS = 600.0
-"""How long a finished sweep waits for a tracking server that takes nothing."""
-FAULT_SECONDS = 5.0
-"""How long one that was halted by a fault does."""
-LOCAL_TRIES = 5
-"""How often in a row a store on this machine may refuse a record before the sweep is halted."""
+RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 
 
 class Sweep:
@@ -98,12 +92,17 @@ class Sweep:
         if not paths.begun:
             begin(self)
         self.store = open_store(paths)
-        check_entries(paths, self.entries)
-        self.warm = starts(study.warm_start, self.entries, paths, paths.state(), self.store)
+        # What a search goes by is in a trial's end, but for the round at which it reached a target.
+        self.brief = "rounds_to_target" not in study.costs
+        read = size(paths.journal) if paths.begun else 0
+        self.state = paths.state(self.brief)
+        check_entries(paths.journal, self.state, self.entries)
+        self.warm = starts(study.warm_start, self.entries, paths, self.state, self.store)
         with writable(paths.folder):
             paths.mark()
             self.journal = Journal(paths.journal)
-        self.state = replay(self.journal.lines, str(paths.journal))
+        if self.journal.size != read:  # another process wrote on before the lock was ours
+            self.state = paths.state(self.brief)
         self.id = self.state.id or uuid.uuid4().hex
         self.control = Control(paths.folder)
         self.control.clear()
@@ -115,6 +114,8 @@ class Sweep:
         self.ledger = Ledger(
             self.store, paths.name, study_name, study, self.search, self.warm, recorded
         )
+        # A sweep of an earlier version has got its id now only.
+        self.ledger.sweep_id = self.id if begun is None else self.state.id
         content = study.model_dump(mode="json")
         about = {entry.id: entry.about() for entry in self.entries}
         sizes = len(self.entries), self.search.planned
@@ -140,52 +141,67 @@ class Sweep:
         started = time.monotonic()
         if deadline is not None:
             self.deadline, self.control.deadline = deadline, deadline.at
-        # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-        self.progress = Progress(self.entries, self._planned(), self.paths.name)
+        self.progress = Progress(self.entries, self.search.planned_by_entry, self.paths.name)
         for of in self.search.entries.values():
             self._count_before([*of.asks, *of.repeated])
         self.board: Leaderboard | None = None
-        with self.progress:
-            self._open_ledger()
-            metrics = {entry.id: entry.task.metric for entry in self.entries}
-            self.running = Running(self.paths.folder, metrics, self.ledger.experiment)
-            self._refused = 0
-            recorder = self.recorder = Recorder(self._write, self._waiting)
-            self.live = Live(self.ledger, recorder.put)
-            for trial_id in self.ledger.missing(self.state.ended):
-                recorder.put(partial(self._record, trial_id))
-            complete = False
-            last: Callable[[], None] = partial(self.ledger.close, "KILLED")
-            try:
-                for search in self.search.entries.values():
-                    self._move_on(search)
-                if not self.search.exhausted:
-                    self.paths.mark_checkpoints(self.id)
-                    self._drive(resources)
-                complete = self.search.exhausted
-                ending = "" if complete else self.control.ending
-            except UserError:
-                if not self.search.asks:
-                    last = self._forget
-                raise
-            finally:
-                recorder.put(self._harvest if complete else last)
-                halted = self.control.ending == "halted"
-                written = recorder.close(FAULT_SECONDS if halted else RECORD_SECONDS)
-                self.running.close()
-                self.journal.close()
+        # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
+        with kept(RETRIES), interruptible(self.control), self.progress:
+            default(**{RETRIES: "0"})
+            complete, written = self._run(resources)
         if self.control.fault and not (complete and written):
             raise HaltedError(self.control.fault)
-        if not written:
+        if not written and self.control.ending != INTERRUPTED:
             raise HaltedError(
                 f"{self.store.uri} did not take all records ({self.progress.waiting})"
             )
-        if complete:
+        if not written:
+            say(self._unrecorded())
+        elif complete:
             asks = self.search.asks.values()
             self.paths.clear_checkpoints({ask.trial_id: ask.search for ask in asks})
+        ending = "" if complete and written else self.control.ending
         summary = self._summary(time.monotonic() - started)
         return Result(summary, self.board, ending, self.store)
+
+    def _run(self, resources: "Resources") -> tuple[bool, bool]:
+        """Run and record what is left; whether the search is at its end, and whether all is recorded."""
+        self._open_ledger()
+        metrics = {entry.id: entry.task.metric for entry in self.entries}
+        self.running = Running(self.paths.folder, metrics, self.ledger.experiment)
+        records = self.records = Records(self.store.uri, self.control, self.progress)
+        self.live = Live(self.ledger, records.put)
+        missing = self.ledger.missing(self.state.ended)
+        if missing and self.brief:
+            self.state.ended |= outcomes(stream(self.paths.journal), set(missing))
+        for trial_id in missing:
+            records.put(partial(self._record, trial_id))
+        complete = False
+        last: Callable[[], None] = partial(self.ledger.close, "KILLED")
+        try:
+            for search in self.search.entries.values():
+                self._move_on(search)
+            if not self.search.exhausted:
+                self.paths.mark_checkpoints(self.id)
+                self._drive(resources)
+            complete = self.search.exhausted
+        except UserError:
+            if not self.search.asks:
+                last = self._forget
+            raise
+        finally:
+            records.put(self._harvest if complete else last)
+            written = records.close()
+            self.running.close()
+            self.journal.close()
+        return complete, written
+
+    def _unrecorded(self) -> str:
+        """What an interrupted sweep has not recorded."""
+        left = len(self.state.ended.keys() - self.state.recorded.keys())
+        trials = f"{left} trials that have ended are" if left != 1 else "1 trial that has ended is"
+        what = f"{trials} not" if left else "the leaderboard is not"
+        return f"{what} in {self.store.uri} yet: the journal has all, and --resume records it"
 
     def _open_ledger(self) -> None:
         try:
@@ -196,6 +212,11 @@ class Sweep:
             raise HaltedError(
                 f"tracking store {self.store.uri} cannot be written: {reason}"
             ) from None
+        except UserError:  # another sweep of this name began there at the same time
+            self.journal.close()
+            if not self.search.asks:
+                self.paths.forget()
+            raise
 
     def _forget(self) -> None:
         """Leave nothing of a sweep that was refused before its first trial."""
@@ -220,6 +241,7 @@ class Sweep:
                     self._reported,
                     self.running.joined,
                     self._chosen,
+                    self.progress.began,
                 ),
                 self.paths.folder / "tune",
                 self.paths.checkpoint_folder,
@@ -244,7 +266,6 @@ class Sweep:
     def _asked(self, ask: Ask, new: bool) -> None:
         if new:
             self._note(Asked(ask))
-        self.progress.asked(ask)
 
     def _reported(self, ask: Ask, outcome: Outcome) -> None:
         self.progress.reported(ask, outcome.last_round)
@@ -270,7 +291,7 @@ class Sweep:
     def _over(self, ask: Ask, outcome: Outcome) -> None:
         self._note(Ended(ask.trial_id, outcome))
         self.search.end(ask.trial_id, End.of(outcome))
-        self.recorder.put(partial(self._record, ask.trial_id))
+        self.records.put(partial(self._record, ask.trial_id))
         self._count_before(self.search.repeated_beside(ask))
         self.progress.ended(ask, outcome.status, outcome.value)
         if self.deadline is not None and ask.kind == Kind.SEARCH:
@@ -287,14 +308,7 @@ class Sweep:
         deadline.took(ask.cell, outcome)
         if deadline.presses(self.search.entries.values()):
             self.search.cut()
-            self.progress.plan(self._planned())
-
-    def _planned(self) -> Counter[str]:
-        """How many trials each entry will have."""
-        planned: Counter[str] = Counter()
-        for search in self.search.entries.values():
-            planned[search.entry.id] += search.planned
-        return planned
+            self.progress.plan(self.search.planned_by_entry)
 
     def _stands(self, ask: Ask, outcome: Outcome) -> None:
         """A member of a population waits for the others; the checkpoint has its history."""
@@ -334,18 +348,18 @@ class Sweep:
             return False
         self._note(Died(ask.trial_id, outcome.last_round, outcome.error))
         self.search.again.append(ask)
+        self.progress.stands(ask)
         why = reason(outcome.error)[:200] or "no reason given"
         self.progress.note(f"trial {ask.trial_id} died at round {died[-1]} and starts again: {why}")
         return True
 
-    def _current_finals(self) -> set[str]:
-        return {a.trial_id for c in self.search.entries.values() for a in c.current_finals}
-
     def _record(self, trial_id: str) -> None:
-        run_id = self.ledger.record(self.search.asks[trial_id], self.state.ended[trial_id])
-        self._note(Recorded(trial_id, run_id))
+        ask, outcome = self.search.asks[trial_id], self.state.ended[trial_id]
+        self._note(Recorded(trial_id, self.ledger.record(ask, outcome)))
         if self.paths.log is not None:
             self._log_elsewhere(self.paths.log, trial_id)
+        if ask.counted and self.brief:  # the journal has the rest, and memory need not
+            self.state.ended[trial_id] = replace(outcome, history=outcome.history[-1:])
 
     def _log_elsewhere(self, place: str, trial_id: str) -> None:
         """Write a trial where the person also wants it; what does not work there ends nothing here."""
@@ -356,36 +370,20 @@ class Sweep:
         except Exception as error:
             self.progress.note(f"{place} did not take trial {trial_id}: {error}")
 
-    def _write(self, item: Callable[[], object]) -> None:
-        """Write something to the tracking store, in the thread that does so."""
-        item()
-        self.progress.unrecorded, self.progress.waiting, self._refused = self.recorder.left, "", 0
-
     def _harvest(self) -> None:
-        finals = {trial_id: self.state.ended[trial_id] for trial_id in self._current_finals()}
-        self.board = self.ledger.harvest(finals, self.paths.folder / "tuned")
+        current = self.search.current_finals
+        harvest = Harvest(self.ledger, self.paths.folder / "tuned")
+        self.board = harvest.bring_in(self.state.ended, current)
         if self.study.save == "best":
             from suite.sweeps.models import keep_best  # loads torch
 
+            finals = {trial_id: self.state.ended[trial_id] for trial_id in current}
             keep_best(self.store, self.search, finals, self.ledger.recorded, self.paths)
-
-    def _waiting(self, error: Exception) -> bool:
-        """A record could not be written: whether to give up. A server may come back; a store on this
-        machine that refuses again and again has to be seen to.
-        """
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        self.progress.waiting = f"the tracking store does not answer, trying again ({reason})"
-        self._refused += 1
-        if isinstance(error, HaltedError):
-            self.control.halt(str(error))
-        elif self._refused >= LOCAL_TRIES and not is_server(self.store.uri):
-            self.control.halt(f"tracking store {self.store.uri} cannot be written: {reason}")
-        return self.control.ending == "halted"
 
     def _summary(self, seconds: float) -> Summary:
         ended = self.state.ended
         searches = [o for i, o in ended.items() if self.search.asks[i].counted]
-        finals = [ended[i] for i in self._current_finals() if i in ended]
+        finals = [ended[i] for i in self.search.current_finals if i in ended]
         return Summary(
             study=self.study_name,
             name=self.paths.name,

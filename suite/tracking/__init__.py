@@ -1,5 +1,6 @@
 """MLflow: what is recorded, and how it is read back."""
 
+import os
 from pathlib import Path
 from urllib.parse import urlparse
 
@@ -7,6 +8,19 @@ RUNS = Path("runs")
 """Where the store and all sweeps are, unless a person says otherwise."""
 PAGES = "http://127.0.0.1:5000"
 """Where MLflow's pages are, unless a person says otherwise."""
+
+VARIABLE = "MLFLOW_TRACKING_URI"
+"""What MLflow's users set to say where their tracking store is; empty: not set."""
+
+
+def usual(tracking_uri: str | None) -> str | None:
+    """The tracking URI that is given, else `VARIABLE`'s, else None: the store in the storage's folder."""
+    return tracking_uri if tracking_uri is not None else os.environ.get(VARIABLE) or None
+
+
+def on_its_own() -> dict[str, str]:
+    """The environment of a command that is to record in the storage that it is given, whatever is set."""
+    return {name: value for name, value in os.environ.items() if name != VARIABLE}
 
 
 def is_server(uri: str) -> bool:

@@ -10,12 +10,13 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, TypedDict
 
-from pydantic import BaseModel, StrictInt, StrictStr, TypeAdapter
+from pydantic import BaseModel, FiniteFloat, StrictBool, StrictInt, StrictStr, TypeAdapter
 
 from suite.json_files import parse
 from suite.yaml_files import DEPTH
 from trials.algorithm import Range
 from trials.names import number
+from trials.outcome import Status
 from trials.trial_id import TrialId
 
 SPAN = {
@@ -59,6 +60,20 @@ class Halved(TypedDict):
     chunk: int
 
 
+TriedRow = (
+    tuple[StrictStr, StrictInt, StrictBool, Status, FiniteFloat | None, FiniteFloat | None]
+    | tuple[
+        StrictStr,
+        StrictInt,
+        StrictBool,
+        Status,
+        FiniteFloat | None,
+        FiniteFloat | None,
+        StrictBool,
+        str,
+    ]
+)
+"""A search trial in the tag of its entry; the last two are whether it keeps the constraints, and why it failed."""
 Params = dict[str, bool | int | float | str | None]
 """Hyperparameters, each a plain value."""
 Ranges = dict[str, Range]
@@ -109,6 +124,16 @@ def one_of(known: Collection[str]) -> Callable[[str], str]:
         return text
 
     return read
+
+
+@cache
+def _tried() -> TypeAdapter[list[TriedRow]]:
+    return TypeAdapter(list[TriedRow])
+
+
+def tried(text: str) -> list[TriedRow]:
+    """Search trials."""
+    return _tried().validate_json(text)
 
 
 def whole(text: str) -> int:

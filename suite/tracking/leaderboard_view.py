@@ -17,9 +17,26 @@ UNQUOTABLE = set("'\"\\")
 """What has no escape in MLflow's filters."""
 
 
+def _page(path: str) -> str:
+    """A path of MLflow's pages, below the server's address, in their view of experiments: by itself MLflow opens
+    that of language models, where no run is to be seen.
+    """
+    return f"/#{path}?workflowType=machine_learning"
+
+
+def start_page() -> str:
+    """The path of the experiments in MLflow."""
+    return _page("/experiments")
+
+
 def runs_page(experiment: str) -> str:
-    """The path of an experiment's table of runs in MLflow, below the server's address."""
-    return f"/#/experiments/{experiment}/runs?workflowType=machine_learning"
+    """The path of an experiment's table of runs in MLflow."""
+    return _page(f"/experiments/{experiment}/runs")
+
+
+def run_page(experiment: str, run_id: str) -> str:
+    """The path of a run in MLflow."""
+    return _page(f"/experiments/{experiment}/runs/{run_id}")
 
 
 def share(client: "MlflowClient", experiment: str, sweep: str | None = None) -> str:

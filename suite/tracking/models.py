@@ -13,6 +13,7 @@ from mlflow import pyfunc
 from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 from mlflow.models import Model
 
+from suite.tracking.record import Record
 from suite.tracking.store import Store
 from suite.tracking.tags import PREFIX, versions
 
@@ -48,6 +49,15 @@ def log_model(store: Store, run_id: str, folder: Path, step: int, params: Mappin
     client.finalize_logged_model(made.model_id, "READY")
     client.log_outputs(run_id, [LoggedModelOutput(made.model_id, step)])
     return str(made.model_id)
+
+
+def delete_models(store: Store, run: Record) -> None:
+    """Remove the models that are kept with a run: MLflow would list them when the run is gone."""
+    found = store.client.search_logged_models(
+        [run.tags.experiment_id], f"source_run_id = '{run.run_id}'"
+    )
+    for model in found:
+        store.client.delete_logged_model(model.model_id)
 
 
 class Predictor:

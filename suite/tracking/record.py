@@ -1,9 +1,13 @@
 """One run of the store, as it is read back."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from suite.tracking.inherited import Inherited
+from suite.tracking.leaderboard_view import run_page
+from suite.tracking.long_texts import whole
 from suite.tracking.names import plain
 from suite.tracking.tags import PREFIX, RunKind, Tags
 from trials.outcome import Status, lost
@@ -14,6 +18,8 @@ if TYPE_CHECKING:
 SCORES = ("val_score", "test_score")
 LARGEST = 1e100
 """Values beyond it mean nothing, and their squares no computer holds."""
+SPAN = {"accuracy": (0.0, 1.0 + 1e-6), "mse": (0.0, LARGEST)}
+"""Between what the scores of a task lie, by what it is ranked by; a mean may be rounded upwards."""
 
 
 @dataclass(frozen=True)
@@ -53,25 +59,38 @@ class Record:
         elif self.tags.kind == RunKind.SEARCH and self.tags.status == Status.FINISHED:
             needs = ["val_score", self.tags.pareto] if self.tags.pareto else []
         lacks = [n for n in needs if not abs(self.metrics.get(n, math.nan)) <= LARGEST]
-        huge = [name for name in SCORES if abs(self.metrics.get(name, 0.0)) > LARGEST]
-        return next((f"metric {name}" for name in (*lacks, *huge)), "")
+        return next((f"metric {name}" for name in (*lacks, *self._impossible())), "")
+
+    def _impossible(self) -> list[str]:
+        """The scores that no run has by what its task is ranked by."""
+        least, most = SPAN.get(self.tags.get("metric", ""), (-LARGEST, LARGEST))
+        given = {name: self.metrics[name] for name in SCORES if name in self.metrics}
+        what = ", which is no accuracy" if most < LARGEST else ""
+        return [name + what for name, value in given.items() if value < least or value > most]
 
     @property
     def page(self) -> str:
         """The path of the run's page in MLflow, below the server's address."""
-        return f"/#/experiments/{self.tags.experiment_id}/runs/{self.run_id}"
+        return run_page(self.tags.experiment_id, self.run_id)
 
 
-def recorded(run: "Run") -> Record:
-    """A run of MLflow's: tags of ours without their prefix, metrics by their plain names."""
-    tags = {k.removeprefix(PREFIX): v for k, v in run.data.tags.items() if k.startswith(PREFIX)}
-    tags["run_status"] = run.info.status
-    tags["experiment_id"] = run.info.experiment_id
+def tags_of(run: "Run") -> dict[str, str]:
+    """The tags of ours that a run of MLflow's has itself, without their prefix."""
+    named = run.data.tags.items()
+    return whole({k.removeprefix(PREFIX): v for k, v in named if k.startswith(PREFIX)})
+
+
+def recorded(run: "Run", shared: Mapping[str, str]) -> Record:
+    """A run of MLflow's, with the tags that it inherits; metrics by their plain names."""
+    own = tags_of(run)
+    own["run_status"] = run.info.status
+    own["experiment_id"] = run.info.experiment_id
+    tags: Mapping[str, str] = Inherited(own, shared) if shared else own
     metrics = {plain(name): value for name, value in run.data.metrics.items()}
     return Record(
         run.info.run_id,
         Tags(tags, run.info.run_id),
-        dict(run.data.params),
+        whole(run.data.params),
         metrics,
         run.info.start_time / 1000,
         None if run.info.end_time is None else run.info.end_time / 1000,

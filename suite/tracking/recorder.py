@@ -1,9 +1,14 @@
 """Recording in a thread of its own."""
 
+import math
 import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
+
+LOOK_SECONDS = 0.1
+"""How often one that waits for the last records looks whether it should go on."""
 
 
 class Recorder:
@@ -33,13 +38,19 @@ class Recorder:
         """How many records wait for their turn."""
         return self._queue.qsize()
 
-    def close(self, patience: float | None = None) -> bool:
-        """Wait until all is written, or nothing was for `patience` seconds; whether it is."""
+    def close(self, patience: float = math.inf, enough: Callable[[], bool] = lambda: False) -> bool:
+        """Wait until all is written, nothing was for `patience` seconds, or it was `enough`; whether all is
+        written.
+        """
         self._queue.put(None)
-        before = -1
-        while self._thread.is_alive() and before < self._written:
-            before = self._written
-            self._thread.join(patience)
+        before, since = self._written, time.monotonic()
+        while self._thread.is_alive() and not enough():
+            now = time.monotonic()
+            if before < self._written:
+                before, since = self._written, now
+            if now - since > patience:
+                break
+            self._thread.join(LOOK_SECONDS)
         self._stop.set()
         return not (self._given_up or self._thread.is_alive())
 

@@ -8,18 +8,22 @@ import logging
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from suite.environment import kept
 from suite.owned import private
-from suite.tracking import RUNS, is_server
+from suite.tracking import RUNS, VARIABLE, is_server
 from suite.tracking.database import alone, reason, refusal, refuse_others, sqlite_uri, tables
+from suite.tracking.inherited import OF_TRIALS, inherits, shared_by
 from suite.tracking.leaderboard_view import UNQUOTABLE, runs_page, share
+from suite.tracking.long_texts import parted, shortened
 from suite.tracking.names import grouped
 from suite.tracking.reader import Histories, Reader
-from suite.tracking.record import Record, recorded
+from suite.tracking.record import Record, recorded, tags_of
 from suite.tracking.tags import PREFIX, RunKind
 from suite.yaml_files import writable
 from trials.errors import UserError
@@ -28,8 +32,9 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("DO_NOT_TRACK", "true")
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
-from mlflow.entities import Metric, Param, Run, RunTag
+from mlflow.entities import Experiment, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
+from mlflow.store.entities.paged_list import PagedList
 from mlflow.tracking import MlflowClient
 
 for _name in ("alembic", "mlflow"):
@@ -39,7 +44,8 @@ logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 
 AT_ONCE, EVERY = 1000, 2**31 - 1
-"""Runs that a database is asked of at once, and a number that values are never as many as."""
+"""Runs or experiments that a store is asked for at once, and a number that values are never as many as."""
+T = TypeVar("T")
 
 
 class UnreadableError(UserError):
@@ -55,6 +61,7 @@ class Store(Reader):
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
         super().__init__()
         self.uri = tracking_uri or sqlite_uri(storage)
+        self.many_at_once = not is_server(self.uri)
         self.options = []
         if storage != RUNS:
             self.options += ["--storage", str(storage)]
@@ -70,8 +77,10 @@ class Store(Reader):
                 self.client = MlflowClient(self.uri)
                 self.client.search_experiments(max_results=1)
             except Exception as error:
+                named = tracking_uri and tracking_uri == os.environ.get(VARIABLE)
+                whose = f" of {VARIABLE}" if named else ""
                 raise UserError(
-                    f"tracking store {self.uri} does not answer: {refusal(error)}"
+                    f"tracking store {self.uri}{whose} does not answer: {refusal(error)}"
                 ) from None
 
     def experiment(self, study: str) -> str:
@@ -87,13 +96,21 @@ class Store(Reader):
 
     def experiments(self) -> dict[str, str]:
         """The id of each study's experiment."""
-        return {e.name: str(e.experiment_id) for e in self.client.search_experiments()}
+        return {e.name: str(e.experiment_id) for e in self._experiments()}
+
+    def _experiments(self) -> list[Experiment]:
+        """All experiments that are not deleted, newest first."""
+        search = self.client.search_experiments
+        return _every(lambda token: search(max_results=AT_ONCE, page_token=token))
+
+    def _ids(self) -> list[str]:
+        return [str(e.experiment_id) for e in self._experiments()]
 
     def pages(self, server: str) -> list[tuple[str, str]]:
         """(name, address) of each sweep on MLflow's pages, opened as its leaderboard; of an experiment
         without sweeps, of it.
         """
-        found = [e for e in self.client.search_experiments() if e.name != "Default"]
+        found = [e for e in self._experiments() if e.name != "Default"]
         sweeps = self.find(kind=RunKind.SWEEP)
         pages = []
         for experiment in found:
@@ -116,7 +133,7 @@ class Store(Reader):
         seconds: float = 0.0,
     ) -> str:
         """Start a run that began `seconds` ago; its id."""
-        all_tags = {PREFIX + k: str(v) for k, v in tags.items() if v is not None}
+        all_tags = _texts({PREFIX + k: v for k, v in tags.items() if v is not None})
         if parent:
             all_tags["mlflow.parentRunId"] = parent
         began = int((time.time() - seconds) * 1000)
@@ -141,13 +158,13 @@ class Store(Reader):
         self.client.log_batch(
             run_id,
             metrics=metrics,
-            params=[Param(k, str(v)) for k, v in (params or {}).items()],
-            tags=[RunTag(PREFIX + k, str(v)) for k, v in (tags or {}).items()],
+            params=[Param(*one) for one in _texts(params or {}).items()],
+            tags=[RunTag(PREFIX + name, text) for name, text in _texts(tags or {}).items()],
         )
 
     def describe(self, run_id: str, text: str) -> None:
         """Set the description that MLflow's pages show on top of a run, in Markdown."""
-        self.client.set_tag(run_id, "mlflow.note.content", text)
+        self.client.set_tag(run_id, "mlflow.note.content", shortened(text))
 
     def attach(self, run_id: str, path: Path, folder: str) -> None:
         """Keep a copy of a file with a run."""
@@ -162,26 +179,45 @@ class Store(Reader):
 
     def find(self, **tags: str) -> list[Record]:
         """Runs with these tags in all experiments, oldest first, with those that cannot be read."""
-        plain = {k: v for k, v in tags.items() if not set(v) & UNQUOTABLE}
-        where = " and ".join(f"tags.`{PREFIX}{k}` = '{v}'" for k, v in plain.items())
-        found: list[Run] = []
-        token: str | None = None
         with self._reading():
-            wanted = [str(e.experiment_id) for e in self.client.search_experiments()]
-            while True:
-                page = self.client.search_runs(
+            where, wanted = self._where(tags), self._ids()
+            if where is None:
+                return []
+            found = _every(
+                lambda token: self.client.search_runs(
                     wanted,
                     where,
-                    max_results=1000,
+                    max_results=AT_ONCE,
                     order_by=["attributes.start_time"],
                     page_token=token,
                 )
-                found += page
-                token = page.token
-                if not token:
-                    break
-        records = [recorded(run) for run in found]
+            )
+            records = self._records(found)
         return [r for r in records if all(r.tags.get(k) == v for k, v in tags.items())]
+
+    def _where(self, tags: Mapping[str, str]) -> str | None:
+        """What MLflow's search is told of these tags; None where no run has them. In a database of this machine
+        they are looked up, where they are few: MLflow joins all runs of a large sweep for it.
+        """
+        plain = {k: v for k, v in tags.items() if not set(v) & UNQUOTABLE}
+        if plain and not is_server(self.uri):
+            from suite.tracking.questions import having
+
+            runs = having(self._database, plain, AT_ONCE)
+            if runs is not None:
+                return f"attributes.run_id IN ({', '.join(map(repr, runs))})" if runs else None
+        return " and ".join(f"tags.`{PREFIX}{k}` = '{v}'" for k, v in plain.items())
+
+    def trials(self, sweep: str) -> dict[str, str]:
+        """The trial that each run of a sweep is of, by the run's id; of a run of no trial "". Without those that
+        cannot be read: in a database of this machine, which is not asked for more, by their configuration.
+        """
+        if is_server(self.uri):
+            return {run.run_id: run.tags.get("trial_id", "") for run in self.sound(sweep=sweep)}
+        from suite.tracking.questions import trials
+
+        with self._reading():
+            return trials(self._database, sweep)
 
     def get(self, run_id: str) -> Record:
         """The run of this id, or the one run whose id begins with it; raises `UserError` when there is
@@ -194,14 +230,30 @@ class Store(Reader):
             raise UserError(
                 f"more than one run begins with {run_id!r} in {self.uri}: give more of it"
             )
-        return recorded(found[0])
+        with self._reading():
+            return self._records(found)[0]
+
+    def _records(self, runs: Sequence[Run]) -> list[Record]:
+        """Runs with what they inherit of their entries, each of which is asked for once."""
+        entries: dict[str, dict[str, str]] = {}
+
+        def shared(run: Run) -> dict[str, str]:
+            entry = run.data.tags.get("mlflow.parentRunId", "")
+            if not entry or not inherits(tags_of(run)):
+                return {}
+            if entry not in entries:
+                of = tags_of(self.client.get_run(entry))
+                entries[entry] = shared_by(of.get(OF_TRIALS, "{}"))
+            return entries[entry]
+
+        return [recorded(run, shared(run)) for run in runs]
 
     def _beginning_with(self, run_id: str) -> list[Run]:
         """The first two runs whose ids begin with these letters and digits."""
         with self._reading():
             return list(
                 self.client.search_runs(
-                    [str(e.experiment_id) for e in self.client.search_experiments()],
+                    self._ids(),
                     f"attributes.run_id LIKE '{run_id}%'",
                     max_results=2,
                 )
@@ -256,6 +308,37 @@ class Store(Reader):
         self.client.delete_run(run_id)
 
 
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    return parted({name: str(value) for name, value in values.items()})
+
+
+def _every(page_at: Callable[[str | None], PagedList[T]]) -> list[T]:
+    """What a search of MLflow's finds, page after page."""
+    found, token = list[T](), None
+    while True:
+        page = page_at(token)
+        found += page
+        token = page.token
+        if not token:
+            return found
+
+
+def load_mlflow(tracking_uri: str | None) -> None:
+    """Import what opening the store at `tracking_uri` (none: a local database) imports, so that a thread can
+    open it while others import.
+    """
+    uri = tracking_uri or "sqlite://"
+    if not is_server(uri):
+        for name in ("mlflow.store.tracking.sqlalchemy_workspace_store", "alembic.config"):
+            import_module(name)
+
+        from sqlalchemy.engine import make_url
+        from sqlalchemy.exc import SQLAlchemyError
+
+        with contextlib.suppress(SQLAlchemyError, ImportError):  # said when it is opened
+            make_url(uri).get_dialect().import_dbapi()
+
+
 def open_existing(tracking_uri: str | None, storage: Path) -> Store:
     """The store for reading; raises `UserError` when there is none yet."""
     database = storage / "mlflow.db"
@@ -272,10 +355,6 @@ def open_existing(tracking_uri: str | None, storage: Path) -> Store:
 def _patience(retries: int, seconds: int) -> Iterator[None]:
     """Ask a server only so often and so long; for the first question, where a person waits."""
     names = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": retries, "MLFLOW_HTTP_REQUEST_TIMEOUT": seconds}
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update({name: str(value) for name, value in names.items()})
-    try:
+    with kept(*names):
+        os.environ.update({name: str(value) for name, value in names.items()})
         yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})

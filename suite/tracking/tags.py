@@ -6,6 +6,7 @@ what an earlier version did not record is absent.
 
 import contextlib
 import importlib.metadata
+import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
@@ -115,8 +116,13 @@ class Tags(Mapping[str, str]):
     sweep = Tag(str)
     study_json = Tag[dict[str, Any]](form(dict[str, Any]), dumps)
     """The study of a sweep, with every field."""
+    study_file = Maybe(str)
+    """The path of the study's file, as a person gave it; absent of a shipped study, or of one in Python."""
     opening = Maybe(forms.whole)
     """By which rule the searches of a sweep open (`suite.studies.opening`); absent: the first."""
+
+    sweep_id = Maybe(str)
+    """A sweep's id, as its journal has it; absent: an earlier version began it."""
 
     cell = Tag(str)
     cell_name = Tag(str)
@@ -132,6 +138,9 @@ class Tags(Mapping[str, str]):
 
     space = Maybe[dict[str, Range]](form(forms.Ranges), forms.ranges_written)
     """The ranges of more than one value that an entry searches."""
+
+    tried = Maybe[list[forms.TriedRow]](forms.tried)
+    """The search trials of an entry whose sweep has ended (`suite.results.searched`)."""
 
     metric = Tag(forms.one_of(TASKS))
     """What its task is ranked by, without `test_`."""
@@ -246,7 +255,7 @@ _FINAL = (
 )
 NEEDS: Mapping[RunKind, tuple[str, ...]] = {
     RunKind.SWEEP: ("sweep", "study", "search"),
-    RunKind.CELL: ("sweep", "cell", "algorithm", "place", "space", "reference"),
+    RunKind.CELL: ("sweep", "cell", "algorithm", "place", "space", "reference", "tried"),
     RunKind.SEARCH: (*_TRIAL, "confirm", "pareto", "feasible"),
     RunKind.FINAL: _FINAL,
     RunKind.PARETO: _FINAL,
@@ -303,15 +312,26 @@ def spec_tags(spec: TrialSpec) -> dict[str, str]:
 
 @cache
 def versions() -> dict[str, str]:
-    """What numbers depend on besides the spec: versions, and the commit of a source checkout."""
+    """What numbers depend on besides the spec: versions, and the commit of a source checkout of the suite;
+    none where it is installed, whatever repository its environment lies in.
+    """
     found = written(
         version=importlib.metadata.version("suite-fl"),
         torch_version=importlib.metadata.version("torch"),
     )
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         found |= written(numba_version=importlib.metadata.version("numba"))
+    return found | written(git_commit=_commit(Path(__file__).resolve().parents[2]))
+
+
+def _commit(root: Path) -> str | None:
+    """The commit of a checkout whose top is `root`; None where it is none."""
+    if not (root / ".git").exists() or not (root / "pyproject.toml").exists():
+        return None
+    # In a hook, git's own variables name the repository that the hook is of.
+    around = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
-        command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        found |= written(git_commit=done.stdout.strip())
-    return found
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=around)
+        return done.stdout.strip()
+    return None

@@ -1,17 +1,18 @@
 """The server of the live pages: on loopback, for this machine's own browser.
 
 A page elsewhere can make a browser send requests here. So whatever names another host is refused (which
-ends DNS rebinding), and so is what may change something and comes of a page of another site; stopping a sweep
-needs a token besides, which only our own pages have, and no other page can show them in a frame.
+ends DNS rebinding), and so is what may change something and comes of a page of another site; no other page can show
+them in a frame. Every account of the machine can ask, too: so stopping a sweep needs the secret of the address that
+was printed besides, and without it pages only show.
 """
 
 import ipaddress
 import logging
 import os
-import secrets
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
@@ -25,9 +26,11 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reports.page import drawing
-from reports.page.live import home_page, live_page, live_parts
+from reports.page.live import READ_ONLY, home_page, live_page, live_parts
 from suite.execution.stop_signal import WORDS
 from suite.sweeps.status import ask
+from suite.tracking.leaderboard_view import start_page
+from suite.watch.secret import Secret
 from suite.watch.views import Views
 from trials.errors import UserError
 
@@ -42,6 +45,8 @@ ALONE = {
     "Referrer-Policy": "no-referrer",
 }
 """What a browser is told of each of our pages."""
+Started = Callable[[Callable[[str], str]], None]
+"""Is called once a server answers, with what gives the address of a path, the secret in it."""
 LOG = "%(asctime)s %(name)s %(levelname)s %(message)s"
 
 
@@ -84,8 +89,12 @@ class Pages:
 
     def __init__(self, views: Views, links: Callable[[], list[tuple[str, str]]]) -> None:
         self.views, self.links = views, links
-        self.token = secrets.token_urlsafe(32)
+        self.secret = Secret()
         self._script = ""
+
+    def at(self, there: socket.socket) -> Callable[[str], str]:
+        """The address of a path at this socket, with the secret."""
+        return lambda path: self.secret.address(site(there) + path)
 
     def routes(self) -> list[BaseRoute]:
         """What is served."""
@@ -101,7 +110,8 @@ class Pages:
         """The leaderboards, and all sweeps."""
         sweeps, boards, faults = await run_in_threadpool(self.views.home)
         links = await run_in_threadpool(self.links)
-        return HTMLResponse(home_page(sweeps, boards, links, faults), headers=ALONE)
+        page = home_page(sweeps, boards, links, faults)
+        return self.secret.remember(request, HTMLResponse(page, headers=ALONE))
 
     async def sweep(self, request: Request) -> Response:
         """The live page of a sweep."""
@@ -109,7 +119,8 @@ class Pages:
             found = await run_in_threadpool(self.views.sweep, request.path_params["name"])
         except UserError as error:
             return PlainTextResponse(str(error), 404)
-        return HTMLResponse(live_page(found, self.token, SCRIPT), headers=ALONE)
+        page = live_page(found, self.secret.known(request), SCRIPT)
+        return self.secret.remember(request, HTMLResponse(page, headers=ALONE))
 
     async def parts(self, request: Request) -> Response:
         """What of it changes; nothing where nothing has."""
@@ -121,20 +132,20 @@ class Pages:
             found = await run_in_threadpool(self.views.sweep, name)
         except UserError as error:
             return PlainTextResponse(str(error), 404)
-        html = await run_in_threadpool(live_parts, found)
+        html = await run_in_threadpool(live_parts, found, self.secret.known(request))
         took = f"{time.process_time() - began:.3f}"
         return HTMLResponse(html, headers={**ALONE, "ETag": etag, "X-Seconds": took})
 
     async def ask(self, request: Request) -> Response:
-        """Stop or cancel a sweep, if one of our own pages asks."""
+        """Stop or cancel a sweep, if one of our own pages asks that was opened by the address with the secret."""
         name, word = request.path_params["name"], request.path_params["word"]
         if word not in WORDS:
             return PlainTextResponse("not found", 404)
         own = f"{request.url.scheme}://{request.headers.get('host', '')}"
-        token = request.headers.get("x-token", "").encode()
-        known = secrets.compare_digest(token, self.token.encode())
-        if request.headers.get("origin") != own or not known:
+        if request.headers.get("origin") != own:
             return PlainTextResponse("only a page of this server may ask that", 403)
+        if not self.secret.known(request):
+            return PlainTextResponse(READ_ONLY, 403)
         try:
             here = await run_in_threadpool(ask, self.views.storage, name, word)
         except UserError as error:
@@ -164,7 +175,7 @@ class _Server(uvicorn.Server):
 
 def bind(host: str, port: int | None, usual: int) -> socket.socket:
     """A socket of this port, or of the usual one and, where that is taken, of any that is free. Raises
-    `UserError` where a port that was asked for is not to be had.
+    `UserError` where the port that was asked for cannot be used, or none of the host.
     """
     for wanted in (usual, 0) if port is None else (port,):
         try:
@@ -172,7 +183,8 @@ def bind(host: str, port: int | None, usual: int) -> socket.socket:
             return socket.create_server((host, wanted), family=family)
         except OSError as error:
             reason = error.strerror or error
-    raise UserError(f"--port {port}: {host}:{port} is not to be had: {reason}")
+    where = f"--port {port}" if port is not None else f"--host {host}"
+    raise UserError(f"{where}: cannot serve pages at {host}:{port or usual}: {reason}")
 
 
 def app(routes: list[BaseRoute]) -> ASGIApp:
@@ -189,8 +201,10 @@ def serve(app: ASGIApp, there: socket.socket, started: Callable[[], None]) -> No
 
 
 def quiet(path: Path) -> None:
-    """Let what servers say go to a file."""
-    handler = logging.FileHandler(path, delay=True)
+    """Let what servers say go to a file; to none where its folder is not there or not ours to write."""
+    handler: logging.Handler = logging.NullHandler()
+    with suppress(OSError):
+        handler = logging.FileHandler(path)
     handler.setFormatter(logging.Formatter(LOG))
     for name in ("uvicorn", "mlflow", "alembic", "asyncio"):
         logger = logging.getLogger(name)
@@ -198,11 +212,11 @@ def quiet(path: Path) -> None:
     logging.getLogger("uvicorn").setLevel(logging.INFO)
 
 
-def watch(views: Views, there: socket.socket, started: Callable[[str], None]) -> None:
-    """Serve the live pages, with little of the processor; `started` gets their address."""
+def watch(views: Views, there: socket.socket, started: Started) -> None:
+    """Serve the live pages, with little of the processor."""
     os.nice(10)
-    pages = Pages(views, lambda: [("MLflow", views.server)])
-    serve(app(pages.routes()), there, lambda: started(site(there)))
+    pages = Pages(views, lambda: [("MLflow", views.server + start_page())])
+    serve(app(pages.routes()), there, lambda: started(pages.at(there)))
 
 
 def site(there: socket.socket) -> str:

@@ -8,14 +8,14 @@ a browser asks for as `/`, is sent on by the first page.
 import os
 import socket
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 from starlette.routing import Mount
 from starlette.types import ASGIApp
 
+from suite.tracking.leaderboard_view import start_page
 from suite.tracking.store import Store
-from suite.watch.server import Pages, app, serve, site
+from suite.watch.server import Pages, Started, app, serve
 from suite.watch.views import Views
 
 MLFLOW = "/mlflow"
@@ -38,15 +38,15 @@ def mlflow_pages(store: Store) -> ASGIApp:
     return found
 
 
-def ui(store: Store, storage: Path, there: socket.socket, started: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM; `started` gets the address."""
-    mlflow, own = mlflow_pages(store), site(there)
+def ui(store: Store, storage: Path, there: socket.socket, started: Started) -> None:
+    """Serve until SIGINT or SIGTERM."""
+    mlflow = mlflow_pages(store)
     pages = Pages(Views(storage, None, MLFLOW), lambda: links(store))
     routes = [*pages.routes(), Mount(MLFLOW, mlflow), Mount("/", mlflow)]
-    serve(app(routes), there, lambda: started(own))
+    serve(app(routes), there, lambda: started(pages.at(there)))
 
 
 def links(store: Store) -> list[tuple[str, str]]:
     """Where MLflow shows each study as a leaderboard, and its first page."""
     found = [(f"{name} in MLflow", page) for name, page in store.pages(MLFLOW)]
-    return [*found, ("MLflow", f"{MLFLOW}/")]
+    return [*found, ("MLflow", MLFLOW + start_page())]

@@ -12,15 +12,20 @@ from urllib.parse import quote
 from reports.leaderboard.leaderboard import Leaderboard
 from reports.page.data import ReportData
 from reports.page.live import LiveCell, LiveEntry, LiveSweep
+
+# Before a thread needs them: libraries that two threads import at once for the first time break.
+from suite.results.leaderboards import read_leaderboard
+from suite.results.query import Query
 from suite.studies.entry import Entry
 from suite.sweeps.pace import spell
 from suite.sweeps.status import sweeps
-from suite.tracking.leaderboard_view import runs_page
+from suite.tracking.leaderboard_view import runs_page, start_page
+from suite.tracking.store import open_existing
 from suite.watch.follow import Followed
 from trials.errors import UserError
 
 STORE_SECONDS = 5.0
-"""How often the store is read at most."""
+"""How often the store is read at most while a sweep runs, and where it cannot be read."""
 REST = 50
 """How many times as long as a reading of the store took the processor it is left alone while a sweep runs:
 watching takes a fiftieth of a processor.
@@ -41,7 +46,7 @@ class Views:
         self._experiments: dict[str, str] = {}
         self._reader = ThreadPoolExecutor(1)
         self._reading: Future[None] | None = None
-        self._next = self._rested = 0.0
+        self._retry = self._rested = 0.0
 
     def version(self, name: str) -> str:
         """What changes whenever anything of a sweep's page does."""
@@ -50,7 +55,9 @@ class Views:
             return json.dumps([self._follow(name).version, known])
 
     def sweep(self, name: str) -> LiveSweep:
-        """A sweep as it is now. Raises `UserError` where there is none."""
+        """A sweep as it is now; of one that does not run, with its leaderboard as it is now, too, whose reading is
+        waited for. Raises `UserError` where there is none.
+        """
         with self._lock:
             followed = self._follow(name)
             followed.refresh()
@@ -78,8 +85,7 @@ class Views:
             )
             self._board(None, told, any(followed.locked for followed in found))
             views = [self._view(followed, None) for followed in found]
-        if self._reading:
-            self._reading.result()
+        self._settled()
         _, board = self._boards.get(None, (None, None))
         data = None if board is None else ReportData(board, server=self.server)
         return views, data, faults
@@ -92,34 +98,43 @@ class Views:
         return self._followed[name]
 
     def _board(self, name: str | None, told: object, running: bool) -> Leaderboard | None:
-        """The leaderboard of a sweep, or of all, as it was read last. Where other cells are whole by now, or a
-        session has begun or ended, it is read anew, in a thread of its own: MLflow takes seconds.
+        """The leaderboard of a sweep, or of all. Where other cells are whole by now, or a session has begun or
+        ended, it is read anew, in a thread of its own, since MLflow takes seconds: while sweeps run nobody waits
+        for that, and what was read last is shown; when none does, it is the last reading, and waited for.
         """
         known, board = self._boards.get(name, (None, None))
-        idle = self._reading is None or self._reading.done()
-        due = max(self._next, self._rested) if running else self._next
-        if known != told and idle and time.monotonic() >= due:
+        if known == told:
+            return board
+        if not running:
+            self._settled()
+            if time.monotonic() >= self._retry:
+                self._reading = self._reader.submit(self._read, name, told)
+            self._settled()
+        elif (self._reading is None or self._reading.done()) and time.monotonic() >= self._rested:
             self._reading = self._reader.submit(self._read, name, told)
-        return board
+        return self._boards.get(name, (None, board))[1]
+
+    def _settled(self) -> None:
+        """Wait for a reading that is under way."""
+        if self._reading:
+            self._reading.result()
 
     def _read(self, name: str | None, told: object) -> None:
-        from suite.results.leaderboards import read_leaderboard
-        from suite.results.query import Query
-        from suite.tracking.store import open_existing
-
         began = time.thread_time()
+        self._retry = time.monotonic() + STORE_SECONDS
         with suppress(UserError):  # the records come after the journal
             store = open_existing(self.tracking_uri, self.storage)
             self._experiments = store.experiments()  # first: who sees the board sees its link
             self._boards[name] = told, read_leaderboard(store, Query(name))
-        now, took = time.monotonic(), time.thread_time() - began
-        self._next, self._rested = now + STORE_SECONDS, now + REST * took
+            self._retry = 0.0
+        took = time.thread_time() - began
+        self._rested = time.monotonic() + max(STORE_SECONDS, REST * took)
 
     def _view(self, followed: Followed, board: Leaderboard | None) -> LiveSweep:
         begun, study, left = followed.state.begun, followed.study, followed.seconds_left
         named, reported = begun.study_name if begun else "", followed.reported
         experiment = reported.experiment or self._experiments.get(named)
-        links = {"MLflow": self.server + (runs_page(experiment) if experiment else "/")}
+        links = {"MLflow": self.server + (runs_page(experiment) if experiment else start_page())}
         if reported.dashboard:
             links["Ray"] = reported.dashboard
         return LiveSweep(

@@ -205,3 +205,26 @@ def test_a_thousand_short_trials(tmp_path: Path) -> None:
 
 
 FOUR = '"iid", "labels(2)", "dirichlet(0.3)", "shards(2)"'
+
+
+@pytest.mark.parametrize("name", ["gcs_server", "raylet"])
+def test_a_process_of_the_sweep_s_own_cluster_is_killed(name: str, tmp_path: Path) -> None:
+    """It says so and ends, before Ray ends it with words of its own; and it goes on."""
+    path = study(tmp_path, "ray", rounds=60)
+    driver = Driver(tmp_path, path, "--max-concurrent", 2)
+    driver.until(lambda: sum(rounds_run(tmp_path).values()) >= 10)
+    (victim,) = (
+        child
+        for child in psutil.Process(driver.process.pid).children(recursive=True)
+        if child.name() == name
+    )
+    victim.kill()
+    driver.finish(code=3)
+    assert f"halted: Ray's process {name} has died" in driver.said
+    assert "Traceback" not in driver.said
+    assert not journal(driver.journal, "died"), "no trial is to blame"
+    driver = Driver(tmp_path, path, "--max-concurrent", 2, "--resume")
+    driver.finish()
+    store = Store(None, tmp_path / "runs")
+    runs = complete(store, "ray", search=4, finals=1)
+    assert histories(store, runs) == unhurt(runs)

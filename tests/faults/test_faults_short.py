@@ -120,7 +120,8 @@ def test_a_disk_that_turns_read_only_or_fills_up_and_a_torn_checkpoint(
     driver.until(lambda: under_way(rounds=8))
     small_disk.fail()
     driver.finish(code=3)
-    assert "Read-only file system" in said(driver)
+    # Whoever writes as it turns meets an error of the disk, and whoever writes later a disk for reading.
+    assert re.search("Read-only file system|Input/output error", said(driver))
     small_disk.repair()
     before = sum(rounds_run(tmp_path).values())
     driver = Driver(tmp_path, *command, "--resume")

@@ -152,3 +152,8 @@ def test_advice_from_the_data_to_the_command_that_uses_it(tmp_path, monkeypatch)
     ran = json.loads(suite_here(*found["command"][1:], "--json", cwd=tmp_path).stdout)
     assert ran["params"] == best["params"]
     assert (tmp_path / "model/model.json").exists(), shlex.join(found["command"])
+    mends = {f["command"] for row in rows for f in row["audit"]["findings"]}
+    assert mends
+    for mend in mends:
+        assert "runs/advice.yaml" in mend
+        suite_here(*shlex.split(mend)[1:], "--dry-run", cwd=tmp_path)

@@ -5,6 +5,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import suite
 from suite.configurations.configuration import Tuned
 from suite.studies.study import Study, read_study
+from suite.sweeps.request import SweepRequest
 from suite.sweeps.sweep import Result
 from suite.tracking.store import Store
 from tests.support import own_ray
@@ -79,7 +81,7 @@ def test_a_run_is_the_command_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     sizes = ("--rounds", 6, "--clients", 4, "--seed", 3)
     done = suite_here("run", *given, *sizes, "--no-record", "--json", cwd=tmp_path)
     command = json.loads(done.stdout)
-    settings = {"rounds": 9, "clients": 4}
+    settings = {"clients": 4, "rounds": 6}
     run = suite.run(
         "fedprox", heterogeneity="labels(2)", settings=settings, seed=3, mu=0.1, rounds=6
     )
@@ -95,6 +97,69 @@ def test_a_run_is_the_command_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     recorded = Store(None, tmp_path / "here").get(run.record("here"))
     assert recorded.tags["kind"] == "run"
     assert recorded.tags["seed"] == "3"
+
+
+class Mine:
+    """What somebody may pass where a name is expected."""
+
+
+MINE = "algorithm: must be a name that `suite list algorithms` shows, FILE.py:Class or, to run, a tuned "
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: suite.run(Mine), MINE + "configuration, not the class Mine: put the class into a"),
+        (lambda: suite.trainable(Mine()), MINE + "configuration, not an object of the class Mine"),
+        (lambda: suite.tuned(Mine), MINE + "configuration, not the class Mine"),
+        (
+            lambda: suite.run(dataset={"x": 1}),
+            "dataset: must be a name that `suite list datasets` shows, such as npz:PATH, folder:PATH or "
+            "module:function, not an object of the class dict",
+        ),
+        (
+            lambda: suite.run(model=Mine()),
+            "model: must be a name that `suite list models` shows, not",
+        ),
+        (lambda: suite.run(heterogeneity=["iid"]), "heterogeneity: must be a level as `suite list"),
+        (
+            lambda: suite.run(settings="rounds=3"),
+            "settings: must be a mapping, as in {'rounds': 20}",
+        ),
+        (
+            lambda: suite.run(settings={"rounds": 5}, rounds=6),
+            "rounds is 5 in settings and 6 beside it: give one of them",
+        ),
+        (lambda: suite.sweep(Mine), "study: must be a shipped study's name, a path to a YAML file"),
+        (lambda: suite.sweep(CONTENT), "name: a study that is no file needs one, as its key or as"),
+        (
+            lambda: suite.sweep({**CONTENT, "name": "one"}, name="two"),
+            "name is 'one' in the study and 'two' beside it: give one of them",
+        ),
+        (lambda: suite.sweep({**CONTENT, "name": 3}), "name: must be a name, not an object"),
+        (lambda: suite.leaderboard(Mine), "sweep: must be the name of a sweep or a study, not"),
+        (lambda: suite.load_model(Mine), "path: must be a path, not the class Mine"),
+    ],
+)
+def test_what_is_no_name_is_refused_and_says_what_is(
+    call: Callable[[], Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as refused:
+        call()
+    assert str(refused.value).startswith(says)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_name_of_a_sweep_may_be_a_key_of_its_study(
+    swept: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(SweepRequest, "run", lambda request, resources: asked.append(request))
+    suite.sweep({**CONTENT, "name": "keyed"}, storage=tmp_path)
+    suite.sweep(CONTENT, name="keyed", storage=tmp_path)
+    assert asked[0] == asked[1]
+    assert asked[0].paths.name == "keyed"
 
 
 def test_a_diverged_run_scores_as_the_untrained_model() -> None:

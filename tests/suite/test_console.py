@@ -1,10 +1,12 @@
 """What text of others can do to a terminal: nothing."""
 
+import json
+
 import pytest
 from rich.console import Console
 from rich.table import Table
 
-from suite.console import say, tame
+from suite.console import emit, say, tame, write
 
 HOSTILE = "a\x1b[2Jb\x9bc\rd\u202ee\tf\ng é"
 SHOWN = "a\\x1b[2Jb\\x9bc\\rd\\u202ee\tf\ng é"
@@ -23,3 +25,13 @@ def test_in_tables_too(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert shown.count(SHOWN.partition("\t")[0]) == 3
     assert all(part.isprintable() for part in shown.split("\n"))
+
+
+def test_in_files_that_are_printed_and_in_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON keeps the text itself."""
+    write(HOSTILE)
+    assert capsys.readouterr().out == SHOWN
+    emit({HOSTILE: HOSTILE + chr(127)})
+    shown = capsys.readouterr().out
+    assert all(part.isprintable() for part in shown.split("\n"))
+    assert json.loads(shown) == {HOSTILE: HOSTILE + chr(127)}

@@ -278,7 +278,7 @@ def _names() -> list[Row]:
             Row(
                 f"{command} --tracking-uri ''",
                 f"{command} --tracking-uri ''",
-                rf"Invalid value for '--tracking-uri': {empty}",
+                rf"Invalid value for '--tracking-uri' \(env var: 'MLFLOW_TRACKING_URI'\): {empty}",
             )
         )
     rows += [

@@ -87,6 +87,11 @@ def _data() -> list[Row]:
             npz(y_train=ones.astype(np.uint64) + np.uint64(2**64 - 2)),
             label.format(2**64 - 1),
         ),
+        (
+            "labels from 1",
+            npz(y_train=ones + 1, y_test=np.ones(8)),
+            "the smallest label is 1, but labels count 0, 1, .*: subtract 1 from y_train and y_test",
+        ),
         ("labels of 1e300", npz(y_train=ones * 1e300), label.format(r"1e\+300")),
         (
             "labels below 0",

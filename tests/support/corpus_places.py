@@ -265,7 +265,7 @@ def _places() -> list[Row]:
     for name, make in (("pipe", fifo), ("folder", directory)):
         begun = both(directory("runs/s"), make("runs/s/journal.jsonl"))
         for command in ("status s", "stop s", "watch s"):
-            says = r"unknown sweep in runs 's'. Known: ."
+            says = r"unknown sweep in runs 's'. There is none yet."
             rows.append(Row(f"{command}: a journal that is a {name}", command, says, begun))
         rows.append(
             Row(
@@ -279,7 +279,7 @@ def _places() -> list[Row]:
         Row(
             "a host that is none",
             "ui --host nowhere.invalid",
-            r"--port 5000: nowhere.invalid:5000 is not to be had: .*",
+            r"--host nowhere.invalid: cannot serve pages at nowhere.invalid:5000: .*",
             store,
         ),
         Row("a port that is none", "watch --port 99999", r"Invalid value for '--port': .*"),

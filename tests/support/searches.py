@@ -127,6 +127,7 @@ def sweep_of(lag: int = 4, **given: Any) -> SweepSearch:
 
 def told(search: EntrySearch) -> list[optuna.trial.FrozenTrial]:
     """What Optuna knows of an entry's trials."""
+    search.candidates.proposer.catch_up()
     return search.candidates.proposer._optuna.get_trials(deepcopy=False)
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from trials.outcome import reason
+from trials.outcome import CHARACTERS, Status, reason, shortened
+from trials.running import Running
 
 FRAMES = """Traceback (most recent call last):
   File "trials/running.py", line 46, in step
@@ -37,3 +38,43 @@ FRAMES = """Traceback (most recent call last):
 )
 def test_it_names_the_exception(error: str, shown: str) -> None:
     assert reason(error) == shown
+
+
+def test_a_short_text_stays_as_it_is() -> None:
+    error = FRAMES + "ValueError: not so\n"
+    assert shortened(error) == error
+
+
+@pytest.mark.parametrize("message", ["x" * 10**7, "line\n" * 10**6])
+def test_a_long_message_keeps_its_beginning(message: str) -> None:
+    found = shortened(FRAMES + "ValueError: not so: " + message)
+    assert found.startswith(FRAMES + "ValueError: not so: " + message[:1000])
+    assert len(found) < CHARACTERS + 100
+    assert found.endswith(" more characters are cut)")
+    assert reason(found).startswith("ValueError: not so: ")
+
+
+def test_a_long_way_keeps_its_ends() -> None:
+    """Of a recursion, say."""
+    found = shortened(FRAMES * 1000 + "ValueError: not so\n")
+    assert found.startswith(FRAMES)
+    assert found.endswith(FRAMES + "ValueError: not so\n")
+    assert "characters are cut here" in found
+    assert len(found) < CHARACTERS + 100
+
+
+def test_a_long_text_that_is_no_traceback_keeps_its_beginning() -> None:
+    found = shortened("killed: " + "x" * 10**6)
+    assert found.startswith("killed: xxx")
+    assert len(found) < CHARACTERS + 100
+
+
+def test_a_trial_reports_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(self: Running, due: object) -> None:
+        raise ValueError("x" * 10**7)
+
+    monkeypatch.setattr(Running, "_step", fails)
+    report = Running.__new__(Running).step(lambda: True)
+    assert report.status == Status.FAILED
+    assert reason(report.error).startswith("ValueError: xxx")
+    assert len(report.error) < CHARACTERS + 100

@@ -36,8 +36,8 @@ class DeFed(Algorithm):
     assumes = {
         "participation": (
             1.0,
-            "an edge carries models only in rounds when both its ends are awake, participation^2 of "
-            "them: with few awake, clients train alone",
+            "neighbours exchange models only in rounds in which both take part, so what is measured is "
+            "nearly local training",
         )
     }
 

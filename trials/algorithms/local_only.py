@@ -15,11 +15,13 @@ class LocalOnly(Algorithm):
     Down: 0.
     Up: 0.
     Reading: only selected clients train, so that the work equals the federated run's. Scored by the
-        sample-weighted mean of the clients' scores on the common test set. A reference, not ranked.
+        sample-weighted mean of the clients' scores on the common test set. A reference, not ranked but
+        under `metric: personal`.
     """
 
     paper = "reference"
     reference = True
+    ranked_under = "personal"
 
     def init(self, fed: Federation) -> State:
         """The clients' models `z` (n, d)."""

@@ -6,6 +6,7 @@ one entry of `DATASETS`. docs/data.md lists sources, files, checksums and remedi
 """
 
 import re
+from pathlib import Path
 
 from trials import names
 from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport, OnDemand, data_root
@@ -31,7 +32,7 @@ from trials.datasets.own import Folder, Function, Npz, Own
 from trials.datasets.speech import SpeechCommands
 from trials.datasets.speeches import Speeches
 from trials.datasets.text import Sent140, Sent140BagOfWords, Shakespeare
-from trials.errors import unknown
+from trials.errors import UserError, unknown
 from trials.metrics import CLASSIFICATION, REGRESSION, Task
 
 DATASETS: dict[str, type[DatasetFamily]] = {
@@ -70,10 +71,28 @@ def parse(text: str) -> DatasetFamily:
     if re.fullmatch(r"(.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*", text):
         return Function.at(text)
     if text.split("(")[0].strip() not in DATASETS:
+        _refuse_bare_path(text)
         paths = [f"{scheme}:PATH" for scheme in PATHS]
         raise unknown("dataset", text, [*DATASETS, *paths, "module:function"])
     dataset: DatasetFamily = names.parse("dataset", text, DATASETS)
     return dataset
+
+
+def _refuse_bare_path(text: str) -> None:
+    """Raise `UserError` for a path without what stands before the colon, and say how it is written."""
+    path = Path(text).expanduser()
+    if path.suffix == ".npz":
+        hint = f"Did you mean 'npz:{text}'?"
+    elif path.is_dir():
+        hint = f"Did you mean 'folder:{text}'?"
+    elif path.suffix in (".csv", ".tsv", ".parquet", ".npy", ".pt", ".pkl"):
+        hint = (
+            "Its arrays as an .npz file are npz:PATH, and a function that returns them is "
+            "FILE.py:function (docs/data.md)."
+        )
+    else:
+        return
+    raise UserError(f"unknown dataset {text!r}. {hint}")
 
 
 def canonical(text: str) -> str:

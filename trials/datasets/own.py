@@ -138,6 +138,11 @@ def from_arrays(name: str, given: Mapping[str, Array]) -> Dataset:
                 f"are {count} samples"
             )
     y = np.concatenate([arrays[key].astype(np.int64) for key in ("y_train", "y_test")])
+    if smallest := int(y.min()):
+        raise UserError(
+            f"{name}: the smallest label is {smallest}, but labels count 0, 1, ...: subtract {smallest} from "
+            "y_train and y_test"
+        )
     test = np.arange(len(y)) >= len(arrays["y_train"])
     client = None
     if "client_train" in arrays:
@@ -164,7 +169,9 @@ def _check(name: str, key: str, array: Array) -> None:
     if samples and (largest := float(np.abs(array).max())) > float(np.finfo(np.float32).max):
         raise UserError(f"{name}: {key} holds values beyond float32, as {largest:g}")
     if not samples and ((array != np.floor(array)).any() or (key[0] == "y" and array.min() < 0)):
-        raise UserError(f"{name}: {key} must be whole numbers; labels count 0, 1, ...")
+        raise UserError(
+            f"{name}: {key} must be whole numbers; labels count 0, 1, ... (own data are classification)"
+        )
 
 
 @dataclass(frozen=True)

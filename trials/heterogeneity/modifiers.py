@@ -104,9 +104,10 @@ class System(Modifier):
             )
         unit = "epochs" if self.steps is None else "steps"
         low, high = self._range
-        if not 1 <= low <= high:
+        if not 1 <= low <= high < 2**31:
             raise UserError(
-                f"heterogeneity system({unit}=LOW..HIGH): 1 <= LOW <= HIGH must hold, got {low}..{high}"
+                f"heterogeneity system({unit}=LOW..HIGH): 1 <= LOW <= HIGH < 2^31 must hold, "
+                f"got {low}..{high}"
             )
 
     @property

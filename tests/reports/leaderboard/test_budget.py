@@ -42,7 +42,8 @@ def test_who_leads_at_which_budget():
     assert found.leads == ((1, "safe"), (2, "wide"))
     assert found.settled == 2
     assert budget_text(found) == (
-        "Expected at 1 trial: safe leads; from 2 on wide. The ranking stays as it is from 2 trials on, of 3."
+        "By the search trials alone, safe would be expected to lead with a search of 1 trial; from 2 on, wide. "
+        "Their order is settled from 2 of 3 trials on."
     )
     assert found.low["wide"] == (None,) * 3, "one tuning has no band"
 
@@ -60,7 +61,7 @@ def test_a_ranking_that_still_changes_is_said():
     found = budgets("night", PLACE, {"late": [late], "even": [[(0.8, 0.8)] * 3]}, 1)
     assert found.settled == 3
     assert budget_text(found) == (
-        "Expected at 1 trial: even leads; from 3 on late. The ranking still changes at the last of 3 trials: "
-        "they are too few."
+        "By the search trials alone, even would be expected to lead with a search of 1 trial; from 3 on, late. "
+        "Their order still changes at the last of 3 trials: they are too few."
     )
     assert budgets("night", PLACE, {"a": []}, 1) is None

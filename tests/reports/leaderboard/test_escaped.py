@@ -34,10 +34,21 @@ def board(algorithm: str):
     return leaderboard(found, {}, None)
 
 
-@pytest.mark.parametrize("name", ["=HYPERLINK(1)", "+1", "-1", "@SUM(1)"])
-def test_no_cell_of_a_spreadsheet_is_a_formula(name):
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        *(
+            (name, f"'{name}")
+            for name in ("=HYPERLINK(1)", "+1", "-1", "@SUM(1)", " =1", "\n=1", "＝1")
+        ),
+        ("\x1b=1", "'=1"),
+        ("\u202e@1", "'@1"),
+        ("a\x1b[2J=1", "a[2J=1"),
+    ],
+)
+def test_no_cell_of_a_spreadsheet_is_a_formula(name, shown):
     (row,) = csv.DictReader(io.StringIO(render(board(name), "csv")))
-    assert row["algorithm"] == f"'{name}"
+    assert row["algorithm"] == shown
     assert (row["sweep"], row["paper"], row["dataset"]) == ("'=night", "'@paper", "digits")
     assert float(row["mean"]) == 0.9
 

@@ -101,8 +101,8 @@ def test_latex_says_in_comments_what_a_caption_has_to():
     comments = [line for line in render(board, "latex").splitlines() if line.startswith("%")]
     assert comments == [
         "% needs \\usepackage{booktabs}",
-        "% Intervals are over the seeds of one tuned configuration and leave out how lucky its search was, "
-        "which usually moves scores one to nine times as much: `tunings: 5` measures that.",
+        "% ± shows how much a score changes with the random seed. It does not show how much it would change "
+        "if the search were run again, which is usually more. To measure that, sweep with --tunings 5.",
         "% $\\pm$: 95 % Student-t interval over seeds. Bold: the best and what is not shown to be behind it; "
         "a line: under the second, where the best stands alone.",
         "% Note: cell: c has no row.",

@@ -25,7 +25,7 @@ def test_references_have_no_rank_and_stand_below():
     shown = render(board, "md")
     assert "| - | all |" in shown
     assert "ahead of all" not in shown
-    assert "References only" in render(board_of(runs("all", A, reference=True)), "md")
+    assert "Nothing is ranked." in render(board_of(runs("all", A, reference=True)), "md")
 
 
 OUTSIDE = "participation is 0.2, its paper's 1.0: few are awake_"

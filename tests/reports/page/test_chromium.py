@@ -85,7 +85,9 @@ def report(store, served, tmp_path_factory) -> str:
     curves = tuple(Curve(r.group, r.algorithm, s, *curve) for r in board.rows for s in (1, 2))
     found = tuple(t for g in groups for n in ("zeta", "folb") for t in trials(g, n))
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(build(ReportData(board, curves, found, server=served))[0])
+    long = "params: {" + ", ".join(f"hyperparameter{i}: 0.123456789" for i in range(30)) + "}"
+    tuned = {(row.sweep, row.cell): long for row in board.rows}
+    path.write_text(build(ReportData(board, curves, found, server=served, tuned=tuned))[0])
     return path.as_uri()
 
 
@@ -227,6 +229,14 @@ def test_a_rows_link_leads_to_its_run_in_mlflow(page, report):
     page.locator("article.group").first.get_by_role("link", name="zeta").click()
     page.get_by_text("alpha · iid").first.wait_for()
     assert "/runs/" in page.url
+
+
+def test_an_opened_configuration_is_not_cut(page, report):
+    page.goto(report)
+    page.locator("td.params details summary").first.click()
+    assert page.evaluate(
+        "[...document.querySelectorAll('.board')].every((b) => b.scrollWidth <= b.clientWidth)"
+    )
 
 
 def test_the_first_page_is_the_leaderboard_and_leads_into_mlflow(page, served):

@@ -281,6 +281,82 @@ def test_thirty_algorithms_look_different():
     assert len({(hue, str(dash)) for hue, dash in look.values()}) == 30
 
 
+def test_a_method_looks_alike_in_every_order_and_only_references_are_grey():
+    names = ["folb", "fedavg", "local_only", "fedprox"]
+    one, other = (style.styles(given, {"local_only"}) for given in (names, names[::-1]))
+    assert {**one} == {**other}
+    assert list(one) == names, "in the order of the page"
+    assert [name for name, (hue, _) in one.items() if hue == style.GREY] == ["local_only"]
+
+
+def luminance(hue):
+    """Of the Web Content Accessibility Guidelines."""
+    parts = [int(hue[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("hue", [*style.HUES, style.GREY])
+def test_names_at_lines_can_be_read_on_white_and_on_black(hue, monkeypatch):
+    assert contrast(style.text_hue(hue), "#ffffff") >= 4.5
+    monkeypatch.setattr(style, "INK", "#e6e9ec")  # of page.css, in the dark
+    assert contrast(style.text_hue(hue), "#14171a") >= 4.5
+
+
+def test_names_at_lines_take_the_ink_of_the_page(built):
+    page, files = built
+    spec = specs(page)["rounds-digits-logreg-iid-night"]
+    hues = {end["hue"] for end in spec["datasets"]["ends"]}
+    mixed = "color-mix\\(in srgb,#[0-9a-f]{6} 50%,var\\(--ink\\)\\)"
+    assert all(re.fullmatch(mixed, hue) for hue in hues), hues
+    assert b"color-mix" not in files["rounds-digits-logreg-iid-night.svg"]
+
+
+def test_the_axis_of_average_ranks_begins_at_the_best():
+    found = {"a": [1.0, 1.5], "b": [2.0, 1.5]}
+    spec = line_charts.average_ranks(found, style.styles(found), "average rank")
+    (spans,) = (p["value"] for p in spec["params"] if p["name"] == "spans")
+    assert spans == {"all": [0.9, 2.1]}
+
+
+def test_what_stands_in_backticks_is_code_and_a_power_is_raised():
+    found = board()
+    found = replace(found, notes=("`tunings: 5` in participation^2 of <them>",))
+    page = leaderboard_page(found)
+    assert "<code>tunings: 5</code> in participation<sup>2</sup> of &lt;them&gt;" in page
+    shown = re.sub(r"<(script|style|pre)\b.*?</\1>", "", page, flags=re.DOTALL)
+    assert "`" not in shown
+
+
+def test_no_name_moves_a_cursor_or_turns_letters_around(data):
+    hostile = "fed\x1b[31mavg\u202e\u2066x"
+    rows = tuple(replace(row, algorithm=hostile, within_noise=None) for row in data.board.rows[:1])
+    curves = tuple(replace(c, algorithm=hostile) for c in data.curves if c.group == rows[0].group)
+    found = replace(
+        data, board=replace(data.board, rows=rows, overall={}), curves=curves, trials=()
+    )
+    page, _ = build(found, ())
+    own = page.replace(drawing.script(), "")
+    assert "fed[31mavgx" in own
+    for sign in ("\x1b", "\u202e", "\u2066", "\\u001b", "\\u202e", "\\u2066"):
+        assert sign not in own, repr(sign)
+
+
+def test_what_is_shown_to_be_as_good_as_the_best_is_shaded_too():
+    found = board()
+    close = replace(found.rows[1], within_noise=False, equivalent=True)
+    page = leaderboard_page(replace(found, rows=(found.rows[0], close, *found.rows[2:])))
+    line = re.search(r'<tr class="(\w*)"[^>]*>\s*<td class="rank" data-value="2">', page)
+    assert line is not None
+    assert line[1] == "ties"
+    assert "≈" in page
+
+
 def test_best_so_far_by_hand():
     group = ("s", "d", "m", "iid", False)
 
@@ -344,8 +420,11 @@ def test_importance_finds_what_matters():
 
 
 def test_the_first_line_says_who_won_and_what_is_known(data, built):
-    assert "<h1>fedavg: average rank 1.00, first in 2 of 2 cells</h1>" in built[0]
-    assert "With 2 data sets no test can tell it from the others." in built[0]
+    assert "<h1>fedavg: first in 2 of 2 cells</h1>" in built[0]
+    assert (
+        "Over 2 data sets fedavg has the best average rank, 1.00; no test can tell it from the others."
+        in built[0]
+    )
     one = leaderboard_page(board_of(runs("a", A), runs("b", B), runs("c", C)))
     half = 2.776445 * 0.0158114 / 5**0.5  # t of 4 degrees of freedom, s of A
     assert f"<h1>a: 0.9100 ± {half:.4f} test accuracy on digits · logreg · iid</h1>" in one
@@ -390,7 +469,7 @@ def test_a_page_says_first_what_its_intervals_leave_out():
     once = [
         runs(name, of, heterogeneity="labels(2)") for name, of in (("fedavg", A), ("fedprox", C))
     ]
-    luck = "intervals are over the seeds of one tuned configuration and leave out how lucky"
-    assert luck not in headline(board_of(*thrice))[1].lower()
-    assert f"I{luck[1:]}" in headline(board_of(*once))[1]
+    luck = "± shows how much a score changes with the random seed."
+    assert luck not in headline(board_of(*thrice))[1]
+    assert f". {luck}" in headline(board_of(*once))[1]
     assert f"In 1 of 2 cells {luck}" in headline(board_of(*thrice, *once))[1]

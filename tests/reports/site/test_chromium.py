@@ -1,5 +1,9 @@
 """The board's site in a real browser, opened from files: the installed Chromium, headless."""
 
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +59,32 @@ def test_no_page_is_wider_than_the_window_or_complains(browser, site, width):
             chromium.drawn(page)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, path
         assert page.complaints == []
+
+
+def test_charts_are_drawn_without_vega_too(page, site, tmp_path):
+    """As the shipped site is, which leaves others' code out; what the page says to run puts it there."""
+    shutil.copytree(site, tmp_path / "site")
+    script = tmp_path / "site" / "assets" / "vega.js"
+    whole = script.read_text()
+    script.unlink()
+    cell = (tmp_path / "site" / "cells" / "digits-logreg-iid.html").as_uri()
+    page.goto(cell)
+    chromium.drawn(page)
+    charts = page.locator("figure.chart")
+    shown = charts.first.locator("svg text").all_text_contents()
+    assert charts.count() >= 2
+    assert {"rounds", "fedavg", "fedprox"} <= set(shown)
+    assert charts.first.locator("svg path[stroke-width='1.8']").count() == 3
+    page.locator(".chip").first.click()
+    assert charts.first.locator("svg path[stroke-width='1.8']").count() == 2
+    assert "drawn without Vega" in page.inner_text("#charts")
+    (line,) = page.locator("#charts pre").all_inner_texts()
+    command = [sys.executable, *shlex.split(line)[1:]]
+    subprocess.run(command, cwd=tmp_path / "site", check=True)
+    assert script.read_text() == whole
+    page.goto(cell)
+    chromium.drawn(page)
+    assert "drawn without Vega" not in page.inner_text("#charts")
 
 
 def test_columns_are_filtered_and_ranks_are_over_those_shown(page, site):

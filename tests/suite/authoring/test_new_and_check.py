@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import runpy
 
 import pytest
@@ -23,6 +24,14 @@ class Mine(FedAvg):
 """
 SOUND = HEAD + "    pass\n"
 FAULTS = {
+    "nobody trains": (
+        "two rounds",
+        """
+    def round(self, state, fed):
+        return state
+""",
+        "nobody trained in round 1: its loss is of no sample; call fed.train there",
+    ),
     "raises": (
         "two rounds",
         """
@@ -143,6 +152,20 @@ def test_a_setting_that_does_not_make_it_another_method_is_told(tmp_path, only_l
     *rest, last = document(done)["checks"]
     assert all(one["ok"] for one in rest)
     assert last["detail"].startswith("differs from fedavg at round 2 in test_")
+
+
+def test_an_equal_formula_is_told_to_be_that_up_to_rounding(tmp_path, only_linear):
+    code = """
+    def aggregate(self, state, ids, start, local, fed):
+        return {**state, "w": state["w"] + fed.weights(ids) @ (fed.upload(ids, local) - state["w"])}
+"""
+    (tmp_path / "mine.py").write_text(HEAD + code)
+    asked = ("check", "mine.py", "--reduces-to", "fedavg", "--json")
+    *rest, last = document(suite_here(*asked, cwd=tmp_path, code=1))["checks"]
+    assert all(one["ok"] for one in rest)
+    assert re.search(
+        r"[\d.]+e-1\d apart, relative to the largest: that is rounding", last["detail"]
+    )
 
 
 @pytest.mark.parametrize("name", FAULTS)

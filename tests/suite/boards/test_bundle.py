@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -91,9 +92,11 @@ def test_a_good_bundle_repeats_to_the_bit(there: Path, name: str) -> None:
     done = suite_here("board", "verify", name, "--sample", 2, "--seed", 7, cwd=there)
     assert done.stdout == f"{name}: identical to the bit\n"
     lines = done.stderr.splitlines()
-    assert lines[0].endswith("files are as listed; running 2 runs again, drawn with --seed 7")
-    assert [line.rpartition(": ")[2] for line in lines[1:3]] == ["identical to the bit"] * 2
-    assert lines[3:] == ["its rows are those of its runs"]
+    assert lines[0].endswith("files are as listed; drawing 2 runs with --seed 7")
+    assert lines[1].startswith("running 2 runs again takes about ")
+    assert lines[1].endswith(" client steps")
+    assert [line.rpartition(": ")[2] for line in lines[2:4]] == ["identical to the bit"] * 2
+    assert lines[4:] == ["its rows are those of its runs"]
 
 
 def test_a_changed_byte_is_refused(mine: Path) -> None:
@@ -157,6 +160,39 @@ def test_scores_that_are_not_of_the_course_are_said(mine: Path) -> None:
     found = verify.verify(Bundle.read(mine), 1, 0, None, lambda run: None)
     assert found.verdict == "differs"
     assert any(": its score is " in fault for fault in found.faults)
+
+
+@pytest.mark.parametrize("rounds", [10**9, 2**62])
+def test_work_beyond_the_budget_is_not_begun(mine: Path, rounds: int) -> None:
+    """It is said how much it is, and of which run."""
+
+    def longer(runs: list[dict[str, Any]]) -> None:
+        for run in runs:
+            spec = json.loads(run["tags"]["spec"])
+            spec["settings"] |= {"rounds": rounds}
+            run["tags"]["spec"] = json.dumps(spec)
+
+    forge(mine, FINALS, longer)
+    words = ("board", "verify", "s", "--sample", 1, "--seed", 0)
+    said = suite_here(*words, cwd=mine.parent, code=2).stderr
+    work = re.search(r"running 1 runs again takes about ([0-9,]+) client steps\n", said)
+    assert work
+    assert int(work[1].replace(",", "")) >= rounds
+    assert "error: that is more than --budget 1,000,000: run " in said
+    assert f"{rounds:,} rounds) takes {work[1]}. A larger --budget runs it" in said
+
+
+def test_a_run_that_no_memory_holds_cannot_be_repeated(mine: Path) -> None:
+    def longer(runs: list[dict[str, Any]]) -> None:
+        for run in runs:
+            spec = json.loads(run["tags"]["spec"])
+            spec["settings"] |= {"local_epochs": 10**9}
+            run["tags"]["spec"] = json.dumps(spec)
+
+    forge(mine, FINALS, longer)
+    (found,) = verify.verify(Bundle.read(mine), 1, 0, None, lambda run: None).repeated
+    assert (found.verdict, len(found.said)) == (verify.CANNOT, 1)
+    assert found.said[0].startswith("local_epochs: ")
 
 
 def test_a_tuned_file_of_other_runs_is_said(mine: Path) -> None:

@@ -7,9 +7,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
+import numpy as np
 import pytest
 
-from tests.support.commands import document, fault, suite_here
+from reports.leaderboard.names import renamed, without_folders
+from tests.support.commands import document, fault, study_file, suite_here
 from tests.support.simulations import ROOT
 from tests.support.stores import forge, recorded
 
@@ -149,3 +151,51 @@ def test_sources_that_share_a_sweeps_name_stand_beside_each_other(
     done = suite_here("board", there / "runs", other, "--output", "out", cwd=tmp_path)
     assert "theirs: its sweep s is shown as s@theirs, since runs has one\n" in done.stderr
     assert "s@theirs" in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_a_publisher_s_folders_are_on_no_page(tmp_path: Path) -> None:
+    """Columns are told apart by model and level; of own data the file's name is shown."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(80, 4)).astype("float32"), np.arange(80) % 2
+    np.savez(tmp_path / "my.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    study = f"""
+algorithms: [fedavg]
+datasets: ["npz:{tmp_path}/my.npz"]
+models: [logreg, "mlp(4)"]
+heterogeneity: ["dirichlet(0.3)"]
+trials: 1
+seeds: 2
+settings: {{rounds: 1, clients: 3, participation: 1.0, execution: batched}}
+"""
+    suite_here("sweep", study_file(tmp_path, study), "--name", "mine", cwd=tmp_path)
+    suite_here("board", "--output", tmp_path / "site", cwd=tmp_path)
+    pages = [*(tmp_path / "site").rglob("*.html"), tmp_path / "site" / "board.csv"]
+    for path in pages:
+        assert tmp_path.name not in path.read_text() + str(path.relative_to(tmp_path)), path
+    first = (tmp_path / "site" / "index.html").read_text()
+    heads = re.findall(r"<b>(npz:my\.npz)</b> <i>(.*?)</i> (.*?)</a>", first)
+    assert [head[0] for head in heads] == ["npz:my.npz"] * 2
+    assert len({head[1] for head in heads}) == 2
+    lead = re.search(r'<p class="lead">(.*?)</p>', first)
+    assert lead is not None
+    assert "on logreg; " in lead[1]
+    assert "on mlp(4" in lead[1]
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["digits", "dirichlet(0.3)"], {}),
+        (["npz:/home/me/my.npz"], {"npz:/home/me/my.npz": "npz:my.npz"}),
+        (["/a b/m.py:Mine"], {"/a b/m.py:Mine": "m.py:Mine"}),
+        (
+            ["npz:/a/x.npz", "npz:/b/x.npz"],
+            {"npz:/a/x.npz": "npz:x.npz", "npz:/b/x.npz": "npz:x.npz (2)"},
+        ),
+    ],
+)
+def test_names_without_their_folders(names: list[str], shown: dict[str, str]) -> None:
+    assert without_folders(names) == shown
+    assert renamed({"a": [(name,) for name in names]}, shown) == {
+        "a": [(shown.get(name, name),) for name in names]
+    }

@@ -101,7 +101,8 @@ def test_unwritable_storage(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "kind", ["algorithms", "datasets", "models", "heterogeneity", "studies", "papers"]
 )
-def test_listings(kind: str, tmp_path: Path) -> None:
+def test_listings(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     found = document(suite_here("list", kind, "--json", cwd=tmp_path))
     assert all(item["name"] for item in found)
     table = suite_here("list", kind, cwd=tmp_path).stdout

@@ -7,8 +7,10 @@ import pytest
 import suite
 from suite.cli.control import _standing
 from suite.runs.single import Finished
+from suite.sweeps.sweep import Sweep
 from tests.support import foreign
 from tests.support.commands import fault, suite_here
+from trials.errors import UserError, unknown
 
 NONE = (
     "no tuned configuration matches; `suite tuned list` has those there are, `suite sweep` and "
@@ -54,15 +56,18 @@ def test_a_narrow_terminal_is_shown_whole_configurations(
     narrow, wide = (
         [
             [cell.strip() for cell in line.strip("│").split("│")]
-            for line in cells[width].splitlines()[3:-1]
+            for line in cells[width].splitlines()[3:]
+            if line.startswith("│")
         ]
         for width in (80, 200)
     )
     (whole,) = wide
-    algorithm, *place, val, test, params, sweep = whole
-    assert (algorithm, place, sweep) == ("folb", ["digits", "logreg", level], "s")
+    algorithm, cell, val, test, params, sweep = whole
+    assert (algorithm, cell, sweep) == ("folb", f"digits · logreg · {level}", "s")
     joined = ["".join(column).replace(" ", "") for column in zip(*narrow, strict=True)]
-    assert joined == ["folb", f"digits·logreg·{level}", val, test, params.replace(" ", "")]
+    assert joined == ["folb", cell.replace(" ", ""), val, test, params.replace(" ", "")]
+    assert "too narrow for: from. --json shows all." in cells[80]
+    assert "too narrow" not in cells[200]
 
 
 def test_status_counts_what_add_up() -> None:
@@ -71,7 +76,7 @@ def test_status_counts_what_add_up() -> None:
     one = {"name": "s", "ended": 9, "superseded": 2, "expected": 7, "recorded": 9, **counts}
     rest = {"running": False, "asked_to": None, "per_minute": None, "idle_seconds": 3.0}
     assert _standing({**one, **rest}) == (
-        "s: 7/7 trials (5 finished, 4 pruned), 9 recorded; not running here, 2 superseded, "
+        "s: 7/7 trials (5 finished, 4 pruned), 9 recorded; finished, 2 superseded, "
         "last event 3 s ago"
     )
 
@@ -98,3 +103,26 @@ def test_a_file_that_is_no_archive_is_told_as_that(tmp_path: Path) -> None:
     assert fault(done) == (
         f"cannot read data set npz:{tmp_path}/my.npz: it is no .npz archive, as numpy.savez writes them"
     )
+
+
+def test_names_that_nothing_has(tmp_path: Path) -> None:
+    """What has a name is said, of that kind alone and where it is near; or that there is nothing yet."""
+    foreign.swept(tmp_path)
+    storage = tmp_path / "runs"
+    with pytest.raises(UserError, match=r"^unknown algorithm 'fedprx'\. Did you mean 'fedprox'\?$"):
+        suite.tuned("fedprx", storage=storage)
+    assert suite.tuned("fedprox", storage=storage) == []
+    with pytest.raises(UserError, match=r"^unknown sweep 'nope'\. Known: s\.$"):
+        suite.leaderboard("nope", storage=storage)
+    assert str(unknown("sweep", "nope", ["pers"])) == "unknown sweep 'nope'. Known: pers."
+    said = fault(suite_here("status", "x", "--storage", "nothing", cwd=tmp_path, code=2))
+    assert said == "unknown sweep in nothing 'x'. There is none yet."
+
+
+def test_a_sweep_that_is_over_is_finished(tmp_path: Path) -> None:
+    place = foreign.swept(tmp_path)
+    status = suite_here("status", "s", cwd=tmp_path).stdout
+    assert "; finished, last event " in status
+    sweep = Sweep("s", foreign.little(trials=4), place, resume=True)
+    foreign.play(sweep, most=1)
+    assert "; not running here" in suite_here("status", "s", cwd=tmp_path).stdout

@@ -57,7 +57,7 @@ def test_a_sweep_its_board_and_its_report_call_it_random_search(swept):
 
 def test_a_method_outside_its_paper_s_setting_is_shown_and_not_ranked(swept):
     folder, said = swept
-    reason = "participation is 0.5, its paper's 1.0: an edge carries models only"
+    reason = "participation is 0.5, its paper's 1.0: neighbours exchange models"
     assert f"defed is shown unranked: {reason}" in said
     board = document(suite_here("leaderboard", "--json", cwd=folder))
     ranks = {row["algorithm"]: row["rank"] for row in board["rows"]}
@@ -88,8 +88,8 @@ def test_every_run_of_it_is_tagged_as_a_reference_and_why(swept):
 def test_a_single_run_of_it_is_allowed_and_says_so_in_a_line(tmp_path: Path):
     options = ("--rounds", 1, "--clients", 4, "--no-record", "--json")
     reason = (
-        "participation is 0.5, its paper's 1.0: an edge carries models only in rounds when both its ends "
-        "are awake, participation^2 of them: with few awake, clients train alone"
+        "participation is 0.5, its paper's 1.0: neighbours exchange models only in rounds in which both "
+        "take part, so what is measured is nearly local training"
     )
     for share, lines in ((0.5, [f"defed runs outside its paper's setting: {reason}"]), (1.0, [])):
         given = ("--algorithm", "defed", "--set", f"participation={share}")

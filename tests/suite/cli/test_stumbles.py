@@ -51,6 +51,12 @@ def swept(tmp_path_factory) -> Path:
     return folder
 
 
+def test_what_mends_a_sweep_names_its_study_s_file_as_it_was_given(swept):
+    rows = document(suite_here("leaderboard", "one", "--json", cwd=swept))["rows"]
+    commands = {finding["command"] for row in rows for finding in row["audit"]["findings"]}
+    assert f"suite sweep {swept / 'small.yaml'} --name one --resume --trials 20" in commands
+
+
 @pytest.mark.parametrize("command", [("leaderboard", "--json"), ("report", "--json")])
 def test_leaderboard_and_report_take_a_sweeps_name_alike(swept, command):
     word, *rest = command

@@ -315,3 +315,34 @@ def test_without_a_validation_score_the_later_one_is_kept(tmp_path):
     assert tuned.read(tmp_path / bare[1].path) == bare[1]
     assert tuned.keep([VALIDATED], tmp_path)[1] == []
     assert len(tuned.keep(bare, tmp_path)[1]) == 2
+
+
+def test_scores_of_different_data_are_not_compared(tmp_path):
+    """Each data set and level has its best; a run from the best known, or its file, needs one of them."""
+    items = (
+        a_tuned("fedavg", score=0.90),
+        a_tuned("folb", level="labels(2)", score=0.95),
+        a_tuned("fedprox", score=0.92),
+    )
+    assert [item.algorithm for item in select_tuned(list(items))] == ["fedprox", "fedavg", "folb"]
+    suite_here("tuned", "import", folder(tmp_path / "given", *items), cwd=tmp_path)
+    for words in (("run", "--tuned", "--no-record"), ("tuned", "show")):
+        assert fault(suite_here(*words, cwd=tmp_path, code=2)) == (
+            "what matches was tuned on several data sets or levels, whose scores cannot be compared: "
+            "name one of\n"
+            "  --dataset digits --heterogeneity iid\n"
+            "  --dataset digits --heterogeneity 'labels(2)'"
+        )
+    shown = suite_here("tuned", "show", "--heterogeneity", "iid", "--json", cwd=tmp_path)
+    assert document(shown)["algorithm"] == "fedprox"
+
+
+def test_a_score_of_clients_own_models_is_not_ahead_of_a_pooled_one():
+    personal = VALIDATED.model_copy(
+        update={
+            "settings": VALIDATED.settings.model_copy(update={"metric": "personal"}),
+            "scores": {"val_accuracy_personal": 0.99},
+        }
+    )
+    assert personal.loss < VALIDATED.loss
+    assert select_tuned([personal, VALIDATED])[0] == VALIDATED

@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from suite.cli.app import app
 from suite.execution import cluster
-from suite.execution.cluster import Resources, ray  # Ray after its environment
+from suite.execution.cluster import Resources, ray
 from suite.watch import server
 from tests.support.commands import suite_here
 from tests.support.simulations import ROOT
@@ -179,6 +179,7 @@ def test_joining_without_authentication_says_what_that_means(
     monkeypatch.setenv("RAY_AUTH_MODE", mode)
     monkeypatch.setattr(ray, "init", lambda *args, **options: None)
     monkeypatch.setattr(ray, "shutdown", lambda: None)
+    monkeypatch.setattr(cluster.reach, "refuse", lambda resources: None)
     with cluster.connect(Resources(address="10.0.0.1:6379")):
         said = capsys.readouterr()
     assert not said.out
@@ -199,7 +200,7 @@ def test_all_that_starts_a_cluster_gives_it_a_token(
 
     def init(started: str, **options: Any) -> None:
         assert started == "local"
-        assert "RAY_AUTH_MODE" not in os.environ, "Ray chooses it, and chooses tokens"
+        assert os.environ["RAY_AUTH_MODE"] == "token"
         assert os.environ["RAY_AUTH_TOKEN"] == cluster.TOKEN
 
     monkeypatch.setattr(ray, "init", init)

@@ -1,6 +1,9 @@
 """What fits where, estimates of what trials take, and asking a sweep of another process to end."""
 
 import json
+import math
+import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from suite.execution import cluster
+from suite.execution import cluster, reach
 from suite.execution.cluster import Cluster, Resources, fits
 from suite.execution.estimate import Estimates
 from suite.execution.stop_signal import Control
 from suite.search.trial import Ask
 from suite.studies.entries import load_data
 from suite.sweeps.events import Asked
-from suite.sweeps.journal import Journal
+from suite.sweeps.journal import Journal, peek
 from tests.support.commands import STUDY, document, fault, records, study_file, suite_here
 from tests.support.searches import a_study, entries_of
 from trials.algorithms import ALGORITHMS
@@ -220,7 +223,7 @@ def test_the_plan_says_what_a_sweep_takes(tmp_path: Path) -> None:
     assert measured["gpu_hours"] == 0
     assert measured["cells"][0]["estimate"]["seconds"] > 0
     shown = suite_here("sweep", path, "--dry-run", "--calibrate", cwd=tmp_path).stdout
-    assert "CPU hours" in shown
+    assert re.search(r"About \d+ s of CPUs: \d+ s here", shown)
     assert "checkpoints" in shown
 
 
@@ -287,23 +290,86 @@ def test_faults_and_signals_are_stronger_than_a_request_to_stop(tmp_path: Path) 
 
 
 def test_nobody_is_there(tmp_path: Path) -> None:
+    """Asked before Ray, which would ask for half a minute, and before a store is made."""
+    path = study_file(tmp_path, STUDY)
+    said = fault(suite_here("sweep", path, "--address", "127.0.0.1:9", cwd=tmp_path, code=2))
+    assert said.startswith("cluster 127.0.0.1:9 cannot be joined: nobody answers there (")
+    assert "RAY_AUTH_MODE" not in said
+    assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
+
+
+@pytest.mark.parametrize("address", ["somewhere", "host:port", "127.0.0.1:99999"])
+def test_an_address_that_is_none(address: str, tmp_path: Path) -> None:
+    path = study_file(tmp_path, STUDY)
+    said = fault(suite_here("sweep", path, "--address", address, cwd=tmp_path, code=2))
+    assert said == f"--address {address}: must be host:port, ray://host:port, auto or local"
+
+
+def test_auto_is_a_cluster_that_was_started_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray would join any that runs here, another sweep's own included."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(reach, "read_ray_address", lambda: None)
+    with pytest.raises(UserError, match="no cluster that `ray start` began runs on this machine"):
+        reach.found("auto")
+    monkeypatch.setattr(reach, "read_ray_address", lambda: "10.0.0.1:6379")
+    assert reach.found("auto") == "10.0.0.1:6379"
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.2:6379")
+    assert reach.found("auto") == "10.0.0.2:6379"
+    assert reach.found("10.0.0.3:6379") == "10.0.0.3:6379"
+
+
+def test_who_answers_refuses(tmp_path: Path) -> None:
     """The message names the address and how the two sides have to agree."""
     path = study_file(tmp_path, STUDY)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_ADDRESS", "127.0.0.1:9")
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.MonkeyPatch.context() as patch:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        patch.setenv("RAY_ADDRESS", address)
         patch.setattr(cluster.ray, "init", refuses)
         said = suite_here("sweep", path, cwd=tmp_path, code=2).stderr
         assert not records(tmp_path)
         assert suite_here("sweep", path, cwd=tmp_path, code=2).stderr == said, "nothing was begun"
-    assert "cluster 127.0.0.1:9 cannot be joined: nobody answers" in said
+    assert f"cluster {address} cannot be joined: not as you are" in said
     assert "RAY_AUTH_MODE" in said
 
 
 def refuses(address: str, **given: Any) -> None:
-    assert address == "127.0.0.1:9"
+    assert given["job_config"]
     packages = [Path(place).name for place in given["runtime_env"]["py_modules"]]
     assert packages == ["suite", "trials", "reports", "search_spaces"]
-    raise ConnectionError("nobody answers")
+    raise ConnectionError("not as you are")
+
+
+def test_a_gpu_that_this_machine_lacks_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reach, "_gpus", lambda: 0)
+    monkeypatch.setattr(reach.ray, "is_initialized", lambda: False)  # by another test's sweep
+    path = study_file(tmp_path, STUDY)
+    said = fault(suite_here("sweep", path, "--gpus-per-trial", 1, cwd=tmp_path, code=2))
+    assert said.startswith("gpus_per_trial is 1, but this machine has no GPU")
+    assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("given", "rule"),
+    [
+        ({"max_concurrent": 0}, "max_concurrent is 0, but must be a whole number, 1 or more"),
+        ({"max_concurrent": -1}, "max_concurrent is -1, but must be a whole number, 1 or more"),
+        ({"max_concurrent": 1.5}, "max_concurrent is 1.5, but must be a whole number, 1 or more"),
+        ({"cpus_per_trial": 0}, "cpus_per_trial is 0, but must be at least 0.1"),
+        ({"cpus_per_trial": float("nan")}, "cpus_per_trial is nan, but must be at least 0.1"),
+        ({"gpus_per_trial": -1}, "gpus_per_trial is -1, but must be 0 or more"),
+        ({"gpus_per_trial": 2}, "gpus_per_trial is 2, but must be at most 1"),
+        ({"memory_per_trial": 0}, "memory_per_trial is 0, but must be more than 0 bytes"),
+        ({"memory_budget": -1.0}, "memory_budget is -1.0, but must be more than 0 bytes"),
+        ({"checkpoint_seconds": -1}, "checkpoint_seconds is -1, but must be 0 or more"),
+        ({"checkpoint_seconds": math.inf}, "checkpoint_seconds is inf, but must be 0 or more"),
+    ],
+)
+def test_resources_by_which_nothing_can_run(given: dict[str, Any], rule: str) -> None:
+    with pytest.raises(UserError) as refused:
+        Resources(**given)
+    assert str(refused.value).startswith(rule)
 
 
 def test_the_journal_ends_with_what_the_disk_took(tmp_path: Path, monkeypatch) -> None:
@@ -320,6 +386,7 @@ def test_the_journal_ends_with_what_the_disk_took(tmp_path: Path, monkeypatch) -
     with pytest.raises(HaltedError, match="No space left"):
         journal.write("end", trial_id="a")
     journal.close()
-    assert [event["trial_id"] for event in Journal(tmp_path / "journal.jsonl").lines] == ["a"]
+    Journal(tmp_path / "journal.jsonl").close()
+    assert [event["trial_id"] for event in peek(tmp_path / "journal.jsonl")] == ["a"]
     whole = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
     assert len(whole) == 1

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from suite.execution import cards, cluster
+from suite.execution import cards, cluster, reach
 from suite.execution.cards import Card
 from suite.execution.cluster import Resources, fits
 from tests.support.commands import document, fault, study_file, suite_here
@@ -19,8 +19,8 @@ from trials.spec import TrialSpec
 from trials.trial import deal_data, fit_model, load_dataset
 
 NO_GPU = (
-    "gpus_per_trial is 0.5, but no node of the cluster has a GPU that Ray knows of: leave it out, or "
-    "run where there is one"
+    "gpus_per_trial is 0.5, but this machine has no GPU that Ray knows of: leave it out, or run where "
+    "there is one"
 )
 CPU_BUILD = (
     f"torch {torch.__version__} is a CPU build, which no GPU is computed on with; install one for this "
@@ -72,8 +72,9 @@ def test_a_trial_computes_on_one_gpu_at_most(tmp_path: Path, gpus: float) -> Non
     assert not (tmp_path / "runs").exists()
 
 
-def test_gpus_that_no_node_has(tmp_path: Path) -> None:
+def test_gpus_that_this_machine_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a sweep, of a paper's runs and of a matrix of tuned configurations."""
+    monkeypatch.setattr(reach.ray, "is_initialized", lambda: False)  # by another test's sweep
     assert fault(suite_here("sweep", "smoke", *GPU, cwd=tmp_path, code=2)) == NO_GPU
     paper = ("reproduce", "folb/table1/synthetic_iid", "--quick", *GPU)
     assert fault(suite_here(*paper, cwd=tmp_path, code=2)) == NO_GPU
@@ -83,7 +84,10 @@ def test_gpus_that_no_node_has(tmp_path: Path) -> None:
     assert fault(suite_here("transfer", *GPU, cwd=tmp_path, code=2)) == NO_GPU
 
 
-def test_an_execution_for_cpus_in_a_study_on_gpus(tmp_path: Path) -> None:
+def test_an_execution_for_cpus_in_a_study_on_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reach, "_gpus", lambda: 1)
     path = study_file(tmp_path, STUDY)
     for plan in ((), ("--dry-run",)):
         done = suite_here("sweep", path, *GPU, *plan, cwd=tmp_path, code=2)
@@ -98,16 +102,18 @@ def test_a_cpu_build_of_torch_on_a_node_with_a_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The node is looked at by a worker on it."""
-    nodes = cluster.ray.nodes
+    nodes, hosts = cluster.ray.nodes, []
 
     def with_gpu() -> list[dict[str, Any]]:
-        return [{**node, "Resources": node["Resources"] | {"GPU": 1.0}} for node in nodes()]
+        found = nodes()
+        hosts.extend(node["NodeManagerHostname"] for node in found)
+        return [{**node, "Resources": node["Resources"] | {"GPU": 1.0}} for node in found]
 
+    monkeypatch.setattr(reach, "_gpus", lambda: 1)
     monkeypatch.setattr(cluster.ray, "nodes", with_gpu)
     said = fault(suite_here("sweep", "smoke", *GPU, cwd=tmp_path, code=2))
-    host = with_gpu()[0]["NodeManagerHostname"]
     assert said == (
-        f"node {host} has a GPU, but trials cannot use it: {CPU_BUILD}. Nothing was started"
+        f"node {hosts[0]} has a GPU, but trials cannot use it: {CPU_BUILD}. Nothing was started"
     )
 
 

@@ -7,7 +7,7 @@ from ray._private import serialization
 from ray._private.custom_types import ErrorType
 from ray.exceptions import OutOfMemoryError, RayActorError
 
-from suite.execution.killed_for_memory import install
+from suite.execution.killed_for_memory import told_as_a_death
 
 SAID = (
     "1 worker(s) were killed due to the node running low on memory.\nPID MEM COMMAND\n1 17.41 hog"
@@ -25,13 +25,19 @@ def told(name: str) -> Any:
 
 
 def test_it_is_the_death_of_an_actor() -> None:
-    install()
-    killed = told("OUT_OF_MEMORY")
+    with told_as_a_death():
+        killed = told("OUT_OF_MEMORY")
     assert isinstance(killed, RayActorError), "what Tune starts again"
     assert isinstance(killed, OutOfMemoryError), "what it is to all others"
     assert str(killed) == f"Ray killed it: {SAID.splitlines()[0]}"
 
 
 def test_another_error_stays_what_it_is() -> None:
-    install()
-    assert not isinstance(told("NODE_DIED"), RayActorError)
+    with told_as_a_death():
+        assert not isinstance(told("NODE_DIED"), RayActorError)
+
+
+def test_other_programs_of_the_process_are_told_as_before() -> None:
+    with told_as_a_death():
+        pass
+    assert not isinstance(told("OUT_OF_MEMORY"), RayActorError)

@@ -1,7 +1,6 @@
 """What a row would cost: samples by hand, times what was measured; measured once, and kept."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from suite.reproduction import costs
 from suite.reproduction.experiments import parse_paper
 from suite.reproduction.paper import Paper
 from tests.support.papers import SMALL, toy
+from trials.machine import usable_cpus
 
 KEY = "logreg|1x8x8|10|10"
 
@@ -24,7 +24,7 @@ def test_a_row_costs_its_samples(tmp_path: Path):
     kept = {f"{KEY}|train": 1e-3, f"{KEY}|test": 1e-4}
     (tmp_path / "calibration.json").write_text(json.dumps(kept))
     found = costs.Costs(tmp_path).minutes(paper(), toy(SMALL), {"fedavg": 3, "fedprox": 1}, 7)
-    expected = 4 * 7 * (5 * 143.7 * 1e-3 + 360 * 1e-4) / 60 / (os.cpu_count() or 1)
+    expected = 4 * 7 * (5 * 143.7 * 1e-3 + 360 * 1e-4) / 60 / usable_cpus()
     assert found == pytest.approx(expected)
 
 

@@ -43,8 +43,9 @@ def test_a_run_saves_its_model_which_scores_the_same_in_a_fresh_process(tmp_path
     store = Store(None, tmp_path / "runs")
     outputs_of = store.client.get_run(ran["run_id"]).outputs.model_outputs
     assert [(output.step) for output in outputs_of] == [2]
-    mlflow.set_tracking_uri(store.uri)
+    mlflow.set_tracking_uri(store.uri)  # which sets the variable as well
     predictor = mlflow.pyfunc.load_model(f"models:/{outputs_of[0].model_id}")
+    mlflow.set_tracking_uri(None)
     np.testing.assert_array_equal(predictor.predict(x), outputs)
 
 

@@ -38,6 +38,7 @@ def entry_of(player: Player) -> Candidates:
 
 
 def told(player: Player) -> list[optuna.trial.FrozenTrial]:
+    entry_of(player).proposer.catch_up()
     return entry_of(player).proposer._optuna.get_trials(deepcopy=False)
 
 

@@ -208,7 +208,8 @@ def test_no_test_metric_is_ever_told_to_optuna(monkeypatch, sampler):
     given["constraints"] = {"uploaded_bytes": {"max": 40.0}}
     player = Player(sweep_of(**given), lambda ask: End.of(outcome(ask))).play(random.Random(6), 5)
     live = len(numbers)
-    replay(sweep_of(**given), player.log)
+    for search in replay(sweep_of(**given), player.log).entries.values():
+        search.candidates.proposer.catch_up()
     assert len(numbers) > live > 15
     assert set(excesses) == (set() if sampler == "random" else {9.0})
     legitimate = {0.0}

@@ -325,3 +325,13 @@ def test_whatever_stands_there_it_is_a_study_or_a_user_error(study_file, place, 
     with contextlib.suppress(UserError):
         name, study = read_study(path, {})
         assert make_entries(study, name)
+
+
+def test_a_setting_beside_the_settings_is_sent_there(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        "algorithms: [fedavg]\ndatasets: [digits]\nmodels: [logreg]\nheterogeneity: [iid]\n"
+        "metric: personal\n"
+    )
+    with pytest.raises(UserError, match="metric = 'personal': is a shared setting: write it as"):
+        read_study(str(path), {})

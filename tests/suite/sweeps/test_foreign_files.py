@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.sweeps.ledger import Ledger
+from suite.sweeps.harvest import Harvest
 from suite.sweeps.paths import MARKER, SweepPaths
 from suite.sweeps.sweep import Sweep
+from suite.tracking.reader import Reader
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import Tags
 from tests.support.commands import SINGLY, document, fault, records, study_file, suite_here
@@ -52,7 +53,7 @@ def test_a_folder_in_the_storage_that_holds_files_is_refused(tmp_path: Path) -> 
             )
             assert fault(done) == said
         done = suite_here("stop", name, cwd=tmp_path, code=2)
-        assert fault(done) == f"unknown sweep in runs '{name}'. Known: ."
+        assert fault(done) == f"unknown sweep in runs '{name}'. There is none yet."
     assert suite_here("status", "--json", cwd=tmp_path).stdout.strip() == "[]"
     assert contents(tmp_path) == before
 
@@ -130,13 +131,16 @@ def test_a_sweep_removes_its_checkpoints_and_nothing_else(tmp_path: Path) -> Non
     assert (tmp_path / "runs" / "proj" / "notes.txt").read_bytes() == b"mine"
 
 
-class Memory:
+class Memory(Reader):
     """The part of a tracking store that a sweep needs, without the seconds that MLflow takes."""
 
     uri = "memory"
+    many_at_once = False
 
     def __init__(self) -> None:
+        super().__init__()
         self.options: list[str] = []
+        self.courses_of: dict[str, list[dict[str, float]]] = {}
         self.runs: dict[str, Record] = {}
         self.texts: dict[str, dict[str, str]] = {}
 
@@ -152,6 +156,7 @@ class Memory:
         return run_id
 
     def log(self, run_id: str, params: Any = None, history: Any = None, tags: Any = None) -> None:
+        self.courses_of.setdefault(run_id, []).extend(history or [])
         for entry in history or []:
             self.runs[run_id].metrics.update(entry)
         self.texts[run_id].update(tags or {})
@@ -168,7 +173,15 @@ class Memory:
     def find(self, **tags: str) -> list[Record]:
         return [run for run in self.runs.values() if run.tags and tags.items() <= run.tags.items()]
 
-    sound = find
+    def history(self, run_id: str, metric: str) -> list[tuple[int, float]]:
+        found = self.courses_of.get(run_id, [])
+        return sorted((int(one["round"]), one[metric]) for one in found if metric in one)
+
+    def get(self, run_id: str) -> Record:
+        return self.runs[run_id]
+
+    def trials(self, sweep: str) -> dict[str, str]:
+        return {run.run_id: run.tags.get("trial_id", "") for run in self.find(sweep=sweep)}
 
 
 FOREIGN = [
@@ -349,7 +362,7 @@ def two_entries(tmp_path: Path) -> SweepPaths:
 
 @pytest.mark.parametrize(
     ("where", "dates"),
-    [((Ledger, "_publish"), (2, 0)), ((Store, "delete"), (0, 2)), ((Store, "set_status"), (1, 1))],
+    [((Harvest, "_publish"), (2, 0)), ((Store, "delete"), (0, 2)), ((Store, "set_status"), (1, 1))],
 )
 def test_a_harvest_cut_off_leaves_a_row_for_every_cell(
     two_entries: SweepPaths, where: Any, dates: tuple[int, int]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from suite.sweeps.journal import Journal, begins, line, peek
+from suite.sweeps.journal import Journal, begins, line, peek, stream
 from trials.errors import UserError
 
 EVENTS = [
@@ -35,7 +35,7 @@ def test_round_trip_over_several_sessions(path):
     write(path, EVENTS[:1])
     write(path, EVENTS[1:])
     journal = Journal(path)
-    assert journal.lines == EVENTS
+    assert journal.size == path.stat().st_size
     journal.close()
     assert peek(path) == EVENTS
     assert len(path.read_text().split("\n")) == len(EVENTS) + 1
@@ -79,7 +79,7 @@ def test_a_torn_last_line_is_cut_and_writing_goes_on(path, cut):
     kept = whole[:-cut].count(b"\n")
     assert peek(path) == EVENTS[:kept]
     journal = Journal(path)
-    assert journal.lines == EVENTS[:kept]
+    assert journal.size == path.stat().st_size
     journal.write("more", number=1)
     journal.close()
     assert peek(path) == [*EVENTS[:kept], {"event": "more", "number": 1}]
@@ -158,3 +158,19 @@ def test_how_a_sweep_began_is_read_without_the_rest(tmp_path):
     path = tmp_path / "journal.jsonl"
     path.write_bytes(first + b"soup\n" + second + first[:20])
     assert [told["study_name"] for told in begins(path)] == ["a", "b"]
+
+
+def test_of_a_trial_that_ended_the_last_evaluation_is_read_briefly(path):
+    """Whatever its error says, and however long its history is."""
+    error = 'told "history":[{"a":1},{"b":2}],"intermediates":{} }],"intermediates":'
+    entries = [{"round": r, "val_accuracy": r / 7} for r in range(3)]
+    told = {"intermediates": {"2": 0.5}, "error": error}
+    histories = [entries, entries[:1], []]
+    ends = [
+        {"event": "end", "trial_id": str(i), "status": "failed", "history": history, **told}
+        for i, history in enumerate(histories)
+    ]
+    write(path, [*EVENTS, *ends])
+    assert list(stream(path)) == [*EVENTS, *ends]
+    brief = [{**end, "history": end["history"][-1:]} for end in ends]
+    assert list(stream(path, brief=True)) == [*EVENTS, *brief]

@@ -60,7 +60,9 @@ def test_every_recorded_run_is_its_schedule_run_from_round_0(done: Path) -> None
         simulation, _ = run(TrialSpec.model_validate_json(found.tags["spec"]))
         for metric in sorted(set(found.metrics) - set(TIMES)):
             expected = [(int(e["round"]), e[metric]) for e in simulation.history if metric in e]
-            assert store.history(found.run_id, metric) == expected, metric
+            whole = found.tags.kind == "final" or metric in ("val_accuracy", "test_accuracy")
+            wanted = expected if whole else expected[-1:]
+            assert store.history(found.run_id, metric) == wanted, metric
     copies = evolved(done)
     assert len(copies) >= 2, "at least one stop replaced its worst quarter"
     for found in copies:

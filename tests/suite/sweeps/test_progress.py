@@ -33,9 +33,9 @@ def ask(shown: Progress, entry: int, index: int) -> Ask:
 def test_the_live_table_fits_and_counts(width: int) -> None:
     shown = progress()
     for index, status in enumerate(("finished", "pruned", "diverged", "finished")):
-        shown.asked(ask(shown, 0, index))
+        shown.began(ask(shown, 0, index), f"0-{index}")
         shown.ended(ask(shown, 0, index), status, 0.5 + index / 10)
-    shown.asked(ask(shown, 1, 0))
+    shown.began(ask(shown, 1, 0), "1-0")
     console = Console(width=width, height=40, file=io.StringIO())
     console.print(shown._table())
     lines = console.file.getvalue().splitlines()
@@ -69,7 +69,7 @@ def test_what_is_still_written_is_said_when_nothing_runs() -> None:
     shown = progress()
     shown.unrecorded = 3
     assert "recorded" not in shown._line(), "of the sweep itself, before it has trials"
-    shown.asked(ask(shown, 0, 0))
+    shown.began(ask(shown, 0, 0), "0-0")
     assert "recorded" not in shown._line()
     shown.ended(ask(shown, 0, 0), "finished", 0.5)
     assert "0 running" in shown._line()
@@ -87,13 +87,13 @@ def test_starting_up_is_no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     """30 s of start-up, then two at once, a second each: 2 trials/s, not 4 in 32 s."""
     shown, now = progress(), clock(monkeypatch)
     for index in range(2):
-        shown.asked(ask(shown, 0, index))
+        shown.began(ask(shown, 0, index), f"0-{index}")
     now[0] += 30
     assert "left" not in shown._line()
     for step in range(3):
         now[0] += 1
         for index in (2 * step, 2 * step + 1):
-            shown.asked(ask(shown, 0, index))
+            shown.began(ask(shown, 0, index), f"0-{index}")
         for index in (2 * step, 2 * step + 1):
             shown.ended(ask(shown, 0, index), "finished", 0.5)
     # 6 of 238 in the first 33 s: (6 - 2) / 2 s = 2/s, 232 left.
@@ -104,7 +104,7 @@ def test_long_trials_tell_the_pace_before_any_of_them_ends(monkeypatch: pytest.M
     """Two trials of 50 rounds: at 5 after the start, 10 s later at 10: 2 x 5 rounds in 10 s are 0.02/s."""
     shown, now = progress(), clock(monkeypatch)
     for entry in (0, 1):
-        shown.asked(ask(shown, entry, 0))
+        shown.began(ask(shown, entry, 0), f"{entry}-0")
     now[0] += 40
     shown.reported(ask(shown, 0, 0), 5)
     shown.reported(ask(shown, 1, 0), 5)
@@ -126,7 +126,7 @@ def test_every_row_of_a_small_terminal_is_another_one() -> None:
     """Fourteen entries on 80 x 24, what they have in common in the head; no column is empty."""
     shown = progress()
     for entry in range(ENTRIES):
-        shown.asked(ask(shown, entry, 0))
+        shown.began(ask(shown, entry, 0), f"{entry}-0")
         shown.ended(ask(shown, entry, 0), "finished", 0.5)
     lines = table(shown)
     assert len(lines) <= 24
@@ -141,7 +141,7 @@ def test_a_cell_that_is_done_says_so_once(capsys: pytest.CaptureFixture[str]) ->
     shown = progress()
     for entry in range(ENTRIES):
         for index in range(PER_ENTRY):
-            shown.asked(ask(shown, entry, index))
+            shown.began(ask(shown, entry, index), f"{entry}-{index}")
             shown.ended(ask(shown, entry, index), "finished", (50 + entry) / 100)
     said = capsys.readouterr().err.splitlines()
     assert said == [
@@ -161,3 +161,16 @@ def test_a_sweep_that_grew_counts_no_final_run_of_a_former_best(
     said = capsys.readouterr().err
     assert said.count("is done, best on validation") == 1
     assert "s: 7/7 trials (7 finished), 0 running" in said
+
+
+def test_what_runs_in_packs_is_said_with_its_processes() -> None:
+    shown = progress()
+    shown.began(ask(shown, 0, 0), "a")
+    assert ", 1 running, " in shown._line()
+    shown.began(ask(shown, 0, 1), "a")
+    assert ", 2 running in 1 process, " in shown._line()
+    for index in range(2, 28):
+        shown.began(ask(shown, 0, index), "ab"[index % 2])
+    assert ", 28 running in 2 processes, " in shown._line()
+    shown.stands(ask(shown, 0, 0))
+    assert ", 27 running in 2 processes, " in shown._line()

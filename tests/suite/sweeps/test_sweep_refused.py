@@ -2,18 +2,22 @@
 
 import errno
 import os
+import time
 
 import pytest
 from mlflow.exceptions import MlflowException
 
 from suite.execution import driver
+from suite.execution.cluster import Resources
 from suite.sweeps.journal import Journal
 from suite.sweeps.ledger import Ledger
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.resume import resumed_study
+from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
 from tests.support.commands import document, fault, suite_here
 from tests.support.foreign import swept
+from tests.support.searches import a_study
 from trials.errors import UserError
 
 
@@ -119,6 +123,36 @@ def test_a_sweep_that_another_storage_has_on_the_same_server(tmp_path):
         "another --name, or its --storage"
     )
     assert not (tmp_path / "runs" / "smoke").exists()
+
+
+def test_two_sweeps_of_one_name_that_begin_at_once_on_one_server(tmp_path):
+    """Neither store has the other's when it is opened: who comes second says so before its first trial."""
+    uri = f"sqlite:///{tmp_path}/shared.db"
+    places = [SweepPaths(tmp_path / name, "s", uri) for name in ("one", "two")]
+    first, second = (Sweep("s", a_study(), place, False) for place in places)
+    first.ledger.open()
+    with pytest.raises(UserError) as refused:
+        second.run(Resources(max_concurrent=1))
+    assert str(refused.value) == (
+        f"{uri} holds another sweep 's', which another storage has: choose another --name, or its "
+        "--storage"
+    )
+    assert not places[1].folder.exists()
+    assert [run.tags["sweep_id"] for run in first.store.find(kind="sweep")] == [first.id]
+
+
+def test_two_sweeps_that_both_see_an_empty_store(tmp_path, monkeypatch):
+    uri = f"sqlite:///{tmp_path}/shared.db"
+    places = [SweepPaths(tmp_path / name, "s", uri) for name in ("one", "two")]
+    first, second = (Sweep("s", a_study(), place, False) for place in places)
+    looks, sweeps = [[]], Ledger._sweeps
+    monkeypatch.setattr(Ledger, "_sweeps", lambda ledger: looks.pop() if looks else sweeps(ledger))
+    first.ledger.open()
+    time.sleep(0.01)  # stores count milliseconds
+    looks.append([])
+    with pytest.raises(UserError, match="holds another sweep 's'"):
+        second.ledger.open()
+    assert [run.tags["sweep_id"] for run in first.store.find(kind="sweep")] == [first.id]
 
 
 def test_a_small_sweep_with_another_scheduler(tmp_path):

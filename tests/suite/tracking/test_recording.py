@@ -11,11 +11,13 @@ from pathlib import Path
 import mlflow.entities
 import pytest
 
+import suite as interface
 from suite.results.final_runs import _over_clients
-from suite.tracking import database
+from suite.tracking import VARIABLE, database
 from suite.tracking.recorder import Recorder
 from suite.tracking.store import Store, open_existing, sqlite_uri
 from suite.tracking.tags import run_tags, spec_params
+from tests.support.commands import document, fault, suite
 from trials.errors import UserError
 from trials.outcome import Outcome, Status
 from trials.settings import Settings
@@ -307,6 +309,33 @@ def test_a_store_that_is_not_there_yet(tmp_path):
     with pytest.raises(UserError, match="suite sweep quickstart"):
         open_existing(None, tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_mlflow_s_own_variable_names_the_store(tmp_path):
+    """Of commands and of Python alike; an option, and an empty variable, go before it."""
+    uri = f"sqlite:///{tmp_path / 'theirs.db'}"
+    words = ("run", "--rounds", 1, "--clients", 2, "--json")
+    ran = document(suite(*words, cwd=tmp_path, env={VARIABLE: uri}))
+    assert not (tmp_path / "runs").exists()
+    store = Store(uri, tmp_path / "runs")
+    assert [run.run_id for run in store.find(kind="run")] == [ran["run_id"]]
+    refused = suite("leaderboard", cwd=tmp_path, env={VARIABLE: "./mlruns"}, code=2)
+    assert f"tracking store ./mlruns of {VARIABLE} does not answer" in fault(refused)
+    refused = suite("leaderboard", cwd=tmp_path, env={VARIABLE: ""}, code=2)
+    assert "there is no store runs/mlflow.db yet" in fault(refused)
+
+
+def test_python_goes_by_it_too(tmp_path, monkeypatch):
+    theirs, given = (f"sqlite:///{tmp_path / name}" for name in ("theirs.db", "given.db"))
+    monkeypatch.setenv(VARIABLE, theirs)
+    monkeypatch.chdir(tmp_path)
+    run = interface.run(settings={"rounds": 1, "clients": 2})
+    for uri, told in ((theirs, None), (given, given)):
+        run_id = run.record(tracking_uri=told)
+        assert [one.run_id for one in Store(uri, tmp_path).find(kind="run")] == [run_id]
+        with pytest.raises(UserError, match="holds no sweep"):
+            interface.leaderboard(tracking_uri=told)
+    assert not (tmp_path / "runs").exists()
 
 
 class Flaky:

@@ -1,6 +1,8 @@
 """Tags: recorded as they always were, read as what they stand for."""
 
 import json
+import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,10 +17,11 @@ from suite.runs.batch import Batch
 from suite.runs.single import Finished, Recording
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import End, Known
+from suite.sweeps.harvest import Harvest
 from suite.sweeps.ledger import Ledger
 from suite.tracking.forms import SPAN
 from suite.tracking.store import Store
-from suite.tracking.tags import RunKind, Tags, versions, written
+from suite.tracking.tags import RunKind, Tags, _commit, versions, written
 from tests.support.searches import a_study, entries_of
 from trials.errors import UserError
 from trials.outcome import Outcome, Status
@@ -107,13 +110,14 @@ def swept(store, tmp_path_factory) -> SimpleNamespace:
     search = SweepSearch(cells, study, 1, {})
     ledger = Ledger(store, "tagged", "tagged", study, search, warm, {})
     ledger.open()
-    asks = []
+    asks, ended = [], {}
     for _ in range(2):
         ask, _ = search.next()
         asks.append(ask)
+        ended[ask.trial_id] = outcome()
         ledger.record(ask, outcome())
         search.end(ask.trial_id, End.of(outcome()))
-    ledger.harvest({asks[1].trial_id: outcome()}, tmp_path_factory.mktemp("tuned"))
+    Harvest(ledger, tmp_path_factory.mktemp("tuned")).bring_in(ended, {asks[1].trial_id})
     return SimpleNamespace(study=study, asks=asks, search=search)
 
 
@@ -132,6 +136,10 @@ def test_what_a_sweep_and_its_cells_record(store, swept):
         "topology": {"type": "choice", "choices": TOPOLOGIES},
         "grad_scale": {"type": "choice", "choices": ["one", "samples"]},
     }
+    assert {"metric", "sampler", "spec", "study", "version"} <= json.loads(
+        written.pop("trials")
+    ).keys()
+    assert json.loads(written.pop("tried")) == [["", 0, False, "finished", 0.7, 0.75]]
     assert written == {**of_sweep, **CELL, "kind": "cell"}
 
 
@@ -297,3 +305,30 @@ def test_a_tag_that_cannot_be_read_is_shown_with_its_run(name, text):
     with pytest.raises(UserError) as error:
         getattr(Tags({name: text}, "r1"), name)
     assert str(error.value) == f"run r1: tag suite.{name} cannot be read: {text!r}"
+
+
+def git(folder: Path, *words: str) -> str:
+    by = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    done = subprocess.run(
+        ["git", "-C", folder, *by, *words], check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+def test_the_commit_is_the_suite_s_own(tmp_path, monkeypatch):
+    """Not that of the repository that an environment lies in, nor that of whose hook runs the command."""
+    own, theirs = tmp_path / "theirs" / "suite", tmp_path / "theirs"
+    own.mkdir(parents=True)
+    for folder in (theirs, own):
+        git(folder, "init", "-q")
+        (folder / "pyproject.toml").touch()
+        git(folder, "add", "pyproject.toml")
+        git(folder, "commit", "-qm", folder.name)
+    installed = theirs / ".venv/lib/python3/site-packages"
+    installed.mkdir(parents=True)
+    monkeypatch.setenv("GIT_DIR", str(theirs / ".git"))
+    assert _commit(installed) is None
+    found = _commit(own)
+    monkeypatch.delenv("GIT_DIR")
+    assert found == git(own, "rev-parse", "HEAD")
+    assert found != git(theirs, "rev-parse", "HEAD")

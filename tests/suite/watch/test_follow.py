@@ -188,6 +188,7 @@ def look(pages: Pages, etag: str = "") -> Response:
     """A browser's question for what has changed."""
     headers = [(b"host", b"127.0.0.1")] + [(b"if-none-match", etag.encode())] * bool(etag)
     scope = {"type": "http", "headers": headers, "path_params": {"name": "night"}}
+    scope |= {"scheme": "http", "path": "/", "query_string": b""}
     return asyncio.run(pages.parts(Request(scope)))
 
 
@@ -219,7 +220,10 @@ def test_a_look_without_news_reads_no_line_and_renders_nothing(
 
 @pytest.mark.parametrize(
     ("experiment", "path"),
-    [("", "/"), ("7", "/#/experiments/7/runs?workflowType=machine_learning")],
+    [
+        ("", "/#/experiments?workflowType=machine_learning"),
+        ("7", "/#/experiments/7/runs?workflowType=machine_learning"),
+    ],
 )
 def test_the_link_to_mlflow_leads_to_the_experiment_where_it_is_known(
     sweep: tuple[Path, list[str]], experiment: str, path: str
@@ -364,7 +368,7 @@ def pages(storage: Path, name: str, text: str) -> list[Skeleton]:
     add(folder, one, two, failed, died, ended(two, 2.0, 0.5))
     views = Views(storage, None, "http://127.0.0.1:5000")
     home = home_page(*views.home()[:2], [], [text])
-    return [Skeleton(home), Skeleton(live_page(views.sweep(name), "token", "/vega.js"))]
+    return [Skeleton(home), Skeleton(live_page(views.sweep(name), True, "/vega.js"))]
 
 
 def test_names_are_text_on_a_page(tmp_path: Path) -> None:

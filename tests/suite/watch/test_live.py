@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from reports.page.live import READ_ONLY
 from tests.support import browser as chromium
 from tests.support.commands import SUITE, study_file
 
@@ -72,6 +73,7 @@ def test_a_sweep_is_watched_and_stopped(swept: tuple[Any, str], elsewhere: str) 
     process, address = swept
     with chromium.browser(sync_api) as opened, chromium.new_page(opened) as page:
         page.goto(address)
+        assert page.url == address.partition("?")[0], "without the secret, which is a cookie now"
         page.evaluate("window.mine = true")
         ranks = page.locator("#parts tbody td.rank")
         assert ranks.all_inner_texts() == ["-", "-"]
@@ -87,14 +89,18 @@ def test_a_sweep_is_watched_and_stopped(swept: tuple[Any, str], elsewhere: str) 
         assert page.complaints == []
         with chromium.new_page(opened) as other:
             other.goto(elsewhere)
-            for headers in ("{}", "{'X-Token': 'guessed'}"):
-                other.evaluate(
-                    f"fetch('{address}/stop', {{method: 'POST', headers: {headers}}}).catch(() => 0)"
-                )
+            other.evaluate(f"fetch('{page.url}/stop', {{method: 'POST'}}).catch(() => 0)")
+            other.goto(page.url)
+            assert other.get_by_role("button", name="Stop").count() == 0, "another's browser"
+            assert READ_ONLY in other.inner_text("header")
         assert page.inner_text(".state") == "running", "who asks from elsewhere is refused"
-        page.get_by_role("button", name="Stop").click()
-        page.get_by_role("button", name="No", exact=True).click()
-        page.get_by_role("button", name="Stop").click()
-        page.get_by_role("button", name="Really stop? Running trials finish").click()
+        buttons = page.locator(".ask button")
+        for word in ("Stop", "Cancel"):
+            page.get_by_role("button", name=word, exact=True).click()
+            assert buttons.all_inner_texts() == [f"Yes, {word.lower()}", "No, go on"]
+            page.get_by_role("button", name="No, go on").click()
+            assert buttons.all_inner_texts() == ["Stop", "Cancel"]
+        page.get_by_role("button", name="Stop", exact=True).click()
+        page.get_by_role("button", name="Yes, stop").click()
         page.get_by_text("Asked night to stop; it answers within seconds.").wait_for()
         assert process.wait(120) == 130

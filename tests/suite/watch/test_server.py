@@ -2,15 +2,16 @@
 
 import asyncio
 import http.client
+import math
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,11 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 
+from reports.page.live import READ_ONLY, LiveCell, LiveEntry, LiveSweep, live_page, live_parts
+from suite.cli.watch import show
 from suite.tracking import pages_at
+from suite.tracking.store import open_existing
+from suite.watch import ui
 from suite.watch.server import app, bind, ours
 from tests.support.commands import SUITE, study_file, suite_here
 from trials.errors import UserError
@@ -44,19 +49,31 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def port(storage: Path) -> Iterator[int]:
-    """The port of `suite watch`, which ends when it is told to, and leaves its noise in a file."""
+def watched(storage: Path) -> Iterator[tuple[int, str]]:
+    """The port of `suite watch`, and the secret of its address; it ends when it is told to, and leaves its noise
+    in a file.
+    """
     command = [SUITE, "watch", "night", "--storage", str(storage)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     said = process.stderr.readline()
-    found = re.fullmatch(r"Watch: http://127\.0\.0\.1:(\d+)/sweeps/night\n", said)
+    found = re.fullmatch(r"Watch: http://127\.0\.0\.1:(\d+)/sweeps/night\?token=(\S{43})\n", said)
     assert found, said
-    yield int(found[1])
+    yield int(found[1]), found[2]
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) in (0, -signal.SIGTERM)
     assert process.stderr.read() == ""
     assert "Started server process" in (storage / "watch.log").read_text()
+
+
+@pytest.fixture
+def port(watched: tuple[int, str]) -> int:
+    return watched[0]
+
+
+@pytest.fixture
+def secret(watched: tuple[int, str]) -> str:
+    return watched[1]
 
 
 def ask(
@@ -70,15 +87,28 @@ def ask(
 
 
 def test_a_finished_sweep_has_its_leaderboard(port: int) -> None:
-    deadline = time.monotonic() + 120
-    while "<h2>Leaderboard</h2>" not in (page := ask(port, "/sweeps/night/parts")[1]):
-        assert time.monotonic() < deadline, page
-        time.sleep(0.2)
+    """In the first answer, whatever was looked at before."""
+    ask(port, "/")
+    page = ask(port, "/sweeps/night")[1]
+    assert "<h2>Leaderboard</h2>" in page
     assert "8 of 8 trials" in page
     assert "interim, validation only" not in page, "no cell is open any more"
     assert 'data-ask="stop"' not in page, "nothing runs"
     address = r"http://127\.0\.0\.1:5000/#/experiments/1/runs\?workflowType=machine_learning"
     assert re.search(rf'<a href="{address}">MLflow</a>', page)
+
+
+def test_links_lead_to_the_view_of_mlflow_that_shows_runs(port: int, storage: Path) -> None:
+    """By itself it opens that of language models."""
+    made = suite_here("report", "night", "--storage", storage, cwd=storage)
+    pages = [Path(made.stdout.strip()).read_text()]
+    pages += [ask(port, path)[1] for path in ("/", "/sweeps/night")]
+    own = ui.links(open_existing(None, storage))
+    pages += ["".join(f'href="{address}"' for _, address in own)]
+    for page in pages:
+        links = re.findall(r'href="([^"]*/#/[^"]*|[^"]*:5000/*|/mlflow/*)"', page)
+        assert links
+        assert all("?workflowType=machine_learning" in link for link in links), links
 
 
 def test_what_has_not_changed_is_not_sent_again(port: int) -> None:
@@ -116,24 +146,91 @@ def test_whose_names_are_ours(host: str, served: bool) -> None:
     assert ours(host) is served
 
 
-def test_only_a_page_of_ours_may_stop_a_sweep(port: int, storage: Path) -> None:
+def test_only_who_has_the_secret_may_stop_a_sweep(port: int, secret: str, storage: Path) -> None:
+    """Any account of the machine can ask for pages; none of them tells it how to stop a sweep."""
     own = f"http://127.0.0.1:{port}"
-    page = ask(port, "/sweeps/night")[1]
-    (token,) = re.findall(r'<meta name="token" content="([^"]+)">', page)
-    refused = (403, "only a page of this server may ask that")
-    for headers in (
-        {},
-        {"Origin": own},
-        {"X_Token": token},
-        {"Origin": "http://evil.example", "X_Token": token},
-        {"Origin": "null", "X_Token": token},
-        {"Origin": own, "X_Token": token[:-1]},
+    for path in ("/", "/sweeps/night", "/sweeps/night/parts"):
+        status, page, headers = ask(port, path)
+        assert (status, headers["Set-Cookie"], secret in page) == (200, None, False)
+    kept = ask(port, f"/sweeps/night?token={secret}")[2]["Set-Cookie"]
+    cookie, *how = kept.split("; ")
+    assert cookie == f"suite-{port}={secret}"
+    assert {part.lower() for part in how} == {"httponly", "path=/", "samesite=strict"}
+    refused = "only a page of this server may ask that"
+    read_only = "Open the address that was printed when the pages were started"
+    for headers, said in (
+        ({}, refused),
+        ({"Cookie": cookie}, refused),
+        ({"Origin": "http://evil.example", "Cookie": cookie}, refused),
+        ({"Origin": "null", "Cookie": cookie}, refused),
+        ({"Origin": own}, read_only),
+        ({"Origin": own, "X_Token": secret}, read_only),
+        ({"Origin": own, "Cookie": cookie[:-1]}, read_only),
+        ({"Origin": own, "Cookie": f"suite-1={secret}"}, read_only),
     ):
-        assert ask(port, "/sweeps/night/stop", "POST", **headers)[:2] == refused, headers
+        for word in ("stop", "cancel"):
+            status, found, _ = ask(port, f"/sweeps/night/{word}", "POST", **headers)
+            assert (status, found[: len(said)]) == (403, said), headers
         assert not (storage / "night" / "control").exists()
-    said = ask(port, "/sweeps/night/stop", "POST", Origin=own, X_Token=token)[:2]
-    assert said == (200, "Asked night to stop; no process of this machine runs it.")
-    assert (storage / "night" / "control").read_text() == "stop"
+    for word in ("stop", "cancel"):
+        said = ask(port, f"/sweeps/night/{word}", "POST", Origin=own, Cookie=cookie)[:2]
+        assert said == (200, f"Asked night to {word}; no process of this machine runs it.")
+        assert (storage / "night" / "control").read_text() == word
+
+
+def test_a_page_without_the_secret_has_no_buttons(sweep_that_runs: LiveSweep) -> None:
+    for render in (live_parts, lambda sweep, asks: live_page(sweep, asks, "/vega.js")):
+        assert 'data-ask="stop"' in render(sweep_that_runs, True)
+        page = render(sweep_that_runs, False)
+        assert "data-ask=" not in page.partition("<script>")[0]
+        assert READ_ONLY in page
+
+
+@pytest.fixture
+def sweep_that_runs() -> LiveSweep:
+    return LiveSweep("night", "quick", True, False, "", 8, 1, None, "", 2, 2, [])
+
+
+def test_no_chart_while_there_is_nothing_to_draw() -> None:
+    """A trial that diverged has no score: an empty chart has axes from 0 to 1."""
+    entry = LiveEntry("fedavg", "fedavg", False, [math.nan], {"search": 1}, {})
+    cell = LiveCell("digits · logreg · iid", "accuracy", 1, [entry])
+    sweep = LiveSweep("night", "quick", True, False, "", 8, 1, None, "", 2, 2, [cell])
+    assert "<figure" not in (page := live_parts(sweep, False))
+    assert "no search trial has run to its end" in page
+    sound = replace(cell, entries=[replace(entry, scores=[math.nan, 0.5])])
+    page = live_parts(replace(sweep, cells=[sound]), False)
+    assert "<figcaption>Best so far · digits · logreg · iid</figcaption>" in page
+
+
+def test_where_nothing_was_run_yet(tmp_path: Path) -> None:
+    """A page that says so; nothing is made in the folder."""
+    command = [SUITE, "watch", "--storage", str(tmp_path / "runs")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    said = process.stderr.readline()
+    found = re.fullmatch(r"Watch: http://127\.0\.0\.1:(\d+)/\?token=\S+\n", said)
+    assert found, said + process.stderr.read()
+    status, page, _ = ask(int(found[1]), "/")
+    process.terminate()
+    process.wait(60)
+    assert (status, "<code>suite sweep quickstart</code> makes one" in page) == (200, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_browser_is_not_started_with_the_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every account of a machine sees what its programs are started with."""
+    opened: list[str] = []
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    page = tmp_path / "watch.html"
+    page.write_text("of a former time")
+    show("http://127.0.0.1:5050/?token=abc", page)
+    assert opened == [page.as_uri()]
+    assert 'url=http://127.0.0.1:5050/?token=abc"' in page.read_text()
+    assert page.stat().st_mode & 0o777 == 0o600
 
 
 def test_no_other_page_shows_them_in_a_frame(port: int) -> None:
@@ -161,8 +258,9 @@ def test_names_of_no_sweep(port: int, path: str) -> None:
 
 
 def test_a_token_that_no_page_has(port: int) -> None:
-    own, token = f"http://127.0.0.1:{port}", "\xe9"
-    assert ask(port, "/sweeps/night/stop", "POST", Origin=own, X_Token=token)[0] == 403
+    own, cookie = f"http://127.0.0.1:{port}", f"suite-{port}=\xe9"
+    assert ask(port, "/sweeps/night/stop", "POST", Origin=own, Cookie=cookie)[0] == 403
+    assert ask(port, "/sweeps/night/stop?token=%ff", "POST", Origin=own)[0] == 403
 
 
 def test_who_is_slow_or_sends_much_keeps_nobody_waiting(port: int) -> None:
@@ -228,7 +326,9 @@ def test_a_port_that_is_taken() -> None:
         port = there.getsockname()[1]
         with bind("127.0.0.1", None, port) as other:
             assert other.getsockname()[1] != port, "the usual one is taken: any other"
-        with pytest.raises(UserError, match=f"--port {port}: 127.0.0.1:{port} is not to be had"):
+        with pytest.raises(
+            UserError, match=f"--port {port}: cannot serve pages at 127.0.0.1:{port}"
+        ):
             bind("127.0.0.1", port, port)
 
 

@@ -1,0 +1,63 @@
+"""Whether there is what a sweep is to run on: asked before Ray, a store or a folder is begun."""
+
+import os
+import socket
+
+import ray
+from ray._private.accelerators import get_accelerator_manager_for_resource
+from ray._private.utils import read_ray_address
+
+from suite.execution.resources import Resources
+from trials.errors import UserError
+
+SECONDS = 5.0
+"""How long a cluster's host may take to take a call."""
+
+
+def found(address: str) -> str:
+    """The address that is meant; `auto` is RAY_ADDRESS, else the cluster that `ray start` began last on
+    this machine. Another sweep's own cluster, which Ray would take as well, is never meant.
+
+    Raises `UserError` where there is none.
+    """
+    if address != "auto":
+        return address
+    there = os.environ.get("RAY_ADDRESS") or read_ray_address()
+    if not there or there == "auto":
+        raise UserError(
+            "--address auto: no cluster that `ray start` began runs on this machine, and RAY_ADDRESS is "
+            "not set: start one, or give its host:port"
+        )
+    return there
+
+
+def refuse(resources: Resources) -> None:
+    """Raise `UserError` where nobody answers at the address of the cluster to join, or trials need a GPU
+    and this machine, on which a cluster is to be started, has none.
+    """
+    if resources.joins:
+        _call(found(str(resources.address)))
+    elif resources.gpus_per_trial and not ray.is_initialized() and not _gpus():
+        raise UserError(
+            f"gpus_per_trial is {resources.gpus_per_trial:g}, but this machine has no GPU that Ray knows "
+            "of: leave it out, or run where there is one"
+        )
+
+
+def _gpus() -> int:
+    """How many GPUs a cluster that is started here would have."""
+    kind = get_accelerator_manager_for_resource("GPU")
+    return kind.get_current_node_num_accelerators() if kind is not None else 0
+
+
+def _call(address: str) -> None:
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not (colon and port.isdecimal() and int(port) < 2**16):
+        raise UserError(f"--address {address}: must be host:port, ray://host:port, auto or local")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), SECONDS).close()
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UserError(
+            f"cluster {address} cannot be joined: nobody answers there ({reason}). Nothing was started"
+        ) from None

@@ -1,0 +1,67 @@
+"""What a trial gets, and how many run at once."""
+
+import math
+from dataclasses import dataclass
+
+from trials.errors import UserError
+from trials.machine import usable_cpus
+
+LEAST_CPUS = 0.1
+"""Of a processor, that a trial is given: a smaller part is no measure of what it takes."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a trial gets, how many run at once (default: what fits), and where.
+
+    `memory_per_trial` in bytes replaces the estimate; `memory_budget` in bytes is what a trial's clients
+    that are computed at once may take of it (`trials.memory.memory_budget`). `address` is a running
+    cluster's (`host:port`, `ray://host:port`, `auto`); None starts one on this machine, as does `local`.
+    `checkpoint_seconds` is how often a trial writes its checkpoint.
+
+    Raises `UserError` for numbers by which nothing can run, and for more than one GPU a trial.
+    """
+
+    cpus_per_trial: float = 1.0
+    gpus_per_trial: float = 0.0
+    max_concurrent: int | None = None
+    memory_per_trial: float | None = None
+    address: str | None = None
+    checkpoint_seconds: float = 60.0
+    memory_budget: float | None = None
+
+    @property
+    def joins(self) -> bool:
+        """Whether there is a running cluster to join."""
+        return self.address not in (None, "", "local")
+
+    def __post_init__(self) -> None:
+        above, many = math.nextafter(0, 1), self.max_concurrent
+        self._at_least("cpus_per_trial", LEAST_CPUS, f"at least {LEAST_CPUS:g}")
+        self._at_least("gpus_per_trial", 0.0, "0 or more")
+        self._at_least("memory_per_trial", above, "more than 0 bytes")
+        self._at_least("memory_budget", above, "more than 0 bytes")
+        self._at_least("checkpoint_seconds", 0.0, "0 or more")
+        self._at_least("max_concurrent", 1, "a whole number, 1 or more")
+        if many is not None and many != int(many):
+            raise UserError(f"max_concurrent is {many}, but must be a whole number, 1 or more")
+        if self.gpus_per_trial > 1:
+            raise UserError(
+                f"gpus_per_trial is {self.gpus_per_trial:g}, but must be at most 1: a trial computes on "
+                "one GPU, or a part of one"
+            )
+
+    def _at_least(self, name: str, least: float, rule: str) -> None:
+        value = getattr(self, name)
+        if value is not None and not least <= value < math.inf:
+            raise UserError(f"{name} is {value}, but must be {rule}")
+
+    def need(self, memory: int) -> dict[str, float]:
+        """The resources that Ray sets aside for a trial that takes `memory` bytes."""
+        need = {"CPU": self.cpus_per_trial, "GPU": self.gpus_per_trial, "memory": float(memory)}
+        return {name: amount for name, amount in need.items() if amount}
+
+
+def local_slots(resources: Resources) -> int:
+    """How many trials would run at once here, by the number of CPUs."""
+    return resources.max_concurrent or max(1, int(usable_cpus() // resources.cpus_per_trial))

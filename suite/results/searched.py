@@ -1,0 +1,112 @@
+"""The search trials of an entry as leaderboards need them, which its sweep writes down when it ends.
+
+A sweep of 100,000 trials has as many runs; of what all of them say a leaderboard needs a few numbers each.
+An entry's run has them as one tag, `suite.tried`; while a sweep goes on they are read from the trials' runs.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from suite.tracking.forms import dumps
+from suite.tracking.record import Record
+from trials.outcome import Outcome, Status, reason
+from trials.trial_id import TrialId
+
+Key = tuple[str, str]
+"""Sweep and entry."""
+
+
+class Searched(NamedTuple):
+    """A search trial, or one that confirms another: the replicate that it is of, its number there, how it
+    ended, its validation score, the ranked metric of its final model on test data, whether it keeps the
+    study's constraints, and why it failed.
+    """
+
+    replicate: str
+    number: int
+    confirm: bool
+    status: Status
+    value: float | None
+    test: float | None
+    feasible: bool = True
+    why: str = ""
+
+    @classmethod
+    def of(cls, run: Record) -> "Searched":
+        """What its run says."""
+        tags, number = run.tags, run.tags.number
+        return cls(
+            number.replicate,
+            number.index,
+            bool(tags.confirm),
+            tags.status,
+            run.metrics.get("val_score"),
+            run.metrics.get(f"test_{tags.metric}"),
+            tags.feasible is not False,
+            reason(tags.error) if tags.error else "",
+        )
+
+    @classmethod
+    def ended(cls, trial_id: str, outcome: Outcome, metric: str, feasible: bool) -> "Searched":
+        """The same of how it ended."""
+        number = TrialId.parse(trial_id)
+        return cls(
+            number.replicate,
+            number.index,
+            number.number is not None,
+            outcome.status,
+            outcome.value if outcome.history else None,
+            outcome.last(f"test_{metric}"),
+            feasible,
+            reason(outcome.error) if outcome.error else "",
+        )
+
+    @property
+    def can_be_chosen(self) -> bool:
+        """Whether final runs may repeat it."""
+        return self.status == Status.FINISHED and self.feasible
+
+
+def by_entry(runs: Iterable[Record]) -> dict[Key, list[Searched]]:
+    """The search trials of each entry, from their runs."""
+    found: dict[Key, list[Searched]] = defaultdict(list)
+    for run in runs:
+        found[run.tags.sweep, run.tags.cell].append(Searched.of(run))
+    return found
+
+
+def text(trials: Sequence[Searched]) -> str:
+    """An entry's search trials as its tag says them."""
+    usual = Searched("", 0, False, Status.FINISHED, None, None)[6:]
+    return dumps([trial[:6] if trial[6:] == usual else trial for trial in trials])
+
+
+def written_down(sweep: Record, entries: Sequence[Record]) -> dict[Key, list[Searched]] | None:
+    """The search trials of a sweep that has ended, as its entries say them; None where they do not."""
+    if not sweep.finished or not entries:
+        return None
+    found = {(run.tags.sweep, run.tags.cell): run.tags.tried for run in entries}
+    known = {
+        key: [Searched(*trial) for trial in tried]
+        for key, tried in found.items()
+        if tried is not None
+    }
+    return known if len(known) == len(found) else None
+
+
+def of_replicates(trials: Iterable[Searched]) -> dict[str, list[Searched]]:
+    """The trials of each replicate."""
+    found: dict[str, list[Searched]] = defaultdict(list)
+    for trial in trials:
+        found[trial.replicate].append(trial)
+    return found
+
+
+def chosen(trials: Iterable[Searched], source: str) -> float | None:
+    """The validation score of the search trial of this id, which final runs repeat."""
+    number = TrialId.parse(source)
+    same = (
+        one for one in trials if (one.number, one.replicate) == (number.index, number.replicate)
+    )
+    return next((one.value for one in same if not one.confirm), None)

@@ -1,0 +1,159 @@
+"""What a sweep brings in when it ends: leaderboard runs of its entries, and tuned files."""
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from reports.leaderboard.leaderboard import Leaderboard, Row
+from reports.leaderboard.wording import mean_text
+from reports.page.tuning import importance
+from suite.configurations.configuration import SIGN, Tuned, file_path
+from suite.configurations.library import tuned_of
+from suite.console import say
+from suite.results.leaderboards import board_of, read_leaderboard
+from suite.results.query import Held, Query
+from suite.results.searched import Key, Searched, text
+from suite.search.trial import End
+from suite.studies.entry import Entry
+from suite.sweeps.glance import numbers, title
+from suite.sweeps.ledger import Ledger, identity, recorded_as
+from suite.tracking.record import Record
+from suite.tracking.tags import RunKind, Tags, versions, written
+from suite.yaml_files import foreign, write_whole
+from trials import schedule
+from trials.files import plain
+from trials.outcome import Outcome, Status
+
+
+class Harvest:
+    """Leaderboard runs of all entries of a sweep, and tuned files below a folder."""
+
+    def __init__(self, ledger: Ledger, folder: Path) -> None:
+        self.ledger, self.folder = ledger, folder
+        self.store, self.name, self.study = ledger.store, ledger.name, ledger.study
+
+    def bring_in(self, ended: Mapping[str, Outcome], finals: set[str]) -> Leaderboard | None:
+        """Write all of it, of how all trials `ended`: from the `finals`, the final runs of what is best now;
+        those of former bests are set aside. None when no entry has a final run.
+
+        The former rows are removed last, so that there are some whenever this is cut off.
+        """
+        store, name, board = self.store, self.name, None
+        former = store.find(sweep=name, kind=RunKind.LEADERBOARD)
+        if self.ledger.settled and self._there(former, ended, finals):
+            return read_leaderboard(store, Query(name, target=self.study.target))
+        for run_id, trial_id in store.trials(name).items():
+            if self.ledger.recorded.get(trial_id, run_id) != run_id:
+                store.delete(run_id)  # a request that a server took, and lost the answer to
+        self._set_aside(finals)
+        searches = self._write_down(ended)
+        if any(ended[trial_id].status != Status.FAILED for trial_id in finals):
+            query = Query(name, target=self.study.target, interim=False)
+            whole = self.study.traded is not None  # a front is made of its trials' runs
+            held = Held.of(store, query, searches=None if whole else searches)
+            board = board_of(store, query, held)
+            for place, row in enumerate(board.rows):
+                runs = [run for run in held.finals if run.tags.cell == row.cell]
+                tuned = tuned_of(runs, searches[name, row.cell], row)
+                self._publish(row, tuned, place)
+        for record in former:
+            store.delete(record.run_id)
+        self.ledger.close("FINISHED")
+        return board
+
+    def _there(self, rows: list[Record], ended: Mapping[str, Outcome], finals: set[str]) -> bool:
+        """Whether each entry with a final run has its row in the store, and its tuned file."""
+        asks, entries = self.ledger.search.asks, self.ledger.entries
+        due = {asks[i].cell for i in finals if ended[i].status != Status.FAILED}
+        if not due or sorted(row.tags.get("cell", "") for row in rows) != sorted(due):
+            return False
+        files = (
+            file_path(one.algorithm, one.place) for one in (entries[r.tags.cell] for r in rows)
+        )
+        texts = (_text(self.folder / path) for path in files)
+        return all(text == row.tags.get("tuned") for text, row in zip(texts, rows, strict=True))
+
+    def _set_aside(self, finals: Collection[str]) -> None:
+        """Of the final runs let those count that are of what is best now, and no others."""
+        store, name = self.store, self.name
+        # What comes back first: at no moment is an entry without final runs.
+        for record in store.sound(sweep=name, kind=RunKind.SUPERSEDED):
+            if (trial_id := record.tags.trial_id) in finals:
+                kind = recorded_as(self.ledger.search.asks[trial_id])
+                store.log(record.run_id, tags=written(kind=kind))
+        for kind in (RunKind.FINAL, RunKind.PARETO):
+            for record in store.sound(sweep=name, kind=kind):
+                if record.tags.trial_id not in finals:
+                    store.log(record.run_id, tags=written(kind=RunKind.SUPERSEDED))
+
+    def _write_down(self, ended: Mapping[str, Outcome]) -> dict[Key, list[Searched]]:
+        """Write the search trials of each entry down with its run, for leaderboards, and give them."""
+        entries, searches = self.ledger.entries, self.ledger.search.entries
+        found: dict[Key, list[Searched]] = {(self.name, entry_id): [] for entry_id in entries}
+        for trial_id, outcome in ended.items():
+            ask = self.ledger.search.asks[trial_id]
+            if ask.counted:
+                entry, candidates = entries[ask.cell], searches[ask.search].candidates
+                keeps = not entry.constraints or candidates.feasible(entry, End.of(outcome))
+                one = Searched.ended(trial_id, outcome, entry.task.metric, keeps)
+                found[self.name, ask.cell].append(one)
+        if self.study.traded is None:
+            for (_, entry_id), trials in found.items():
+                trials.sort(key=lambda one: one[:3])  # in whatever order they ended
+                tried = {Tags.tried.name: text(trials)}
+                self.store.log(self.ledger.entry_runs[entry_id], tags=tried)
+        return found
+
+    def _publish(self, row: Row, tuned: Tuned, place: int) -> None:
+        """One leaderboard row as a run of its own and as a tuned file; sorted by the tag `row`, such
+        runs are the leaderboard.
+        """
+        store, name, entry = self.store, self.name, self.ledger.entries[row.cell]
+        path = self.folder / tuned.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if foreign(path, SIGN):
+            say(f"{path} stays: the suite did not write it. `suite tuned show` has what is tuned")
+        else:
+            write_whole(path, tuned.text())
+        tags = {
+            **identity(entry, row.params),
+            **written(
+                kind=RunKind.LEADERBOARD,
+                study=self.ledger.study_name,
+                sweep=name,
+                tuned=tuned.text(),
+                status=Status.FINISHED,
+                row=f"{name} {place:04d}",
+                score=mean_text(row),
+                importance=self._importance(entry),
+            ),
+            **versions(),
+        }
+        run_id = store.create(
+            self.ledger.experiment,
+            title(row, len(self.study.models)),
+            tags,
+            self.ledger.entry_runs[entry.id],
+        )
+        about = f"{entry.name}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
+        store.describe(run_id, f"{about}\n\n```yaml\n{tuned.text()}```\n")
+        store.log(run_id, row.params, [{**numbers(row), "round": 0}])
+        store.set_status(run_id, "FINISHED")
+
+    def _importance(self, entry: Entry) -> dict[str, float]:
+        """What each hyperparameter mattered in the search, for reports."""
+        searches = [of for of in self.ledger.search.entries.values() if of.entry is entry]
+        ends = [(ask, of.ends.get(ask.trial_id)) for of in searches for ask in of.asks]
+        points = [
+            ({name: schedule.last(value) for name, value in ask.params.items()}, end.value)
+            for ask, end in ends
+            if end is not None and end.status == Status.FINISHED and end.value is not None
+        ]
+        return importance(points, entry.task.sign > 0)
+
+
+def _text(path: Path) -> str | None:
+    """What a file says; None where there is none that can be read."""
+    with suppress(OSError, ValueError):
+        return plain(path, "tuned file").read_text(encoding="utf-8")
+    return None

@@ -1,0 +1,60 @@
+"""How a sweep writes to its tracking store: in a thread of its own, and for how long it tries."""
+
+import time
+from collections.abc import Callable
+
+from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError
+from suite.sweeps.progress import Progress
+from suite.tracking import is_server
+from suite.tracking.recorder import Recorder
+
+RECORD_SECONDS = 600.0
+"""How long a finished sweep waits for a tracking server that takes nothing."""
+FAULT_SECONDS = 5.0
+"""How long one that was halted by a fault does."""
+PERSON_SECONDS = 5.0
+"""How long one that is interrupted goes on recording, however well that goes."""
+LOCAL_TRIES = 5
+"""How often in a row a store on this machine may refuse a record before the sweep is halted."""
+
+
+class Records:
+    """The writes of one sweep to the store at `uri`; a fault there halts it by its `control`."""
+
+    def __init__(self, uri: str, control: Control, progress: Progress) -> None:
+        self.uri, self.control, self.progress = uri, control, progress
+        self._refused, self._until = 0, 0.0
+        self._recorder = Recorder(self._write, self._waiting)
+        self.put = self._recorder.put
+
+    def close(self) -> bool:
+        """Wait until all is written, or it is no use to wait, or nobody wants to; whether it is."""
+        halted = self.control.ending == "halted"
+        self._until = time.monotonic() + PERSON_SECONDS
+        return self._recorder.close(FAULT_SECONDS if halted else RECORD_SECONDS, self._enough)
+
+    def _enough(self) -> bool:
+        """Whether who interrupted the sweep has waited for the last records as long as a person does."""
+        now = time.monotonic()
+        if self.control.ending != INTERRUPTED:
+            self._until = now + PERSON_SECONDS
+        return now > self._until
+
+    def _write(self, item: Callable[[], object]) -> None:
+        """Write something to the tracking store, in the thread that does so."""
+        item()
+        self.progress.unrecorded, self.progress.waiting = self._recorder.left, ""
+        self._refused = 0
+
+    def _waiting(self, error: Exception) -> bool:
+        """A record could not be written: whether to give up. A server may come back; a store on this
+        machine that refuses again and again has to be seen to.
+        """
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        self.progress.waiting = f"the tracking store does not answer, trying again ({reason})"
+        self._refused += 1
+        if isinstance(error, HaltedError):
+            self.control.halt(str(error))
+        elif self._refused >= LOCAL_TRIES and not is_server(self.uri):
+            self.control.halt(f"tracking store {self.uri} cannot be written: {reason}")
+        return self.control.ending == "halted"

@@ -1,0 +1,35 @@
+"""A headline says what the tables below it show, and names no leader of a tie."""
+
+from reports.leaderboard.formats import render
+from reports.page.headline import headline
+from tests.support.boards import A, B, C, board_of, runs
+
+OTHER = {"heterogeneity": "labels(2)"}
+
+
+def test_methods_that_are_first_in_equally_many_cells_are_named_together() -> None:
+    board = board_of(runs("a", A), runs("b", C), runs("a", C, **OTHER), runs("b", A, **OTHER))
+    assert headline(board)[0] == "a, b: first in 1 of 2 cells each"
+
+
+def test_an_exact_tie_has_no_leader() -> None:
+    board = board_of(runs("a", A), runs("b", A), runs("c", C))
+    lead, _ = headline(board)
+    assert lead.startswith("a and b: tied at 0.9100")
+    assert lead.endswith("on digits · logreg · iid")
+    assert [
+        line.split(" | ")[0] for line in render(board, "md").splitlines() if " | 0." in line
+    ] == [
+        "| 1=",
+        "| 1=",
+        "| 3",
+    ]
+
+
+def test_an_average_rank_over_data_sets_is_not_called_one_over_cells() -> None:
+    found = [
+        runs(name, of, dataset=d) for d in ("digits", "mnist") for name, of in (("a", A), ("b", B))
+    ]
+    lead, known = headline(board_of(*found))
+    assert lead == "a: first in 2 of 2 cells"
+    assert "Over 2 data sets a has the best average rank, 1.00; no test can tell it" in known

@@ -1,0 +1,92 @@
+"""What is said where a person wrote something else than is meant, and commands that run when they are pasted."""
+
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from suite import console
+from suite.watch import server
+from tests.support.commands import fault, suite_here
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ("--dataset", "my.npz"),
+            "dataset = 'my.npz': unknown dataset 'my.npz'. Did you mean 'npz:my.npz'?",
+        ),
+        (
+            ("--dataset", "my.csv"),
+            "dataset = 'my.csv': unknown dataset 'my.csv'. Its arrays as an .npz file are npz:PATH, and a function "
+            "that returns them is FILE.py:function (docs/data.md).",
+        ),
+        (
+            ("--set", "learning_rate=0.1"),
+            "--set learning_rate = 0.1: unknown hyperparameter or setting 'learning_rate'. Did you mean 'lr'?",
+        ),
+        (
+            ("--set", "batch_size=0"),
+            "settings.batch_size = 0: must be greater than or equal to 1 or 'full'",
+        ),
+    ],
+)
+def test_what_is_meant_is_named(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+    told = fault(suite_here("run", *options, cwd=tmp_path, code=2))
+    assert told == f"run: 1 fault, nothing was started\n  {said}"
+
+
+def test_one_name_where_a_list_belongs(tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(
+        "algorithms: fedavg\ndatasets: [digits]\nmodels: [logreg]\nheterogeneity: [iid]\n"
+    )
+    told = fault(suite_here("sweep", "m.yaml", "--dry-run", cwd=tmp_path, code=2))
+    assert told.endswith("\n  algorithms = 'fedavg': must be a list: [fedavg]")
+
+
+def test_a_command_off_the_path_is_named_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = tmp_path / "suite"
+    called.write_text("")
+    called.chmod(0o755)
+    monkeypatch.setattr(sys, "argv", [str(called), "sweep"])
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert console.program() == str(called)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert console.program() == "suite"
+
+
+def test_a_new_algorithm_s_next_commands_run(tmp_path: Path) -> None:
+    said = suite_here("new", "algorithm", "Foo", cwd=tmp_path).stderr
+    (check,) = [line for line in said.splitlines() if " check " in line]
+    suite_here(*shlex.split(check)[1:], cwd=tmp_path)
+    assert said.index(" check ") < said.index("pip install pytest")
+
+
+def test_a_port_that_is_taken_is_replaced_unless_it_was_asked_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with server.bind("127.0.0.1", None, port) as there:
+            assert there.getsockname()[1] != port
+    assert "Default: 5000, or any that is free" in " ".join(
+        suite_here("ui", "--help", cwd=Path.cwd()).stdout.replace("│", " ").split()
+    )
+
+
+def test_an_old_python_is_told_in_a_line(tmp_path: Path) -> None:
+    old = tmp_path / "python3.10"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    root = Path(__file__).parents[3]
+    words = ["make", "-s", "-C", str(root), "sweep", f"PYTHON={old}", f"VENV={tmp_path}/venv"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    first = done.stderr.splitlines()[0]
+    assert first == "suite needs Python 3.11 or newer: make sweep PYTHON=python3.12"
+    assert not (tmp_path / "venv").exists()

@@ -1,0 +1,78 @@
+"""A journal that lost its second half: what ran after it runs again, comes to the same, and is recorded once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.execution.cluster import Resources
+from suite.sweeps.paths import SweepPaths
+from suite.sweeps.sweep import Sweep
+from suite.tracking.store import Store
+from tests.support.searches import a_study
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
+
+def swept(paths: SweepPaths, resume: bool = False) -> Sweep:
+    given: dict[str, Any] = {"algorithms": ["fedavg", "folb"], "trials": 3, "seeds": 2}
+    sweep = Sweep("s", a_study(**given, save="best"), paths, resume)
+    sweep.run(Resources(max_concurrent=1))
+    return sweep
+
+
+def kept(paths: SweepPaths) -> tuple[dict[str, str], set[str], dict[str, bytes], dict[str, bytes]]:
+    """The runs of trials in the store, the models of MLflow's, and the files that are tuned and saved."""
+    store = Store(None, paths.storage)
+    runs = {
+        run.run_id: run.tags["trial_id"] for run in store.find(sweep="s") if "trial_id" in run.tags
+    }
+    experiments = [str(e) for e in store.experiments().values()]
+    models = {model.model_id for model in store.client.search_logged_models(experiments)}
+    tuned, saved = (
+        {
+            str(path): path.read_bytes()
+            for path in (paths.folder / name).rglob("*")
+            if path.is_file()
+        }
+        for name in ("tuned", "models")
+    )
+    return runs, models, tuned, saved
+
+
+def cut(paths: SweepPaths) -> None:
+    lines = paths.journal.read_bytes().splitlines(keepends=True)
+    paths.journal.write_bytes(b"".join(lines[: len(lines) // 2]))
+
+
+def test_what_comes_to_the_same_stays_as_it_is_recorded(tmp_path: Path) -> None:
+    paths = SweepPaths(tmp_path / "runs", "s")
+    swept(paths)
+    before = kept(paths)
+    assert len(before[1]) == 2
+    cut(paths)
+    swept(paths, resume=True)
+    assert kept(paths) == before
+
+
+def test_what_does_not_takes_the_place_of_the_former_run_and_its_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another version, say."""
+    paths = SweepPaths(tmp_path / "runs", "s")
+    swept(paths)
+    runs, models, _, _ = kept(paths)
+    cut(paths)
+    monkeypatch.setattr(
+        "suite.tracking.tags.versions", lambda: {"version": "99", "torch_version": "99"}
+    )
+    swept(paths, resume=True)
+    again, anew, tuned, _ = kept(paths)
+    assert sorted(again.values()) == sorted(runs.values())
+    assert again.keys() != runs.keys()
+    assert len(anew) == len(models) == 2
+    assert not anew & models
+    finals = [run_id for run_id, trial in again.items() if "-f" in trial]
+    assert len(finals) == 4
+    text = b"".join(tuned.values()).decode()
+    assert all(run_id in text for run_id in finals)
