@@ -32,10 +32,16 @@ def found(address: str) -> str:
 
 
 def refuse(resources: Resources) -> None:
-    """Raise `UserError` where nobody answers at the address of the cluster to join, or trials need a GPU
-    and this machine, on which a cluster is to be started, has none.
+    """Raise `UserError` where this process cannot join the cluster, since it uses another already or nobody
+    answers at the address, or trials need a GPU and this machine, on which a cluster is to be started, has
+    none.
     """
     if resources.joins:
+        if ray.is_initialized():
+            raise UserError(
+                f"cluster {resources.address} cannot be joined: this process uses Ray already. Leave the "
+                "address out to run there, or call ray.shutdown() first"
+            )
         _call(found(str(resources.address)))
     elif resources.gpus_per_trial and not ray.is_initialized() and not _gpus():
         raise UserError(

@@ -1,10 +1,21 @@
 """What the tests of sweeps, and of what runs them, start from."""
 
 import pytest
+import ray
 
-from suite.execution import driver
+from suite.execution import driver, surroundings
 from tests.support import in_process
 from trials import trainable
+
+
+@pytest.fixture
+def no_ray_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process uses no Ray, as far as the suite can tell. That of another test's sweep goes on, with the
+    token that it has read.
+    """
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    monkeypatch.setattr(surroundings, "_read_again", lambda: None)
 
 
 @pytest.fixture

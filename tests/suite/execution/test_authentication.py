@@ -172,13 +172,13 @@ def test_pages_of_sweeps_listen_on_loopback(
     there.close()
 
 
+@pytest.mark.usefixtures("no_ray_yet")
 @pytest.mark.parametrize(("mode", "open_to_all"), [("disabled", True), ("token", False)])
 def test_joining_without_authentication_says_what_that_means(
     mode: str, open_to_all: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", mode)
     monkeypatch.setattr(ray, "init", lambda *args, **options: None)
-    monkeypatch.setattr(ray, "shutdown", lambda: None)
     monkeypatch.setattr(cluster.reach, "refuse", lambda resources: None)
     with cluster.connect(Resources(address="10.0.0.1:6379")):
         said = capsys.readouterr()
@@ -190,13 +190,13 @@ def test_joining_without_authentication_says_what_that_means(
         assert "docs/cluster.md" in line
 
 
+@pytest.mark.usefixtures("no_ray_yet")
 @pytest.mark.parametrize("address", [None, "", "local"])
 def test_all_that_starts_a_cluster_gives_it_a_token(
     address: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setenv("RAY_AUTH_TOKEN", "the user's")
-    monkeypatch.setattr(ray, "shutdown", lambda: None)
 
     def init(started: str, **options: Any) -> None:
         assert started == "local"
@@ -204,7 +204,6 @@ def test_all_that_starts_a_cluster_gives_it_a_token(
         assert os.environ["RAY_AUTH_TOKEN"] == cluster.TOKEN
 
     monkeypatch.setattr(ray, "init", init)
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)  # by another test's sweep
     with cluster.connect(Resources(address=address)) as made:
         assert not made.shared
     assert capsys.readouterr().err == "starting Ray\n"

@@ -66,6 +66,7 @@ def test_the_cluster_is_filled_and_refilled(nodes: list[dict[str, Any]], monkeyp
     assert made.slots() == 2
 
 
+@pytest.mark.usefixtures("no_ray_yet")
 def test_ray_that_starts_too_slowly_is_started_again(monkeypatch) -> None:
     """On a busy machine Ray gives up after half a minute, with a bare Exception."""
     starts: list[str] = []
@@ -76,8 +77,6 @@ def test_ray_that_starts_too_slowly_is_started_again(monkeypatch) -> None:
             raise Exception("The current node timed out during startup.\nMore")
 
     monkeypatch.setattr(cluster.ray, "init", init)
-    monkeypatch.setattr(cluster.ray, "is_initialized", lambda: False)  # by another test's sweep
-    monkeypatch.setattr(cluster.ray, "shutdown", lambda: None)
     failing = 3
     with cluster.connect(Resources()):
         assert starts == ["local"] * 3
@@ -289,6 +288,7 @@ def test_faults_and_signals_are_stronger_than_a_request_to_stop(tmp_path: Path) 
     assert (control.ending, control.fault) == ("halted", "disk full")
 
 
+@pytest.mark.usefixtures("no_ray_yet")
 def test_nobody_is_there(tmp_path: Path) -> None:
     """Asked before Ray, which would ask for half a minute, and before a store is made."""
     path = study_file(tmp_path, STUDY)
@@ -298,6 +298,21 @@ def test_nobody_is_there(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
 
 
+def test_a_program_that_uses_ray_already_joins_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Joining would fail in Ray, and end with the program's own Ray shut down."""
+    monkeypatch.setattr(reach.ray, "is_initialized", lambda: True)
+    path = study_file(tmp_path, STUDY)
+    said = fault(suite_here("sweep", path, "--address", "127.0.0.1:9", cwd=tmp_path, code=2))
+    assert said == (
+        "cluster 127.0.0.1:9 cannot be joined: this process uses Ray already. Leave the address out to run "
+        "there, or call ray.shutdown() first"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
+
+
+@pytest.mark.usefixtures("no_ray_yet")
 @pytest.mark.parametrize("address", ["somewhere", "host:port", "127.0.0.1:99999"])
 def test_an_address_that_is_none(address: str, tmp_path: Path) -> None:
     path = study_file(tmp_path, STUDY)
@@ -318,6 +333,7 @@ def test_auto_is_a_cluster_that_was_started_as_one(monkeypatch: pytest.MonkeyPat
     assert reach.found("10.0.0.3:6379") == "10.0.0.3:6379"
 
 
+@pytest.mark.usefixtures("no_ray_yet")
 def test_who_answers_refuses(tmp_path: Path) -> None:
     """The message names the address and how the two sides have to agree."""
     path = study_file(tmp_path, STUDY)
@@ -339,11 +355,11 @@ def refuses(address: str, **given: Any) -> None:
     raise ConnectionError("not as you are")
 
 
+@pytest.mark.usefixtures("no_ray_yet")
 def test_a_gpu_that_this_machine_lacks_is_refused_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reach, "_gpus", lambda: 0)
-    monkeypatch.setattr(reach.ray, "is_initialized", lambda: False)  # by another test's sweep
     path = study_file(tmp_path, STUDY)
     said = fault(suite_here("sweep", path, "--gpus-per-trial", 1, cwd=tmp_path, code=2))
     assert said.startswith("gpus_per_trial is 1, but this machine has no GPU")

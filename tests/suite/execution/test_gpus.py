@@ -72,9 +72,9 @@ def test_a_trial_computes_on_one_gpu_at_most(tmp_path: Path, gpus: float) -> Non
     assert not (tmp_path / "runs").exists()
 
 
-def test_gpus_that_this_machine_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("no_ray_yet")
+def test_gpus_that_this_machine_lacks(tmp_path: Path) -> None:
     """Of a sweep, of a paper's runs and of a matrix of tuned configurations."""
-    monkeypatch.setattr(reach.ray, "is_initialized", lambda: False)  # by another test's sweep
     assert fault(suite_here("sweep", "smoke", *GPU, cwd=tmp_path, code=2)) == NO_GPU
     paper = ("reproduce", "folb/table1/synthetic_iid", "--quick", *GPU)
     assert fault(suite_here(*paper, cwd=tmp_path, code=2)) == NO_GPU

@@ -16,14 +16,13 @@ NEVER = "Ray did not start on this machine, 3 times in a row: The current node t
 
 
 @pytest.fixture(autouse=True)
-def never(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def never(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_ray_yet: None):
     """A Ray that never starts, and a paper of two methods."""
 
     def init(*args: object, **options: object) -> None:
         raise LATE
 
     monkeypatch.setattr(cluster.ray, "init", init)
-    monkeypatch.setattr(cluster.ray, "is_initialized", lambda: False)
     (tmp_path / "spaces" / "papers").mkdir(parents=True)
     (tmp_path / "spaces" / "papers" / "toy.yaml").write_text(SMALL)
     for module in (experiments, paper):
