@@ -107,8 +107,9 @@ def run(
     """
     from suite.runs.single import execute
 
-    for key in values.keys() & dict(_settings(settings)):
-        _one(key, dict(_settings(settings))[key], "in settings", values[key])
+    given = dict(_settings(settings))
+    for key in values.keys() & given:
+        _one(key, given[key], "in settings", values[key])
     names = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
     request = _request(algorithm, names, settings, seed=seed, values=values)
     return execute(request.spec(), data_root, device, lambda entry: None)

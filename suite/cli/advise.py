@@ -50,12 +50,13 @@ def advise(
     """Which method to use on your data: measures them, starts from the nearest tuned cells, races the best
     few methods within the time, and answers in a paragraph.
     """
-    from suite import advice
+    from suite.advice.advice import advise as race
+    from suite.advice.race import Question
     from suite.execution.resources import Resources
 
-    question = advice.Question(dataset, heterogeneity, model, clients, minutes)
+    question = Question(dataset, heterogeneity, model, clients, minutes)
     resources = Resources(max_concurrent=max_concurrent)
-    found = advice.advise(question, storage, data_root, tracking_uri, resources)
+    found = race(question, storage, data_root, tracking_uri, resources)
     if found is None:
         say("The race was ended before its work was done, so there is no advice.")
         raise typer.Exit(130)

@@ -20,8 +20,10 @@ from trials.errors import UserError
 
 Line = dict[str, Any]
 BLOCK = 1 << 16
-START, END = b'{"event":"begin",', b'{"event":"end",'
-"""What the journal of a sweep, and no file of anyone else's, starts with."""
+START = b'{"event":"begin",'
+"""The first bytes of a sweep's journal, and of no file of anyone else."""
+END = b'{"event":"end",'
+"""The first bytes of the line that ends a journal."""
 
 
 class Journal:

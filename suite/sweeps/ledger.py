@@ -26,7 +26,8 @@ class Ledger:
     """Writes the runs of one sweep, each once; what it says of a trial is enough to replay it.
 
     `recorded` maps trials to the runs that hold them, as far as it is known; `warm` are the
-    configurations that entries started from.
+    configurations that entries started from; `sweep_id` is in the journal, and tells the sweep from others
+    of its name; `study_file` is the path that was given of the study, if it has one.
     """
 
     def __init__(
@@ -38,14 +39,13 @@ class Ledger:
         search: SweepSearch,
         warm: Mapping[str, Sequence[Known]],
         recorded: Mapping[str, str],
+        sweep_id: str | None,
+        study_file: str | None,
     ) -> None:
         self.store, self.name, self.search, self.warm = store, name, search, warm
         self.study_name, self.study = study_name, study
+        self.sweep_id, self.study_file = sweep_id, study_file
         self.entries = {of.entry.id: of.entry for of in search.firsts}
-        self.study_file: str | None = None
-        """The path that was given of the study's file, if it has one."""
-        self.sweep_id: str | None = None
-        """The sweep's id as its journal has it, which tells it from others of its name."""
         self.recorded = dict(recorded)
         # A write of this session that failed may have left a half-written run of these in the store, and an
         # earlier session a run of those, whether the journal knows of it or not.

@@ -60,10 +60,9 @@ class SweepRequest:
         if self.repair:
             repair(self.paths)
         name, content = self.read()
-        sweep = Sweep(name, content, self.paths, self.resume, begin)
-        if isinstance(self.study, str) and self.study not in study_names():
-            sweep.ledger.study_file = self.study
-        return sweep
+        own = self.study if isinstance(self.study, str) else None
+        file = None if own in study_names() else own
+        return Sweep(name, content, self.paths, self.resume, begin, file)
 
     def run(
         self,

@@ -74,6 +74,7 @@ class Sweep:
         paths: SweepPaths,
         resume: bool,
         begin: Callable[["Sweep"], object] = lambda sweep: None,
+        study_file: str | None = None,
     ) -> None:
         self.study_name, self.study, self.paths = study_name, study, paths
         if paths.begun and not resume:
@@ -110,12 +111,18 @@ class Sweep:
         begun = self.state.begun
         lag, opening = (begun.lag, begun.opening) if begun else (LAG, SHARED)
         self.search = self._replayed(lag, opening)
-        recorded = self.state.recorded
         self.ledger = Ledger(
-            self.store, paths.name, study_name, study, self.search, self.warm, recorded
+            self.store,
+            paths.name,
+            study_name,
+            study,
+            self.search,
+            self.warm,
+            self.state.recorded,
+            # A sweep of an earlier version has got its id now only.
+            self.id if begun is None else self.state.id,
+            study_file,
         )
-        # A sweep of an earlier version has got its id now only.
-        self.ledger.sweep_id = self.id if begun is None else self.state.id
         content = study.model_dump(mode="json")
         about = {entry.id: entry.about() for entry in self.entries}
         sizes = len(self.entries), self.search.planned

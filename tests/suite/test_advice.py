@@ -6,7 +6,7 @@ import shlex
 import numpy as np
 import pytest
 
-from suite import advice
+from suite.advice import advice, race
 from suite.dealt_data import describe
 from suite.execution.cluster import Resources
 from tests.support.commands import document, suite_here
@@ -15,7 +15,7 @@ from trials.errors import UserError
 
 
 def question(dataset="digits", level=None, model=None, clients=10, minutes=1.0):
-    return advice.Question(dataset, level, model, clients, minutes)
+    return race.Question(dataset, level, model, clients, minutes)
 
 
 def data_file(path, clients=None):
@@ -33,8 +33,8 @@ def test_the_skew_is_the_mean_total_variation_to_all_clients_together():
     overall = data.counts.sum(0) / data.counts.sum()
     by_hand = np.mean([1 - overall[row.argmax()] for row in data.counts])  # one label a client
     assert (data.counts > 0).sum(1).tolist() == [1] * 10
-    assert advice.label_skew(data) == pytest.approx(by_hand, abs=1e-12)
-    assert advice.label_skew(describe("digits", "iid", 10, 0, None)) < 0.2
+    assert race.label_skew(data) == pytest.approx(by_hand, abs=1e-12)
+    assert race.label_skew(describe("digits", "iid", 10, 0, None)) < 0.2
 
 
 def test_the_methods_are_those_of_the_nearest_cells_best_first_beside_fedavg():
@@ -46,7 +46,7 @@ def test_the_methods_are_those_of_the_nearest_cells_best_first_beside_fedavg():
         a_tuned("fedprox", level="iid", score=0.95),
         a_tuned("fedadam", dataset="mnist", level="iid", score=0.95),
     ]
-    plan = advice.make_plan(question(level="labels(3)"), known, None)
+    plan = race.make_plan(question(level="labels(3)"), known, None)
     # References and methods outside their paper's setting (DeFed wants everyone awake) are none to advise.
     assert plan.study.algorithms == ["fedavg", "scaffold", "feddyn", "fedprox"]
     assert plan.near is not None
@@ -56,8 +56,8 @@ def test_the_methods_are_those_of_the_nearest_cells_best_first_beside_fedavg():
 
 
 def test_data_that_nobody_has_tuned_get_the_methods_that_are_always_raced(tmp_path):
-    plan = advice.make_plan(question(data_file(tmp_path / "my.npz"), clients=8), [], None)
-    assert plan.study.algorithms == list(advice.METHODS)
+    plan = race.make_plan(question(data_file(tmp_path / "my.npz"), clients=8), [], None)
+    assert plan.study.algorithms == list(race.METHODS)
     assert plan.study.warm_start is None
     assert plan.near is None
     assert (plan.place.model, plan.place.heterogeneity) == ("logreg", "dirichlet(0.3)")
@@ -66,7 +66,7 @@ def test_data_that_nobody_has_tuned_get_the_methods_that_are_always_raced(tmp_pa
 def test_natural_owners_are_taken_and_the_skew_they_have_is_what_is_compared(tmp_path):
     known = [a_tuned(level="labels(1)", score=0.9), a_tuned("fedprox", level="iid", score=0.8)]
     owned = data_file(tmp_path / "owned.npz", clients=8)
-    plan = advice.make_plan(question(owned, clients=None), known, None)
+    plan = race.make_plan(question(owned, clients=None), known, None)
     assert plan.place.heterogeneity == "natural"
     assert plan.study.settings.clients is None
     assert plan.near is not None
@@ -74,13 +74,13 @@ def test_natural_owners_are_taken_and_the_skew_they_have_is_what_is_compared(tmp
 
 
 def test_what_nobody_says_of_a_regression_can_be_dealt_and_fitted():
-    plan = advice.make_plan(question("sine"), [], None)
+    plan = race.make_plan(question("sine"), [], None)
     assert (plan.place.model, plan.place.heterogeneity) == ("linear", "iid")
 
 
 def test_a_model_is_known_by_any_spelling():
     known = [a_tuned(model="mlp(20,20)"), a_tuned(level="labels(2)", model="mlp(20,20)")]
-    plan = advice.make_plan(question(level="iid", model="mlp(20, 20)"), known, None)
+    plan = race.make_plan(question(level="iid", model="mlp(20, 20)"), known, None)
     assert plan.near is not None
     assert plan.near[0].total == 0
 
@@ -92,40 +92,40 @@ def test_what_cannot_be_raced_is_not_started_from(tmp_path):
     settings = unvalidated.settings.model_copy(update={"val_fraction": 0.0})
     known = [a_tuned("centralized", score=0.99), gone]
     known.append(unvalidated.model_copy(update={"settings": settings}))
-    plan = advice.make_plan(question(level="iid"), known, None)
+    plan = race.make_plan(question(level="iid"), known, None)
     assert plan.study.algorithms == ["fedavg", "fedprox"]
     assert plan.near is not None
     assert plan.near[1].algorithm == "fedprox"
     assert plan.study.settings.val_fraction == 0.1, "what is raced is chosen by validation"
-    assert advice.make_plan(question(level="iid"), known[:2], None).near is None
+    assert race.make_plan(question(level="iid"), known[:2], None).near is None
 
 
 def test_a_time_that_is_too_short_is_refused_with_one_that_is_not(tmp_path, monkeypatch):
-    monkeypatch.setattr(advice, "local_slots", lambda resources: 1)
+    monkeypatch.setattr(race, "local_slots", lambda resources: 1)
     monkeypatch.setattr(
-        advice.Estimates, "entry", lambda self, entry, calibrate: {"seconds": 90.0, "trials": 10}
+        race.Estimates, "entry", lambda self, entry, calibrate: {"seconds": 90.0, "trials": 10}
     )
-    plan = advice.make_plan(
+    plan = race.make_plan(
         question(), [], None
     )  # 4 methods, 10 s each with what a trial takes besides
     with pytest.raises(UserError) as refused:
-        advice._within(plan, 30.0, Resources(), None)
+        race.within(plan, 30.0, Resources(), None)
     # 7 runs of each of them, 5 of 50 rounds, in three quarters of the time, and the start.
     minutes = ((40 * 7 * 5 / 50) / 0.75 + 25) / 60
     assert str(refused.value) == (
         f"the time is too short for these data: give at least --minutes {minutes:.2g}"
     )
-    enough = advice._within(plan, 25 + 40 * 13 / 0.75, Resources(), None)
+    enough = race.within(plan, 25 + 40 * 13 / 0.75, Resources(), None)
     assert (enough.study.trials, enough.study.settings.rounds, enough.cut) == (10, 50, "")
-    less = advice._within(plan, 25 + 40 * 7 / 0.75 / 2, Resources(), None)
+    less = race.within(plan, 25 + 40 * 7 / 0.75 / 2, Resources(), None)
     assert (less.study.trials, less.study.settings.rounds) == (4, 25)
     assert less.cut == " Rounds are 25, not 50, to fit the time."
 
 
 def test_advice_from_the_data_to_the_command_that_uses_it(tmp_path, monkeypatch):
     data_file(tmp_path / "my.npz")
-    monkeypatch.setattr(advice, "METHODS", ("fedavg", "fedprox"))
-    monkeypatch.setattr(advice, "MOST", advice.LEAST)
+    monkeypatch.setattr(race, "METHODS", ("fedavg", "fedprox"))
+    monkeypatch.setattr(race, "MOST", race.LEAST)
     folder(tmp_path / "set", a_tuned(score=0.9), a_tuned("fedprox", score=0.8, level="labels(2)"))
     suite_here("tuned", "import", "set", cwd=tmp_path)
     asked = ("--dataset", "npz:my.npz", "--clients", 4, "--minutes", 30, "--max-concurrent", 1)
@@ -157,3 +157,9 @@ def test_advice_from_the_data_to_the_command_that_uses_it(tmp_path, monkeypatch)
     for mend in mends:
         assert "runs/advice.yaml" in mend
         suite_here(*shlex.split(mend)[1:], "--dry-run", cwd=tmp_path)
+
+
+def test_a_study_of_one_s_own_is_not_written_over(tmp_path):
+    (tmp_path / "advice.yaml").write_text("mine")
+    (tmp_path / "advice-2").mkdir()
+    assert advice._free(tmp_path) == "advice-3"

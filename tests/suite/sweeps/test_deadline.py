@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite import advice
+from suite.advice import advice
+from suite.advice import race as racing
 from suite.sweeps import deadline
 from suite.sweeps.deadline import Deadline
 from suite.sweeps.sweep import Sweep
@@ -86,8 +87,8 @@ def race(tmp_path, monkeypatch, in_this_process) -> Any:
     y = rng.integers(0, 2, 120)
     x = (rng.normal(size=(120, 3)) + 2 * y[:, None]).astype(np.float32)
     np.savez(tmp_path / "my.npz", x_train=x[:80], y_train=y[:80], x_test=x[80:], y_test=y[80:])
-    monkeypatch.setattr(advice, "METHODS", ("fedavg", "fedprox"))
-    monkeypatch.setattr(advice, "MOST", 8)
+    monkeypatch.setattr(racing, "METHODS", ("fedavg", "fedprox"))
+    monkeypatch.setattr(racing, "MOST", 8)
     monkeypatch.setattr("suite.execution.stop_signal.POLL_SECONDS", 0.0)
 
     def run(after: Any, *more: Any, code: int = 0) -> Any:
