@@ -20,7 +20,7 @@ test: $(VENV)/.installed-dev  ## run the tests; with three at a time two cores w
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 test-cold: $(VENV)/.installed-dev  ## type what the documents say in fresh processes of fresh environments
-	$(BIN)/python -m pytest -m cold tests/cold -n 2 --dist loadgroup --timeout 900
+	$(BIN)/python -m pytest -m cold tests/cold -n 2 --dist loadfile --timeout 900
 
 constraints: $(VENV)/.installed-dev  ## write anew what are the oldest and the newest accepted versions
 	for way in lowest-direct:oldest highest:newest; do \

@@ -31,6 +31,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Install
     return install
 
 
+@pytest.fixture(scope="session")
+def plain(installed) -> Installed:
+    return installed("constraints.txt")
+
+
 def wheel(shared: Path) -> Path:
     """The wheel of this checkout."""
     folder = shared / "wheel"

@@ -1,8 +1,5 @@
-"""The plain install: what the documents say is typed in a shell, one fresh process a line."""
+"""The plain install: the first commands that people type, one fresh process a line."""
 
-import json
-import re
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,86 +7,12 @@ import pytest
 from typer.main import get_command
 
 from suite.cli.app import app
-from tests.support.installed import ROOT, Installed
+from tests.support.installed import Installed
 from trials.algorithms import ALGORITHMS
 
 pytestmark = pytest.mark.cold
 
-DATA = """
-import numpy as np
-rng = np.random.default_rng(0)
-x, y = rng.normal(size=(600, 8)), rng.integers(0, 3, 600)
-x[:, 0] += 2 * y
-np.savez("my.npz", x_train=x[:500], y_train=y[:500], x_test=x[500:], y_test=y[500:])
-"""
-TYPED = {
-    # What takes minutes is typed with less to do; what needs a name gets one.
-    "suite sweep quickstart": "{} --resume",
-    "suite sweep quickstart --algorithms fedavg,folb --trials 8 --name small": "{} --smoke",
-    "suite sweep mine.yaml": "{} --smoke",
-    "suite replay RUN_ID": "suite replay $(cat run_id)",
-    "suite replay 0f3c12": "suite replay $(cut -c1-12 run_id)",
-    "suite advise --dataset npz:my.npz --clients 50": "{} --minutes 2",
-    "suite advise --dataset npz:my.npz --clients 50 --minutes 20": "suite advise --help",
-    "suite leaderboard --study first --study second --where dataset=mnist --sort=-worst_clients": (
-        "suite leaderboard --study quickstart --where dataset=digits --sort=-worst_clients"
-    ),
-    "suite tuned recommend --dataset mnist --heterogeneity 'dirichlet(0.3)'": (
-        "suite tuned recommend --dataset digits --heterogeneity 'dirichlet(0.3)'"
-    ),
-    "suite transfer --algorithm fedprox --seeds 5": "suite transfer --algorithm fedprox --seeds 1",
-    "suite board runs theirs.zip --papers docs/results --output site": (
-        "suite board runs theirs.zip --output site"
-    ),
-    "suite board verify theirs.zip --sample 5": "suite board verify theirs.zip --sample 1",
-    "suite new algorithm SlowMo": "mkdir own && cd own && {}",
-}
-REFUSED = {
-    # Nothing of the sort runs here, or nothing can be downloaded.
-    "suite data prepare mnist fashion_mnist --data-root ~/data": None,
-    "suite doctor --gpu": 2,
-}
-SERVERS = ("suite ui", "suite watch quickstart --open")
-LONG = "suite reproduce folb/table1"
-"""A table of a paper: it needs data that are not at hand."""
-ALSO = (
-    *(
-        f"suite list {what}"
-        for what in ["algorithms", "datasets", "models", "heterogeneity", "studies"]
-    ),
-    "suite list papers --json",
-    "suite doctor",
-    "suite doctor --gpu",
-    "suite status",
-    "suite sweep quickstart --dry-run",
-    "suite reproduce --list",
-    "suite tuned export out",
-    "suite tuned export there && suite tuned import there --storage elsewhere",
-    "suite --version",
-    "suite --help",
-)
-"""Of commands without an example, and of options that people type first."""
 MODELS = ("logreg", "mlp(16)", "mcmahan_cnn")
-
-
-def examples() -> list[str]:
-    """The lines of the README's tour and of the examples below each command's help."""
-    readme = (ROOT / "README.md").read_text()
-    tour = re.findall(r"^(suite .+?)(?:  +#.*)?$", readme, re.MULTILINE)
-    below = [
-        re.sub(r" \(.*\)$|^Examples?: ", "", part)
-        for epilog in _epilogs(get_command(app))
-        for part in re.sub(r" \((?!0).*\)$|\[/?bold\]|^(Examples?|Start here): ", "", epilog).split(
-            "; "
-        )
-    ]
-    lines = dict.fromkeys([*tour, "suite sweep mine.yaml", *below])
-    return [line for line in lines if not line.startswith(("suite bench", LONG))]
-
-
-def _epilogs(command: Any) -> list[str]:
-    own = [command.epilog] if command.epilog else []
-    return own + [e for inner in getattr(command, "commands", {}).values() for e in _epilogs(inner)]
 
 
 def _names(command: Any, path: str = "") -> list[str]:
@@ -97,27 +20,6 @@ def _names(command: Any, path: str = "") -> list[str]:
     return [path] + [
         n for name, one in inner.items() for n in _names(one, f"{path} {name}".strip())
     ]
-
-
-@pytest.fixture(scope="session")
-def plain(installed) -> Installed:
-    return installed("constraints.txt")
-
-
-@pytest.fixture(scope="session")
-def folder(plain: Installed, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the tour has begun: a sweep, a recorded and saved run, a bundle, data and a method of one's own."""
-    here = tmp_path_factory.mktemp("tour")
-    plain.types("suite sweep quickstart", here)
-    run = "suite run --algorithm fedavg --dataset digits --set rounds=2 --save model --json"
-    (here / "run_id").write_text(json.loads(plain.types(run, here))["run_id"])
-    plain.types("suite publish --name quickstart --output theirs.zip", here)
-    plain.types("suite new algorithm SlowMo", here)
-    plain.types(f"python -c {shlex.quote(DATA)}", here)
-    study = re.search(r"```yaml\n(.+?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert study is not None
-    (here / "mine.yaml").write_text(study[1])
-    return here
 
 
 def test_what_is_installed_is_the_wheel(plain: Installed, tmp_path: Path):
@@ -137,18 +39,6 @@ def test_every_algorithm(at, plain: Installed, tmp_path: Path):
     name, model = list(ALGORITHMS)[at], MODELS[at % 2]
     line = f"suite run --algorithm {name} --dataset digits --model '{model}' --set rounds=1"
     assert f"{name} " in plain.types(line, tmp_path)
-
-
-@pytest.mark.xdist_group("tour")
-@pytest.mark.parametrize("line", [*examples(), *ALSO])
-def test_what_the_documents_type(line, plain: Installed, folder: Path):
-    typed = TYPED.get(line, "{}").format(line)
-    if line in SERVERS:
-        assert "http://127.0.0.1" in plain.serves(typed, folder)
-    elif line in REFUSED:
-        plain.types(typed, folder, REFUSED[line])
-    else:
-        assert plain.types(typed, folder).strip()
 
 
 def test_help_of_every_command(plain: Installed, tmp_path: Path):
