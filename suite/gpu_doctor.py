@@ -29,7 +29,7 @@ from trials.pack import Pack
 from trials.place import Place
 from trials.settings import Settings
 from trials.simulation import Simulation
-from trials.solver import EXECUTIONS, Solver
+from trials.solver import Solver
 from trials.spec import TrialSpec, canonical
 from trials.trial import deal_data, load_dataset, simulate
 
@@ -75,7 +75,7 @@ def examine(names: Sequence[str] = tuple(ALGORITHMS), device: str = "cuda") -> I
         ("memory of a trial", partial(within, on)),
         ("clients' tables on the host", partial(tables, on)),
         ("trials that share a GPU", partial(shared, on)),
-        ("local steps a second", partial(engine, on)),
+        ("local steps a second", partial(paces, on)),
     ]
     for name, action in checks:
         started = time.monotonic()
@@ -337,20 +337,13 @@ def shared(on: torch.device) -> tuple[str, Any]:
     ), ()
 
 
-def engine(on: torch.device, **given: Any) -> tuple[str, Any]:
-    """The table of `suite bench engine`: the suite in each of its executions, and a plain loop."""
-    from suite.bench.engine import Plan, measure
-
-    plan = Plan(**{"peers": (), "device": on.type, "runs": 3, "executions": EXECUTIONS, **given})
-    found = measure(plan)
-    table = [
-        {
-            "workload": one["workload"],
-            "system": row["system"],
-            "steps_per_second": round(row["steps_per_second"], 1),
-            "share_of_limit": round(row["share_of_limit"], 4),
-        }
-        for one in found["workloads"]
-        for row in one["systems"]
-    ]
-    return f"{len(found['workloads'])} workloads", table
+def paces(on: torch.device) -> tuple[str, Any]:
+    """Local steps a second of FedAvg with each model, batched and one client after the other."""
+    table = []
+    for model in MODELS:
+        for execution in ("batched", "sequential"):
+            run = _run("fedavg", model, on, execution)
+            rate = run.fed.counters["client_steps"] / ROUNDS / _pace(run)
+            row = {"model": model, "execution": execution, "steps_per_second": round(rate, 1)}
+            table.append(row)
+    return f"{len(MODELS)} models in two executions", table

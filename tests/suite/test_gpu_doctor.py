@@ -1,6 +1,5 @@
 """`suite doctor --gpu`: its checks, on the CPU and on the device that stands in for a GPU."""
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,12 +8,11 @@ import pytest
 import torch
 
 from suite import gpu_doctor
-from suite.bench.engine import WORKLOADS, Plan, _executions
 from suite.execution.cluster import Resources
 from suite.gpu_doctor import (
     MODELS,
     agrees,
-    engine,
+    paces,
     repeats,
     replayed,
     shared,
@@ -109,7 +107,7 @@ def test_what_is_computed_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_each_check_says_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A check that raises has failed, and the others go on."""
-    for name in ("shared", "engine", "tables"):
+    for name in ("shared", "paces", "tables"):
         monkeypatch.setattr(gpu_doctor, name, lambda on: ("well", ({"steps": 1},)))
     monkeypatch.setattr(gpu_doctor, "together", lambda names, on: ("well", ()))
     monkeypatch.setattr(gpu_doctor, "MODELS", {"logreg": MODELS["logreg"]})
@@ -131,32 +129,13 @@ def test_each_check_says_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found[-1].table == ({"steps": 1},)
 
 
-def test_the_engine_s_table_has_every_execution(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Plan] = []
-
-    def measured(plan: Plan) -> dict[str, Any]:
-        asked.append(plan)
-        row = {"system": "ours", "steps_per_second": 1.25, "share_of_limit": 0.5, "runs": [1.0]}
-        return {"workloads": [{"workload": "cnn", "systems": [row]}]}
-
-    monkeypatch.setattr("suite.bench.engine.measure", measured)
-    detail, table = engine(CPU)
-    assert asked[0] == Plan(peers=(), runs=3, executions=("compiled", "batched", "sequential"))
-    assert detail == "1 workloads"
-    assert table == [
-        {"workload": "cnn", "system": "ours", "steps_per_second": 1.2, "share_of_limit": 0.5}
+def test_the_table_of_paces_has_every_model_in_both_executions() -> None:
+    detail, table = paces(CPU)
+    assert detail == "4 models in two executions"
+    assert [(row["model"], row["execution"]) for row in table] == [
+        (model, execution) for model in MODELS for execution in ("batched", "sequential")
     ]
-
-
-def test_executions_that_a_workload_has() -> None:
-    have = {
-        name: _executions(workload, ("compiled", "batched", "sequential"))
-        for name, workload in WORKLOADS.items()
-    }
-    assert have["784-10"] == ["compiled", "batched", "sequential"]
-    assert sorted(have["cnn"]) == ["batched", "sequential"]
-    on_gpu = replace(WORKLOADS["784-10"], device="cuda")
-    assert _executions(on_gpu, ("compiled", "batched")) == ["batched"]
+    assert all(row["steps_per_second"] > 0 for row in table)
 
 
 @pytest.mark.parametrize("failed", [0, 2])
