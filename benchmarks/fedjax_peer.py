@@ -1,4 +1,4 @@
-"""FedJAX (https://github.com/google/fedjax) as a system of `suite bench engine`: its federated
+"""FedJAX (https://github.com/google/fedjax) as a system of `engine.py`: its federated
 averaging, which compiles a client's step.
 """
 
@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from fedjax.algorithms import fed_avg
 
-from suite.bench.worker import LR, Round, Workload, serve
+from worker import LR, Round, Workload, serve
 
 
 def convolutional(x: Any, maps: tuple[int, ...], kernel: int, classes: int) -> Any:
-    """As `suite.bench.loop.convolutional`, for images with the channels last."""
+    """As `loop.convolutional`, for images with the channels last."""
     for outputs in maps:
         x = jax.nn.relu(hk.Conv2D(outputs, kernel, padding="SAME")(x))
         x = hk.max_pool(x, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")

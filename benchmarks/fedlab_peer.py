@@ -1,4 +1,4 @@
-"""FedLab (https://github.com/SMILELab-FL/FedLab) as a system of `suite bench engine`: its serial FedAvg
+"""FedLab (https://github.com/SMILELab-FL/FedLab) as a system of `engine.py`: its serial FedAvg
 trainer and its synchronous server.
 """
 
@@ -11,8 +11,8 @@ from fedlab.contrib.algorithm.fedavg import FedAvgSerialClientTrainer
 from fedlab.contrib.dataset.basic_dataset import FedDataset
 from torch.utils.data import DataLoader, TensorDataset
 
-from suite.bench.loop import network, tensors
-from suite.bench.worker import LR, Round, Workload, serve
+from loop import network, tensors
+from worker import LR, Round, Workload, serve
 
 
 class Dealt(FedDataset):

@@ -1,4 +1,4 @@
-"""Flower (https://github.com/adap/flower) as a system of `suite bench engine`: its FedAvg strategy on
+"""Flower (https://github.com/adap/flower) as a system of `engine.py`: its FedAvg strategy on
 its simulation runtime, with the clients in one Ray actor and the server in this process.
 """
 
@@ -14,8 +14,8 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 
-from suite.bench.loop import network, tensors, train
-from suite.bench.worker import Round, Workload, read, serve
+from loop import network, tensors, train
+from worker import Round, Workload, read, serve
 
 
 def client_app(workload: Workload) -> ClientApp:

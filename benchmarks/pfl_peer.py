@@ -1,4 +1,4 @@
-"""pfl-research (https://github.com/apple/pfl-research) as a system of `suite bench engine`: its federated
+"""pfl-research (https://github.com/apple/pfl-research) as a system of `engine.py`: its federated
 averaging on its simulated backend, in one process. It goes through a client's data in a fixed order.
 """
 
@@ -18,8 +18,8 @@ from pfl.metrics import Weighted
 from pfl.model.pytorch import PyTorchModel
 from torch import Tensor, nn
 
-from suite.bench.loop import network, tensors
-from suite.bench.worker import LR, Round, Workload, serve
+from loop import network, tensors
+from worker import LR, Round, Workload, serve
 
 
 class Trained(nn.Module):

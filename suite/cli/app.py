@@ -14,7 +14,6 @@ import typer
 from suite.cli import (
     advise,
     authoring,
-    bench,
     board,
     configurations,
     control,
@@ -85,7 +84,6 @@ app.add_typer(board.alone)
 app.add_typer(board.app, name="board")
 app.add_typer(configurations.app, name="tuned")
 app.add_typer(data.app, name="data")
-app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from unittest.mock import patch
 import pytest
 from ray._private.authentication_test_utils import reset_auth_token_state
 
-from suite.bench.sweeps import _descendants
+from measuring import descendants
 from suite.execution.cluster import TOKEN
 from suite.sweeps import brief
 from suite.tracking.store import Record, Store
@@ -142,7 +142,7 @@ def events(journal: Path) -> Counter[str]:
 def workers_of(root: int) -> list[int]:
     """Processes of trials that descend from a process: of a sweep, or of a cluster's nodes."""
     found = []
-    for pid in _descendants(root):
+    for pid in descendants(root):
         with suppress(OSError):
             title = Path(f"/proc/{pid}/cmdline").read_bytes()
             if title.startswith((b"ray::FederatedTrial", b"ray::_Inner")):  # waiting, in a method

@@ -7,7 +7,6 @@ import pytest
 
 from tests.support import (
     corpus,
-    corpus_bench,
     corpus_boards,
     corpus_data,
     corpus_places,
@@ -19,7 +18,6 @@ from tests.support.corpus import Row
 
 TABLES = (
     corpus,
-    corpus_bench,
     corpus_boards,
     corpus_data,
     corpus_places,

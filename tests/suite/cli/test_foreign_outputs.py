@@ -89,13 +89,6 @@ def test_a_report_lists_its_own_figures(finished: Path, tmp_path: Path) -> None:
     assert fault(wrong) == "unknown form of figures 'jpg'. Did you mean 'png'?"
 
 
-def test_a_plot_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
-    put(tmp_path / "a.svg")
-    with patch("suite.bench.scaling.scaling", side_effect=AssertionError):
-        done = suite_here("bench", "scaling", "--plot", "a.svg", cwd=tmp_path, code=2)
-    assert fault(done) == refused("a.svg")
-
-
 def test_a_calibration_that_is_not_ours_stays(tmp_path: Path) -> None:
     for content in (b'{"camera": [1, 2]}', b"[1]", b"no json", b"\xff"):
         path = put(tmp_path / "calibration.json", content)

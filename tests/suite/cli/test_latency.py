@@ -1,4 +1,4 @@
-"""What commands load, what they say while they work, and how long `suite bench latency` finds they take."""
+"""What commands load, and what they say while they work."""
 
 import subprocess
 import sys
@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.bench import latency
-from tests.support.commands import document, fault, once, study_file, suite, suite_here
-from trials.errors import UserError
+from tests.support.commands import fault, once, study_file, suite, suite_here
 
 TINY = """
 algorithms: [fedavg, fedprox]
@@ -101,34 +99,3 @@ SweepRequest("quickstart", SweepPaths(Path("runs"), "quickstart")).open(begin)
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
     assert not list(tmp_path.iterdir())
-
-
-def test_latency_is_measured_and_held_against_budgets(monkeypatch, tmp_path: Path) -> None:
-    ran: list[tuple[str, ...]] = []
-
-    def seconds(command: tuple[str, ...]) -> float:
-        ran.append(tuple(command[3:]) if "main()" in command[2] else (command[2],))
-        return 0.2 if "--help" in command else 5.0
-
-    monkeypatch.setattr(latency, "_seconds", seconds)
-    found = document(suite_here("bench", "latency", "--runs", 3, "--json", cwd=tmp_path))
-    rows = {row["command"]: row for row in found["commands"]}
-    assert list(rows)[:3] == ["import torch", "import mlflow", "sweep quickstart"]
-    assert {name: rows[name]["met"] for name in ("--help", "status", "run", "import torch")} == {
-        "--help": True,
-        "status": False,
-        "run": True,
-        "import torch": None,
-    }
-    assert rows["sweep quickstart"]["budget"] == 45
-    assert len(ran) == 3 * len(rows)
-    places = {words[words.index("--storage") + 1] for words in ran if "--storage" in words}
-    assert len(places) == 3, "each sweep is a new one; the others read the first"
-    shown = suite_here("bench", "latency", "--runs", 1, cwd=tmp_path).stdout
-    assert "import mlflow" in shown
-    assert "medians of 1" in shown
-
-
-def test_a_command_that_fails_is_not_measured() -> None:
-    with pytest.raises(UserError, match="`suite leaderboard`, to be measured, failed:\nno such"):
-        latency._seconds((sys.executable, "-c", "raise SystemExit('no such')", "leaderboard"))

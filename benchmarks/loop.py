@@ -1,4 +1,4 @@
-"""The yardstick of `suite bench engine`: FedAvg as one writes it by hand in PyTorch, one client after
+"""The yardstick of `engine.py`: FedAvg as one writes it by hand in PyTorch, one client after
 the other, with modules, an optimizer and state dicts. Also the networks, for peers that take modules.
 """
 
@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from suite.bench.worker import LR, Round, Workload, serve
+from worker import LR, Round, Workload, serve
 
 
 class LSTM(nn.Module):

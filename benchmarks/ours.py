@@ -1,9 +1,8 @@
-"""The suite itself as a system of `suite bench engine`."""
+"""The suite itself as a system of `engine.py`."""
 
 import numpy as np
 import torch
 
-from suite.bench.worker import LR, Round, Workload, serve
 from trials import algorithms, heterogeneity, models
 from trials.algorithm import State
 from trials.datasets.base import Dataset
@@ -11,6 +10,7 @@ from trials.federated_data import FederatedData
 from trials.federation import Federation
 from trials.models.base import Model
 from trials.settings import Settings
+from worker import LR, Round, Workload, serve
 
 
 def federation(workload: Workload) -> Federation:

@@ -1,10 +1,14 @@
-"""`suite bench engine`: local steps per second of the suite, of a hand-written loop and of peers.
+"""Local steps per second of the suite, of a hand-written loop and of peers.
 
-Every system is a process of its own (`suite.bench.worker`) with one thread on one core. In each of
-several runs they take turns, each for a second, so that a machine that slows down slows all of them;
-medians over the runs are compared.
+    python benchmarks/engine.py --peer-python .venv-peers/bin/python --plot engine.svg
+    python benchmarks/engine.py --device cuda
+
+Every system is a process of its own (`worker.py`) with one thread on one core. In each of several runs
+they take turns, each for a second, so that a machine that slows down slows all of them; medians over the
+runs are compared.
 """
 
+import argparse
 import json
 import os
 import signal
@@ -15,27 +19,28 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from suite.bench.limit import FLOPS
-from suite.bench.worker import Workload
+import plots
+from limit import FLOPS
+from measuring import ROOT, cores, machine, parser, show
 from suite.console import say
-from suite.tracking.machine import processor
 from trials import models
 from trials.device import DEVICES, named, usable
-from trials.errors import UserError, unknown
 from trials.models.base import Model
 from trials.settings import Settings
 from trials.solver import EXECUTIONS, executions
+from worker import Workload
 
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
 PEERS = ("fedjax", "flwr", "pfl", "fedlab")
-"""Peers by the module that is imported; each has a script in benchmarks/."""
+"""Peers by the module that is imported; each has a script beside this one."""
+SYSTEMS = ("limit", "ours", "loop")
 PATIENCE = 120.0
 """Seconds that a system may take to get ready."""
 ONE_THREAD = {
@@ -43,7 +48,7 @@ ONE_THREAD = {
     "MKL_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    "PYTHONPATH": str(ROOT),
+    "PYTHONPATH": f"{ROOT}{os.pathsep}{HERE}",
 }
 
 
@@ -60,7 +65,7 @@ WORKLOADS = {workload.name: workload for workload in _workloads()}
 
 
 class Worker:
-    """A running system, see `suite.bench.worker`; raises `RuntimeError` when it ends too early."""
+    """A running system, see `worker`; raises `RuntimeError` when it ends too early."""
 
     def __init__(self, command: list[str], workload: Workload, core: int) -> None:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the worker
@@ -130,72 +135,29 @@ def running(command: list[str], workload: Workload, core: int) -> Iterator[Worke
         worker.close()
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What is measured: workloads and peers by name, how often, how long each time, where. Besides as the
-    suite chooses itself, it is measured in those of the `executions` that a workload has.
-
-    Raises `UserError` for what there is not, and for peers on a GPU, where they are not set up.
-    """
-
-    workloads: tuple[str, ...] = tuple(WORKLOADS)
-    peers: tuple[str, ...] = PEERS
-    peer_python: str = sys.executable
-    runs: int = 5
-    seconds: float = 1.0
-    device: str = "cpu"
-    executions: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in self.workloads:
-            if name not in WORKLOADS:
-                raise unknown("workload", name, WORKLOADS)
-        for name in self.peers:
-            if name not in PEERS:
-                raise unknown("peer", name, PEERS)
-        for name in self.executions:
-            if name not in EXECUTIONS:
-                raise unknown("execution", name, EXECUTIONS)
-        if self.device not in DEVICES:
-            raise unknown("device", self.device, DEVICES)
-        if self.device == "cuda" and self.peers:
-            raise UserError("device is cuda, which peers are not set up for; use --peers none")
-        usable(self.device)
-
-
-def measure(plan: Plan) -> dict[str, Any]:
-    """Everything in a plan, as one document; see docs/engine.md for its fields."""
-    missing = absent(plan.peers, plan.peer_python)
-    there = replace(plan, peers=tuple(name for name in plan.peers if name not in missing))
+def measure(asked: argparse.Namespace) -> dict[str, Any]:
+    """Everything that was asked for, as one document; see docs/engine.md for its fields."""
+    usable(asked.device)
+    missing = absent(asked.peers, asked.peer_python)
+    asked.peers = [name for name in asked.peers if name not in missing]
+    parts = [
+        _workload(replace(WORKLOADS[name], device=asked.device), asked) for name in asked.workloads
+    ]
     return {
         "machine": machine(),
-        "runs": plan.runs,
-        "seconds": plan.seconds,
-        "device": plan.device,
+        "runs": asked.runs,
+        "seconds": asked.seconds,
+        "device": asked.device,
         "not_installed": missing,
-        "workloads": [
-            _workload(replace(WORKLOADS[name], device=plan.device), there)
-            for name in plan.workloads
-        ],
+        **{key: [row for part in parts for row in part[key]] for key in parts[0]},
     }
 
 
-def absent(peers: tuple[str, ...], python: str) -> list[str]:
-    """The peers that an interpreter cannot import, or that have no script here."""
+def absent(peers: list[str], python: str) -> list[str]:
+    """The peers that an interpreter cannot import."""
     code = "import sys, importlib.util as u; print(*(n for n in sys.argv[1:] if u.find_spec(n)))"
-    try:
-        said = subprocess.run([python, "-c", code, *peers], capture_output=True, text=True)
-    except OSError as error:
-        raise UserError(f"peer_python is {python!r}, but cannot be run: {error.strerror}") from None
-    if said.returncode:
-        raise UserError(f"peer_python is {python!r}, but must be a Python: {said.stderr.strip()}")
-    found = {name for name in said.stdout.split() if _script(name).exists()}
-    return [name for name in peers if name not in found]
-
-
-def machine() -> dict[str, Any]:
-    """The processor's name, where the system tells, and how many cores this process may use."""
-    return {"processor": processor() or "unknown", "cores": len(_cores())}
+    said = subprocess.run([python, "-c", code, *peers], capture_output=True, text=True, check=True)
+    return [name for name in peers if name not in said.stdout.split()]
 
 
 def flops(workload: Workload) -> int:
@@ -210,33 +172,21 @@ def flops(workload: Workload) -> int:
     return int(counter.get_total_flops())
 
 
-def _executions(workload: Workload, wanted: tuple[str, ...]) -> list[str]:
+def _executions(workload: Workload, wanted: list[str]) -> list[str]:
     """Those of the wanted executions that a workload has on its device."""
     model = Model(models.parse(workload.model), workload.shape, workload.classes)
     settings = Settings(batch_size=workload.batch_size)
     return [how for how in executions(model, settings, named(workload.device)) if how in wanted]
 
 
-def _script(peer: str) -> Path:
-    return ROOT / "benchmarks" / f"{peer}_peer.py"
-
-
-def _cores() -> list[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
-
-
-def _workload(workload: Workload, plan: Plan) -> dict[str, Any]:
+def _workload(workload: Workload, asked: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
     """One workload on all systems, which take turns, and then two of ours at once."""
-    commands = {
-        name: [sys.executable, "-m", f"suite.bench.{name}"] for name in ("limit", "ours", "loop")
-    }
-    commands |= {name: [plan.peer_python, str(_script(name))] for name in plan.peers}
+    commands = {name: [sys.executable, str(HERE / f"{name}.py")] for name in SYSTEMS}
+    commands |= {name: [asked.peer_python, str(HERE / f"{name}_peer.py")] for name in asked.peers}
     systems = {name: (command, workload) for name, command in commands.items()}
-    for how in _executions(workload, plan.executions):
+    for how in _executions(workload, asked.executions):
         systems[f"ours, {how}"] = commands["ours"], replace(workload, execution=how)
-    one, *others = _cores()
+    one, *others = cores()
     failed: dict[str, str] = {}
     with ExitStack() as stack:
         workers: dict[str, Worker] = {}
@@ -245,67 +195,95 @@ def _workload(workload: Workload, plan: Plan) -> dict[str, Any]:
             try:
                 workers[name] = stack.enter_context(running(command, work, one))
             except RuntimeError as error:
-                if name not in plan.peers:
+                if name not in asked.peers:
                     raise
                 failed[name] = str(error)
         second = None
         if others:
             second = stack.enter_context(running(commands["ours"], workload, others[0]))
-        found: dict[str, list[dict[str, float]]] = {name: [] for name in workers}
+        found: dict[str, list[float]] = {name: [] for name in workers}
         both: list[float] = []
-        for run in range(plan.runs):
-            say(f"{workload.name}: run {run + 1} of {plan.runs}")
+        for run in range(asked.runs):
+            say(f"{workload.name}: run {run + 1} of {asked.runs}")
             for name, worker in workers.items():
-                worker.start(plan.seconds)
-                found[name].append(worker.result())
+                worker.start(asked.seconds)
+                found[name].append(_rate(worker.result()))
             if second is not None:
                 pair = (workers["ours"], second)
                 for worker in pair:
-                    worker.start(plan.seconds)
+                    worker.start(asked.seconds)
                 both.append(sum(_rate(worker.result()) for worker in pair))
         peaks = {name: worker.finish() for name, worker in workers.items()}
-    rates = {name: [_rate(run) for run in runs] for name, runs in found.items()}
     return {
-        **_compared(workload, rates, peaks),
-        "failed": failed,
-        "two_at_once": _pair(both, rates),
+        **_compared(workload, found, peaks),
+        "two_at_once": _pair(workload, both, found["ours"]),
+        "failed": [{"workload": workload.name, "system": n, "why": w} for n, w in failed.items()],
     }
 
 
 def _compared(
     workload: Workload, rates: dict[str, list[float]], peaks: dict[str, int]
-) -> dict[str, Any]:
+) -> dict[str, list[dict[str, Any]]]:
     """Each system's steps per second, beside ours and what the processor could do at most."""
-    limit = statistics.median(rates["limit"]) * FLOPS
+    limit = statistics.median(rates.pop("limit")) * FLOPS
     ours, step = statistics.median(rates["ours"]), flops(workload)
-    return {
-        "workload": workload.name,
-        "flops_a_step": step,
-        "limit_flops_per_second": limit,
-        "systems": [
-            {
-                "system": name,
-                "steps_per_second": statistics.median(runs),
-                "samples_per_second": statistics.median(runs) * workload.batch_size,
-                "ours_is_faster": ours / statistics.median(runs),
-                "share_of_limit": statistics.median(runs) * step / limit,
-                "peak_bytes": peaks[name],
-                "runs": runs,
-            }
-            for name, runs in rates.items()
-            if name != "limit"
-        ],
-    }
+    about = {"flops_a_step": step, "limit_flops_per_second": limit}
+    rows = [
+        {
+            "workload": workload.name,
+            "system": name,
+            "steps_per_second": (rate := statistics.median(runs)),
+            "samples_per_second": rate * workload.batch_size,
+            "ours_is_faster": ours / rate,
+            "share_of_limit": rate * step / limit,
+            "peak_bytes": peaks[name],
+            "runs": runs,
+        }
+        for name, runs in rates.items()
+    ]
+    return {"workloads": [{"workload": workload.name, **about}], "systems": rows}
 
 
-def _pair(both: list[float], rates: dict[str, list[float]]) -> dict[str, Any] | None:
-    """Two of ours at once against one; None where there is only one core."""
+def _pair(workload: Workload, both: list[float], alone: list[float]) -> list[dict[str, Any]]:
+    """Two of ours at once against one; nothing where there is only one core."""
     if not both:
-        return None
+        return []
     together = statistics.median(both)
-    ratio = together / statistics.median(rates["ours"])
-    return {"steps_per_second": together, "ratio_to_one": ratio, "runs": both}
+    ratio = together / statistics.median(alone)
+    row = {"workload": workload.name, "steps_per_second": together, "ratio_to_one": ratio}
+    return [row | {"runs": both}]
 
 
 def _rate(result: dict[str, float]) -> float:
     return result["steps"] / result["seconds"]
+
+
+def main() -> None:
+    """Entry point."""
+    args = parser(__doc__)
+    args.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
+    args.add_argument("--peers", nargs="*", choices=PEERS, help="default: all; none on cuda")
+    args.add_argument("--peer-python", default=sys.executable, help="see benchmarks/README.md")
+    args.add_argument("--device", choices=DEVICES, default="cpu")
+    args.add_argument(
+        "--executions", nargs="*", choices=EXECUTIONS, help="ours in each; default: all on cuda"
+    )
+    args.add_argument("--runs", type=int, default=5, help="medians of so many")
+    args.add_argument("--seconds", type=float, default=1.0, help="of each, at least")
+    args.add_argument("--plot", type=plots.file, help="picture to write: .svg, .png or .pdf")
+    asked = args.parse_args()
+    cuda = asked.device == "cuda"
+    if asked.peers is None:
+        asked.peers = [] if cuda else list(PEERS)
+    elif cuda and asked.peers:
+        args.error("peers are not set up for cuda")
+    if asked.executions is None:
+        asked.executions = list(EXECUTIONS) if cuda else []
+    found = measure(asked)
+    if asked.plot:
+        plots.engine(found, asked.plot)
+    show(found, asked.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,6 @@
 """One federated-learning system under measurement, as a process that runs rounds when told to.
 
-    python -m suite.bench.loop '{"name": "784-10", ...}'
+    python benchmarks/loop.py '{"name": "784-10", ...}'
 
 prepares a `Workload`, runs two rounds (that is when compilers compile) and prints `ready`. Each line
 it then reads is a number of seconds: it runs whole rounds for at least so long and prints

@@ -1,4 +1,4 @@
-"""What `suite bench sweep --pack` makes of two sweeps' journals and clocks."""
+"""What `sweeps.py packs|parallel` makes of two sweeps' journals and clocks."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from suite.bench import sweeps
-from tests.support.commands import document, suite_here
+import sweeps
+from suite.execution.resources import Resources
 
 ENDS = {
     1: [(20.0, 10.0), (30.0, 10.0), (40.0, 30.0)],
@@ -38,22 +38,24 @@ def two_kinds(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return order
 
 
-def test_packs_are_compared_from_the_first_trial_on_and_as_a_whole(
-    tmp_path: Path, two_kinds: list[Any]
-) -> None:
-    command = ("bench", "sweep", "--pack", "--study", "perceptrons", "--turns", 2)
-    assert suite_here(*command, cwd=tmp_path).stdout == (
-        "perceptrons, 3 trials: 20 trials/min packed, 6 alone, from the first trial's start; ratio 3.33. "
-        "Whole sweeps take 22 and 44 s\n"
-    )
+def test_packs_are_compared_from_the_first_trial_on_and_as_a_whole(two_kinds: list[Any]) -> None:
+    found = sweeps.packs("perceptrons", Resources(), 2)
     assert two_kinds == [1, "auto", "auto", 1]
-    assert document(suite_here(*command, "--json", cwd=tmp_path)) == {
+    assert found == {
         "study": "perceptrons",
         "trials": 3,
-        "trials_per_minute_packed": 20.0,
+        "trials_per_minute_packed": pytest.approx(20.0),
         "trials_per_minute_alone": 6.0,
-        "ratio": 3.33,
-        "ratios": [3.33, 3.33],
+        "ratio": pytest.approx(10 / 3),
+        "ratios": pytest.approx([10 / 3, 10 / 3]),
         "seconds_packed": 22.0,
         "seconds_alone": 44.0,
     }
+
+
+def test_two_at_once_are_compared_from_the_first_end_on(two_kinds: list[Any]) -> None:
+    """Of three trials that end at 14, 15 and 19 seconds, each time."""
+    found = sweeps.parallel("perceptrons")
+    assert two_kinds == ["auto", "auto"]
+    assert found["trials_per_minute_1"] == found["trials_per_minute_2"] == 60 * 2 / 5
+    assert (found["trials"], found["ratio"]) == (3, 1.0)

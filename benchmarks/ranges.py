@@ -1,11 +1,18 @@
-"""`suite bench ranges`: whether the best of many random trials lie inside of the ranges that a study searches."""
+"""Whether the best of many random trials lie inside of the ranges that a study searches.
 
+    python benchmarks/ranges.py --study board_linear --trials 256
+
+Ends with 1 where an end cuts them off.
+"""
+
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Any
 
+from measuring import listed, parser, show
 from reports.leaderboard.audit import EDGE, Edge, edges
 from suite.execution.resources import Resources
 from suite.studies.entries import make_entries
@@ -65,9 +72,9 @@ def ranges(
     found, cut = [], []
     for entry in make_entries(content, f"study {name}"):
         crowds = crowded(entry, tried[entry.id])
-        found.append({"name": entry.name, **entry.about(), "crowds": [vars(c) for c in crowds]})
+        found += [{"entry": entry.name, **vars(crowd)} for crowd in crowds]
         cut += [f"{entry.name}: {crowd.name}" for crowd in crowds if crowd.cut]
-    return {"study": name, "trials": trials, "entries": found, "cut": cut}
+    return {"study": name, "trials": trials, "crowds": found, "cut": cut}
 
 
 def crowded(entry: Entry, tried: Sequence[tuple[Mapping[str, Any], Outcome]]) -> list[Crowd]:
@@ -99,3 +106,24 @@ def _cut(edge: Edge, share: float, count: int) -> bool:
     """Whether so large a share of so many values at an open end is no chance of uniform draws."""
     chance = stats.binom.sf(round(share * count) - 1, count, EDGE)
     return not edge.closed and bool(chance <= LEVEL)
+
+
+def main() -> None:
+    """Entry point."""
+    args = parser(__doc__)
+    args.add_argument("--study", default="quickstart", help="the study whose ranges are checked")
+    args.add_argument("--trials", type=int, default=256, help="random trials of every entry")
+    for part in ("algorithms", "datasets", "heterogeneity"):
+        args.add_argument(f"--{part}", type=listed, help="with commas between")
+    args.add_argument("--storage", type=Path, default=Path("runs"))
+    args.add_argument("--data-root")
+    asked = args.parse_args()
+    parts = {key: getattr(asked, key) for key in ("algorithms", "datasets", "heterogeneity")}
+    changes = {key: names for key, names in parts.items() if names is not None}
+    found = ranges(asked.storage, asked.study, asked.trials, changes, asked.data_root)
+    show(found, asked.json)
+    sys.exit(bool(found["cut"]))
+
+
+if __name__ == "__main__":
+    main()

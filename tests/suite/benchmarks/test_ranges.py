@@ -1,12 +1,10 @@
-"""Whether ranges hold the best of many random trials: by hand, and through the command."""
+"""Whether ranges hold the best of many random trials: by hand, and by a sweep."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from suite.bench.ranges import Crowd, crowded
-from tests.support.commands import suite_here
+from ranges import Crowd, crowded, ranges
 from tests.support.searches import entries_of
 from trials.outcome import Outcome, Status
 
@@ -78,17 +76,15 @@ search: {lr: {low: 0.001, high: HIGH, log: true, default: 0.1}}
 """
 
 
-@pytest.mark.parametrize(("high", "code", "cut"), [("10.0", 0, []), ("0.1", 1, ["lr"])])
+@pytest.mark.parametrize(("high", "cut"), [("10.0", []), ("0.1", ["lr"])])
 @pytest.mark.usefixtures("in_this_process")
-def test_the_command_runs_random_trials_and_says_what_is_cut_off(
-    tmp_path: Path, high: str, code: int, cut: list[str]
+def test_random_trials_are_run_and_what_is_cut_off_is_said(
+    tmp_path: Path, high: str, cut: list[str]
 ) -> None:
-    (tmp_path / "mine.yaml").write_text(STUDY.replace("HIGH", high))
-    words = ("bench", "ranges", "--study", "mine.yaml", "--trials", 40)
-    told = suite_here(*words, "--json", cwd=tmp_path, code=code)
-    found = json.loads(told.stdout)
+    study = tmp_path / "mine.yaml"
+    study.write_text(STUDY.replace("HIGH", high))
+    found = ranges(tmp_path, str(study), 40, {}, None)
     entry = "fedavg · digits · logreg · iid"
     assert found["cut"] == [f"{entry}: {name}" for name in cut]
-    assert [(one["name"], len(one["crowds"])) for one in found["entries"]] == [(entry, 1)]
-    again = suite_here(*words, cwd=tmp_path, code=code)
-    assert ("high (cut)" in again.stdout) == bool(cut)
+    assert [(one["entry"], one["name"]) for one in found["crowds"]] == [(entry, "lr")]
+    assert ranges(tmp_path, str(study), 40, {}, None) == found, "it goes on"

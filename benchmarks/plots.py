@@ -1,34 +1,26 @@
-"""Pictures of what `suite bench` measured: PNG, SVG or PDF by the ending of the file's name."""
+"""Pictures of what was measured: PNG, SVG or PDF by the ending of the file's name."""
 
 from pathlib import Path
 from typing import Any
 
+import measuring  # noqa: F401 - puts this checkout on the path
 from reports.page import drawing
-from reports.page.drawing import FORMS, SIGN
 from reports.page.style import HUES, Spec, top
-from suite.yaml_files import refuse_foreign, write_files
-from trials.errors import UserError
-
-ENDINGS = tuple(f".{form}" for form in FORMS)
 
 
-def check(path: Path | None) -> None:
-    """Raise `UserError` for a file that could not be written; before anything is measured."""
-    if path is None:
-        return
-    if path.suffix not in ENDINGS:
-        raise UserError(f"--plot is {str(path)!r}, but must end in {', '.join(ENDINGS)}")
-    if not path.absolute().parent.is_dir():
-        raise UserError(f"--plot is {str(path)!r}, but there is no such folder")
-    refuse_foreign([path], SIGN)
+def file(text: str) -> Path:
+    """A path whose ending is a form of pictures; raises `ValueError`, before anything is measured."""
+    path = Path(text)
+    if path.suffix[1:] not in drawing.FORMS:
+        raise ValueError
+    return path
 
 
 def engine(document: dict[str, Any], path: Path) -> None:
     """Local steps per second of every system, a group of bars a workload, on a logarithmic axis."""
     values = [
-        {"workload": work["workload"], "system": one["system"], "rate": one["steps_per_second"]}
-        for work in document["workloads"]
-        for one in work["systems"]
+        {"workload": one["workload"], "system": one["system"], "rate": one["steps_per_second"]}
+        for one in document["systems"]
     ]
     systems = list(dict.fromkeys(value["system"] for value in values))
     rate = {"field": "rate", "type": "quantitative", "scale": {"type": "log"}}
@@ -52,16 +44,17 @@ def engine(document: dict[str, Any], path: Path) -> None:
 
 def scaling(document: dict[str, Any], path: Path) -> None:
     """Time of a round along each axis, both logarithmic."""
-    models = [line["model"] for one in document["axes"] for line in one["lines"]]
+    points = document["points"]
+    models = list(dict.fromkeys(one["model"] for one in points))
     plots = []
-    for place, one in enumerate(document["axes"]):
+    for place, axis in enumerate(dict.fromkeys(one["axis"] for one in points)):
         values = [
-            {"model": line["model"], "at": at, "seconds": seconds}
-            for line in one["lines"]
-            for at, seconds in zip(one["points"], line["seconds_a_round"], strict=True)
+            {"model": one["model"], "at": one["at"], "seconds": one["seconds_a_round"]}
+            for one in points
+            if one["axis"] == axis
         ]
         log = {"type": "quantitative", "scale": {"type": "log"}}
-        across = {**log, "field": "at", "title": one["axis"], "axis": {"format": "~s"}}
+        across = {**log, "field": "at", "title": axis, "axis": {"format": "~s"}}
         title = "seconds a round" if place == 0 else None
         plots.append(
             {
@@ -72,7 +65,7 @@ def scaling(document: dict[str, Any], path: Path) -> None:
                 "encoding": {
                     "x": across,
                     "y": {**log, "field": "seconds", "title": title},
-                    "color": _named("model", list(dict.fromkeys(models))),
+                    "color": _named("model", models),
                 },
             }
         )
@@ -86,4 +79,4 @@ def _named(field: str, names: list[str]) -> Spec:
 
 
 def _save(spec: Spec, path: Path) -> None:
-    write_files({path: drawing.drawn(drawing.svg(top(spec)), path.suffix[1:])}, SIGN)
+    path.write_bytes(drawing.drawn(drawing.svg(top(spec)), path.suffix[1:]))

@@ -1,8 +1,8 @@
-"""What a core can do, as a system of `suite bench engine`: products of two square matrices."""
+"""What a core can do, as a system of `engine.py`: products of two square matrices."""
 
 import torch
 
-from suite.bench.worker import Round, Workload, serve
+from worker import Round, Workload, serve
 
 SIDE = 1024
 FLOPS = 2 * SIDE**3

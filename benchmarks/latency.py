@@ -1,20 +1,17 @@
-"""`suite bench latency`: how long commands take from a cold process, against what they may take."""
+"""How long commands take from a cold process, against what they may take.
 
-import shutil
+python benchmarks/latency.py --runs 1
+"""
+
 import subprocess
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from suite.studies.study import read_study
-from suite.tracking import on_its_own
-from trials.errors import UserError
-from trials.machine import usable_cpus
+from measuring import SUITE, alone, machine, parser, scratch, show
 
 LIBRARIES = ("torch", "mlflow")
 """Imports that commands wait for, timed beside them: what cannot be spared."""
@@ -30,38 +27,29 @@ BUDGETS: dict[tuple[str, ...], float] = {
 """Seconds that commands may take on an idle core, byte-compiled."""
 SWEEP = 45.0
 """Seconds that a sweep of the quickstart may take on two."""
-_PLACELESS = ("--help", "list")
-_SUITE = (sys.executable, "-c", "from suite.cli.app import main; main()")
+PLACELESS = ("--help", "list")
 
 
 def latency(study: str, runs: int) -> dict[str, Any]:
     """The median seconds of `runs` cold processes each, one command after the other: imports, a sweep of
-    the study, and what reads the first such sweep. Raises `UserError` when a command fails, or there is no such study.
+    the study, and what reads the first such sweep.
     """
-    read_study(study, {})
-    folder = Path(tempfile.mkdtemp(prefix="suite-bench-"))
     seconds: dict[str, list[float]] = defaultdict(list)
-    try:
+    with scratch() as folder:
         for number in range(runs):
             for name in LIBRARIES:
                 command = (sys.executable, "-c", f"import {name}")
                 seconds[f"import {name}"].append(_seconds(command))
             place = ("--storage", str(folder / str(number)), "--name", "measured")
-            seconds[f"sweep {study}"].append(_seconds((*_SUITE, "sweep", study, *place)))
+            seconds[f"sweep {study}"].append(_seconds((*SUITE, "sweep", study, *place)))
             there = ("--storage", str(folder / "0"))
             for words in BUDGETS:
-                where = () if words[0] in _PLACELESS else there
-                seconds[" ".join(words)].append(_seconds((*_SUITE, *words, *where)))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+                where = () if words[0] in PLACELESS else there
+                seconds[" ".join(words)].append(_seconds((*SUITE, *words, *where)))
     budgets = {" ".join(words): budget for words, budget in BUDGETS.items()}
-    if study == "quickstart":
-        budgets["sweep quickstart"] = SWEEP
-    return {
-        "runs": runs,
-        "cores": usable_cpus(),
-        "commands": [_row(name, found, budgets.get(name)) for name, found in seconds.items()],
-    }
+    budgets["sweep quickstart"] = SWEEP
+    rows = [_row(name, found, budgets.get(name)) for name, found in seconds.items()]
+    return {"machine": machine(), "runs": runs, "commands": rows}
 
 
 def _row(name: str, found: Sequence[float], budget: float | None) -> dict[str, Any]:
@@ -78,15 +66,21 @@ def _row(name: str, found: Sequence[float], budget: float | None) -> dict[str, A
 
 def _seconds(command: Sequence[str]) -> float:
     started = time.perf_counter()
-    done = subprocess.run(
-        command,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=on_its_own(),
-    )
+    done = subprocess.run(command, capture_output=True, text=True, env=alone())
     seconds = time.perf_counter() - started
     if done.returncode:
-        words = " ".join(command[len(_SUITE) :])
-        raise UserError(f"`suite {words}`, to be measured, failed:\n{done.stderr[-1000:]}")
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
     return seconds
+
+
+def main() -> None:
+    """Entry point."""
+    args = parser(__doc__)
+    args.add_argument("--study", default="quickstart", help="the study to sweep and read")
+    args.add_argument("--runs", type=int, default=5, help="medians of so many")
+    asked = args.parse_args()
+    show(latency(asked.study, asked.runs), asked.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,6 @@
-"""`suite bench stopping`: what early stopping would have cost a sweep that stopped nothing, and spared it.
+"""What early stopping would have cost a sweep that stopped nothing, and spared it.
+
+    python benchmarks/stopping.py --name board_digits-ranges --orders 20
 
 The recorded curves of an entry's trials are played again under each scheduler, in shuffled orders, as a sweep
 runs them: `LAG` trials at once, each for as long as it has rounds; what stops makes room for the next. Of one
@@ -24,6 +26,7 @@ import numpy as np
 import optuna
 from optuna import pruners
 
+from measuring import parser, show
 from reports.leaderboard.statistics import interval
 from suite.search.schedulers import REDUCTION, SCHEDULERS
 from suite.search.schedulers import Scheduler as Ours
@@ -247,7 +250,8 @@ def _over(plays: Sequence[Play]) -> dict[str, Any]:
     for name in ("share", "regret", "plain"):
         values = [getattr(one, name) for one in plays]
         low, high = np.quantile(values, BAND)
-        found[name] = {"mean": fmean(values), "low": float(low), "high": float(high)}
+        found[name] = fmean(values)
+        found |= {f"{name}_low": float(low), f"{name}_high": float(high)}
     return found
 
 
@@ -258,10 +262,24 @@ def _summed(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     rows = []
     for stopper in STOPPERS:
         of = [one for one in found if one["scheduler"] == stopper]
-        means = {key: fmean(one[key]["mean"] for one in of) for key in ("share", "regret", "plain")}
-        low, high = interval([one["plain"]["mean"] - one["regret"]["mean"] for one in of])
+        means = {key: fmean(one[key] for one in of) for key in ("share", "regret", "plain")}
+        low, high = interval([one["plain"] - one["regret"] for one in of])
         gain = {"gain": means["plain"] - means["regret"], "gain_low": low, "gain_high": high}
-        worst = max(of, key=lambda one: one["regret"]["mean"])
-        cost = {"worst": worst["regret"]["mean"], "worst_search": worst["search"]}
+        worst = max(of, key=lambda one: one["regret"])
+        cost = {"worst": worst["regret"], "worst_search": worst["search"]}
         rows.append({"scheduler": stopper, **means, **gain, **cost, "searches": len(of)})
     return rows
+
+
+def main() -> None:
+    """Entry point."""
+    args = parser(__doc__)
+    args.add_argument("--name", required=True, help="a finished sweep that stopped no trial")
+    args.add_argument("--orders", type=int, default=20, help="shuffled orders of each search")
+    args.add_argument("--storage", type=Path, default=Path("runs"))
+    asked = args.parse_args()
+    show(stopping(asked.storage, asked.name, asked.orders), asked.json)
+
+
+if __name__ == "__main__":
+    main()

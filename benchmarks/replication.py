@@ -1,4 +1,7 @@
-"""`suite bench replication`: a cell tuned many times, and what the intervals of few tunings hold of that."""
+"""A cell tuned many times, and what the intervals of few tunings hold of that.
+
+python benchmarks/replication.py --tunings 16 --board 5
+"""
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations
@@ -6,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from measuring import listed, parser, show
 from reports.leaderboard.leaderboard import Row
 from reports.leaderboard.replication import Scores, intervals, mean_of, spreads
 from suite.execution.resources import Resources
@@ -92,3 +96,18 @@ def _of(scores: Scores, tunings: Sequence[int]) -> Scores:
 def _holds(low: float | None, high: float | None, truth: float, mean: float) -> bool:
     """Whether an interval holds the truth; one that has no width, whether its mean is that."""
     return mean == truth if low is None or high is None else low <= truth <= high
+
+
+def main() -> None:
+    """Entry point."""
+    args = parser(__doc__)
+    args.add_argument("--tunings", type=int, default=16, help="how often every method is tuned")
+    args.add_argument("--board", type=int, default=5, help="tunings of a board that is asked")
+    args.add_argument("--algorithms", type=listed, help="with commas between; default: 17")
+    args.add_argument("--storage", type=Path, default=Path("runs"))
+    asked = args.parse_args()
+    show(replication(asked.storage, asked.tunings, asked.board, asked.algorithms), asked.json)
+
+
+if __name__ == "__main__":
+    main()

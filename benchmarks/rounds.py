@@ -1,4 +1,7 @@
-"""`suite bench algorithms` and `suite bench scaling`: what a round costs, and how that grows.
+"""What a round of each algorithm costs, and how the time of a round grows.
+
+    python benchmarks/rounds.py algorithms                    against FedAvg's, logistic regression at 784-10
+    python benchmarks/rounds.py scaling --plot scaling.svg    with clients a round, clients in all, weights
 
 One process, one thread, whose processor time counts: what else runs on the machine matters less so.
 Algorithms take turns, and medians over the runs are reported.
@@ -7,15 +10,16 @@ Algorithms take turns, and medians over the runs are reported.
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from suite.bench.engine import WORKLOADS, machine
-from suite.bench.ours import federation, round_of
-from suite.bench.worker import Round, Workload
+import plots
+from engine import WORKLOADS
+from measuring import machine, parser, show
+from ours import federation, round_of
 from suite.console import say
 from trials import datasets, heterogeneity, models
 from trials.algorithms import ALGORITHMS
@@ -24,6 +28,7 @@ from trials.federated_data import deal
 from trials.federation import Federation
 from trials.models.base import Model
 from trials.settings import Settings
+from worker import Round, Workload
 
 
 def seconds_a_round(run_round: Round, least: float) -> float:
@@ -121,35 +126,61 @@ AXES = (
 )
 
 
-def scaling(runs: int, seconds: float, most: int = 10**7) -> dict[str, Any]:
+def scaling(runs: int, seconds: float, most: int) -> dict[str, Any]:
     """Time of a round along each of `AXES`, up to `most` of anything.
 
     Samples have 784 features, minibatches 10 samples. A client takes 2 steps a round on the first axis,
-    where all take part; 10 on the second and 5 on the third, with 10 clients a round. A line's `slopes`
-    are those between neighbouring points on logarithmic axes: 1 where twice as much takes twice as long.
+    where all take part; 10 on the second and 5 on the third, with 10 clients a round. A `slope` is that
+    from the point before on logarithmic axes: 1 where twice as much takes twice as long.
     """
     torch.set_num_threads(1)
-    return {
-        "machine": machine(),
-        "runs": runs,
-        "seconds": seconds,
-        "axes": [_axis(axis, runs, seconds, most) for axis in AXES],
-    }
+    points = [
+        point
+        for axis in AXES
+        for model in axis.models
+        for point in _line(axis, model, runs, seconds, most)
+    ]
+    return {"machine": machine(), "runs": runs, "seconds": seconds, "points": points}
 
 
-def _axis(axis: Axis, runs: int, seconds: float, most: int) -> dict[str, Any]:
-    points, lines = [x for x in axis.points if x <= most], []
-    for model in axis.models:
-        times = []
-        for x in points:
-            say(f"{axis.name}: {model}, {x:,}")
-            run_round = axis.make(model, x)
-            run_round()
-            found = [seconds_a_round(run_round, seconds) for _ in range(runs)]
-            times.append(statistics.median(found))
-        slopes = [
-            math.log(times[i + 1] / times[i]) / math.log(points[i + 1] / points[i])
-            for i in range(len(points) - 1)
-        ]
-        lines.append({"model": model, "seconds_a_round": times, "slopes": slopes})
-    return {"axis": axis.name, "points": points, "lines": lines}
+def _line(axis: Axis, model: str, runs: int, seconds: float, most: int) -> Iterator[dict[str, Any]]:
+    before: tuple[int, float] | None = None
+    for at in (x for x in axis.points if x <= most):
+        say(f"{axis.name}: {model}, {at:,}")
+        run_round = axis.make(model, at)
+        run_round()
+        time = statistics.median(seconds_a_round(run_round, seconds) for _ in range(runs))
+        slope = before and math.log(time / before[1]) / math.log(at / before[0])
+        yield {
+            "axis": axis.name,
+            "model": model,
+            "at": at,
+            "seconds_a_round": time,
+            "slope": slope,
+        }
+        before = at, time
+
+
+def main() -> None:
+    """Entry point."""
+    args = parser(__doc__)
+    args.add_argument("what", choices=("algorithms", "scaling"))
+    args.add_argument("--runs", type=int, help="medians of so many; 51 of algorithms, 3 of scaling")
+    args.add_argument("--seconds", type=float, help="of each, at least; 0 and 0.5")
+    args.add_argument("--most", type=int, default=10**7, help="scaling: leave out what is beyond")
+    args.add_argument("--plot", type=plots.file, help="scaling: picture to write")
+    asked = args.parse_args()
+    runs, seconds = (51, 0.0) if asked.what == "algorithms" else (3, 0.5)
+    runs = runs if asked.runs is None else asked.runs
+    seconds = seconds if asked.seconds is None else asked.seconds
+    if asked.what == "algorithms":
+        found = algorithms(runs, seconds)
+    else:
+        found = scaling(runs, seconds, asked.most)
+        if asked.plot:
+            plots.scaling(found, asked.plot)
+    show(found, asked.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""What the scripts that measure have in common. Importing it puts this checkout on the path."""
+
+import argparse
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from reports.terminal import Column, Kind
+from suite.console import emit, out, show_table
+from suite.tracking import on_its_own
+from suite.tracking.machine import processor
+from trials.names import split_top
+
+ROOT = Path(__file__).resolve().parents[1]
+SUITE = (sys.executable, "-c", "from suite.cli.app import main; main()")
+"""The command `suite` of this checkout, where that is on the path."""
+
+
+def parser(about: str | None) -> argparse.ArgumentParser:
+    """A parser with a script's docstring as its help, and `--json`."""
+    made = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    return made
+
+
+def listed(text: str) -> list[str]:
+    """Names with commas between, some of which have commas in their brackets."""
+    return split_top(text, ",")
+
+
+def show(found: dict[str, Any], as_json: bool) -> None:
+    """Print a document as JSON, or its numbers and words a line each and its lists of objects as tables."""
+    if as_json:
+        emit(found)
+        return
+    for name, value in found.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            _table(name, value)
+        else:
+            out().print(f"{name}: {_text(value)}", highlight=False, soft_wrap=True)
+
+
+def _table(title: str, rows: Sequence[dict[str, Any]]) -> None:
+    """One row an object; what is a list or an object itself is for JSON."""
+    heads = [name for name, value in rows[0].items() if not isinstance(value, list | dict)]
+    words = {head for head in heads if any(isinstance(row.get(head), str) for row in rows)}
+    columns = [Column(head, Kind.WORDS if head in words else Kind.NUMBER) for head in heads]
+    show_table(columns, [[_text(row.get(head)) for head in heads] for row in rows], title=title)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder that is removed afterwards, whatever processes that end still write into it."""
+    folder = Path(tempfile.mkdtemp(prefix="suite-bench-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def alone() -> dict[str, str]:
+    """The environment of a `SUITE` command that records in the storage that it is given, whatever is set."""
+    return on_its_own() | {"PYTHONPATH": str(ROOT)}
+
+
+def cores() -> list[int]:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def machine() -> dict[str, Any]:
+    """The processor's name, where the system tells, and how many cores this process may use."""
+    return {"processor": processor() or "unknown", "cores": len(cores())}
+
+
+def descendants(root: int) -> set[int]:
+    """A process and all that it started, and they, and so on (Linux)."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    found, new = set(), {root}
+    while new:
+        found |= new
+        new = {pid for pid, parent in parents.items() if parent in new}
+    return found

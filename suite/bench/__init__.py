@@ -1,1 +1,0 @@
-"""Measurements: what rounds, sweeps and commands cost."""

@@ -1,0 +1,103 @@
+"""Every script that measures, run with the least work, and named by the documents as it is."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.commands import study_file
+from tests.support.simulations import ROOT
+
+HERE = ROOT / "benchmarks"
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", HERE / "README.md"]
+TINY = """
+algorithms: [fedavg]
+datasets: [digits]
+models: ["mlp(4)"]
+heterogeneity: [iid]
+trials: 3
+seeds: 1
+sampler: random
+scheduler: none
+settings: {rounds: 2, clients: 4, participation: 1.0, execution: batched}
+"""
+
+
+def found(folder: Path, *words: str, code: int = 0) -> Any:
+    """What a script of no installed package says."""
+    command = [sys.executable, str(HERE / words[0]), *words[1:], "--json"]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+    assert done.returncode == code, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+def test_the_engine_beside_a_loop_and_a_peer_that_is_missing(tmp_path: Path) -> None:
+    least = ("--runs", "2", "--seconds", "0.01", "--plot", "e.svg")
+    told = found(tmp_path, "engine.py", "--workloads", "60-10", "--peers", "fedjax", *least)
+    assert told["not_installed"] == ["fedjax"]
+    (about,) = told["workloads"]
+    ours, loop = told["systems"]
+    assert (ours["system"], loop["system"]) == ("ours", "loop")
+    for row in (ours, loop):
+        assert len(row["runs"]) == 2
+        assert row["samples_per_second"] == pytest.approx(10 * row["steps_per_second"])
+        faster = ours["steps_per_second"] / row["steps_per_second"]
+        assert row["ours_is_faster"] == pytest.approx(faster)
+        done = row["steps_per_second"] * about["flops_a_step"]
+        assert row["share_of_limit"] == pytest.approx(done / about["limit_flops_per_second"])
+    assert "<svg" in (tmp_path / "e.svg").read_text()
+
+
+def test_the_cost_of_every_algorithm_beside_its_gradients(tmp_path: Path) -> None:
+    told = found(tmp_path, "rounds.py", "algorithms", "--runs", "1")
+    rows = {row["algorithm"]: row["ratio_of_sample_gradients"] for row in told["algorithms"]}
+    assert (rows["fedavg"], rows["fedprox"], rows["folb"]) == (1, 1, 2)  # one more pass
+
+
+def test_growth_along_an_axis(tmp_path: Path) -> None:
+    least = ("--most", "100", "--runs", "1", "--seconds", "0", "--plot", "s.svg")
+    points = found(tmp_path, "rounds.py", "scaling", *least)["points"]
+    first, second = points[:2]
+    assert [point["at"] for point in points] == [10, 30, 100, 10, 30, 100, 100, 100]
+    grown = first["seconds_a_round"] * 3 ** second["slope"]
+    assert (first["slope"], grown) == (None, pytest.approx(second["seconds_a_round"]))
+    assert "<svg" in (tmp_path / "s.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        (("sweeps.py", "overhead"), {"trials_per_minute", "plain_trials_per_minute", "ratio"}),
+        (("sweeps.py", "memory", "--max-concurrent", "1"), {"peak_bytes"}),
+        (("latency.py", "--runs", "1"), {"commands"}),
+        (("watched.py", "--runs", "1"), {"pairs", "ratio"}),
+    ],
+    ids=["overhead", "memory", "latency", "watched"],
+)
+def test_a_sweep_is_measured(tmp_path: Path, words: tuple[str, ...], keys: set[str]) -> None:
+    told = found(tmp_path, *words, "--study", str(study_file(tmp_path, TINY)))
+    assert keys <= told.keys()
+    assert all(told[key] for key in keys)
+
+
+def test_a_cell_is_tuned_again(tmp_path: Path) -> None:
+    least = ("--tunings", "3", "--board", "3", "--algorithms", "fedavg,fedprox")
+    told = found(tmp_path, "replication.py", *least)
+    assert {row["algorithm"] for row in told["methods"]} == {"fedavg", "fedprox"}
+    assert told["covered"] == 1
+
+
+def test_the_documents_name_scripts_that_there_are() -> None:
+    named: set[str] = set()
+    for page in [*DOCUMENTS, *(ROOT / "docs").rglob("*.md")]:
+        named |= set(re.findall(r"python benchmarks/(\w+\.py)", page.read_text()))
+    there = {path.name for path in HERE.glob("*.py") if "__main__" in path.read_text()}
+    assert named <= there
+    systems = {"limit.py", "loop.py", "ours.py"}
+    assert {name for name in there - named if not name.endswith("_peer.py")} == systems
