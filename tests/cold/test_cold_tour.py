@@ -82,7 +82,7 @@ def examples() -> list[str]:
         )
     ]
     lines = dict.fromkeys([*tour, "suite sweep mine.yaml", *below])
-    return [line for line in lines if not line.startswith(("suite bench", LONG))]
+    return [line for line in lines if not line.startswith(LONG)]
 
 
 def _epilogs(command: Any) -> list[str]:
