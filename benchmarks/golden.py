@@ -3,7 +3,7 @@
     python benchmarks/golden.py record benchmarks/golden.json
     python benchmarks/golden.py compare benchmarks/golden.json
 
-runs every algorithm on three models, a sweep that is killed and resumed, two further sweeps, and the
+runs every algorithm on three models, a sweep that is killed and resumed, another one, and the
 readings of a paper's table, offline, in a few minutes on two cores. `compare` says each difference in words and exits with 1 where
 there is one. Numbers are compared to the last bit; times, ids of runs, paths and sentences are left out.
 """
@@ -54,22 +54,14 @@ SWEEPS: dict[str, dict[str, Any]] = {
         "pack": 4,
         "target": 0.3,
     },
-    "population": {
+    "gp": {
         **DIGITS,
         "models": ["logreg"],
         "heterogeneity": ["iid"],
-        "trials": 6,
-        "seeds": 1,
-        "scheduler": "pbt",
-    },
-    "joint": {
-        **DIGITS,
-        "models": ["logreg"],
-        "heterogeneity": ["iid", "dirichlet(0.3)"],
         "trials": 10,
         "seeds": 1,
         "sampler": "gp",
-        "joint": {"over": ["heterogeneity"]},
+        "confirm": {"best": 2, "seeds": 1},
     },
 }
 READINGS = ("folb/text", "--readings", "--seeds", "1", "--rounds", "20")
@@ -212,7 +204,10 @@ def trials(folder: Path) -> dict[str, Any]:
     """All recorded trials of a store: the id, what was tried, and digests of what came out."""
     from mlflow import MlflowClient
 
+    from suite.tracking.store import open_existing
+
     client = MlflowClient(f"sqlite:///{folder / 'runs' / 'mlflow.db'}")
+    store = open_existing(None, folder / "runs")
     found = {}
     for experiment in client.search_experiments():
         for run in client.search_runs([experiment.experiment_id], max_results=10_000):
@@ -222,7 +217,7 @@ def trials(folder: Path) -> dict[str, Any]:
                     "id": tags["suite.trial_id"],
                     "kind": tags["suite.kind"],
                     "status": tags["suite.status"],
-                    "seed": int(tags["suite.seed"]),
+                    "seed": store.get(run.info.run_id).tags.seed,  # which its entry's run may have
                     "params": json.loads(tags["suite.params"]),
                     "val_score": metrics["val/score"],
                     "history": digest(

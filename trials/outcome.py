@@ -14,8 +14,6 @@ class Status(StrEnum):
     """How a trial stands: what its reports say while it runs, and how it ended."""
 
     RUNNING = "running"
-    PAUSED = "paused"
-    """A member of a population, whose state is kept, waits for the others."""
     FINISHED = "finished"
     PRUNED = "pruned"
     """Stopped early: its entry's scheduler saw that it was behind."""

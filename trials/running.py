@@ -69,19 +69,15 @@ class Running:
 
     def _rounds(self, due: Callable[[], bool]) -> Report:
         simulation, config = self._started(), self.config
-        stops = {*config.stops, config.pause}
         while not simulation.finished:
             entry = simulation.advance()
-            if entry["round"] in stops or due():
+            if entry["round"] in config.stops or due():
                 break
         report = self._report(simulation)
         self._scores[report.round] = report.val_score
         if report.status == Status.FINISHED and config.model is not None:
             Checkpoint(config.model).save(SavedModel.of(self._spec, simulation).content)
-        if report.status == Status.PAUSED:
-            assert config.paused is not None
-            Checkpoint(config.paused).save(self._state())
-        elif report.status == Status.RUNNING and self._checkpoint and self._checkpoint.due:
+        if report.status == Status.RUNNING and self._checkpoint and self._checkpoint.due:
             self._checkpoint.save(self._state())
         return report
 
@@ -93,8 +89,7 @@ class Running:
         if simulation.finished:
             status = Status.DIVERGED if simulation.diverged else Status.FINISHED
         else:
-            pauses = simulation.fed.round == self.config.pause
-            status = Status.PAUSED if pauses else Status.RUNNING
+            status = Status.RUNNING
         return Report(
             status,
             simulation.fed.round,
@@ -127,18 +122,9 @@ class Running:
                 self._solver,
                 config.members,
             )
-            begins = Checkpoint(config.begins) if config.begins else None
-            for checkpoint in filter(None, [self._checkpoint, begins]):
-                saved = checkpoint.load()
-                if saved is not None and self._continues(saved):
-                    self._simulation.load(saved["simulation"])
-                    self._scores = saved["scores"]
-                    self._earlier = list(self._scores.items())
-                    break
+            saved = self._checkpoint.load() if self._checkpoint else None
+            if saved is not None and saved["spec"] == self._spec.model_dump_json():
+                self._simulation.load(saved["simulation"])
+                self._scores = saved["scores"]
+                self._earlier = list(self._scores.items())
         return self._simulation
-
-    def _continues(self, saved: dict[str, Any]) -> bool:
-        """Whether a checkpoint is of a trial that was the same as this one up to there."""
-        reached = saved["simulation"]["round"]
-        of = TrialSpec.model_validate_json(saved["spec"]).until(reached)
-        return of.model_dump_json() == self._spec.until(reached).model_dump_json()

@@ -71,19 +71,6 @@ def amount(value: Any) -> float | None:
     return float(end) if isinstance(end, int | float) else None
 
 
-def until(value: Any, round_index: int) -> Any:
-    """What a schedule says of rounds 1 to `round_index`; anything else as it is."""
-    if not is_schedule(value):
-        return value
-    return written({start: v for start, v in pieces(value).items() if start <= max(1, round_index)})
-
-
-def then(value: float | str, round_index: int, new: float) -> float | str:
-    """The schedule that is a value up to `round_index`, and `new` after it."""
-    kept = {start: v for start, v in pieces(value).items() if start <= round_index}
-    return written({**kept, round_index + 1: new})
-
-
 def short(value: Any) -> str:
     """The value for a table: three digits of every number."""
     if is_schedule(value):

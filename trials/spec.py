@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from trials import algorithms, datasets, heterogeneity, schedule
+from trials import algorithms, datasets, heterogeneity
 from trials.algorithm import Algorithm
 from trials.errors import UserError
 from trials.metrics import Task
@@ -40,11 +40,6 @@ class TrialSpec(BaseModel):
         cls = algorithms.resolve(self.algorithm)
         refuse(self.algorithm, cls, self.settings, self.heterogeneity)
         return cls.configured(self.params)
-
-    def until(self, round_index: int) -> "TrialSpec":
-        """What decides the rounds up to this one: specs that agree in it have the same run so far."""
-        params = {name: schedule.until(value, round_index) for name, value in self.params.items()}
-        return self.model_copy(update={"params": params})
 
     @property
     def dataset_key(self) -> str:

@@ -17,10 +17,8 @@ class TrialConfig:
     `stops` are rounds at which a scheduler wants to decide, so that each is the last of a step.
     `memory_budget` (bytes) is what clients that are computed at once may take, `members` how many trials
     its process has at most, `need` what Ray sets aside for it. `checkpoint` names the trial's own checkpoint, written every
-    `checkpoint_seconds`: a trial whose checkpoint is there continues from it, else from that of
-    `begins`, of a trial that was the same up to there. At round `pause` it ends as paused, once its
-    state is in the checkpoint `paused`. Its final models go into the checkpoint `model`, where they
-    are kept.
+    `checkpoint_seconds`: a trial whose checkpoint is there continues from it. Its final models go into
+    the checkpoint `model`, where they are kept.
     """
 
     trial: TrialSpec
@@ -32,9 +30,6 @@ class TrialConfig:
     need: Mapping[str, float] = field(default_factory=lambda: {"CPU": 1})
     checkpoint: str | None = None
     checkpoint_seconds: float = 60.0
-    begins: str | None = None
-    pause: int | None = None
-    paused: str | None = None
     model: str | None = None
 
     def as_dict(self) -> dict[str, Any]:

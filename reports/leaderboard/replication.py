@@ -4,8 +4,7 @@ The score of a method in a cell is the sum of its expectation and of four deviat
 
     score = method + split + deal + tuning + seed,
 
-each drawn anew for each level of its factor within the one before (`crossed` designs share tunings over
-deals). The sample is the levels of the outermost factor that has at least `RANDOM` of them: their means
+each drawn anew for each level of its factor within the one before. The sample is the levels of the outermost factor that has at least `RANDOM` of them: their means
 are independent draws that have all deviations within them too, so Student's t over them covers at its
 rate whatever the four variances are. Factors outside it have one or two levels, about which nothing can be
 estimated: they are fixed, their levels are strata, and an interval is about these levels. Differences
@@ -24,8 +23,6 @@ from reports.leaderboard.statistics import DIGITS, LEVEL, corrected, quantile
 
 RANDOM = 3
 """The fewest levels of a factor that an interval covers."""
-BOTH = "tuning and "
-"""Begins what a sample is of that has tunings crossed with another factor."""
 
 
 class Draw(NamedTuple):
@@ -90,11 +87,9 @@ def mean_of(scores: Scores) -> Mean:
 
     With n_h levels in stratum h of H and means m_hi of each:
     mean = 1/H sum_h mean_i m_hi, error^2 = s^2 / H^2 sum_h 1/n_h with s^2 the variance of m_hi within
-    strata on sum_h (n_h - 1) degrees of freedom. Two crossed factors: `_crossed`.
+    strata on sum_h (n_h - 1) degrees of freedom.
     """
     over = sampled(scores)
-    if over.startswith(BOTH):
-        return _crossed(scores, over)
     strata = list(_strata(scores, over).values())
     mean = fmean(fmean(units) for units in strata)
     freedom = sum(len(units) - 1 for units in strata)
@@ -106,24 +101,13 @@ def mean_of(scores: Scores) -> Mean:
 
 
 def sampled(scores: Scores) -> str:
-    """The factor that the sample is of: the outermost with enough levels, `tuning and` it where tunings are
-    shared over its levels and are enough too; the run's seed where there is none.
-    """
-    many = [
+    """The factor that the sample is of: the outermost with enough levels; the run's seed where there is none."""
+    many = (
         name
         for name in ("split", "deal", "tuning")
         if len({getattr(draw, name) for draw in scores}) >= RANDOM
-    ]
-    over = (many or ["seed"])[0]
-    if over in ("split", "deal") and is_crossed(scores):
-        whole = len(_two_way(scores, over).rows)
-        return f"{BOTH}{over}" if whole >= RANDOM else over
-    return over
-
-
-def is_crossed(scores: Scores) -> bool:
-    """Whether tunings are shared over deals or splits: a seed of one tuning occurs on several."""
-    return len({(draw.tuning, draw.seed) for draw in scores}) < len(scores)
+    )
+    return next(many, "seed")
 
 
 def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
@@ -131,62 +115,11 @@ def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
     place = Draw._fields.index(over)
     groups: dict[tuple[int, ...], list[float]] = defaultdict(list)
     for draw, score in scores.items():
-        inner = draw[2 : place + 1] if is_crossed(scores) and place >= 2 else draw[: place + 1]
-        groups[inner].append(score)
+        groups[draw[: place + 1]].append(score)
     strata: dict[tuple[int, ...], list[float]] = defaultdict(list)
     for key in sorted(groups):
         strata[key[:-1]].append(fmean(groups[key]))
     return strata
-
-
-@dataclass(frozen=True)
-class _TwoWay:
-    """The means of tunings (rows) on each level of the data (columns), of tunings that all levels have."""
-
-    rows: list[int]
-    columns: list[tuple[int, ...]]
-    table: Mapping[tuple[int, tuple[int, ...]], float]
-
-    @property
-    def mean(self) -> float:
-        """The mean of all."""
-        return fmean(self.table.values())
-
-    def squares(self) -> tuple[float, float, float]:
-        """The mean squares of rows, of columns, and of what remains."""
-        n, m, mean = len(self.rows), len(self.columns), self.mean
-        of_row = {r: fmean(self.table[r, c] for c in self.columns) for r in self.rows}
-        of_column = {c: fmean(self.table[r, c] for r in self.rows) for c in self.columns}
-        row = m * fsum((v - mean) ** 2 for v in of_row.values()) / (n - 1)
-        column = n * fsum((v - mean) ** 2 for v in of_column.values()) / (m - 1)
-        rest = fsum((v - of_row[r] - of_column[c] + mean) ** 2 for (r, c), v in self.table.items())
-        return row, column, rest / ((n - 1) * (m - 1))
-
-
-def _two_way(scores: Scores, factor: str) -> _TwoWay:
-    """Final runs of a crossed design by tuning and by the levels of a factor of the data."""
-    place = Draw._fields.index(factor)
-    cells: dict[tuple[int, tuple[int, ...]], list[float]] = defaultdict(list)
-    for draw, score in scores.items():
-        cells[draw.tuning, draw[: place + 1]].append(score)
-    columns = sorted({column for _, column in cells})
-    rows = sorted({row for row, _ in cells if all((row, column) in cells for column in columns)})
-    return _TwoWay(rows, columns, {(r, c): fmean(cells[r, c]) for r in rows for c in columns})
-
-
-def _crossed(scores: Scores, over: str) -> Mean:
-    """Tunings (rows) crossed with deals or splits (columns), both sampled: with mean squares R of rows, C of
-    columns and I of what remains, error^2 = max(R + C - I, R, C) / (rows columns), and Satterthwaite's degrees
-    of freedom (R + C)^2 / (R^2 / (rows - 1) + C^2 / (columns - 1)).
-    """
-    found = _two_way(scores, over.removeprefix(BOTH))
-    row, column, rest = found.squares()
-    n, m = len(found.rows), len(found.columns)
-    error = (max(row + column - rest, row, column) / (n * m)) ** 0.5
-    if error < 10**-DIGITS:
-        return Mean(found.mean, None, 0, over)
-    freedom = (row + column) ** 2 / (row**2 / (n - 1) + column**2 / (m - 1))
-    return Mean(found.mean, error, freedom, over)
 
 
 def spreads(scores: Scores) -> dict[str, float]:
@@ -194,8 +127,6 @@ def spreads(scores: Scores) -> dict[str, float]:
 
     From the inside out, v_f is the variance of the means of factor f's levels within the levels outside
     it, and n the levels inside (their harmonic mean): var_seed = v_seed, var_f = max(0, v_f - v_inner / n).
-    Where deals or splits share n tunings, their means differ by no tuning: v_inner is then the mean square I of
-    what remains (`_crossed`).
     """
     found: dict[str, float] = {}
     means: dict[tuple[int, ...], float] = {tuple(draw): v for draw, v in scores.items()}
@@ -212,10 +143,6 @@ def spreads(scores: Scores) -> dict[str, float]:
             found[Draw._fields[place]] = max(0.0, variance - inner) ** 0.5
         spread = variance if freedom else inner
         inner = spread * fmean(1 / len(values) for values in groups.values())
-        if Draw._fields[place] == "tuning" and is_crossed(scores):
-            shared = _two_way(scores, "deal")
-            if len(shared.rows) > 1:
-                inner = shared.squares()[2] / len(shared.rows)
         means = {key: fmean(values) for key, values in groups.items()}
     return found
 
@@ -284,7 +211,7 @@ def difference(
 
 
 def _share_ahead(gaps: Scores, over: str) -> float:
-    units = [m for part in _strata(gaps, over.partition(" ")[0]).values() for m in part]
+    units = [m for part in _strata(gaps, over).values() for m in part]
     return fmean((m > 0) + (m == 0) / 2 for m in units)
 
 

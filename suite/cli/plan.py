@@ -75,12 +75,11 @@ def _learning(study: "Study", search: "SweepSearch") -> dict[str, Any]:
     """When the search begins to learn."""
     from suite.studies.modelling import LEARNING, first_modelled
 
-    lag = next(iter(search.entries.values())).candidates.lag
     learns = LEARNING.get(study.sampler)
     return {
         "startup": learns and learns.startup,
-        "lag": lag,
-        "modelled_from": first_modelled(study.sampler, study.scheduler, lag),
+        "lag": search.lag,
+        "modelled_from": first_modelled(study.sampler, search.lag),
         "searched_by": search.searched_by,
         "warnings": search.warnings,
     }
@@ -108,13 +107,12 @@ def _print(study: "Study", plan: dict[str, Any]) -> None:
     )
     for warning in plan["warnings"]:
         line(f"Warning: {warning}.")
-    members = ", two for each member" if study.scheduler == "pbt" else ""
     on_gpu = plan["gpu_memory_bytes_per_trial"]
     gpu = f" and {_size(on_gpu)} of a GPU at least" if on_gpu else ""
     line(
         f"{_hours(plan)}. Memory {_size(plan['memory_bytes_per_trial'])}{gpu} a trial; checkpoints "
         f"{_size(plan['checkpoint_bytes'])} at most, one for each of {plan['trials_at_once']} running "
-        f"trials{members}; records {_size(plan['record_bytes'])}. Nothing was started."
+        f"trials; records {_size(plan['record_bytes'])}. Nothing was started."
     )
 
 

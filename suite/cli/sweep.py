@@ -60,9 +60,7 @@ Splits = Annotated[int | None, typer.Option(help="Draws of the validation data, 
 Sampler = Annotated[str | None, typer.Option(help="tpe, gp, cmaes, random, grid or nsga2.")]
 Scheduler = Annotated[
     str | None,
-    typer.Option(
-        help="none, early stopping per entry (asha, hyperband, median), or pbt: a population."
-    ),
+    typer.Option(help="none, or early stopping per entry: asha, hyperband, median."),
 ]
 WarmStart = Annotated[
     str | None,

@@ -72,7 +72,7 @@ def tuned_of(runs: Sequence[Record], searches: Sequence[Searched], row: Row) -> 
             "study": row.study,
             "sweep": row.sweep,
             "origin": first.origin,
-            **{key: first[key] for key in ("warm_start", "joint") if key in first},
+            **({"warm_start": first.warm_start} if "warm_start" in first else {}),
             **({"code": first.code} if first.code else {}),
             "search_trial": first.source,
             "suite_version": first.version,

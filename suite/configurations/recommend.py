@@ -215,8 +215,7 @@ def _budget(item: Tuned) -> dict[str, Any]:
         return budget
     confirming = budget.get("confirming", 0)
     asked = trials - (confirming if isinstance(confirming, int) else 0)
-    scheduler = str(budget.get("scheduler", "none"))
-    return {**budget, "sampler": searched_by(sampler, scheduler, asked, LAG)}
+    return {**budget, "sampler": searched_by(sampler, asked, LAG)}
 
 
 def _asked_for(item: Tuned, name: str | None) -> bool:

@@ -25,7 +25,6 @@ from suite.execution.lifeline import Lifeline
 from suite.execution.packs import PackCallback, Packs, PackScheduler, Unpicklable
 from suite.execution.plan import Hooks, Plan, TrialSource
 from suite.execution.stop_signal import Control, HaltedError, interruptible
-from suite.search.population import folder as stop_folder
 from suite.search.schedulers import SCHEDULERS, EntrySchedulers
 from suite.search.trial import Ask
 from trials import algorithms
@@ -121,7 +120,7 @@ class _Callback(Unpicklable, tune.Callback):
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        """Finished, diverged, failed, paused, or stopped by the scheduler; not when the sweep stops."""
+        """Finished, diverged, failed, or stopped by the scheduler; not when the sweep stops."""
         outcome = self.outcomes.pop(ask_id(trial), Outcome())
         if outcome.status == Status.HALTED:
             self.hooks.control.halt(outcome.error)
@@ -208,15 +207,8 @@ class _Config:
             need=resources.need(memory),
             checkpoint=f"{plan.checkpoints}/{ask.trial_id}.pt",
             checkpoint_seconds=resources.checkpoint_seconds,
-            begins=self._pause(ask.search, ask.since, ask.parent) if ask.parent else None,
-            pause=ask.until,
-            paused=self._pause(ask.search, ask.until, ask.trial_id) if ask.until else None,
             model=plan.model(ask),
         ).as_dict()
-
-    def _pause(self, search: str, stop: int, trial_id: str) -> str:
-        """The checkpoint of a member of a population at a stop."""
-        return f"{self.plan.checkpoints}/{stop_folder(search, stop)}/{trial_id}.pt"
 
 
 def drive(plan: Plan) -> None:

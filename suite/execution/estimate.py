@@ -151,17 +151,12 @@ class Estimates:
         }
 
     def total(self, entries: Iterable[Mapping[str, Any]], slots: int) -> dict[str, Any]:
-        """What all entries take together; `slots` trials run at once, and each keeps one checkpoint. A population
-        keeps those of its members at two stops.
-        """
+        """What all entries take together; `slots` trials run at once, and each keeps one checkpoint."""
         entries = list(entries)
         seconds = [entry["seconds"] for entry in entries]
         known = None if None in seconds else sum(seconds) / 3600
         r = self.resources
-        states = [entry["checkpoint_bytes_per_trial"] for entry in entries]
-        kept = slots * max(states, default=0)
-        if self.study.scheduler == "pbt":
-            kept += 2 * self.study.trials * sum(states)
+        largest = max((entry["checkpoint_bytes_per_trial"] for entry in entries), default=0)
         return {
             **{
                 key: sum(entry[key] for entry in entries)
@@ -171,7 +166,7 @@ class Estimates:
             "gpu_hours": None if known is None else known * r.gpus_per_trial,
             "hours": None if known is None else known / slots,
             "trials_at_once": slots,
-            "checkpoint_bytes": kept,
+            "checkpoint_bytes": slots * largest,
             "memory_bytes_per_trial": max(
                 (entry["memory_bytes_per_trial"] for entry in entries), default=0
             ),

@@ -31,11 +31,7 @@ def mend(
         *(PER_HYPERPARAMETER * (audit.hyperparameters or 0) for audit in audits),
     )
     changed, spans = _changed(sweep)
-    if sweep.tags.study_json.get("scheduler") == "pbt":  # a population that has begun cannot grow
-        longer = ["--name", f"{name}-longer", *changed, *_options(spans)]
-    else:
-        longer = _continued(sweep)
-    more = [*begin, *longer, "--trials", str(trials), *options]
+    more = [*begin, *_continued(sweep), "--trials", str(trials), *options]
     apart = [*begin, "--name", f"{name}-wider", *changed]
     own = sweep.tags.study_json.get("search", {}).keys()
     wide = [*apart, *_options(spans | _wider(facts, ranges, own)), *options]

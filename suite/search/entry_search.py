@@ -3,9 +3,7 @@
 from collections.abc import Iterable
 
 from suite.search.candidates import Candidates
-from suite.search.population import Population
 from suite.search.trial import Ask, End, Known
-from suite.studies.entry import Entry
 from trials.outcome import Kind
 from trials.trial_id import REPEATS
 
@@ -16,21 +14,18 @@ CONFIRM_SEEDS = 1_000_000
 class EntrySearch:
     """The search of one entry in one replicate: asks, results, and when what is due.
 
-    `candidates` are its configurations, shared by the entries of a joint search; `seed` is its run
-    seed, which those of what repeats its trials are counted from.
+    `candidates` are its configurations; `seed` is its run seed, which those of what repeats its trials
+    are counted from.
     """
 
-    def __init__(self, entry: Entry, candidates: Candidates) -> None:
-        self.entry, self.candidates, self.study = entry, candidates, candidates.study
+    def __init__(self, candidates: Candidates) -> None:
+        self.candidates, self.entry, self.study = candidates, candidates.entry, candidates.study
         self.ends, self.replicate = candidates.ends, candidates.replicate
-        self.seed = self.study.seed + self.replicate.drawn(self.study.design).seed
-        self.partition_seed = entry.settings.partition_seed + self.replicate.deal
+        self.seed = self.study.seed + self.replicate.seed
+        self.partition_seed = self.entry.settings.partition_seed + self.replicate.deal
         self.asks: list[Ask] = []
         self.repeats: dict[str, Ask] = {}
         self._over = False
-        self.population: Population | None = None
-        if self.study.scheduler == "pbt":
-            self.population = Population(entry, self.seed, candidates.budget, self.replicate.name)
 
     @property
     def name(self) -> str:
@@ -121,8 +116,6 @@ class EntrySearch:
         """Take the result of a trial. The sampler is told later, in index order."""
         self._over = False
         self.candidates.end(trial_id, end)
-        if self.population is not None:
-            self.population.standing.pop(trial_id, None)
 
     def replay(self, asks: Iterable[Ask]) -> None:
         """Take over the asks of a journal, whose `ends` are known already."""
@@ -130,18 +123,9 @@ class EntrySearch:
         for ask in asks:
             if ask.kind in REPEATS:
                 self.repeats[ask.trial_id] = ask
-            elif ask.index < len(self.asks):
-                self.go_on(ask)
             else:
                 self.candidates.restore(ask.index, Known(ask.origin, ask.params, ask.source))
                 self.asks.append(ask)
-
-    def go_on(self, ask: Ask) -> None:
-        """Let a member of the population go on as asked: what it runs is the configuration of its number."""
-        assert self.population is not None
-        self.population.standing.pop(ask.trial_id, None)
-        self.candidates.change(ask.index, Known(ask.origin, ask.params, ask.source))
-        self.asks[ask.index] = ask
 
     def forget(self, ask: Ask) -> bool:
         """Drop an unfinished run that repeats what is not, or not yet again, to be repeated; whether
@@ -164,7 +148,7 @@ class EntrySearch:
             return None
         self.asks.append(
             Ask(
-                trial_id=self.candidates.trial_id(self.entry, Kind.SEARCH, i),
+                trial_id=self.candidates.trial_id(Kind.SEARCH, i),
                 cell=self.entry.id,
                 kind=Kind.SEARCH,
                 index=i,
@@ -173,7 +157,6 @@ class EntrySearch:
                 seed=self.seed,
                 partition_seed=self.partition_seed,
                 source=made.source,
-                until=self.population.stops[0] if self.population else None,
                 replicate=self.replicate.name,
             )
         )
@@ -184,7 +167,7 @@ class EntrySearch:
         made = self.candidates.proposer.made[index]
         varies = self.study.vary_partition and kind != Kind.CONFIRM
         return Ask(
-            trial_id=self.candidates.trial_id(self.entry, kind, index, number),
+            trial_id=self.candidates.trial_id(kind, index, number),
             cell=self.entry.id,
             kind=kind,
             index=number,
@@ -192,6 +175,6 @@ class EntrySearch:
             params=made.params,
             seed=self.seed + seed,
             partition_seed=self.partition_seed + seed * varies,
-            source=self.candidates.trial_id(self.entry, Kind.SEARCH, index),
+            source=self.candidates.trial_id(Kind.SEARCH, index),
             replicate=self.replicate.name,
         )

@@ -135,15 +135,9 @@ class Proposer:
         self.sampler, self.space, self.words = SAMPLERS[name], space, words
         self.known, self._directions = list(known), list(directions)
         self.made: list[Known] = []
-        self.restart()
-
-    def restart(self) -> None:
-        """Forget all that Optuna was told, but not what was made."""
         self._optuna = optuna.create_study(directions=self._directions)
         self._later: list[Callable[[], None]] = []
         self._numbers: dict[int, int] = {}
-        for index, made in enumerate(self.made):
-            self._add(index, made.params)
 
     def propose(self, index: int) -> Known:
         """Make configuration `index`, the next one."""

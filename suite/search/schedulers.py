@@ -121,9 +121,8 @@ SCHEDULERS: dict[str, Callable[[Entry], Scheduler] | None] = {
     "asha": lambda entry: Halving(entry, brackets=1),
     "hyperband": lambda entry: Halving(entry, brackets=len(entry.stops) + 1),
     "median": Median,
-    "pbt": None,
 }
-"""What stops trials; a population (`suite.search.population`) stops none."""
+"""What stops trials."""
 
 
 class EntrySchedulers:

@@ -10,8 +10,9 @@ whatever runs beside it. Nothing here ever sees a test metric: `end` takes valid
 counters.
 """
 
+import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from suite.search.candidates import Candidates
 from suite.search.entry_search import EntrySearch
@@ -43,28 +44,19 @@ class SweepSearch:
         opening: int = SHARED,
     ) -> None:
         self.study, self.lag, self.opening = study, lag, opening
-        groups: dict[tuple[str, ...], list[Entry]] = {}
-        for entry in entries:
-            groups.setdefault(entry.group, []).append(entry)
         self.entries: dict[str, EntrySearch] = {}
-        for replicate in study.replicates:
-            shared = {
-                group: Candidates(of, study, lag, warm or {}, replicate, opening)
-                for group, of in groups.items()
-            }
-            for entry in entries:
-                search = EntrySearch(entry, shared[entry.group])
-                self.entries[search.name] = search
+        for replicate, entry in itertools.product(study.replicates, entries):
+            starts = (warm or {}).get(entry.id, ())
+            search = EntrySearch(Candidates(entry, study, lag, starts, replicate, opening))
+            self.entries[search.name] = search
         self.asks: dict[str, Ask] = {}
         self.again: list[Ask] = []
         self._turn = 0
 
-    def replay(
-        self, asks: list[Ask], ends: Mapping[str, End], standing: Mapping[str, End] | None = None
-    ) -> None:
-        """Rebuild from a journal. Of several asks of a trial the last holds; `standing` are those that
-        wait where they are. Trials without an end are handed out again, as they were; but runs that
-        repeat a search trial only if they still should, now that the sweep may have grown.
+    def replay(self, asks: list[Ask], ends: Mapping[str, End]) -> None:
+        """Rebuild from a journal. Of several asks of a trial the last holds. Trials without an end are
+        handed out again, as they were; but runs that repeat a search trial only if they still should, now
+        that the sweep may have grown.
         """
         of_search: dict[str, list[Ask]] = defaultdict(list)
         for ask in asks:
@@ -74,10 +66,7 @@ class SweepSearch:
         for name, search in self.entries.items():
             search.replay(of_search[name])
         self.asks = {ask.trial_id: ask for ask in asks}
-        for trial_id, end in (standing or {}).items():
-            self.stand(trial_id, end)
-        waits = {*ends, *(standing or {})}
-        unfinished = [ask for ask in self.asks.values() if ask.trial_id not in waits]
+        unfinished = [ask for ask in self.asks.values() if ask.trial_id not in ends]
         self.again = [ask for ask in unfinished if not self.entries[ask.search].forget(ask)]
 
     def next(self) -> tuple[Ask, bool] | None:
@@ -100,31 +89,16 @@ class SweepSearch:
         return ask
 
     def repeated_beside(self, ask: Ask) -> list[Ask]:
-        """The other runs that repeat trials of a trial's search, and of those that share its configurations; none
-        while it searches. Of a sweep that grew some have ended before.
+        """The other runs that repeat trials of a trial's search; none while it searches. Of a sweep that
+        grew some have ended before.
         """
-        mine = self.entries[ask.search].candidates
-        searches = self.entries.values() if not mine.searching else ()
-        found = [one for of in searches if of.candidates is mine for one in of.repeated]
+        found = self.entries[ask.search].repeated
         return [one for one in found if one.trial_id != ask.trial_id]
 
     def cut(self) -> None:
         """Search no further: what runs ends, and the best of each entry runs again."""
         for search in self.entries.values():
             search.candidates.cut()
-
-    def stand(self, trial_id: str, end: End) -> None:
-        """Note that a member of a population waits for the others."""
-        population = self.entries[self.asks[trial_id].search].population
-        assert population is not None
-        population.standing[trial_id] = end
-
-    def go_on(self, asks: Iterable[Ask]) -> None:
-        """Let members of a population go on as asked: they are handed out before what is new."""
-        for ask in asks:
-            self.asks[ask.trial_id] = ask
-            self.entries[ask.search].go_on(ask)
-            self.again.append(ask)
 
     @property
     def firsts(self) -> list[EntrySearch]:
@@ -135,7 +109,7 @@ class SweepSearch:
     def searched_by(self) -> str:
         """How configurations are found, in words."""
         study = self.study
-        return searched_by(study.sampler, study.scheduler, study.trials, self.lag)
+        return searched_by(study.sampler, study.trials, self.lag)
 
     @property
     def warnings(self) -> list[str]:
@@ -145,7 +119,7 @@ class SweepSearch:
     @property
     def unmodelled(self) -> list[str]:
         """The warning that a sampler which learns has no trial left for it, in words; [] where it has."""
-        first = first_modelled(self.study.sampler, self.study.scheduler, self.lag)
+        first = first_modelled(self.study.sampler, self.lag)
         found = [search for search in self.firsts if not search.candidates.modelled]
         if first is None or not found:
             return []
@@ -190,8 +164,7 @@ class SweepSearch:
             for search in self.entries.values()
             if (best := search.best) is not None
             and not all(
-                search.candidates.feasible(search.entry, end)
-                for end in search.candidates.results(search.entry, best.index)
+                search.candidates.feasible(end) for end in search.candidates.results(best.index)
             )
         ]
 

@@ -8,6 +8,9 @@ from typing import Any, Self
 from trials.metrics import COUNTED, TASKS
 from trials.outcome import Kind, Outcome, Status
 
+IDLE = ("parent", "since", "until")
+"""Fields that asks of earlier versions had for populations, and that said nothing in any other sweep."""
+
 
 @dataclass(frozen=True)
 class Known:
@@ -23,9 +26,7 @@ class Ask:
     """A trial to run; `index` counts the entry's trials of its kind.
 
     `replicate` is the name of the entry's replicate that it is of (`suite.studies.replicates`);
-    `source` is the search trial whose configuration it repeats, or where a warm one is from. A member
-    of a population goes on from where the trial `parent` was at round `since`, and stops at round
-    `until` (`suite.search.population`).
+    `source` is the search trial whose configuration it repeats, or where a warm one is from.
     """
 
     trial_id: str
@@ -37,16 +38,14 @@ class Ask:
     seed: int
     partition_seed: int
     source: str | None = None
-    parent: str | None = None
-    since: int = 0
-    until: int | None = None
     replicate: str = ""
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Self:
         """Make an ask of plain data, as `fields` and JSON leave it."""
+        known = {name: value for name, value in fields.items() if name not in IDLE}
         params = {intern(name): value for name, value in fields["params"].items()}
-        return cls(**{**fields, "kind": Kind(fields["kind"]), "params": params})
+        return cls(**{**known, "kind": Kind(fields["kind"]), "params": params})
 
     def fields(self) -> dict[str, Any]:
         """The plain data of an ask; of the first replicate what it was before there were others."""
@@ -62,10 +61,6 @@ class Ask:
     def counted(self) -> bool:
         """Whether the trial is part of the search, and so of its budget."""
         return self.kind.counted
-
-    def stands(self, status: Status) -> bool:
-        """Whether a member of a population that ended so waits for the others, and is not over."""
-        return self.until is not None and status in (Status.PAUSED, Status.DIVERGED)
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,6 @@ def make_entries(study: Study, source: str) -> list[Entry]:
                 known,
                 task,
                 bounds,
-                tuple(study.joint.over) if study.joint else (),
                 _implied(own.implied(place.dataset, place.model), algorithm, space, search, study),
             )
         )

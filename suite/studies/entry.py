@@ -27,8 +27,6 @@ class Entry:
     known: tuple[Published, ...]
     task: Task
     constraints: Mapping[str, float] = field(default_factory=dict)
-    apart: tuple[str, ...] = ()
-    """The names that tell the entries of one joint search apart (`Joint.over`)."""
     implied: Mapping[str, Any] = field(default_factory=dict)
     """What the method's paper implies for the anchor here, instead of the algorithm's defaults."""
 
@@ -58,20 +56,7 @@ class Entry:
         content = [self.algorithm, *self.place, fixed, self.space.describe()]
         if self.constraints:
             content.append({"constraints": dict(self.constraints)})
-        if self.apart:
-            content.append({"joint over": sorted(self.apart)})
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
-
-    @property
-    def cell(self) -> tuple[str, ...]:
-        """Its place, but for what one configuration is shared over: what all algorithms have in common."""
-        names = zip(("datasets", "models", "heterogeneity"), self.place, strict=True)
-        return tuple("" if k in self.apart else v for k, v in names)
-
-    @property
-    def group(self) -> tuple[str, ...]:
-        """What the entries that share one configuration have in common; the id of one searched alone."""
-        return (self.algorithm, *self.cell) if self.apart else (self.id,)
 
     @property
     def name(self) -> str:

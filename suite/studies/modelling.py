@@ -39,25 +39,22 @@ LEARNING = {
 """The samplers that learn; what others suggest no result ever shapes."""
 
 
-def first_modelled(sampler: str, scheduler: str, lag: int) -> int | None:
+def first_modelled(sampler: str, lag: int) -> int | None:
     """The first trial, counted from 1, that results can have shaped; None where none ever does.
 
-    Trial n is suggested from trials 1..n-lag; a population's members are from none. It is later where
-    trials failed, which do not count, where known configurations come first, and for CMA-ES of several
-    hyperparameters.
+    Trial n is suggested from trials 1..n-lag. It is later where trials failed, which do not count, where
+    known configurations come first, and for CMA-ES of several hyperparameters.
     """
     how = LEARNING.get(sampler)
-    if how is None or scheduler == "pbt":
+    if how is None:
         return None
     return lag + how.startup + (lag if how.own else 0)
 
 
-def searched_by(sampler: str, scheduler: str, trials: int, lag: int) -> str:
+def searched_by(sampler: str, trials: int, lag: int) -> str:
     """How a search finds configurations, in words: a sampler's name only where it comes to model."""
     blind = "grid search" if sampler == "grid" else "random search"
-    if scheduler == "pbt":
-        return f"population-based training begun by {blind}"
-    first = first_modelled(sampler, scheduler, lag)
+    first = first_modelled(sampler, lag)
     if first is None:
         return blind
     if first > trials:

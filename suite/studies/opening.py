@@ -38,12 +38,12 @@ def shared_draw(number: int, cell: Sequence[str], words: Sequence[int]) -> float
     return float((first + number * GOLDEN) % 1)
 
 
-def blind(sampler: str, scheduler: str, lag: int) -> float:
+def blind(sampler: str, lag: int) -> float:
     """How many of an entry's first trials a sampler suggests by uniform draws, whatever their results; none
     where it draws otherwise: CMA-ES from the normal distribution that it begins with (all but trials 2 to
     `lag`, before the first result, each entry's own), a grid in its order.
     """
     if sampler in ("cmaes", "grid"):
         return 0
-    first = first_modelled(sampler, scheduler, lag)
+    first = first_modelled(sampler, lag)
     return math.inf if first is None else first - 1

@@ -6,17 +6,12 @@ function of (study seed, replicate, entry), the same for all algorithms as far a
     run seeds:       study seed + tuning 10^4 + deal 10^7 + split 10^10
     partition seed:  the study's + deal
     data seed:       the study's + split, which is what the validation samples are drawn by
-
-`nested` replicates draw each for itself. `crossed` ones of one tuning share the sampler's draws and the
-run seeds over all deals and splits: only the data differ.
 """
 
 import itertools
 import re
 from dataclasses import dataclass
-from typing import Literal, Self
-
-Design = Literal["nested", "crossed"]
+from typing import Self
 
 TUNING_SEEDS, DEAL_SEEDS, SPLIT_SEEDS = 10**4, 10**7, 10**10
 """How far the run seeds of neighbouring tunings, deals and splits are apart."""
@@ -46,10 +41,6 @@ class Replicate:
         """`t2`, `d1`, `v1d1t2`; "" for the first."""
         parts = (("v", self.split), ("d", self.deal), ("t", self.tuning))
         return "".join(f"{letter}{level}" for letter, level in parts if level)
-
-    def drawn(self, design: Design) -> "Replicate":
-        """The replicate whose draws it makes: its own, or those of its tuning on the first data."""
-        return self if design == "nested" else Replicate(tuning=self.tuning)
 
     @property
     def words(self) -> tuple[int, ...]:

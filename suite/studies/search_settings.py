@@ -1,5 +1,5 @@
 """What an entry's configurations are judged by, besides one validation score: costs that are bounded or
-traded against it, further seeds, and several cells at once.
+traded against it, and further seeds.
 
 Everything here is computed from what an `End` holds: validation scores and counters, no test metric.
 """
@@ -46,17 +46,6 @@ class Confirm(BaseModel):
     seeds: Positive = 2
 
 
-class Joint(BaseModel):
-    """Cells that differ only in what is named in `over` share one configuration, judged by the mean
-    over the cells of its `rank` among the trials, or of its `score` scaled to [0, 1] within each.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    over: Annotated[list[Literal["datasets", "models", "heterogeneity"]], Field(min_length=1)]
-    by: Literal["rank", "score"] = "rank"
-
-
 class SearchSettings(BaseModel):
     """How a study searches its entries and judges their configurations; docs/search.md has the details.
 
@@ -66,12 +55,11 @@ class SearchSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     sampler: SamplerName = "tpe"
-    scheduler: Literal["none", "asha", "hyperband", "median", "pbt"] = "none"
+    scheduler: Literal["none", "asha", "hyperband", "median"] = "none"
     grid_points: Positive = 5
     pareto: Cost | None = None
     constraints: dict[Cost, Bound] = {}
     confirm: Confirm | None = None
-    joint: Joint | None = None
     warm_start: str | None = None
     target: Annotated[float, Number, Field(allow_inf_nan=False)] | None = None
 
@@ -90,14 +78,9 @@ class SearchSettings(BaseModel):
         if self.traded and self.sampler == "cmaes":
             yield "sampler", "cmaes", f"has one objective, and `pareto: {self.traded}` is a second"
         if self.traded and self.scheduler != "none":
-            rule = "with two objectives no trial can be stopped early, or replaced: none"
+            rule = "with two objectives no trial can be stopped early: none"
             yield "scheduler", self.scheduler, rule
         if self.traded and self.confirm:
             yield "confirm", None, "chooses one configuration, but two objectives have a front"
         if "rounds_to_target" in self.costs and self.target is None:
             yield "target", None, "is needed by rounds_to_target: a validation score"
-        if self.joint and (self.traded or self.sampler in ("cmaes", "nsga2")):
-            yield "joint", None, "is searched by tpe, gp, random or grid, for one objective"
-        if self.joint and self.scheduler != "none":
-            rule = "a joint configuration needs its scores in all of its cells: none"
-            yield "scheduler", self.scheduler, rule

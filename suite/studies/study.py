@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from suite.studies import populations
-from suite.studies.replicates import MOST, TUNING_SEEDS, Design, Replicate, replicates
+from suite.studies.replicates import MOST, TUNING_SEEDS, Replicate, replicates
 from suite.studies.search_settings import SearchSettings
 from suite.studies.space import RangeSpec, both_forms, replaced
 from suite.studies.validation import Faults, check_names
@@ -69,7 +68,6 @@ class Study(SearchSettings):
     tunings: Factor = 1
     deals: Factor = 1
     splits: Factor = 1
-    design: Annotated[Design, Field(exclude_if=lambda design: design == "nested")] = "nested"
     margin: Margin = None
     retries: Whole = 2
     pack: Positive | Literal["auto"] = "auto"
@@ -101,12 +99,6 @@ class Study(SearchSettings):
             if (seed := getattr(self.settings, key)) + count >= 2**32:
                 rule = f"must be below 2^32 - {count}: it and the {count} after it are used"
                 yield f"settings.{key}", seed, rule
-        if self.joint and "datasets" in self.joint.over:
-            for key in (k for k, spec in self.search.items() if spec.datasets):
-                rule = "a configuration that data sets share has one range for all of them"
-                yield f"search.{key}.datasets", None, rule
-        if self.scheduler == "pbt":
-            yield from populations.contradictions(self.trials, self.settings)
 
 
 def complete(study: Study) -> dict[str, Any]:
@@ -192,8 +184,7 @@ def small(study: Study) -> dict[str, Any]:
     """Overrides that make a study a matter of seconds: 4 clients, all in every round. Under `natural`
     the data say how many clients there are, and the study's participation stays.
     """
-    trials = populations.FEWEST if study.scheduler == "pbt" else 3
-    few = {"trials": trials, "seeds": 2, "settings.rounds": 2, "settings.eval_every": 1}
+    few = {"trials": 3, "seeds": 2, "settings.rounds": 2, "settings.eval_every": 1}
     levels = [heterogeneity.parse(level) for level in study.heterogeneity]
     if any(isinstance(level.partition, Natural) for level in levels):
         return {**few, "settings.clients": None}

@@ -20,6 +20,8 @@ from trials.outcome import Kind, Outcome, Status
 from trials.trial_id import REPEATS, TrialId
 
 Line = Mapping[str, Any]
+IDLE = ("joint",)
+"""Keys that studies of earlier versions had, and that said nothing where they are null."""
 Warm = Mapping[str, list[Known]]
 """The configurations that entries start from, by entry."""
 
@@ -56,7 +58,8 @@ class Begun:
         """Read an event from a line's fields."""
         warm = {entry: [Known(**k) for k in given] for entry, given in line.get("warm", {}).items()}
         later = line.get("cells"), line.get("planned"), line.get("id"), line.get("entries", {})
-        begun = line["study_name"], line["study"], line["lag"], warm
+        study = {k: v for k, v in line["study"].items() if v is not None or k not in IDLE}
+        begun = line["study_name"], study, line["lag"], warm
         return cls(*begun, *later, opening=line.get("opening", OWN))
 
 
@@ -78,27 +81,10 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class WentOn:
-    """Members of a population go on from a stop, each with the ask that says how."""
+class Ended:
+    """A trial is over."""
 
-    name: ClassVar = "generation"
-    asks: tuple[Ask, ...]
-
-    def fields(self) -> dict[str, Any]:
-        """The event's fields as journaled."""
-        return {"asks": [ask.fields() for ask in self.asks]}
-
-    @classmethod
-    def read(cls, line: Line) -> Self:
-        """Read an event from a line's fields."""
-        return cls(tuple(map(Ask.read, line["asks"])))
-
-
-@dataclass(frozen=True)
-class Stood:
-    """A member of a population waits at a stop for the others."""
-
-    name: ClassVar = "stand"
+    name: ClassVar = "end"
     trial_id: str
     outcome: Outcome
     at: float = field(default_factory=lambda: round(time.time(), 3))
@@ -120,13 +106,6 @@ class Stood:
         ]
         outcome = Outcome(status, history, scores, **told)
         return cls(line["trial_id"], outcome, line.get("at", 0.0))
-
-
-@dataclass(frozen=True)
-class Ended(Stood):
-    """A trial is over."""
-
-    name: ClassVar = "end"
 
 
 @dataclass(frozen=True)
@@ -183,9 +162,9 @@ class Chosen:
         return cls(**line)
 
 
-Event = Begun | Asked | WentOn | Stood | Ended | Died | Recorded | Chosen
+Event = Begun | Asked | Ended | Died | Recorded | Chosen
 EVENTS: dict[str, type[Event]] = {
-    kind.name: kind for kind in (Begun, Asked, WentOn, Stood, Ended, Died, Recorded, Chosen)
+    kind.name: kind for kind in (Begun, Asked, Ended, Died, Recorded, Chosen)
 }
 
 
@@ -220,8 +199,7 @@ _TYPED = {name: TypeAdapter(kind) for name, kind in EVENTS.items()}
 
 @dataclass
 class SweepState:
-    """All that is known of a sweep from its events: what was asked, in order; who waits, and who is
-    over; the rounds at which attempts at trials died; the runs that trials are recorded in; how cells are
+    """All that is known of a sweep from its events: what was asked, in order; who is over; the rounds at which attempts at trials died; the runs that trials are recorded in; how cells are
     computed, where that was measured; the final runs of what is no longer the best (`superseded`). Of the last session also when its trials ended, and how many ran
     when the first of them did (`full`).
     """
@@ -229,7 +207,6 @@ class SweepState:
     begun: Begun | None = None
     sessions: int = 0
     asks: list[Ask] = field(default_factory=list)
-    standing: dict[str, Outcome] = field(default_factory=dict)
     ended: dict[str, Outcome] = field(default_factory=dict)
     deaths: dict[str, list[int]] = field(default_factory=dict)
     recorded: dict[str, str] = field(default_factory=dict)
@@ -245,8 +222,8 @@ class SweepState:
 
     @property
     def running(self) -> int:
-        """How many trials were handed out and have not ended, nor wait."""
-        return len({ask.trial_id for ask in self.asks} - self.ended.keys() - self.standing.keys())
+        """How many trials were handed out and have not ended."""
+        return len({ask.trial_id for ask in self.asks} - self.ended.keys())
 
     @property
     def done(self) -> int:
@@ -271,22 +248,11 @@ class SweepState:
                 self._asked.add(ask.trial_id)
                 if ask.kind in (Kind.FINAL, Kind.PARETO):
                     self._supersede(ask)
-            case WentOn(asks):
-                for ask in asks:
-                    _must(ask.trial_id in self.standing, f"trial {ask.trial_id} waits at no stop")
-                self.asks += asks
-                for ask in asks:
-                    del self.standing[ask.trial_id]
             case Ended(trial_id, outcome, at):
                 self._must_be_open(trial_id)
                 self.full = self.full or self.running
                 self.ends.append(at)
-                self.standing.pop(trial_id, None)
                 self.ended[trial_id] = outcome
-            case Stood(trial_id, outcome):
-                self._must_be_open(trial_id)
-                _must(trial_id not in self.standing, f"trial {trial_id} waits at a stop already")
-                self.standing[trial_id] = outcome
             case Died(trial_id, at):
                 self._must_be_open(trial_id)
                 self.deaths.setdefault(trial_id, []).append(at)

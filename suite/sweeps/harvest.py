@@ -94,7 +94,7 @@ class Harvest:
             ask = self.ledger.search.asks[trial_id]
             if ask.counted:
                 entry, candidates = entries[ask.cell], searches[ask.search].candidates
-                keeps = not entry.constraints or candidates.feasible(entry, End.of(outcome))
+                keeps = not entry.constraints or candidates.feasible(End.of(outcome))
                 one = Searched.ended(trial_id, outcome, entry.task.metric, keeps)
                 found[self.name, ask.cell].append(one)
         if self.study.traded is None:

@@ -281,7 +281,6 @@ class Ledger:
             scheduler=study.scheduler,
             warm_start="; ".join(filter(None, warm)) or None,
             pareto=study.traded,
-            joint=", ".join(entry.apart) or None,
             spec=entry.spec({}, study.seed, entry.settings.partition_seed),
         )
 
@@ -293,7 +292,7 @@ class Ledger:
             tuning=of.tuning or None,
             deal=of.deal or None,
             split=of.split or None,
-            feasible=candidates.feasible(entry, End.of(outcome)) if entry.constraints else None,
+            feasible=candidates.feasible(End.of(outcome)) if entry.constraints else None,
         )
 
 

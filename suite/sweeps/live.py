@@ -27,8 +27,8 @@ class Live:
         self._next, self._waiting = time.monotonic() + SECONDS, False
 
     def reported(self, ask: Ask, outcome: Outcome) -> None:
-        """A trial has said more. Of a population, whose members go on as copies of others, nothing is shown."""
-        if outcome.status != Status.RUNNING or ask.until is not None or ask.parent is not None:
+        """A trial has said more."""
+        if outcome.status != Status.RUNNING:
             return
         with self._lock:
             self._news.setdefault(ask.trial_id, (ask, outcome))

@@ -5,7 +5,7 @@ refused; from its own a sweep removes files by their names, and the folder once 
 """
 
 import os
-from collections.abc import Container, Mapping
+from collections.abc import Container
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,6 @@ from urllib.parse import quote
 
 from suite.configurations.warm_start import NEAREST, tuned_files
 from suite.owned import private
-from suite.search.population import search_of
 from suite.sweeps.events import Begun, SweepState, replay
 from suite.sweeps.journal import begins, begun, in_the_way, refuse_others, stream
 from suite.yaml_files import writable
@@ -152,9 +151,9 @@ class SweepPaths:
                     "Choose another --name or --checkpoints, or remove it if that sweep is gone"
                 )
             return
-        asked = {ask.trial_id: ask.search for ask in state.asks}
+        asked = {ask.trial_id for ask in state.asks}
         # A sweep of an earlier version put no marker there, and nothing but checkpoints.
-        if any(written_by(n) not in asked and search_of(n) not in asked.values() for n in names):
+        if any(written_by(name) not in asked for name in names):
             raise UserError(
                 f"checkpoints in {place}: the folder holds files and no sweep made it. "
                 "Choose another --name or --checkpoints"
@@ -186,26 +185,18 @@ class SweepPaths:
                 f"checkpoints in {self.checkpoint_folder} cannot be written: {error}"
             ) from None
 
-    def clear_stop(self, name: str, trial_ids: Container[str]) -> None:
-        """Remove what these trials wrote into a folder of a population's stop."""
-        with suppress(OSError):
-            Folder(f"{self.checkpoint_folder}/{name}").clear(trial_ids)
-
-    def clear_checkpoints(self, asked: Mapping[str, str]) -> None:
-        """Remove what these trials (to their searches) wrote, as far as it can be removed, and the folder.
-        One that others have put files into stays, with its marker: it is the sweep's still.
+    def clear_checkpoints(self, asked: Container[str]) -> None:
+        """Remove what these trials wrote, as far as it can be removed, and the folder. One that others have
+        put files into stays, with its marker: it is the sweep's still.
         """
         folder = Folder(self.checkpoint_folder)
         with suppress(OSError):
-            for name in folder.names():
-                if search_of(name) in asked.values():
-                    self.clear_stop(name, asked)
             folder.clear(asked)
             _give_up(folder)
 
     def forget(self) -> None:
         """Leave no folder of a sweep that did nothing."""
-        self.clear_checkpoints({})
+        self.clear_checkpoints(())
         self.journal.unlink(missing_ok=True)
         _give_up(Folder(str(self.folder.resolve())))
 

@@ -89,7 +89,7 @@ class Progress:
         self._counted.add(ask.trial_id)
         if not before:
             self._pace.begin(time.monotonic(), 1.0, len(self.running))
-        self.stands(ask)
+        self.stopped(ask)
         self.counts[ask.cell][status] += 1
         self._new += not before
         if ask.kind == Kind.SEARCH and status == Status.FINISHED and value is not None:
@@ -98,8 +98,8 @@ class Progress:
         if not before:
             self._say_if_done(self.entries[ask.cell].place)
 
-    def stands(self, ask: Ask) -> None:
-        """A trial runs no more, be it that it waits: for the others of its population, for another start."""
+    def stopped(self, ask: Ask) -> None:
+        """A trial runs no more, be it that it waits for another start."""
         self.running.pop(ask.trial_id, None)
         self._processes.pop(ask.trial_id, None)
         self._shares.pop(ask.trial_id, None)

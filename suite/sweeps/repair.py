@@ -13,17 +13,7 @@ from suite.console import say
 from suite.search.trial import Ask
 from suite.studies.modelling import LAG
 from suite.studies.opening import OWN
-from suite.sweeps.events import (
-    Asked,
-    Begun,
-    Died,
-    Ended,
-    Event,
-    Recorded,
-    Stood,
-    SweepState,
-    read,
-)
+from suite.sweeps.events import Asked, Begun, Died, Ended, Event, Recorded, SweepState, read
 from suite.sweeps.journal import alone, line, parsed, refuse_others
 from suite.sweeps.paths import MARKER, SweepPaths
 from suite.tracking.store import Record, Store, open_existing
@@ -46,8 +36,7 @@ def repair(paths: SweepPaths) -> None:
 
     Lines are taken in their order, and those that came too early again after the others, until none can
     be added; then, search by search, one record of the store, and so on. A trial of which neither knows runs again.
-    Raises `UserError` where too little is left, and for a population, whose members went on from each
-    other.
+    Raises `UserError` where too little is left.
     """
     path = paths.journal
     if not (path.exists() and (path.with_name(MARKER).exists() or paths.begun)):
@@ -62,7 +51,11 @@ def repair(paths: SweepPaths) -> None:
         sound = len(kept)
         told = _records(open_existing(paths.tracking_uri, paths.storage), paths.name)
         left = _complete(state, left, told, kept)
-        _refuse(path, state, bool(left))
+        if state.begun is None:
+            raise UserError(
+                f"journal {path} says nowhere how the sweep began, and neither does the store: move the "
+                "folder away, or choose another --name"
+            )
         aside = next(
             p for n in itertools.count(1) if not (p := path.with_name(ASIDE.format(n))).exists()
         )
@@ -79,20 +72,6 @@ def repair(paths: SweepPaths) -> None:
         f"journal {path}: {len(left)} of {len(lines)} lines are set aside in {aside.name}, "
         f"{len(kept) - sound} events are from the store's records; {ended} trials have ended"
     )
-
-
-def _refuse(path: Path, state: SweepState, lacks: bool) -> None:
-    """Raise `UserError` where a sweep cannot go on from what is left."""
-    if state.begun is None:
-        raise UserError(
-            f"journal {path} says nowhere how the sweep began, and neither does the store: move the "
-            "folder away, or choose another --name"
-        )
-    if lacks and state.begun.study.get("scheduler") == "pbt":
-        raise UserError(
-            f"journal {path} is of a population, whose members went on from each other, and lacks "
-            "lines: choose another --name"
-        )
 
 
 def _event(path: Path, raw: bytes) -> Event | None:
@@ -144,7 +123,7 @@ def _search(event: Event | None) -> str:
     match event:
         case Asked(ask):
             return ask.search
-        case Stood() | Died() | Recorded():
+        case Ended() | Died() | Recorded():
             with suppress(ValueError):
                 of = TrialId.parse(event.trial_id)
                 return "-".join(filter(None, (of.cell, of.replicate)))

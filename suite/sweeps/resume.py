@@ -46,9 +46,6 @@ def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str,
         old = was[key]
         if (key in COUNTS and new < old) or (key in GROWS and not set(old) <= set(new)):
             faults.add(key, new, f"a resumed sweep can only grow; it had {old}")
-        elif key == "trials" and new != old and study.scheduler == "pbt":
-            rule = f"a population that has begun cannot grow; it had {old}, so use another --name"
-            faults.add(key, new, rule)
         elif key not in (*GROWS, *COUNTS, *free) and new != old:
             for name, is_now, before_it in _changed(key, new, old):
                 faults.add(

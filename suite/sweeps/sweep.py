@@ -13,7 +13,6 @@ from reports.leaderboard.leaderboard import Leaderboard
 from suite.console import say
 from suite.environment import default, kept
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible
-from suite.search.entry_search import EntrySearch
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End
 from suite.studies.entries import load_data, make_entries
@@ -21,18 +20,7 @@ from suite.studies.modelling import LAG
 from suite.studies.opening import SHARED
 from suite.studies.study import Study
 from suite.sweeps.deadline import Deadline
-from suite.sweeps.events import (
-    Asked,
-    Begun,
-    Chosen,
-    Died,
-    Ended,
-    Event,
-    Recorded,
-    Stood,
-    WentOn,
-    outcomes,
-)
+from suite.sweeps.events import Asked, Begun, Chosen, Died, Ended, Event, Recorded, outcomes
 from suite.sweeps.harvest import Harvest
 from suite.sweeps.journal import Journal, size, stream
 from suite.sweeps.ledger import Ledger
@@ -132,11 +120,8 @@ class Sweep:
     def _replayed(self, lag: int, opening: int) -> SweepSearch:
         """The search as far as the journal has it."""
         search = SweepSearch(self.entries, self.study, lag, self.warm, opening)
-        ends, standing = (
-            {trial_id: End.of(outcome) for trial_id, outcome in found.items()}
-            for found in (self.state.ended, self.state.standing)
-        )
-        search.replay(self.state.asks, ends, standing)
+        ends = {trial_id: End.of(outcome) for trial_id, outcome in self.state.ended.items()}
+        search.replay(self.state.asks, ends)
         return search
 
     def run(self, resources: "Resources", deadline: Deadline | None = None) -> Result:
@@ -165,8 +150,7 @@ class Sweep:
         if not written:
             say(self._unrecorded())
         elif complete:
-            asks = self.search.asks.values()
-            self.paths.clear_checkpoints({ask.trial_id: ask.search for ask in asks})
+            self.paths.clear_checkpoints(self.search.asks)
         ending = "" if complete and written else self.control.ending
         summary = self._summary(time.monotonic() - started)
         return Result(summary, self.board, ending, self.store)
@@ -186,8 +170,6 @@ class Sweep:
         complete = False
         last: Callable[[], None] = partial(self.ledger.close, "KILLED")
         try:
-            for search in self.search.entries.values():
-                self._move_on(search)
             if not self.search.exhausted:
                 self.paths.mark_checkpoints(self.id)
                 self._drive(resources)
@@ -288,14 +270,6 @@ class Sweep:
         self.running.over(ask)
         if outcome.status == Status.FAILED and self._starts_again(ask, outcome):
             return
-        if ask.stands(outcome.status):
-            self._stands(ask, outcome)
-        else:
-            self._over(ask, outcome)
-        if ask.kind == Kind.SEARCH:
-            self._move_on(self.search.entries[ask.search])
-
-    def _over(self, ask: Ask, outcome: Outcome) -> None:
         self._note(Ended(ask.trial_id, outcome))
         self.search.end(ask.trial_id, End.of(outcome))
         self.records.put(partial(self._record, ask.trial_id))
@@ -317,28 +291,6 @@ class Sweep:
             self.search.cut()
             self.progress.plan(self.search.planned_by_entry)
 
-    def _stands(self, ask: Ask, outcome: Outcome) -> None:
-        """A member of a population waits for the others; the checkpoint has its history."""
-        if outcome.status == Status.PAUSED:
-            outcome.history = []
-        self._note(Stood(ask.trial_id, outcome))
-        self.search.stand(ask.trial_id, End.of(outcome))
-        self.progress.stands(ask)
-
-    def _move_on(self, search: EntrySearch) -> None:
-        """A population whose members all stand at a stop goes on."""
-        population, asks, ends = search.population, search.asks, search.ends
-        if population is None:
-            return
-        if going := population.next(asks, ends):
-            self._note(WentOn(tuple(going)))
-            self.search.go_on(going)
-        for ask in population.lost(asks, ends):
-            self._over(ask, self.state.standing[ask.trial_id])
-        if going or not search.searching:
-            for folder in population.leftover(asks, ends):
-                self.paths.clear_stop(folder, self.search.asks)
-
     def _note(self, event: Event) -> None:
         """Journal an event, and only then go by it."""
         self.journal.write(event.name, **event.fields())
@@ -355,7 +307,7 @@ class Sweep:
             return False
         self._note(Died(ask.trial_id, outcome.last_round, outcome.error))
         self.search.again.append(ask)
-        self.progress.stands(ask)
+        self.progress.stopped(ask)
         why = reason(outcome.error)[:200] or "no reason given"
         self.progress.note(f"trial {ask.trial_id} died at round {died[-1]} and starts again: {why}")
         return True

@@ -38,7 +38,6 @@ class StudyRead(BaseModel):
     """What is read of the study of a sweep."""
 
     sampler: StrictStr
-    scheduler: StrictStr
     trials: StrictInt
     seeds: StrictInt
     algorithms: list[str] = []

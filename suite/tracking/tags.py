@@ -180,7 +180,6 @@ class Tags(Mapping[str, str]):
     warm_start = Maybe(str)
     pareto = Maybe(forms.one_of((*COUNTED, "rounds_to_target")))
     """The cost that is traded for the score."""
-    joint = Maybe(str)
     feasible = Maybe(forms.flag, forms.flagged)
 
     tuned = Tag(str)
@@ -213,13 +212,13 @@ class Tags(Mapping[str, str]):
             raise TagError(self.run_id, "trial_id", "cannot be read") from None
 
     @property
-    def search(self) -> tuple[str, str, int]:
-        """Sampler, scheduler and budget of a sweep."""
+    def search(self) -> tuple[str, int]:
+        """Sampler and budget of a sweep."""
         try:
             study = forms.StudyRead.model_validate(self.study_json)
         except ValueError:
             raise TagError(self.run_id, "study_json", "cannot be read") from None
-        return study.sampler, study.scheduler, study.trials
+        return study.sampler, study.trials
 
     @property
     def fault(self) -> str:

@@ -28,7 +28,7 @@ SCALARS = st.one_of(
     st.integers(0, 40),
     st.floats(),
     st.text(max_size=8),
-    st.sampled_from(["full", "grid", "nsga2", "pbt", "natural", "iid+system(steps=1..4)", "own"]),
+    st.sampled_from(["full", "grid", "nsga2", "asha", "natural", "iid+system(steps=1..4)", "own"]),
 )
 VALUES = st.recursive(
     SCALARS,
@@ -37,7 +37,7 @@ VALUES = st.recursive(
     ),
     max_leaves=6,
 )
-KEYS = ["lr", "mu", "batch_size", "fedavg.lr", "low", "high", "choices", "default", "best", "over"]
+KEYS = ["lr", "mu", "batch_size", "fedavg.lr", "low", "high", "choices", "default", "best"]
 
 
 def mappings(keys: list[str]) -> st.SearchStrategy[dict[str, Any]]:

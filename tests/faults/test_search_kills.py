@@ -1,4 +1,4 @@
-"""Sweeps that confirm, share configurations and start warm, killed for real at several moments."""
+"""Sweeps that confirm, search several times and start warm, killed for real at several moments."""
 
 import signal
 from pathlib import Path
@@ -26,8 +26,7 @@ model: logreg
 heterogeneity: labels(2)
 params: {lr: 0.3}
 """
-JOINT = """
-joint: {over: [heterogeneity]}
+CONFIRMED = """
 confirm: {best: 2, seeds: 1}
 warm_start: warm.yaml
 """
@@ -38,11 +37,10 @@ warm_start: warm.yaml
 @pytest.mark.parametrize(
     ("sampler", "more"),
     [
-        ("tpe", JOINT),
+        ("tpe", CONFIRMED),
         ("cmaes", "confirm: {best: 2, seeds: 1}"),
         ("nsga2", ""),
         ("tpe", "tunings: 2\ndeals: 2"),
-        ("random", "tunings: 2\ndeals: 2\ndesign: crossed"),
     ],
 )
 def test_a_killed_sweep_ends_as_one_that_was_not(tmp_path: Path, sampler: str, more: str) -> None:

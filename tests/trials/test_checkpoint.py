@@ -128,41 +128,6 @@ def test_a_checkpoint_of_another_trial_is_not_continued(tmp_path: Path) -> None:
     assert started(other).fed.round == 0
 
 
-def test_a_paused_trial_is_gone_on_from_by_what_was_the_same_so_far(tmp_path: Path) -> None:
-    place = str(tmp_path / "stop" / "x.pt")
-    first = checkpointed(spec("fedprox", lr=0.3), tmp_path / "own.pt")
-    first.reset_config({**config(spec("fedprox", lr=0.3)), "pause": 4, "paused": place})
-    (paused,) = finish(first)
-    assert (paused["status"], paused["round"], paused["done"]) == ("paused", 4, True)
-    for lr, begins in (("0.3@1,0.1@5", 4), (0.3, 4), ("0.3@1,0.1@4", 0), (0.1, 0)):
-        trial = spec("fedprox", lr=lr)
-        second = actor(trial)
-        second.reset_config({**config(trial), "begins": place})
-        assert started(second).fed.round == begins
-        (after,), (whole,) = finish(second), finish(actor(trial))
-        assert timeless(after["history"]) == timeless(whole["history"])
-        assert after["val_score"] == whole["val_score"]
-    Path(place).unlink()
-    gone = actor(trial)
-    gone.reset_config({**config(trial), "begins": place})
-    assert started(gone).fed.round == 0
-
-
-def test_its_own_checkpoint_is_later_than_the_one_it_began_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("trials.checkpoint.SPARING", 0)
-    begins = tmp_path / "stop.pt"
-    checkpointed(spec("fedprox", lr=0.3), begins, (2,)).step()
-    trial = spec("fedprox", lr="0.3@1,0.1@3")
-    more = {"begins": str(begins), "checkpoint": str(tmp_path / "own.pt")}
-    made = actor(trial)
-    made.reset_config({**config(trial, (4,)), **more, "checkpoint_seconds": 0.0})
-    made.step()
-    made.reset_config({**config(trial), **more})
-    assert started(made).fed.round == 4
-
-
 def test_an_ended_trial_writes_none_and_a_reused_actor_has_its_own(tmp_path: Path) -> None:
     made = checkpointed(spec(), tmp_path / "x.pt")
     finish(made)

@@ -27,7 +27,7 @@ place = Place("synthetic( 1,1 )", "mlp( 200,200 )",
 spec = canonical("defed", {"topology": "ring( 4 )"}, place, Settings(rounds=3), 1)
 assert spec.params["topology"] == "ring(4)" and spec.model == "mlp"
 assert spec.heterogeneity == "dirichlet(0.3)+sizes(lognormal(0.3))+system(steps=1..20)"
-assert spec.configured().params() == spec.params and spec.until(2) and spec.data_key
+assert spec.configured().params() == spec.params and spec.data_key
 assert models.canonical("resnet18(batch)") == "resnet18(batch)"
 computing = {"torch", "torchvision", "ray", "optuna", "mlflow", "networkx", "scipy", "sklearn",
     "numba", "pandas"}

@@ -16,9 +16,7 @@ from trials import schedule
 from trials.algorithm import Algorithm
 from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
-from trials.schedule import at, is_schedule, last, pieces, then, until, written
-from trials.settings import Settings
-from trials.spec import TrialSpec
+from trials.schedule import at, is_schedule, last, pieces, written
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 PIECES = st.dictionaries(st.integers(2, 10**6), FINITE, max_size=5)
@@ -33,9 +31,6 @@ def test_what_is_written_is_read_back_and_has_one_spelling(first: float, later) 
     for round_index in (1, *(r + d for r in later for d in (-1, 0, 1))):
         held = given_[max(start for start in given_ if start <= round_index)]
         assert at(text, round_index) == held
-        assert at(until(text, round_index), 10**7) == held
-        assert at(then(text, round_index, 0.5), round_index) == held
-        assert at(then(text, round_index, 0.5), round_index + 1) == 0.5
     assert is_schedule(text) == (len(set(pieces(text).values())) > 1)
     assert last(text) == at(text, 10**7)
 
@@ -156,19 +151,6 @@ def test_each_phase_is_asked_whether_it_can_run(monkeypatch: pytest.MonkeyPatch)
 def test_a_constant_algorithm_has_one_phase() -> None:
     for cls in ALGORITHMS.values():
         assert cls().phases() == {1: cls()}
-
-
-def test_specs_agree_up_to_where_their_schedules_part() -> None:
-    def spec(lr: float | str, variant: str = "plain") -> TrialSpec:
-        names = {"dataset": "digits", "model": "logreg", "heterogeneity": "iid"}
-        params = {"lr": lr, "variant": variant}
-        return TrialSpec(algorithm="folb", params=params, settings=Settings(), seed=0, **names)
-
-    early, late = spec("0.1@1,0.2@5,0.3@9"), spec("0.1@1,0.2@5,0.4@9")
-    assert early.until(8) == late.until(8) == spec("0.1@1,0.2@5")
-    assert early.until(9) != late.until(9)
-    assert early.until(4) == early.until(0) == spec(0.1)
-    assert spec(0.1, "x@1").until(4).params["variant"] == "x@1", "no schedule, a word"
 
 
 def test_the_command_line_and_files_take_schedules(tmp_path: Path) -> None:

@@ -116,51 +116,6 @@ def test_spreads_are_those_of_restricted_maximum_likelihood():
     assert found["seed"] ** 2 == pytest.approx(fit.scale, rel=1e-3)
 
 
-@pytest.mark.parametrize("factor", ["deal", "split"])
-def test_crossed_tunings_and_deals_or_splits_cover(factor):
-    """Tunings that several deals share are no independent draws of each: both factors are sampled."""
-    rng, hits, boards = np.random.default_rng(8), 0, 800
-    for _ in range(boards):
-        table = rng.normal(0, 0.05, (5, 1)) + rng.normal(0, 0.05, 5) + rng.normal(0, 0.01, (5, 5))
-        found = mean_of(crossed(table, factor))
-        assert found.over == f"tuning and {factor}"
-        low, high = found.interval()
-        hits += low <= 0 <= high
-    assert hits / boards > LEVEL - 3 * 0.0077
-
-
-def crossed(table: np.ndarray, factor: str) -> dict[Draw, float]:
-    """Final runs of tunings (rows) that are shared by the levels of a factor of the data (columns)."""
-    first = Draw(0, 0, 0, 0)
-    return {
-        first._replace(**{factor: level}, tuning=t, seed=t): float(v)
-        for (t, level), v in np.ndenumerate(table)
-    }
-
-
-def test_spreads_of_a_crossed_design_by_hand():
-    """Deals that share tunings differ by no tuning: of a table without interaction the variances are those
-    of its rows, 0.01, and of its columns, 0.045.
-    """
-    table = np.add.outer([0.0, 0.1, 0.2], [0.0, 0.3])
-    assert spreads(crossed(table, "deal")) == pytest.approx({"tuning": 0.1, "deal": 0.045**0.5})
-    assert spreads(crossed(table, "split")) == pytest.approx({"tuning": 0.1, "split": 0.045**0.5})
-
-
-def test_tunings_that_a_deal_lacks_are_no_sample():
-    """Two tunings are on all three deals: the sample is the deals, with their tunings in them."""
-    scores = crossed(np.add.outer([0.0, 0.1, 0.2], [0.0, 0.3, 0.6]), "deal")
-    del scores[Draw(0, 1, 2, 2)]
-    assert mean_of(scores).over == "deal"
-
-
-def test_two_deals_that_share_tunings_are_averaged_first():
-    table = {0: (0.5, 0.7), 1: (0.6, 0.8), 2: (0.9, 0.9)}
-    scores = {Draw(0, d, t, t): v for t, of in table.items() for d, v in enumerate(of)}
-    expected = stats.t.interval(0.95, 2, np.mean([0.6, 0.7, 0.9]), stats.sem([0.6, 0.7, 0.9]))
-    assert mean_of(scores).interval() == pytest.approx(expected)
-
-
 def test_a_tie_is_what_an_equivalence_test_shows():
     """Two one-sided tests: the 90 % interval lies within the margin."""
     a = by_seed({1: 0.90, 2: 0.91, 3: 0.92, 4: 0.93})

@@ -57,7 +57,7 @@ def allowed(sweep: SweepSearch) -> int:
 @pytest.mark.parametrize("lag", [1, 4])
 @pytest.mark.parametrize("sampler", list(SAMPLERS))
 def test_the_first_modelled_trial_is_the_one_that_is_said(modelled, sampler, lag):
-    first = first_modelled(sampler, "none", lag)
+    first = first_modelled(sampler, lag)
     trials = 12 if first is None else first + 1
     sweep = played(lag, sampler=sampler, trials=trials, grid_points=20)
     assert modelled == ([] if first is None else [first, first + 1])
@@ -66,7 +66,7 @@ def test_the_first_modelled_trial_is_the_one_that_is_said(modelled, sampler, lag
 
 @pytest.mark.parametrize("sampler", LEARNING)
 def test_a_budget_below_it_has_none(modelled, sampler):
-    first = first_modelled(sampler, "none", LAG)
+    first = first_modelled(sampler, LAG)
     sweep = played(sampler=sampler, trials=first - 1)
     assert modelled == []
     assert allowed(sweep) == 0
@@ -78,7 +78,7 @@ def test_a_budget_below_it_has_none(modelled, sampler):
 
 
 def test_tpe_models_from_the_ninth_trial_the_eighth_suggestion_on():
-    assert first_modelled("tpe", "none", LAG) == 9
+    assert first_modelled("tpe", LAG) == 9
 
 
 @pytest.mark.parametrize(("known", "trials"), [(3, 10), (7, 10), (9, 12), (9, 10)])
@@ -115,28 +115,14 @@ def test_stopped_and_diverged_trials_do_not(modelled):
     assert modelled == [9, 10]
 
 
-def test_a_population_s_members_are_asked_for_before_any_result(modelled):
-    given = {"scheduler": "pbt", "trials": 20}
-    sweep = SweepSearch(entries_of(**given), a_study(**given))
-    (entry,) = sweep.entries.values()
-    assert all(entry.candidates.at(i) for i in range(20))
-    assert modelled == []
-    assert allowed(sweep) == 0
-    assert sweep.warnings == [], "it is no fault: they change on their way"
-    assert sweep.searched_by == "population-based training begun by random search"
-
-
 def test_the_words():
-    assert searched_by("tpe", "none", 6, 4) == (
-        "random search (tpe models from trial 9 on; budget 6)"
-    )
-    assert searched_by("tpe", "asha", 9, 4) == "tpe (models from trial 9 on; budget 9)"
-    assert searched_by("nsga2", "none", 13, 4) == (
+    assert searched_by("tpe", 6, 4) == ("random search (tpe models from trial 9 on; budget 6)")
+    assert searched_by("tpe", 9, 4) == "tpe (models from trial 9 on; budget 9)"
+    assert searched_by("nsga2", 13, 4) == (
         "random search (nsga2 models from trial 14 on; budget 13)"
     )
-    assert searched_by("random", "none", 6, 4) == "random search"
-    assert searched_by("grid", "none", 6, 4) == "grid search"
-    assert searched_by("grid", "pbt", 6, 4) == "population-based training begun by grid search"
+    assert searched_by("random", 6, 4) == "random search"
+    assert searched_by("grid", 6, 4) == "grid search"
 
 
 def test_a_recommendation_calls_it_random_search():
@@ -153,7 +139,7 @@ def test_a_recommendation_calls_it_random_search():
         return " ".join(recommend([found], "digits", "iid").lines())
 
     known = {"sampler": "tpe", "scheduler": "none"}
-    blind = searched_by("tpe", "none", 4, LAG)
+    blind = searched_by("tpe", 4, LAG)
     assert blind in lines(trials=4, **known)
     assert blind in lines(trials=10, confirming=6, **known), "6 of the 10 repeat others"
     assert "tpe (models from trial 9 on; budget 10)" in lines(trials=10, **known)

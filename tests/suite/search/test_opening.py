@@ -88,17 +88,13 @@ def test_whoever_has_more_known_configurations_shares_fewer_draws():
     assert len(found["safl"]) == 7
 
 
-def test_cells_study_seeds_and_tunings_draw_apart_and_crossed_deals_together():
+def test_cells_study_seeds_tunings_and_deals_draw_apart():
     cells = rates(sweep_of(trials=4, heterogeneity=LEVELS))
     other = rates(sweep_of(trials=4, seed=1))
     nested = rates(sweep_of(trials=4, tunings=2, deals=2))
     drawn = [rate for of in (cells, other) for one in of.values() for rate in one]
     assert len(set(drawn)) == len(drawn) == 9
     assert len({rate for of in nested.values() for rate in of}) == 12
-    crossed = rates(sweep_of(trials=4, tunings=2, deals=2, design="crossed"))
-    (name,) = {key.split("-")[0] for key in crossed}
-    assert crossed[f"{name}-d1t1"] == crossed[f"{name}-t1"] != crossed[name]
-    assert crossed[f"{name}-d1"] == crossed[name]
 
 
 @pytest.mark.parametrize("sampler", list(SAMPLERS))
@@ -110,22 +106,6 @@ def test_what_is_shared_under_each_sampler(sampler):
     blind = {"tpe": 7, "gp": 7, "random": 11, "nsga2": 12, "cmaes": 0, "grid": 0}[sampler]
     assert shared[:blind] == [True] * blind
     assert not any(shared[blind:]) or sampler == "grid"
-
-
-def test_a_population_s_members_share_theirs():
-    sweep = sweep_of(**{**TWO, "scheduler": "pbt"})
-    first, second = (
-        [search.candidates.at(i).params["lr"] for i in range(12)]
-        for search in sweep.entries.values()
-    )
-    assert first == second
-
-
-def test_a_joint_search_shares_over_the_methods_of_its_cells():
-    sweep = sweep_of(**TWO, heterogeneity=LEVELS, joint={"over": ["heterogeneity"]})
-    found = [of[:7] for of in rates(sweep).values()]
-    assert len(found) == 4
-    assert all(of == found[0] for of in found)
 
 
 def test_rates_that_are_choices_are_shared_too():

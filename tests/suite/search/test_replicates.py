@@ -19,9 +19,8 @@ def played(**given) -> Player:
     return Player(sweep_of(**BOTH, **given)).play(random.Random(3), 4)
 
 
-@pytest.mark.parametrize("design", ["nested", "crossed"])
-def test_the_budget_of_every_replicate_is_exact(design):
-    asks = played(tunings=3, deals=2, design=design).asks()
+def test_the_budget_of_every_replicate_is_exact():
+    asks = played(tunings=3, deals=2).asks()
     counts = Counter((a.cell, a.replicate, a.kind) for a in asks)
     assert len(counts) == 2 * 6 * 2
     assert {kind: n for (_, _, kind), n in counts.items()} == {Kind.SEARCH: 6, Kind.FINAL: 2}
@@ -34,7 +33,7 @@ def test_the_first_replicate_is_what_there_was_before():
     among = {a.trial_id: a for a in played(tunings=3).asks() if not a.replicate}
     assert among == alone
     assert all("replicate" not in Asked(a).fields() for a in alone.values())
-    new = {"tunings", "deals", "splits", "design", "margin"}
+    new = {"tunings", "deals", "splits", "margin"}
     assert not new & a_study().model_dump(mode="json").keys()
     assert complete(a_study()).keys() >= new
 
@@ -53,25 +52,19 @@ def test_tunings_draw_for_themselves_and_share_over_algorithms():
     assert {a.partition_seed for a in asks} == {0}
 
 
-def test_nested_deals_draw_for_themselves_and_crossed_ones_share_their_tuning():
-    def found(design: str) -> dict[str, tuple]:
-        asks = played(tunings=2, deals=2, design=design).asks()
-        return {
-            of: (
-                [a.params for a in asks if a.replicate == of and a.kind == Kind.SEARCH][:4],
-                {a.seed for a in asks if a.replicate == of},
-                {a.partition_seed for a in asks if a.replicate == of},
-            )
-            for of in ("", "t1", "d1", "d1t1")
-        }
-
-    nested, crossed = found("nested"), found("crossed")
-    assert nested[""] == crossed[""]
-    assert [of[2] for of in nested.values()] == [{0}, {0}, {1}, {1}]
-    assert [of[2] for of in crossed.values()] == [{0}, {0}, {1}, {1}]
-    assert crossed["d1t1"][:2] == crossed["t1"][:2]
-    assert nested["d1"][1] == {10**7, 10**7 + 1, 10**7 + 2}
-    assert nested["d1"][0] != nested[""][0]
+def test_deals_draw_for_themselves():
+    asks = played(tunings=2, deals=2).asks()
+    found = {
+        of: (
+            [a.params for a in asks if a.replicate == of and a.kind == Kind.SEARCH][:4],
+            {a.seed for a in asks if a.replicate == of},
+            {a.partition_seed for a in asks if a.replicate == of},
+        )
+        for of in ("", "t1", "d1", "d1t1")
+    }
+    assert [of[2] for of in found.values()] == [{0}, {0}, {1}, {1}]
+    assert found["d1"][1] == {10**7, 10**7 + 1, 10**7 + 2}
+    assert found["d1"][0] != found[""][0]
 
 
 def test_a_split_moves_the_data_seed_only():
@@ -111,7 +104,7 @@ def test_more_tunings_are_added_to_those_there_are():
     assert {a.trial_id: a for a in [*two.asks(), *four.asks()]} == whole
 
 
-def test_populations_and_confirming_runs_have_replicates_too():
+def test_confirming_runs_have_replicates_too():
     asks = played(tunings=2, confirm={"best": 2, "seeds": 1}).asks("confirm")
     assert Counter(a.replicate for a in asks) == {"": 4, "t1": 4}
     assert {a.seed for a in asks} == {1_000_000, 1_010_000}

@@ -73,7 +73,6 @@ OTHER = {
     "scale": {"search": {"lr": {"log": False}}},
     "constraint": {"constraints": {"uploaded_bytes": {"max": 1e6}}},
     "another constraint": {"constraints": {"uploaded_bytes": {"max": 2e6}}},
-    "joint": {"joint": {"over": ["heterogeneity"]}},
     "moved setting": {"search": {"momentum": {"low": 0.0, "high": 0.9}}},
 }
 
@@ -342,19 +341,14 @@ def test_seeds_that_a_sweep_would_come_to_have_to_be_seeds(faults, key, given_, 
         ({"sampler": "nsga2", "scheduler": "asha"}, ["scheduler = 'asha'", "two objectives"]),
         ({"sampler": "nsga2", "confirm": {}}, ["confirm", "a front"]),
         ({"pareto": "rounds_to_target"}, ["target", "rounds_to_target"]),
-        ({"joint": {"over": ["models"]}, "sampler": "cmaes"}, ["joint", "tpe, gp, random or grid"]),
-        ({"joint": {"over": ["models"]}, "scheduler": "median"}, ["scheduler = 'median'", "none"]),
         ({"constraints": {"uploaded_byte": {"max": 1}}}, ["uploaded_byte"]),
         ({"constraints": {"uploaded_bytes": {"max": 0}}}, ["uploaded_bytes.max = 0"]),
         ({"constraints": {"uploaded_bytes": {"maxi": 1}}}, ["Did you mean 'max'?"]),
         ({"confirm": {"best": 1}}, ["confirm.best = 1"]),
         ({"confirm": {"seed": 1}}, ["confirm.seed = 1", "Did you mean 'seeds'?"]),
-        ({"scheduler": "pbt", "pareto": "uploaded_bytes"}, ["scheduler = 'pbt'", "two objectives"]),
-        ({"scheduler": "pbt", "joint": {"over": ["models"]}}, ["scheduler = 'pbt'", "joint"]),
-        (
-            {"scheduler": "pbt", "trials": 3, "settings": {"rounds": 5, "eval_every": 5}},
-            ["trials = 3", "at least 4 members", "settings.rounds = 5", "lower eval_every"],
-        ),
+        ({"joint": {"over": ["models"]}}, ["joint", "unknown key 'joint'"]),
+        ({"design": "crossed"}, ["design", "unknown key 'design'"]),
+        ({"scheduler": "pbt"}, ["scheduler = 'pbt'", "'hyperband'"]),
     ],
 )
 def test_settings_of_the_search_that_cannot_be_are_refused(faults, changed, words):

@@ -60,10 +60,3 @@ def test_what_is_wrong_with_it_is_said(faults):
 def test_low_above_high_on_one_data_set_is_refused(faults):
     message = faults({**BASE, "search": {"lr": {**RATE, "datasets": {"digits": {"high": 0.001}}}}})
     assert "low <= high must hold, but got low=0.003, high=0.001" in message
-
-
-def test_a_configuration_that_data_sets_share_has_one_range(faults):
-    joint = {"joint": {"over": ["datasets"]}, "datasets": ["digits", "mnist"]}
-    search = {"lr": {**RATE, "datasets": {"digits": {"high": 100.0}}}}
-    rule = "a configuration that data sets share has one range for all of them"
-    assert f"search.lr.datasets: {rule}" in faults({**BASE, **joint, "search": search})

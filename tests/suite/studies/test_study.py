@@ -292,7 +292,6 @@ FULL = {
     "scheduler": "none",
     "constraints": {"uploaded_bytes": {"max": 1.0e6}},
     "confirm": {"best": 2, "seeds": 1},
-    "joint": {"over": ["heterogeneity"], "by": "rank"},
 }
 PLACES = [(k,) for k in FULL] + [
     ("algorithms", 0),
@@ -303,8 +302,6 @@ PLACES = [(k,) for k in FULL] + [
     ("constraints", "uploaded_bytes"),
     ("constraints", "uploaded_bytes", "max"),
     ("confirm", "best"),
-    ("joint", "over"),
-    ("joint", "over", 0),
     ("search", "lr"),
     ("search", "lr", "low"),
     ("search", "lr", "default"),

@@ -36,14 +36,12 @@ STUDIES: dict[str, dict[str, Any]] = {
     "asha": {"sampler": "random", "scheduler": "asha"},
     "hyperband": {"sampler": "random", "scheduler": "hyperband"},
     "median": {"sampler": "random", "scheduler": "median"},
-    "pbt": {"scheduler": "pbt"},
     "confirmed under a constraint": {
         "constraints": {"rounds_to_target": {"max": 4}},
         "target": 0.7,
         "confirm": {"best": 3, "seeds": 1},
     },
     "two objectives": {"sampler": "nsga2", "pareto": "rounds_to_target", "target": 0.7},
-    "joint": {"heterogeneity": ["iid", "labels(3)"], "joint": {"over": ["heterogeneity"]}},
 }
 COMMON: dict[str, Any] = {
     "trials": 6,

@@ -12,6 +12,7 @@ from suite.search.sweep_search import SweepSearch
 from suite.studies.entries import make_entries
 from suite.studies.opening import OWN
 from suite.studies.study import Study
+from suite.sweeps.events import Asked, read
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.request import SweepRequest
 from tests.support.searches import Player
@@ -51,10 +52,9 @@ def test_its_journal_is_gone_on_with(tmp_path: Path) -> None:
     first, *_, last = lines(old.journal, "begin")
     assert "opening" not in first
     assert last["opening"] == OWN
-    study = Study.model_validate(first["study"])
+    study = Study.model_validate(read(first).study)
     player = Player(SweepSearch(make_entries(study, "old"), study, opening=OWN))
-    anew = {ask.trial_id: ask.fields() for ask in player.play().asks("search")}
+    anew = {ask.trial_id: Asked(ask) for ask in player.play().asks("search")}
     for ask in asked:
         if ask["kind"] == "search":
-            ask.pop("event")
-            assert anew[ask["trial_id"]] == ask, "what its version asked from the beginning"
+            assert anew[ask["trial_id"]] == read(ask), "what its version asked from the beginning"

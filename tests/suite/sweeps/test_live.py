@@ -1,6 +1,5 @@
 """Running trials in the store: their curves while they run, one write a second, nothing left behind."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -118,11 +117,9 @@ def test_an_attempt_that_starts_again_adds_only_what_is_new(store, sweep):
     assert [point.step for point in points] == [0, 5, 10]
 
 
-def test_a_population_and_a_trial_that_is_over_are_not_shown(sweep):
+def test_a_trial_that_is_over_is_not_shown(sweep):
     sweep.clock[0] = 5.0
     ask = sweep.asks[0]
-    sweep.live.reported(replace(ask, until=10), going(0))
-    sweep.live.reported(replace(ask, parent="other"), going(0))
     sweep.live.reported(ask, Outcome(Status.FINISHED, [entry(0)]))
     assert sweep.writes == []
 

@@ -111,12 +111,6 @@ def test_packed_or_not_the_journal_says_the_same(tmp_path: Path, study: str, pac
     assert statuses >= {"finished"} | ({"pruned"} if "scheduler" in given else set())
 
 
-def test_a_population_goes_on_in_packs(tmp_path: Path) -> None:
-    given = {"scheduler": "pbt", "algorithms": ["fedavg"], "trials": 4}
-    alone = said(swept(tmp_path / "alone", 1, **given))
-    assert said(swept(tmp_path / "packed", 4, **given)) == alone
-
-
 @pytest.mark.usefixtures("by_scores")
 @pytest.mark.parametrize("share", [0.35, 0.9])
 def test_a_killed_pack_is_resumed(

@@ -172,5 +172,5 @@ def test_what_runs_in_packs_is_said_with_its_processes() -> None:
     for index in range(2, 28):
         shown.began(ask(shown, 0, index), "ab"[index % 2])
     assert ", 28 running in 2 processes, " in shown._line()
-    shown.stands(ask(shown, 0, 0))
+    shown.stopped(ask(shown, 0, 0))
     assert ", 27 running in 2 processes, " in shown._line()

@@ -1,4 +1,4 @@
-"""Two objectives, constraints, confirmation, joint cells and warm starts in real sweeps; killed ones
+"""Two objectives, constraints, confirmation and warm starts in real sweeps; killed ones
 are in faults/test_search_kills.py.
 """
 
@@ -21,14 +21,13 @@ sampler: nsga2
 constraints: {uploaded_bytes: {max: 40000}}
 settings: {rounds: 6, clients: 4, participation: 1.0, execution: batched}
 """
-SHARED = """
+CONFIRMED = """
 algorithms: [fedavg]
 datasets: [digits]
 models: [logreg]
 heterogeneity: [iid, dirichlet(0.3)]
 trials: 5
 seeds: 2
-joint: {over: [heterogeneity]}
 confirm: {best: 2, seeds: 1}
 warm_start: nearest
 settings: {rounds: 6, clients: 4, participation: 1.0, execution: batched}
@@ -47,12 +46,12 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def shared(two: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sweep of joint cells beside it, warm-started from it."""
-    folder = tmp_path_factory.mktemp("shared") / "runs"
+def confirmed(two: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sweep that confirms beside it, warm-started from it."""
+    folder = tmp_path_factory.mktemp("confirmed") / "runs"
     shutil.copytree(two, folder.parent, dirs_exist_ok=True)
-    args = ("--name", "shared", "--max-concurrent", 1)
-    suite_here("sweep", study_file(folder.parent, SHARED), *args, cwd=folder.parent)
+    args = ("--name", "confirmed", "--max-concurrent", 1)
+    suite_here("sweep", study_file(folder.parent, CONFIRMED), *args, cwd=folder.parent)
     return folder.parent
 
 
@@ -98,44 +97,35 @@ def test_the_front_is_shown(two: Path) -> None:
     assert "Pareto front of safl_extended" in suite_here("leaderboard", cwd=two).stdout
 
 
-def test_a_joint_configuration_is_tried_confirmed_and_repeated_in_every_cell(shared: Path) -> None:
-    levels = ("iid", "dirichlet(0.3)")
-    search = {v: records(shared, sweep="shared", kind="search", heterogeneity=v) for v in levels}
-    rates = {
-        level: [r.params["lr"] for r in sorted(runs, key=lambda r: r.tags["trial_id"])]
-        for level, runs in search.items()
-    }
-    assert rates["iid"] == rates["dirichlet(0.3)"]
-    assert [len(runs) for runs in search.values()] == [5 + 2, 5 + 2]
-    confirms = [r for r in search["iid"] if "confirm" in r.tags]
-    assert len(confirms) == 2
-    assert len({r.tags["source"] for r in confirms}) == 2
+def test_the_best_few_are_confirmed_and_the_best_of_these_repeated(confirmed: Path) -> None:
+    searched = records(confirmed, sweep="confirmed", kind="search", heterogeneity="iid")
+    assert len(searched) == 5 + 2
+    confirms = [r for r in searched if "confirm" in r.tags]
+    assert len({r.tags["source"] for r in confirms}) == len(confirms) == 2
     assert {r.tags["seed"] for r in confirms} == {"1000000"}
-    finals = records(shared, sweep="shared", kind="final")
+    finals = records(confirmed, sweep="confirmed", kind="final", heterogeneity="iid")
     assert len({r.params["lr"] for r in finals}) == 1
-    assert {r.tags["joint"] for r in finals} == {"heterogeneity"}
-    assert {r.tags["source"][-5:] for r in finals} <= {r.tags["source"][-5:] for r in confirms}
-    tuned = [read(path) for path in (shared / "runs/shared/tuned").rglob("*.yaml")]
-    assert len({t.params["lr"] for t in tuned}) == 1
-    assert {t.budget["trials"] for t in tuned} == {7}
+    assert {r.tags["source"] for r in finals} <= {r.tags["source"] for r in confirms}
+    tuned = [read(path) for path in (confirmed / "runs/confirmed/tuned").rglob("*.yaml")]
+    assert [t.budget["trials"] for t in tuned] == [7, 7]
 
 
-def test_a_warm_start_is_inside_the_budget_stated_and_ranked_apart(shared: Path) -> None:
-    runs = records(shared, sweep="shared", kind="search", heterogeneity="iid")
+def test_a_warm_start_is_inside_the_budget_stated_and_ranked_apart(confirmed: Path) -> None:
+    runs = records(confirmed, sweep="confirmed", kind="search", heterogeneity="iid")
     origins = {r.tags["trial_id"][-5:]: r.tags["origin"] for r in runs if "confirm" not in r.tags}
     assert [origins[f"s000{i}"] for i in range(5)] == ["anchor", "warm", *["sampled"] * 3]
     warm = next(r for r in runs if r.tags["origin"] == "warm" and "confirm" not in r.tags)
-    (tuned,) = (shared / "runs/two/tuned").rglob("fedavg.yaml")
+    (tuned,) = (confirmed / "runs/two/tuned").rglob("fedavg.yaml")
     assert float(warm.params["lr"]) == read(tuned).params["lr"]
     assert warm.tags["source"].startswith("digits · logreg · labels(2), tuned by two: 0.")
     assert {r.tags["warm_start"].count("tuned by two") for r in runs} == {1}
-    board = document(suite_here("leaderboard", "--json", cwd=shared))
+    board = document(suite_here("leaderboard", "--json", cwd=confirmed))
     assert {(row["sweep"], row["warm"]) for row in board["rows"]} == {
         ("two", False),
-        ("shared", True),
+        ("confirmed", True),
     }
-    shown = suite_here("leaderboard", "--name", "shared", "--format", "md", cwd=shared).stdout
-    assert "(shared), warm-started" in shown
+    shown = suite_here("leaderboard", "--name", "confirmed", "--format", "md", cwd=confirmed).stdout
+    assert "(confirmed), warm-started" in shown
     assert {row["rank"] for row in board["rows"] if row["warm"]} == {1}
 
 
@@ -151,7 +141,6 @@ def test_nu_cannot_be_searched_for_the_score_alone(tmp_path: Path) -> None:
     ("options", "words"),
     [
         (["--scheduler", "asha"], ["scheduler = 'asha'", "two objectives"]),
-        (["--scheduler", "pbt"], ["scheduler = 'pbt'", "two objectives", "replaced"]),
         (["--sampler", "cma"], ["sampler = 'cma'"]),
         (["--warm-start", "nowhere.yaml"], ["nowhere.yaml"]),
     ],

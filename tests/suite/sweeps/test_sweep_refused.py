@@ -15,7 +15,7 @@ from suite.sweeps.paths import SweepPaths
 from suite.sweeps.resume import resumed_study
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
-from tests.support.commands import document, fault, suite_here
+from tests.support.commands import fault, suite_here
 from tests.support.foreign import swept
 from tests.support.searches import a_study
 from trials.errors import UserError
@@ -153,12 +153,6 @@ def test_two_sweeps_that_both_see_an_empty_store(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="holds another sweep 's'"):
         second.ledger.open()
     assert [run.tags["sweep_id"] for run in first.store.find(kind="sweep")] == [first.id]
-
-
-def test_a_small_sweep_with_another_scheduler(tmp_path):
-    options = ("--smoke", "--scheduler", "pbt", "--dry-run", "--json")
-    plan = document(suite_here("sweep", "quickstart", *options, cwd=tmp_path))
-    assert plan["trials_per_cell"] == 4
 
 
 def test_a_device_that_is_none(tmp_path):
