@@ -108,7 +108,7 @@ def swept(store, tmp_path_factory) -> SimpleNamespace:
     study, cells = a_study(**STUDY), entries_of(**STUDY)
     warm = {cell.id: [Known("warm", cell.space.anchor(), "elsewhere")] for cell in cells}
     search = SweepSearch(cells, study, 1, {})
-    ledger = Ledger(store, "tagged", "tagged", study, search, warm, {})
+    ledger = Ledger(store, "tagged", "tagged", study, search, warm, {}, None, None)
     ledger.open()
     asks, ended = [], {}
     for _ in range(2):
