@@ -146,7 +146,7 @@ def _search(
     ]
     if not points or len({str(sorted(t.params.items())) for t in trials}) < 3:
         return []
-    if share is None:  # recorded by an earlier version
+    if share is None:  # its sweep has not ended
         share = tuning.importance(points, up)
     title = f"{short(name)} · {place(group)}"
     alt = f"{title}: importance " + ", ".join(f"{k} {v:.2f}" for k, v in share.items())

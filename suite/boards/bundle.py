@@ -21,13 +21,13 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from suite import json_files
 from suite.boards.files import read_files
 from suite.boards.folders import digest
+from suite.formats import check_format
 from suite.tracking.reader import Reader
 from suite.tracking.record import LARGEST, Record
 from suite.tracking.tags import Tags
 from trials.errors import UserError
 
 LISTING, BOARD = "bundle.json", "board.json"
-FORMAT = 1
 SIGN = "a bundle of suite publish"
 """In every zip of a bundle and in its list, so that it is known again."""
 RECORDS = ("records", "finals", "searches")
@@ -132,9 +132,7 @@ class Bundle(Reader):
         if LISTING not in files:
             raise UserError(f"{path} is no bundle: it has no {LISTING}")
         written, where = files.pop(LISTING), f"bundle {path}: {LISTING}"
-        found = json_files.read(written, _MADE, where).format
-        if found != FORMAT:
-            raise UserError(f"bundle {path} has format {found}, and this version reads {FORMAT}")
+        check_format(f"bundle {path}", json_files.read(written, _MADE, where).format)
         listing = json_files.read(written, _LISTING, where)
         for name in sorted(files.keys() | listing.files):
             if name not in files:

@@ -9,12 +9,13 @@ from typing import Any
 
 from reports.leaderboard.leaderboard import Leaderboard
 from suite import json_files
-from suite.boards.bundle import BOARD, FORMAT, KEPT, LISTING, SIGN, Kept, Listing, Stretch
+from suite.boards.bundle import BOARD, KEPT, LISTING, SIGN, Kept, Listing, Stretch
 from suite.boards.files import zipped
 from suite.boards.folders import digest, listed, write_listed
 from suite.configurations import configuration
 from suite.configurations.configuration import today
 from suite.console import finite
+from suite.formats import FORMAT
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import NONE_YET, Query
 from suite.results.report import study_text

@@ -62,6 +62,11 @@ class Several(Reader):
             raise UserError(f"there is no run {run_id!r} in {self.uri}")
         return self._held[run_id][0]
 
+    def check_sweep(self, name: str) -> None:
+        """Raise `FormatError` where a reader has a sweep of this name in a format that is not read."""
+        for _, reader in self._readers:
+            reader.check_sweep(name)
+
     def history(self, run_id: str, metric: str) -> list[tuple[int, float]]:
         """(round, value) of a metric, in order of rounds."""
         return self._held[run_id][1].history(run_id, metric)

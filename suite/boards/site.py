@@ -145,7 +145,7 @@ def _methods(reader: Reader, board: Leaderboard) -> dict[str, Method]:
     """
     spaces: dict[str, dict[str, Range]] = {}
     for run in EVERYTHING.find(reader, RunKind.CELL):
-        spaces.setdefault(run.tags.algorithm, {}).update(run.tags.space or {})
+        spaces.setdefault(run.tags.algorithm, {}).update(run.tags.space)
     known = {item["name"]: item for item in listing("algorithms")}
     return {
         row.algorithm: _method(row.algorithm, row.paper, known.get(row.algorithm), spaces)

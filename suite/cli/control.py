@@ -8,6 +8,7 @@ import typer
 
 from suite.cli.options import RUNS, Json, Storage
 from suite.console import emit, out, say
+from suite.formats import FormatError
 from trials.errors import UserError
 
 app = typer.Typer()
@@ -38,7 +39,7 @@ def status(
             try:
                 found.append(read(storage, each))
             except UserError as error:
-                say(f"sweep {each}: {error}")
+                say(str(error) if isinstance(error, FormatError) else f"sweep {each}: {error}")
     if as_json:
         emit(found if name is None or own else found[0])
         return

@@ -20,7 +20,6 @@ def show_plan(
     from suite.execution.resources import local_slots
     from suite.search.sweep_search import SweepSearch
     from suite.studies.entries import load_data, make_entries
-    from suite.studies.opening import SHARED
 
     study_name, study = request.read()
     paths = request.paths
@@ -41,8 +40,7 @@ def show_plan(
             say(f"measuring {number}/{len(entries)}: {entry.name}")
         found.append(estimates.entry(entry, calibrate))
     total = estimates.total(found, local_slots(resources))
-    begun = paths.state().begun if request.resume else None
-    search = SweepSearch(entries, study, opening=begun.opening if begun else SHARED)
+    search = SweepSearch(entries, study)
     plan = {
         "study": study_name,
         "name": paths.name,

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
+from suite.formats import FORMAT, check_format
 from suite.owned import private
 from suite.studies.validation import Faults, check_run
 from suite.yaml_files import dump, parse_mapping, read_text, writable, write_whole, writing
@@ -33,6 +34,7 @@ class Tuned(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    format: int = FORMAT
     algorithm: str
     dataset: str
     model: str
@@ -145,10 +147,12 @@ def _safe(name: str) -> str:
 
 
 def parse(text: str, source: str, resolves: bool = False) -> Tuned:
-    """Read a tuned file or a hand-written configuration; raises `UserError` with every fault. Code of
-    others that it names runs only where it `resolves`.
+    """Read a tuned file or a hand-written configuration; raises `UserError` with every fault, `FormatError`
+    for what another version wrote. Code of others that it names runs only where it `resolves`.
     """
     content = {"params": {}, "settings": {}, **parse_mapping(text, source)}
+    if "format" in content or "provenance" in content:  # which nobody writes by hand
+        check_format(f"configuration {source}", content.get("format"))
     faults = Faults(source)
     faults.validate(Tuned, content)
     if not faults.found:

@@ -84,17 +84,15 @@ class Costs:
 
 
 def _read(path: Path) -> dict[str, float] | None:
-    """What was measured before; None where the file is someone else's, which stays as it is. What an
-    earlier version measured otherwise, under shorter names, is left out.
-    """
+    """What was measured before; None where the file is someone else's, which stays as it is."""
     if not path.exists():
         return {}
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
-    own = isinstance(found, dict) and all(k.count("|") in (3, 4) for k in found)
-    return {k: value for k, value in found.items() if k.count("|") == 4} if own else None
+    own = isinstance(found, dict) and all(k.count("|") == 4 for k in found)
+    return found if own else None
 
 
 def _measure(configured: Configured, data: Data, batch: int) -> tuple[float, float]:

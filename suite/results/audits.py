@@ -33,7 +33,7 @@ def audited(board: Leaderboard, held: Held, options: list[str]) -> Leaderboard:
         name = sweep.tags.sweep
         rows = [row for row in board.rows if row.sweep == name]
         told = [(row.algorithm, facts[name, row.cell]) for row in rows]
-        spaces = {row.algorithm: ranges.get((name, row.cell)) or {} for row in rows}
+        spaces = {row.algorithm: ranges.get((name, row.cell), {}) for row in rows}
         if told:
             mends[name] = mend(sweep, told, spaces, options)
 

@@ -60,7 +60,7 @@ def final_run(store: Reader, run: Record, metric: str, target: float | None, at:
         spent={name: run.metrics.get(name, 0.0) for name in COUNTED},
         params=params,
         reached=reached,
-        reference=bool(tags.reference),
+        reference=tags.reference,
         outside=tags.outside or "",
         curve=curve,
         worst=_over_clients(store, run, f"test_{pooled}_worst10", lost),

@@ -56,7 +56,7 @@ def standings(cells: Collection[Ongoing], query: Query, held: Held) -> tuple[Sta
                     finals=there[tags.sweep, tags.cell],
                     seeds=finals_of(studies[tags.sweep]),
                     params=best.tags.params if best else {},
-                    reference=bool(tags.reference),
+                    reference=tags.reference,
                     sweep=tags.sweep,
                     study=tags.study,
                     cell=tags.cell,
@@ -83,7 +83,7 @@ def finals_of(study: Mapping[str, Any]) -> int:
 
 
 def _replicates(study: Mapping[str, Any]) -> int:
-    """How often an entry is searched anew; a study of an earlier version says nothing of it."""
+    """How often an entry is searched anew; a study leaves out what is 1."""
     return prod(int(study.get(factor, 1)) for factor in ("tunings", "deals", "splits"))
 
 

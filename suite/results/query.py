@@ -89,6 +89,8 @@ def whose(store: Reader, name: str) -> tuple[str | None, tuple[str, ...], str]:
     where it is not a sweep's. Raises `UserError` where it is neither.
     """
     found = [(run.tags.sweep, run.tags.study) for run in store.sound(kind=RunKind.SWEEP)]
+    if name not in {sweep for sweep, _ in found}:
+        store.check_sweep(name)
     if not found:
         raise UserError(f"{store.uri} holds no sweep")
     own = [sweep for sweep, study in found if study == name]

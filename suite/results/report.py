@@ -82,11 +82,7 @@ def data_of(store: Reader, query: Query, held: Held, server: str) -> ReportData:
         ),
         sweeps=tuple(_sweep(run, held.finals) for run in _sweeps(held, board)),
         tuned={place: run.tags.tuned for place, run in held.rows.items()},
-        importance={
-            place: run.tags.importance
-            for place, run in held.rows.items()
-            if run.tags.importance is not None
-        },
+        importance={place: run.tags.importance for place, run in held.rows.items()},
         server=server,
     )
 

@@ -9,7 +9,7 @@ from suite.search.samplers import Proposer, Told, grid
 from suite.search.trial import End, Known
 from suite.studies.entry import Entry
 from suite.studies.modelling import first_modelled
-from suite.studies.opening import OWN, RATE, SHARED, blind, shared_draw
+from suite.studies.opening import RATE, blind, shared_draw
 from suite.studies.replicates import FIRST, Replicate
 from suite.studies.study import Study
 from trials import heterogeneity
@@ -24,8 +24,8 @@ Ends = Callable[[int], Sequence[End]]
 class Candidates:
     """Configurations of an entry by number, from their results.
 
-    They are those of one replicate, and open by the rule of that number (`suite.studies.opening`). `ends`
-    are the results of all their trials by id. Number i waits for the results of 0..i-lag.
+    They are those of one replicate, and open as `suite.studies.opening` says. `ends` are the results of all
+    their trials by id. Number i waits for the results of 0..i-lag.
     """
 
     def __init__(
@@ -35,10 +35,9 @@ class Candidates:
         lag: int,
         warm: Iterable[Known],
         replicate: Replicate = FIRST,
-        opening: int = SHARED,
     ) -> None:
         self.entry, self.study, self.replicate = entry, study, replicate
-        self.opening, self.lag = opening, lag
+        self.lag = lag
         self.ends: dict[str, End] = {}
         words = (study.seed, int(entry.id, 16), *replicate.words)
         directions: list[Direction] = [entry.task.direction]
@@ -57,23 +56,19 @@ class Candidates:
 
     def _known(self) -> list[Known]:
         """The anchor and the published configurations, each once."""
-        entry, own = self.entry, self.opening == OWN
-        anchor = entry.space.anchor({} if own else entry.implied)
-        published = [entry.space.anchor(p.params) for p in entry.known]
-        if not own:
-            first = heterogeneity.parse(self.study.heterogeneity[0]).name
-            published = [
-                one
-                for i, one in enumerate(published)
-                if entry.place.heterogeneity == first and one not in [anchor, *published[:i]]
-            ]
+        entry = self.entry
+        anchor = entry.space.anchor(entry.implied)
+        first = heterogeneity.parse(self.study.heterogeneity[0]).name
+        known = entry.known if entry.place.heterogeneity == first else ()
+        given = [anchor, *(entry.space.anchor(p.params) for p in known)]
+        published = [one for i, one in enumerate(given) if one not in given[:i]][1:]
         return [Known("anchor", anchor), *(Known("published", one) for one in published)]
 
     def _opens(self, index: int) -> dict[str, Any]:
         """The learning rate that all algorithms of the cell share, of a configuration drawn blindly."""
         rate = self.entry.space.searched.get(RATE)
         blindly = index < blind(self.study.sampler, self.lag)
-        if self.opening == OWN or rate is None or not blindly:
+        if rate is None or not blindly:
             return {}
         drawn = index - len(self.proposer.known)
         words = (self.study.seed, *self.replicate.words)

@@ -19,7 +19,6 @@ from suite.search.entry_search import EntrySearch
 from suite.search.trial import Ask, End, Known
 from suite.studies.entry import Entry
 from suite.studies.modelling import LAG, first_modelled, searched_by
-from suite.studies.opening import SHARED
 from suite.studies.study import Study
 from trials.spec import TrialSpec
 
@@ -31,8 +30,7 @@ class SweepSearch:
     """All entries' searches: hands out trials round robin, so that no entry waits for another.
 
     `entries` has them by `Ask.search`: an entry's id, and of its further replicates with their name.
-    `warm` are configurations to start from, by entry; `opening` is the number of the rule by which
-    searches open (`suite.studies.opening`).
+    `warm` are configurations to start from, by entry.
     """
 
     def __init__(
@@ -41,13 +39,12 @@ class SweepSearch:
         study: Study,
         lag: int = LAG,
         warm: Mapping[str, Sequence[Known]] | None = None,
-        opening: int = SHARED,
     ) -> None:
-        self.study, self.lag, self.opening = study, lag, opening
+        self.study, self.lag = study, lag
         self.entries: dict[str, EntrySearch] = {}
         for replicate, entry in itertools.product(study.replicates, entries):
             starts = (warm or {}).get(entry.id, ())
-            search = EntrySearch(Candidates(entry, study, lag, starts, replicate, opening))
+            search = EntrySearch(Candidates(entry, study, lag, starts, replicate))
             self.entries[search.name] = search
         self.asks: dict[str, Ask] = {}
         self.again: list[Ask] = []

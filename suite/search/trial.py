@@ -8,9 +8,6 @@ from typing import Any, Self
 from trials.metrics import COUNTED, TASKS
 from trials.outcome import Kind, Outcome, Status
 
-IDLE = ("parent", "since", "until")
-"""Fields that asks of earlier versions had for populations, and that said nothing in any other sweep."""
-
 
 @dataclass(frozen=True)
 class Known:
@@ -43,14 +40,12 @@ class Ask:
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Self:
         """Make an ask of plain data, as `fields` and JSON leave it."""
-        known = {name: value for name, value in fields.items() if name not in IDLE}
         params = {intern(name): value for name, value in fields["params"].items()}
-        return cls(**{**known, "kind": Kind(fields["kind"]), "params": params})
+        return cls(**{**fields, "kind": Kind(fields["kind"]), "params": params})
 
     def fields(self) -> dict[str, Any]:
-        """The plain data of an ask; of the first replicate what it was before there were others."""
-        found = asdict(self)
-        return found if self.replicate else {k: v for k, v in found.items() if k != "replicate"}
+        """The plain data of an ask."""
+        return asdict(self)
 
     @property
     def search(self) -> str:

@@ -1,18 +1,13 @@
 """How a search opens: what it tries before results shape any of its suggestions.
 
-A sweep goes by the rule that it began with, which its journal and its run in the store name; those of
-earlier versions name none and go by `OWN`:
+The k-th configuration that a sampler draws blindly has the learning rate at the share
 
-    OWN:     every entry draws for itself, tries every published configuration that fits its data set and
-             model, and has the algorithm's defaults as its anchor.
-    SHARED:  the k-th configuration that a sampler draws blindly has the learning rate at the share
+    u_k = frac(u_0 + k / golden ratio)
 
-                 u_k = frac(u_0 + k / golden ratio)
-
-             of its range, on the range's scale, with one u_0 for all algorithms of a cell in a replicate:
-             equal ranges give equal rates, and any number of draws is spread evenly. Published
-             configurations are tried at the study's first level alone. The anchor has what the method's
-             paper implies for the cell (`anchors` of `search_spaces/<algorithm>.yaml`).
+of its range, on the range's scale, with one u_0 for all algorithms of a cell in a replicate: equal ranges
+give equal rates, and any number of draws is spread evenly. Published configurations are tried at the study's
+first level alone. The anchor has what the method's paper implies for the cell (`anchors` of
+`search_spaces/<algorithm>.yaml`).
 """
 
 import math
@@ -22,8 +17,6 @@ from collections.abc import Sequence
 from suite.studies.modelling import first_modelled
 from trials import randomness
 
-OWN, SHARED = 1, 2
-"""The rules, by the number that is recorded."""
 RATE = "lr"
 """The hyperparameter whose draws are shared: the one that all algorithms have."""
 GOLDEN = (math.sqrt(5) - 1) / 2

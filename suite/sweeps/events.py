@@ -1,7 +1,6 @@
 """What a journal says, as types: the events of a sweep, and the state that they add up to.
 
-A line of a journal is an event's name under `event` beside its fields. Lines written by earlier versions
-lack fields that came later, and get their defaults.
+A line of a journal is an event's name under `event` beside its fields.
 """
 
 import time
@@ -9,19 +8,21 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from sys import intern
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import TypeAdapter
 
+from suite.formats import FORMAT
 from suite.search.trial import Ask, Known
-from suite.studies.opening import OWN, SHARED
+from suite.studies.study import Study
 from suite.sweeps.journal import broken
 from trials.outcome import Kind, Outcome, Status
 from trials.trial_id import REPEATS, TrialId
 
+if TYPE_CHECKING:
+    from suite.search.sweep_search import SweepSearch  # which loads the samplers
+
 Line = Mapping[str, Any]
-IDLE = ("joint",)
-"""Keys that studies of earlier versions had, and that said nothing where they are null."""
 Warm = Mapping[str, list[Known]]
 """The configurations that entries start from, by entry."""
 
@@ -31,36 +32,48 @@ class Begun:
     """A session of the sweep begins: its study (plain data), what its entries start from, how many of an
     entry's trials may be in flight, how many trials there will be in how many entries, what the entries are
     (by id: algorithm, data set, model, level, and the metric they are ranked by). `id` tells the sweep from
-    others of its name. `opening` is the number of the rule by which its searches open
-    (`suite.studies.opening`); lines of earlier versions have none and mean the first.
+    others of its name.
     """
 
     name: ClassVar = "begin"
     study_name: str
     study: Mapping[str, Any]
     lag: int
-    warm: Warm = field(default_factory=dict)
-    cells: int | None = None
-    planned: int | None = None
-    id: str | None = None
-    entries: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    warm: Warm
+    cells: int
+    planned: int
+    id: str
+    entries: Mapping[str, Mapping[str, str]]
     versions: Mapping[str, str] = field(default_factory=dict)
-    opening: int = SHARED
+
+    @classmethod
+    def of(
+        cls,
+        study_name: str,
+        study: Study,
+        search: "SweepSearch",
+        warm: Warm,
+        id: str,
+        versions: Mapping[str, str],
+    ) -> Self:
+        """A session of this search."""
+        entries = {of.entry.id: of.entry.about() for of in search.firsts}
+        content = study.model_dump(mode="json")
+        sizes = len(entries), search.planned
+        return cls(study_name, content, search.lag, warm, *sizes, id, entries, versions)
 
     def fields(self) -> dict[str, Any]:
         """The event's fields as journaled: versions are fields of their own."""
         own = {key: value for key, value in vars(self).items() if key != "versions"}
         warm = {entry: [asdict(known) for known in given] for entry, given in self.warm.items()}
-        return {**own, "warm": warm, **self.versions}
+        return {"format": FORMAT, **own, "warm": warm, **self.versions}
 
     @classmethod
     def read(cls, line: Line) -> Self:
         """Read an event from a line's fields."""
-        warm = {entry: [Known(**k) for k in given] for entry, given in line.get("warm", {}).items()}
-        later = line.get("cells"), line.get("planned"), line.get("id"), line.get("entries", {})
-        study = {k: v for k, v in line["study"].items() if v is not None or k not in IDLE}
-        begun = line["study_name"], study, line["lag"], warm
-        return cls(*begun, *later, opening=line.get("opening", OWN))
+        warm = {entry: [Known(**k) for k in given] for entry, given in line["warm"].items()}
+        begun = line["study_name"], line["study"], line["lag"], warm
+        return cls(*begun, line["cells"], line["planned"], line["id"], line["entries"])
 
 
 @dataclass(frozen=True)
@@ -99,13 +112,13 @@ class Ended:
         """Read an event from a line's fields."""
         told = {key: value for key, value in line.items() if key not in ("trial_id", "at")}
         scores = {int(key): value for key, value in told.pop("intermediates", {}).items()}
-        status = Status(told.pop("status", Status.FAILED))
+        status = Status(told.pop("status"))
         history = [
             {intern(name): value for name, value in entry.items()}
             for entry in told.pop("history", [])
         ]
         outcome = Outcome(status, history, scores, **told)
-        return cls(line["trial_id"], outcome, line.get("at", 0.0))
+        return cls(line["trial_id"], outcome, line["at"])
 
 
 @dataclass(frozen=True)
@@ -238,10 +251,10 @@ class SweepState:
             raise ValueError("the sweep has not begun")
         match event:
             case Begun():
-                _must(None in (self.id, event.id) or self.id == event.id, "it is of another sweep")
+                _must(self.id in (None, event.id), "it is of another sweep")
                 self.begun, self.sessions = event, self.sessions + 1
                 self.ends, self.full = [], 0
-                self.id = self.id or event.id
+                self.id = event.id
             case Asked(ask):
                 self._may_ask(ask)
                 self.asks.append(ask)

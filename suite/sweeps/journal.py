@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from suite.execution.stop_signal import HaltedError
+from suite.formats import check_format
 from suite.owned import others_hand, private
 from trials.errors import UserError
 
@@ -170,14 +171,33 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def parsed(path: Path, number: int, raw: bytes) -> Line:
-    """A line; raises `UserError` where it is none that a journal holds."""
+def check_first(path: Path) -> None:
+    """Raise `FormatError` where another version of the suite began this journal."""
+    _check(path, _object(_first(path)))
+
+
+def _check(path: Path, line: Line | None) -> None:
+    if line is not None and line.get("event") == "begin":
+        check_format(f"sweep {path.parent.name}", line.get("format"), "choose another --name")
+
+
+def _object(raw: bytes) -> Line | None:
+    """The JSON object of a line; None where it holds none."""
     try:
         line = json.loads(raw)
     except (ValueError, RecursionError):
-        line = None
-    if not isinstance(line, dict):
+        return None
+    return line if isinstance(line, dict) else None
+
+
+def parsed(path: Path, number: int, raw: bytes) -> Line:
+    """A line; raises `UserError` where it is none that a journal holds, `FormatError` where a session of
+    another format begins with it.
+    """
+    line = _object(raw)
+    if line is None:
         raise broken(str(path), number, "it is no JSON object")
+    _check(path, line)
     return line
 
 

@@ -39,7 +39,7 @@ class Ledger:
         search: SweepSearch,
         warm: Mapping[str, Sequence[Known]],
         recorded: Mapping[str, str],
-        sweep_id: str | None,
+        sweep_id: str,
         study_file: str | None,
     ) -> None:
         self.store, self.name, self.search, self.warm = store, name, search, warm
@@ -66,7 +66,6 @@ class Ledger:
         study = written(
             kind=RunKind.SWEEP,
             study_json=self.study.model_dump(mode="json"),
-            opening=self.search.opening,
             sweep_id=self.sweep_id,
             study_file=self.study_file,
         )
@@ -92,9 +91,9 @@ class Ledger:
             if entry.id not in entries:
                 tags = {**common, **identity(entry), **own, OF_TRIALS: dumps(shared)}
                 run_id = store.create(self.experiment, entry.name, tags, self.sweep_run)
-            else:  # a version before may have begun it, which recorded less
+            else:
                 run_id, known = entries[entry.id].run_id, entries[entry.id].tags
-                if OF_TRIALS in known:  # and recorded trials go by what it says
+                if OF_TRIALS in known:  # recorded trials go by what it says
                     shared = shared_by(known[OF_TRIALS])
                 if not self.settled:
                     store.log(run_id, tags={**own, OF_TRIALS: dumps(shared)})
@@ -111,13 +110,10 @@ class Ledger:
 
     def _own(self, sweeps: Sequence[Record]) -> str:
         """The run of this sweep, "" where it has none yet. Raises `UserError` where another one of its name,
-        which some other storage has, was there first; a run of an earlier version does not say whose it is.
+        which some other storage has, was there first.
         """
         for run in sweeps:
-            if (
-                None not in (run.tags.sweep_id, self.sweep_id)
-                and run.tags.sweep_id != self.sweep_id
-            ):
+            if run.tags.sweep_id != self.sweep_id:
                 raise UserError(
                     f"{self.store.uri} holds another sweep {self.name!r}, which another storage has: "
                     "choose another --name, or its --storage"

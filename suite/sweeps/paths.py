@@ -14,9 +14,9 @@ from urllib.parse import quote
 from suite.configurations.warm_start import NEAREST, tuned_files
 from suite.owned import private
 from suite.sweeps.events import Begun, SweepState, replay
-from suite.sweeps.journal import begins, begun, in_the_way, refuse_others, stream
+from suite.sweeps.journal import begins, begun, check_first, in_the_way, refuse_others, stream
 from suite.yaml_files import writable
-from trials.checkpoint import Folder, written_by
+from trials.checkpoint import Folder
 from trials.errors import UserError
 from trials.files import plain
 
@@ -67,7 +67,9 @@ class SweepPaths:
 
     @property
     def begun(self) -> bool:
-        """Whether there is such a sweep."""
+        """Whether there is such a sweep. Raises `FormatError` for one of another version."""
+        if os.path.isfile(self.journal):
+            check_first(self.journal)
         return begun(self.journal)
 
     @property
@@ -143,17 +145,14 @@ class SweepPaths:
             owner = folder.read(MARKER).split()[-1:] if MARKER in names else None
         except OSError as error:
             raise UserError(f"checkpoints in {place} cannot be read: {error}") from None
-        state = self.state()
         if owner is not None:
-            if owner != [state.id]:
+            if owner != [self.state().id]:
                 raise UserError(
                     f"checkpoints in {place}: another sweep of this name has the folder. "
                     "Choose another --name or --checkpoints, or remove it if that sweep is gone"
                 )
             return
-        asked = {ask.trial_id for ask in state.asks}
-        # A sweep of an earlier version put no marker there, and nothing but checkpoints.
-        if any(written_by(name) not in asked for name in names):
+        if names:
             raise UserError(
                 f"checkpoints in {place}: the folder holds files and no sweep made it. "
                 "Choose another --name or --checkpoints"

@@ -10,9 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from suite.console import say
+from suite.formats import FormatError
+from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask
-from suite.studies.modelling import LAG
-from suite.studies.opening import OWN
+from suite.studies.entries import make_entries
+from suite.studies.study import Study
 from suite.sweeps.events import Asked, Begun, Died, Ended, Event, Recorded, SweepState, read
 from suite.sweeps.journal import alone, line, parsed, refuse_others
 from suite.sweeps.paths import MARKER, SweepPaths
@@ -36,7 +38,7 @@ def repair(paths: SweepPaths) -> None:
 
     Lines are taken in their order, and those that came too early again after the others, until none can
     be added; then, search by search, one record of the store, and so on. A trial of which neither knows runs again.
-    Raises `UserError` where too little is left.
+    Raises `UserError` where too little is left, or another version began it.
     """
     path = paths.journal
     if not (path.exists() and (path.with_name(MARKER).exists() or paths.begun)):
@@ -77,6 +79,8 @@ def repair(paths: SweepPaths) -> None:
 def _event(path: Path, raw: bytes) -> Event | None:
     try:
         return read(parsed(path, 0, raw))
+    except FormatError:
+        raise
     except ValueError:
         return None
 
@@ -141,14 +145,7 @@ def _add_one(state: SweepState, found: list[Found], kept: list[bytes]) -> bool:
 
 def _records(store: Store, name: str) -> list[Found]:
     """The events that a store's runs of a sweep tell, as lines."""
-    found: list[Event] = [
-        Begun(
-            *(run.tags.study, run.tags.study_json, LAG),
-            id=run.tags.sweep_id,
-            opening=run.tags.opening or OWN,
-        )
-        for run in store.sound(sweep=name, kind=RunKind.SWEEP)
-    ]
+    found: list[Event] = [_begun(run) for run in store.sound(sweep=name, kind=RunKind.SWEEP)]
     runs = [
         run
         for kind in TRIALS
@@ -159,6 +156,13 @@ def _records(store: Store, name: str) -> list[Found]:
         ask, outcome = _ask(run), _outcome(store, run)
         found += [Asked(ask), Ended(ask.trial_id, outcome), Recorded(ask.trial_id, run.run_id)]
     return [(line(event.name, event.fields()), event) for event in found]
+
+
+def _begun(run: Record) -> Begun:
+    """How the sweep of a run began, without configurations to start from, which are not recorded."""
+    study = Study.model_validate(run.tags.study_json)
+    search = SweepSearch(make_entries(study, f"sweep {run.tags.sweep}"), study)
+    return Begun.of(run.tags.study, study, search, {}, run.tags.sweep_id, {})
 
 
 def _ask(run: Record) -> Ask:

@@ -16,9 +16,12 @@ from trials.errors import UserError
 
 
 def open_store(paths: SweepPaths) -> Store:
-    """The store of a sweep; raises `UserError` where it has one of this name that is not in the folder."""
+    """The store of a sweep; raises `UserError` where it has one of this name that is not in the folder, or that
+    another version recorded.
+    """
     say("opening the store")
     store = Store(paths.tracking_uri, paths.storage)
+    store.check_sweep(paths.name)
     if not paths.begun and store.find(sweep=paths.name, kind=RunKind.SWEEP):
         raise UserError(
             f"{store.uri} holds a sweep {paths.name!r} that was not run in {paths.storage}, or "

@@ -10,10 +10,8 @@ from typing import Any
 
 from suite.execution.stop_signal import WORDS, Control
 from suite.owned import others_hand
-from suite.studies.entry import Entry
-from suite.studies.study import Study
-from suite.sweeps.events import Begun, SweepState, replay
-from suite.sweeps.journal import begins, begun, broken, in_the_way, is_locked, stream
+from suite.sweeps.events import SweepState, replay
+from suite.sweeps.journal import begins, begun, broken, check_first, in_the_way, is_locked, stream
 from suite.sweeps.pace import Pace
 from suite.sweeps.paths import MARKER, check_name
 from trials.errors import UserError, unknown
@@ -50,14 +48,14 @@ def status(storage: Path, name: str) -> dict[str, Any]:
     session, and `seconds_left` what is left at it (None: not known, or it does not run); `best` has the best
     validation score of each entry.
 
-    Raises `UserError` when there is no such sweep, or its journal is damaged.
+    Raises `UserError` when there is no such sweep, or its journal is damaged or of another version.
     """
     folder = _folder(storage, name)
     path = folder / "journal.jsonl"
     state = replay(stream(path, brief=True), str(path))
     if state.begun is None:
         raise broken(str(path), 1, "the sweep has not begun")
-    entries, planned = sizes(state.begun, name)
+    planned = state.begun.planned
     running, rate = is_locked(path), pace(state)
     left = max(0, planned - state.done)
     statuses = Counter(outcome.status for outcome in state.ended.values())
@@ -65,7 +63,7 @@ def status(storage: Path, name: str) -> dict[str, Any]:
         "name": name,
         "study": state.begun.study_name,
         "running": running,
-        "cells": entries,
+        "cells": state.begun.cells,
         "expected": planned,
         "asked": len({ask.trial_id for ask in state.asks}),
         "ended": len(state.ended),
@@ -78,7 +76,7 @@ def status(storage: Path, name: str) -> dict[str, Any]:
         "asked_to": _asked(folder),
         "per_minute": None if rate is None else round(60 * rate, 1),
         "seconds_left": round(left / rate, 1) if rate and running else None,
-        "best": _best(state, name),
+        "best": _best(state),
     }
 
 
@@ -91,42 +89,22 @@ def pace(state: SweepState) -> float | None:
     return found.rate(max(state.ends), len(state.ends))
 
 
-def _best(state: SweepState, name: str) -> list[dict[str, Any]]:
+def _best(state: SweepState) -> list[dict[str, Any]]:
     """Each entry with the best validation score of its search trials that ran to their end (None: there is
     none yet), in the order of the study.
     """
     assert state.begun is not None
-    entries = state.begun.entries or {e.id: e.about() for e in _entries(state.begun, name)}
     of = {ask.trial_id: ask for ask in state.asks if ask.kind == Kind.SEARCH}
     scores: dict[str, list[float]] = defaultdict(list)
     for trial_id, outcome in state.ended.items():
         if trial_id in of and outcome.status == Status.FINISHED and outcome.value is not None:
             scores[of[trial_id].cell].append(outcome.value)
     found = []
-    for entry_id, about in entries.items():
+    for entry_id, about in state.begun.entries.items():
         better = best_of(TASKS[about["metric"]].direction)
         best = reduce(better, scores[entry_id]) if scores[entry_id] else None
         found.append({"cell": entry_id, **about, "best": best, "trials": len(scores[entry_id])})
     return found
-
-
-def sizes(begun: Begun, name: str) -> tuple[int, int]:
-    """Entries and planned trials; earlier versions did not journal them."""
-    if begun.cells is not None and begun.planned is not None:
-        return begun.cells, begun.planned
-    from suite.search.sweep_search import SweepSearch
-
-    entries = _entries(begun, name)
-    study = Study.model_validate(begun.study)
-    search = SweepSearch(entries, study, begun.lag, begun.warm, begun.opening)
-    return len(entries), search.planned
-
-
-def _entries(begun: Begun, name: str) -> list[Entry]:
-    """The entries of a sweep, made anew."""
-    from suite.studies.entries import make_entries
-
-    return make_entries(Study.model_validate(begun.study), f"sweep {name}")
 
 
 def ask(storage: Path, name: str, word: str) -> bool:
@@ -152,4 +130,5 @@ def _folder(storage: Path, name: str) -> Path:
     check_name(name, "sweep")
     if name not in sweeps(storage):
         raise unknown(f"sweep in {storage}", name, sweeps(storage))
+    check_first(storage / name / "journal.jsonl")
     return storage / name

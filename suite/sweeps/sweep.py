@@ -17,7 +17,6 @@ from suite.search.sweep_search import SweepSearch
 from suite.search.trial import Ask, End
 from suite.studies.entries import load_data, make_entries
 from suite.studies.modelling import LAG
-from suite.studies.opening import SHARED
 from suite.studies.study import Study
 from suite.sweeps.deadline import Deadline
 from suite.sweeps.events import Asked, Begun, Chosen, Died, Ended, Event, Recorded, outcomes
@@ -97,8 +96,7 @@ class Sweep:
         self.control.clear()
         self.deadline: Deadline | None = None
         begun = self.state.begun
-        lag, opening = (begun.lag, begun.opening) if begun else (LAG, SHARED)
-        self.search = self._replayed(lag, opening)
+        self.search = self._replayed(begun.lag if begun else LAG)
         self.ledger = Ledger(
             self.store,
             paths.name,
@@ -107,19 +105,14 @@ class Sweep:
             self.search,
             self.warm,
             self.state.recorded,
-            # A sweep of an earlier version has got its id now only.
-            self.id if begun is None else self.state.id,
+            self.id,
             study_file,
         )
-        content = study.model_dump(mode="json")
-        about = {entry.id: entry.about() for entry in self.entries}
-        sizes = len(self.entries), self.search.planned
-        begins = Begun(study_name, content, lag, self.warm, *sizes, self.id, about, versions())
-        self._note(replace(begins, opening=opening))
+        self._note(Begun.of(study_name, study, self.search, self.warm, self.id, versions()))
 
-    def _replayed(self, lag: int, opening: int) -> SweepSearch:
+    def _replayed(self, lag: int) -> SweepSearch:
         """The search as far as the journal has it."""
-        search = SweepSearch(self.entries, self.study, lag, self.warm, opening)
+        search = SweepSearch(self.entries, self.study, lag, self.warm)
         ends = {trial_id: End.of(outcome) for trial_id, outcome in self.state.ended.items()}
         search.replay(self.state.asks, ends)
         return search

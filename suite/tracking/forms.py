@@ -35,17 +35,17 @@ class Confirm(BaseModel):
 
 
 class StudyRead(BaseModel):
-    """What is read of the study of a sweep."""
+    """What is read of the study of a sweep; fields with a default are left out where they have it."""
 
     sampler: StrictStr
     trials: StrictInt
     seeds: StrictInt
-    algorithms: list[str] = []
-    datasets: list[str] = []
-    models: list[str] = []
-    heterogeneity: list[str] = []
-    settings: dict[str, Any] = {}
-    confirm: Confirm | None = None
+    algorithms: list[str]
+    datasets: list[str]
+    models: list[str]
+    heterogeneity: list[str]
+    settings: dict[str, Any]
+    confirm: Confirm | None
     margin: float | None = None
     tunings: int = 1
     deals: int = 1

@@ -18,8 +18,6 @@ ALWAYS = (
     *("trial_id", "status", "origin", "params"),
 )
 """Tags that every trial's run has itself, since people look for runs by them."""
-MARK = "cell_name"
-"""A tag that every entry has in common with its trials, so a run that has it itself inherits nothing."""
 SPEC = "spec"
 
 
@@ -62,7 +60,7 @@ class Inherited(Mapping[str, str]):
 
 def inherits(tags: Mapping[str, str]) -> bool:
     """Whether a run with these tags has others from its entry."""
-    return tags.get("kind") in ("search", "running") and MARK not in tags
+    return tags.get("kind") in ("search", "running")
 
 
 def shared_by(text: str) -> dict[str, str]:

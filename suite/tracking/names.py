@@ -1,7 +1,6 @@
 """The names of metrics in the store: grouped, as MLflow's pages show them together.
 
-Everywhere else a metric has its plain name, `test_accuracy`; in the store that is `test/accuracy`. What
-an earlier version recorded has plain names there too, and is read as ever.
+Everywhere else a metric has its plain name, `test_accuracy`; in the store that is `test/accuracy`.
 """
 
 import re

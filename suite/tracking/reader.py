@@ -44,6 +44,10 @@ class Reader(ABC):
         self.pass_over((run, fault) for run, fault in found if fault)
         return [run for run, fault in found if not fault]
 
+    def check_sweep(self, name: str) -> None:
+        """Raise `FormatError` where a sweep of this name is here in a format that is not read."""
+        return
+
     def pass_over(self, found: Iterable[tuple[Record, str]]) -> None:
         """Say of runs what of them cannot be read: each once, in one line for those of a sweep."""
         new = [(run, fault) for run, fault in found if run.run_id not in self._said]

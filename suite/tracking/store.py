@@ -14,7 +14,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
+from suite.console import say
 from suite.environment import kept
+from suite.formats import FORMAT, check_format, left_out
 from suite.owned import private
 from suite.tracking import RUNS, VARIABLE, is_server
 from suite.tracking.database import alone, reason, refusal, refuse_others, sqlite_uri, tables
@@ -60,6 +62,7 @@ class Store(Reader):
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
         super().__init__()
+        self._left_out = False
         self.uri = tracking_uri or sqlite_uri(storage)
         self.many_at_once = not is_server(self.uri)
         self.options = []
@@ -133,7 +136,8 @@ class Store(Reader):
         seconds: float = 0.0,
     ) -> str:
         """Start a run that began `seconds` ago; its id."""
-        all_tags = _texts({PREFIX + k: v for k, v in tags.items() if v is not None})
+        given = {"format": FORMAT, **tags}
+        all_tags = _texts({PREFIX + k: v for k, v in given.items() if v is not None})
         if parent:
             all_tags["mlflow.parentRunId"] = parent
         began = int((time.time() - seconds) * 1000)
@@ -178,7 +182,24 @@ class Store(Reader):
             self.client.set_terminated(run_id, status)
 
     def find(self, **tags: str) -> list[Record]:
-        """Runs with these tags in all experiments, oldest first, with those that cannot be read."""
+        """Runs with these tags in all experiments, oldest first, with those that cannot be read. Those of
+        another format are left out, which is said once.
+        """
+        found = self._found(**tags)
+        read = [run for run in found if run.tags.has_format]
+        if len(read) < len(found) and not self._left_out:
+            self._left_out = True
+            other = next(run for run in found if not run.tags.has_format)
+            say(f"{self.uri}: {left_out(other.tags.get('format'))}")
+        return read
+
+    def check_sweep(self, name: str) -> None:
+        """Raise `FormatError` where a sweep of this name was recorded in another format."""
+        for run in self._found(sweep=name, kind=RunKind.SWEEP):
+            check_format(f"sweep {name}", run.tags.format, "choose another --name")
+
+    def _found(self, **tags: str) -> list[Record]:
+        """Runs with these tags of all formats."""
         with self._reading():
             where, wanted = self._where(tags), self._ids()
             if where is None:
@@ -221,7 +242,7 @@ class Store(Reader):
 
     def get(self, run_id: str) -> Record:
         """The run of this id, or the one run whose id begins with it; raises `UserError` when there is
-        none, or more than one.
+        none, or more than one, or it is of another format.
         """
         found = self._beginning_with(run_id) if run_id.isalnum() else []
         if not found:
@@ -231,7 +252,9 @@ class Store(Reader):
                 f"more than one run begins with {run_id!r} in {self.uri}: give more of it"
             )
         with self._reading():
-            return self._records(found)[0]
+            run = self._records(found)[0]
+        check_format(f"run {run_id}", run.tags.format)
+        return run
 
     def _records(self, runs: Sequence[Run]) -> list[Record]:
         """Runs with what they inherit of their entries, each of which is asked for once."""
@@ -261,12 +284,9 @@ class Store(Reader):
 
     def history(self, run_id: str, metric: str) -> list[tuple[int, float]]:
         """(round, value) of a metric, in order of rounds; what was written twice is there once."""
-        for name in dict.fromkeys((grouped(metric), metric)):
-            with self._reading():
-                found = self.client.get_metric_history(run_id, name)
-            if found:
-                return sorted({(m.step, m.value) for m in found})
-        return []
+        with self._reading():
+            found = self.client.get_metric_history(run_id, grouped(metric))
+        return sorted({(m.step, m.value) for m in found})
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
@@ -279,20 +299,18 @@ class Store(Reader):
             ) from None
 
     def histories(self, run_ids: Sequence[str], metric: str) -> Histories:
-        """The `history` of a metric in each of these runs, by the run's id: in a question or two where the
-        store is a database of this machine.
+        """The `history` of a metric in each of these runs, by the run's id: in a question a
+        thousand runs where the store is a database of this machine.
         """
         if is_server(self.uri):
             return super().histories(run_ids, metric)
-        left, found = list(run_ids), dict[str, set[tuple[int, float]]]()
-        for name in dict.fromkeys((grouped(metric), metric)):
-            for first in range(0, len(left), AT_ONCE):
-                some = left[first : first + AT_ONCE]
-                with self._reading():
-                    told = self._database.get_metric_history_bulk(some, name, EVERY)
-                for one in told:
-                    found.setdefault(one.run_id, set()).add((one.step, one.value))
-            left = [run_id for run_id in left if run_id not in found]
+        found: dict[str, set[tuple[int, float]]] = {}
+        for first in range(0, len(run_ids), AT_ONCE):
+            some = list(run_ids[first : first + AT_ONCE])
+            with self._reading():
+                told = self._database.get_metric_history_bulk(some, grouped(metric), EVERY)
+            for one in told:
+                found.setdefault(one.run_id, set()).add((one.step, one.value))
         return found
 
     @cached_property

@@ -1,7 +1,6 @@
 """The tags and params of recorded runs: which there are, and how each is written and read.
 
-A tag `x` of these is `suite.x` in the store. What is recorded is a contract: names and texts stay, and
-what an earlier version did not record is absent.
+A tag `x` of these is `suite.x` in the store. What is recorded is a contract: names and texts stay.
 """
 
 import contextlib
@@ -14,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, overload
 
+from suite.formats import FORMAT
 from suite.tracking import forms
 from suite.tracking.forms import dumps, form
 from trials import algorithms, plugins
@@ -104,6 +104,8 @@ class Tags(Mapping[str, str]):
     """The tags of one run: texts by name, and as attributes the values that they stand for."""
 
     kind = Tag(RunKind)
+    format = Maybe(forms.whole)
+    """In which format it was recorded (`suite.formats`); absent: in the first."""
     version = Tag(str)
     torch_version = Maybe(str)
     numba_version = Maybe(str)
@@ -118,11 +120,8 @@ class Tags(Mapping[str, str]):
     """The study of a sweep, with every field."""
     study_file = Maybe(str)
     """The path of the study's file, as a person gave it; absent of a shipped study, or of one in Python."""
-    opening = Maybe(forms.whole)
-    """By which rule the searches of a sweep open (`suite.studies.opening`); absent: the first."""
-
-    sweep_id = Maybe(str)
-    """A sweep's id, as its journal has it; absent: an earlier version began it."""
+    sweep_id = Tag(str)
+    """A sweep's id, as its journal has it."""
 
     cell = Tag(str)
     cell_name = Tag(str)
@@ -131,12 +130,12 @@ class Tags(Mapping[str, str]):
     dataset = Tag(str)
     model = Tag(str)
     heterogeneity = Tag(str)
-    reference = Maybe(forms.flag, forms.flagged)
+    reference = Tag(forms.flag, forms.flagged)
     """Whether it is shown without a rank."""
     outside = Maybe(str)
     """How its settings are not those that its paper assumes."""
 
-    space = Maybe[dict[str, Range]](form(forms.Ranges), forms.ranges_written)
+    space = Tag[dict[str, Range]](form(forms.Ranges), forms.ranges_written)
     """The ranges of more than one value that an entry searches."""
 
     tried = Maybe[list[forms.TriedRow]](forms.tried)
@@ -154,7 +153,7 @@ class Tags(Mapping[str, str]):
     execution = Maybe(str)
     chunk = Maybe(forms.whole)
     device = Maybe(str)
-    """On what it was computed: `cpu`, or the name of a GPU; absent from older runs."""
+    """On what it was computed: `cpu`, or the name of a GPU; absent where nothing was."""
     halved = Maybe[dict[str, int]](form(forms.Halved), dumps)
     """From which `round` on another `chunk` of clients was computed at once."""
     eager = Maybe(str)
@@ -186,7 +185,7 @@ class Tags(Mapping[str, str]):
     """The tuned file of a leaderboard row."""
     score = Tag(str)
     row = Tag(str)
-    importance = Maybe[dict[str, float]](form(dict[str, float]), dumps)
+    importance = Tag[dict[str, float]](form(dict[str, float]), dumps)
 
     claim = Tag(str)
     """The row of a paper's table that a run is for, with its `method`."""
@@ -230,6 +229,11 @@ class Tags(Mapping[str, str]):
             return PREFIX + error.tag
         return ""
 
+    @property
+    def has_format(self) -> bool:
+        """Whether it was recorded in the format that is read."""
+        return self.get("format") == str(FORMAT)
+
     def __getitem__(self, name: str) -> str:
         return self._texts[name]
 
@@ -253,7 +257,7 @@ _FINAL = (
     *("target", "reached", "code", *_REPLICATE),
 )
 NEEDS: Mapping[RunKind, tuple[str, ...]] = {
-    RunKind.SWEEP: ("sweep", "study", "search"),
+    RunKind.SWEEP: ("sweep", "study", "search", "sweep_id"),
     RunKind.CELL: ("sweep", "cell", "algorithm", "place", "space", "reference", "tried"),
     RunKind.SEARCH: (*_TRIAL, "confirm", "pareto", "feasible"),
     RunKind.FINAL: _FINAL,

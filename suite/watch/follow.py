@@ -16,7 +16,7 @@ from suite.sweeps.events import Asked, Begun, Died, Ended, Event, Recorded, Swee
 from suite.sweeps.journal import broken, is_locked, parsed
 from suite.sweeps.running import FILE, Reported
 from suite.sweeps.running import read as read_running
-from suite.sweeps.status import pace, sizes
+from suite.sweeps.status import pace
 from trials.errors import UserError
 from trials.files import plain
 from trials.outcome import Kind, Outcome, Status, reason
@@ -160,7 +160,7 @@ class Followed:
     def _begin(self, begun: Begun) -> None:
         self.study = study = Study.model_validate(begun.study)
         self.entries = {e.id: e for e in make_entries(study, f"sweep {self.name}")}
-        self.planned = sizes(begun, self.name)[1]
+        self.planned = begun.planned
         self.finals = study.seeds * len(study.replicates)
 
     @property

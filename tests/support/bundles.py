@@ -24,7 +24,7 @@ RECORDS, SEARCHES, FINALS = (f"sweeps/s/{part}.json" for part in ("records", "se
 TUNED = "tuned/s/digits/iid/logreg/fedavg.yaml"
 FACTS = {
     "made_by": "a bundle of suite publish",
-    "format": 1,
+    "format": 2,
     "date": "2026-01-01",
     "versions": {"version": "0.1.0"},
     "machine": {"processor": "an abacus"},

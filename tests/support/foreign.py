@@ -74,8 +74,8 @@ def play(sweep: Sweep, most: int = 10**6, then: str = "cancelled") -> Any:
         return sweep.run(SimpleNamespace())  # type: ignore[arg-type]
 
 
-def swept(folder: Path, **given: Any) -> SweepPaths:
+def swept(folder: Path, name: str = "s", **given: Any) -> SweepPaths:
     """A finished sweep in the storage `folder`/runs."""
-    place = SweepPaths(folder / "runs", "s")
+    place = SweepPaths(folder / "runs", name)
     play(Sweep("s", little(**given), place, resume=False))
     return place

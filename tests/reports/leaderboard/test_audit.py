@@ -112,7 +112,7 @@ def test_ten_trials_a_hyperparameter_are_enough():
     assert kinds(audit(searched(*[0.5] * 20), 0, {}, {"a": LR, "b": LR}, [], 1)) == []
 
 
-def test_what_an_earlier_version_did_not_record_is_not_made_up():
+def test_what_was_not_recorded_is_not_made_up():
     facts = audit(searched(*[0.5] * 9), 0, {"lr": 10.0}, None, [], 1)
     assert (facts.hyperparameters, facts.edges) == (None, None)
     assert facts.noise is None

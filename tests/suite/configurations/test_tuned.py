@@ -367,15 +367,6 @@ def test_text_is_plain_yaml():
     assert "!!" not in a_tuned().text()
 
 
-def test_a_file_of_an_earlier_version_is_read_and_written_as_it_was():
-    path = Path(__file__).with_name("tuned_of_0_1.yaml")
-    found = tuned.read(path)
-    assert found.text() == path.read_text()
-    assert found.path == Path("digits/labels(2)/logreg/folb.yaml")
-    assert found.params == {"lr": 2.388225279064973, "mu": 0.09154040082977835, "variant": "plain"}
-    assert found.spec(1).algorithm == "folb"
-
-
 def test_a_tuned_file_tells_the_confirming_runs_of_one_search(tmp_path: Path):
     """Of two splits each has its own: two search trials, of which both are confirmed once."""
     place = swept(tmp_path, splits=2, confirm={"best": 2, "seeds": 1})

@@ -29,8 +29,6 @@ def test_a_row_costs_its_samples(tmp_path: Path):
 
 
 def test_a_model_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """What an earlier version measured, under shorter names, does not count."""
-    (tmp_path / "calibration.json").write_text(json.dumps({KEY: 99.0}))
     calls = []
 
     def measure(*args: object) -> tuple[float, float]:

@@ -157,7 +157,7 @@ def test_the_page_and_its_figure_show_the_same_numbers(found):
         in text
     )
     assert "1 of these verdicts rest on fewer than 3 seeds." in text
-    assert "| [one/iid](anything.md) | `suite reproduce toy/one/iid` | 3 | 1 reproduced |" in text
+    assert "| [one/iid](anything.json) | `suite reproduce toy/one/iid` | 3 | 1 reproduced |" in text
     assert "| takes more than an hour | one, slow | 1 | 2 | 100 min |" in text
     assert "| Toy | one/iid | fedprox | test_accuracy | > 80 % | 79 | 2 | direction only |" in text
     (plot,) = published(drawn(found))["concat"]

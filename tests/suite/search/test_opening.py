@@ -8,9 +8,8 @@ import pytest
 
 from suite.search.samplers import SAMPLERS
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import Ask
-from suite.studies.opening import OWN, shared_draw
-from tests.support.searches import Player, a_study, by_entry, entries_of, replay, sweep_of
+from suite.studies.opening import shared_draw
+from tests.support.searches import Player, by_entry, entries_of, sweep_of
 from trials import randomness
 from trials.algorithm import Range
 
@@ -170,49 +169,9 @@ def test_an_anchor_that_is_published_is_tried_once():
 
 
 def test_anchors_leave_the_ids_of_entries_as_they_were():
-    """As recorded by earlier versions: SAFL, FOLB and DeFed in the cell of `BASE`."""
+    """SAFL, FOLB and DeFed in the cell of `BASE`."""
     found = {e.algorithm: e.id for e in entries_of(algorithms=["safl", "folb", "defed"])}
     assert found == IDS
 
 
 IDS = {"safl": "6374121f", "folb": "74550bbf", "defed": "3c10e531"}
-
-
-def former(**given) -> SweepSearch:
-    """A search by the rule of earlier versions."""
-    return SweepSearch(entries_of(**given), a_study(**given), opening=OWN)
-
-
-def test_the_former_rule_draws_apart_publishes_everywhere_and_anchors_at_defaults():
-    given = {"datasets": ["mnist"], "heterogeneity": LEVELS, "trials": 6}
-    sweep = former(**given, algorithms=["fedprox"])
-    for of in origins(sweep).values():
-        assert of == ["anchor", "published", "published", *["sampled"] * 3]
-    assert (
-        len({rate for of in rates(former(**given, algorithms=["fedprox"])).values() for rate in of})
-        == 6
-    )
-    (search,) = former(algorithms=["safl"]).entries.values()
-    assert search.candidates.proposer.known[0].params["L"] == 80.0
-
-
-def test_the_former_rule_asks_what_it_asked():
-    """The first draws of TPE as version 0.1 made them: Optuna's, seeded by study seed, entry and number."""
-    ((entry, asks),) = by_entry(Player(former(trials=4)).play().asks("search")).items()
-    expected = []
-    for number in (1, 2, 3):
-        seed = int(randomness.bits("sampler", 0, int(entry, 16), number)[0] >> 33)
-        sampler = SAMPLERS["tpe"].make(seed)
-        draw = sampler._random_sampler._rng.rng.uniform(math.log(0.001), math.log(1.0))
-        expected.append(math.exp(draw))
-    assert [a.params["lr"] for a in asks[1:]] == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("limit", [3, 9, 20])
-def test_a_search_by_the_former_rule_goes_on_by_it(limit):
-    given = {**TWO, "datasets": ["mnist"], "heterogeneity": LEVELS, "seeds": 1}
-    whole: list[Ask] = Player(former(**given)).play().asks()
-    cut = Player(former(**given)).play(limit=limit)
-    rest = Player(replay(former(**given), cut.log)).play()
-    ids = {a.trial_id: a for a in [*cut.asks(), *rest.asks()]}
-    assert ids == {a.trial_id: a for a in whole}

@@ -27,7 +27,7 @@ def sweep(store, request, monkeypatch) -> SimpleNamespace:
     monkeypatch.setattr(live_module.time, "monotonic", lambda: clock[0])
     search = SweepSearch(entries_of(**STUDY), a_study(**STUDY), 4, {})
     name = request.node.name
-    ledger = Ledger(store, name, "live", a_study(**STUDY), search, {}, {}, None, None)
+    ledger = Ledger(store, name, "live", a_study(**STUDY), search, {}, {}, "id", None)
     ledger.open()
     writes = []
     asks = [search.next()[0] for _ in range(2)]
@@ -131,7 +131,7 @@ def test_a_session_that_ends_or_was_killed_leaves_no_running_trial(store, sweep)
     assert running(store, sweep) == []
     sweep.ledger.show(ask, [entry(0)])
     Ledger(
-        store, sweep.name, "live", a_study(**STUDY), sweep.ledger.search, {}, {}, None, None
+        store, sweep.name, "live", a_study(**STUDY), sweep.ledger.search, {}, {}, "id", None
     ).open()
     assert running(store, sweep) == []
 

@@ -17,12 +17,10 @@ STUDY = a_study(algorithms=["fedavg", "fedprox"], trials=6, seeds=2)
 ENTRIES = make_entries(STUDY, "test")
 
 
-def write(storage: Path, named: bool = True) -> Journal:
-    """Two trials at once, a second each, after 100 s of start-up; of 16 there are 6, one is no number.
-    Earlier versions did not name the entries.
-    """
+def write(storage: Path) -> Journal:
+    """Two trials at once, a second each, after 100 s of start-up; of 16 there are 6, one is no number."""
     journal = Journal(storage / "small" / "journal.jsonl")
-    about = {entry.id: entry.about() for entry in ENTRIES} if named else {}
+    about = {entry.id: entry.about() for entry in ENTRIES}
     content = STUDY.model_dump(mode="json")
     events = [Begun("mine", content, 4, {}, 2, 16, "id", about)]
     scores = {0: (0.5, 0.6), 1: (0.8, 0.55), 2: (0.7, None)}
@@ -41,9 +39,8 @@ def write(storage: Path, named: bool = True) -> Journal:
     return journal
 
 
-@pytest.mark.parametrize("named", [True, False])
-def test_it_has_the_pace_the_time_left_and_the_best(tmp_path, named):
-    journal = write(tmp_path / "runs", named)
+def test_it_has_the_pace_the_time_left_and_the_best(tmp_path):
+    journal = write(tmp_path / "runs")
     found = document(suite_here("status", "small", "--json", cwd=tmp_path))
     # (6 - 2) trials between 100 and 102 s; 10 are left.
     assert (found["per_minute"], found["seconds_left"]) == (120.0, 5.0)
@@ -64,7 +61,8 @@ def test_it_has_the_pace_the_time_left_and_the_best(tmp_path, named):
 
 def test_a_new_session_has_a_pace_of_its_own(tmp_path):
     journal = write(tmp_path / "runs")
-    journal.write("begin", **Begun("mine", STUDY.model_dump(mode="json"), 4, {}, 2, 16).fields())
+    begun = Begun("mine", STUDY.model_dump(mode="json"), 4, {}, 2, 16, "id", {})
+    journal.write("begin", **begun.fields())
     found = document(suite_here("status", "small", "--json", cwd=tmp_path))
     assert (found["per_minute"], found["seconds_left"]) == (None, None)
     journal.close()

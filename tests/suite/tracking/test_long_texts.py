@@ -74,7 +74,7 @@ def test_a_long_tuned_configuration_is_listed(tmp_path):
     study, entries = little(), entries_of(settings=little().settings.model_dump())
     warm = {one.id: [Known("warm", one.space.anchor(), LONG)] for one in entries}
     search, store = SweepSearch(entries, study, 1, {}), Store(None, tmp_path)
-    ledger, ended = Ledger(store, "s", "s", study, search, warm, {}, None, None), {}
+    ledger, ended = Ledger(store, "s", "s", study, search, warm, {}, "id", None), {}
     ledger.open()
     while found := search.next():
         ask, _ = found

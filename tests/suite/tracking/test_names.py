@@ -33,7 +33,6 @@ NAMES = {
 def test_a_name_in_its_group(name, recorded):
     assert grouped(name) == recorded
     assert plain(recorded) == name
-    assert plain(name) == name, "as an earlier version recorded it"
 
 
 @pytest.mark.parametrize("name", [*COUNTED, *DERIVED])
@@ -46,23 +45,6 @@ def test_every_counter_and_every_derived_score_has_a_group(name):
 def test_what_a_third_party_calls_its_own_is_left_alone(name):
     assert grouped(name) == name
     assert plain(name) == name
-
-
-def test_runs_with_plain_names_and_with_groups_read_the_same(tmp_path):
-    store = Store(None, tmp_path)
-    history = [{"round": r, "test_accuracy": r / 10, "uploaded_bytes": 5.0 * r} for r in (0, 5)]
-    new = store.create(store.experiment("one"), "new", {"kind": "run"})
-    store.log(new, history=history)
-    assert set(store.client.get_run(new).data.metrics) == {"test/accuracy", "cost/uploaded_bytes"}
-    old = store.create(store.experiment("one"), "old", {"kind": "run"})
-    for entry in history:
-        for key in ("test_accuracy", "uploaded_bytes"):
-            store.client.log_metric(old, key, entry[key], step=entry["round"])
-    for run_id in (new, old):
-        record = store.get(run_id)
-        assert record.metrics == {"test_accuracy": 0.5, "uploaded_bytes": 25.0}
-        assert store.history(run_id, "test_accuracy") == [(0, 0.0), (5, 0.5)]
-        assert store.course(record, ["test_accuracy", "uploaded_bytes"]) == history
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def outcome() -> Outcome:
 def recorded(store: Store, **tags: str) -> dict[str, str]:
     """The texts of the one run with these tags, less what this machine or MLflow says."""
     (run,) = store.find(**tags)
-    here = {"run_status", "experiment_id", *versions()}
+    here = {"run_status", "experiment_id", "format", *versions()}
     return {name: text for name, text in run.tags.items() if name not in here}
 
 
@@ -108,7 +108,7 @@ def swept(store, tmp_path_factory) -> SimpleNamespace:
     study, cells = a_study(**STUDY), entries_of(**STUDY)
     warm = {cell.id: [Known("warm", cell.space.anchor(), "elsewhere")] for cell in cells}
     search = SweepSearch(cells, study, 1, {})
-    ledger = Ledger(store, "tagged", "tagged", study, search, warm, {}, None, None)
+    ledger = Ledger(store, "tagged", "tagged", study, search, warm, {}, "id", None)
     ledger.open()
     asks, ended = [], {}
     for _ in range(2):
@@ -129,7 +129,7 @@ def as_cell(found: dict[str, str]) -> dict[str, str]:
 def test_what_a_sweep_and_its_cells_record(store, swept):
     of_sweep = {"kind": "sweep", "study": "tagged", "sweep": "tagged"}
     study = plain(swept.study.model_dump(mode="json"))
-    assert recorded(store, kind="sweep") == {**of_sweep, "study_json": study, "opening": "2"}
+    assert recorded(store, kind="sweep") == {**of_sweep, "study_json": study, "sweep_id": "id"}
     written = as_cell(recorded(store, kind="cell"))
     assert json.loads(written.pop("space")) == {
         "lr": {"type": "float", "low": 0.001, "high": 1.0, "log": True, "above": 0},

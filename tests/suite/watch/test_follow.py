@@ -60,7 +60,7 @@ def sweep(tmp_path: Path) -> tuple[Path, list[str]]:
     study = a_study(**STUDY).model_dump(mode="json")
     folder = tmp_path / "night"
     folder.mkdir()
-    begun = Begun("quick", study, 2, cells=2, planned=10, id="x")
+    begun = Begun("quick", study, 2, {}, 2, 10, "x", {})
     (folder / "journal.jsonl").write_bytes(line(begun))
     return folder, [entry.id for entry in entries]
 
@@ -266,7 +266,9 @@ def test_a_pipe_keeps_nobody_waiting(sweep: tuple[Path, list[str]]) -> None:
         Followed(folder).refresh()
 
 
-@pytest.mark.parametrize("raw", [b"soup", b"[1]", b'{"event": "end"}', b'{"event": "begin"}'])
+@pytest.mark.parametrize(
+    "raw", [b"soup", b"[1]", b'{"event": "end"}', b'{"event": "begin", "format": 2}']
+)
 def test_a_line_that_no_sweep_wrote_is_said_each_time(
     sweep: tuple[Path, list[str]], raw: bytes
 ) -> None:
@@ -332,7 +334,7 @@ def test_code_that_a_journal_names_is_not_run_for_a_page(
     code, ran = folder / "mine.py", folder / "ran"
     code.write_text(f"from pathlib import Path\nPath({str(ran)!r}).touch()\n")
     study = a_study(**STUDY).model_dump(mode="json") | {"algorithms": [f"{code}:Mine"]}
-    (folder / "journal.jsonl").write_bytes(line(Begun("quick", study, 2, planned=10, id="x")))
+    (folder / "journal.jsonl").write_bytes(line(Begun("quick", study, 2, {}, 1, 10, "x", {})))
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: True))
     with plugins.guarded(Trust([])), ThreadPoolExecutor(1) as served:
@@ -360,7 +362,8 @@ def pages(storage: Path, name: str, text: str) -> list[Skeleton]:
     """The first page and the sweep's own, of a sweep of this name with a study and errors of this text."""
     folder, entry = storage / name, entries_of(**STUDY)[0].id
     folder.mkdir(parents=True)
-    begun = Begun(text, a_study(**STUDY).model_dump(mode="json"), 2, planned=10, id="x")
+    study = a_study(**STUDY).model_dump(mode="json")
+    begun = Begun(text, study, 2, {}, 2, 10, "x", {})
     (folder / "journal.jsonl").write_bytes(line(begun))
     one, two = asked(entry, 0), asked(entry, 1)
     failed = Ended(one.ask.trial_id, Outcome(Status.FAILED, error=text), 1.0)

@@ -1,0 +1,114 @@
+"""What version 0.1 wrote is refused in one line, and nothing of it is touched."""
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+import yaml
+
+from suite.boards.bundle import LISTING
+from suite.boards.folders import listed
+from suite.formats import FORMAT, FormatError, check_format
+from suite.tracking.store import Store
+from tests.support.commands import document, fault, study_file, suite_here
+from tests.support.configurations import a_tuned
+from tests.support.foreign import contents, swept
+
+READ = "was written by suite 0.1.0, which suite 0.2.0 does not read: read it with 0.1.0 (commit d055751)"
+OTHERWISE = f"{READ}, or choose another --name"
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
+
+@pytest.mark.parametrize("found", [None, 0, 1, "2", True])
+def test_what_has_no_format_or_a_smaller_one_is_of_0_1(found: object) -> None:
+    with pytest.raises(FormatError) as refused:
+        check_format("x", found)
+    assert str(refused.value) == f"x {READ}"
+
+
+def test_a_larger_format_is_of_a_later_version() -> None:
+    with pytest.raises(FormatError, match=r"x was written by a later suite, .* with that version$"):
+        check_format("x", FORMAT + 1)
+    check_format("x", FORMAT)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("sweep {study} --name s", "sweep {study} --name s --dry-run"),
+        *("sweep {study} --name s --resume", "sweep {study} --name s --resume --repair"),
+        *("status s", "stop s", "cancel s"),
+    ],
+)
+def test_a_journal(tmp_path: Path, command: str) -> None:
+    paths = swept(tmp_path)
+    study = study_file(tmp_path)
+    raw = paths.journal.read_bytes()
+    assert raw.count(b'"format":2,') == 1
+    paths.journal.write_bytes(raw.replace(b'"format":2,', b""))
+    before = contents(tmp_path)
+    done = suite_here(*command.format(study=study).split(), cwd=tmp_path, code=2)
+    assert fault(done) == f"sweep s {OTHERWISE}"
+    assert contents(tmp_path) == before
+
+
+def without_format(storage: Path, sweep: str) -> None:
+    """Take the format from the runs of a sweep."""
+    with sqlite3.connect(storage / "mlflow.db") as database:
+        database.execute(
+            "delete from tags where key = 'suite.format' and run_uuid in "
+            "(select run_uuid from tags where key = 'suite.sweep' and value = ?)",
+            (sweep,),
+        )
+    database.close()
+
+
+def test_a_store(tmp_path: Path) -> None:
+    """Runs of 0.1 are no part of a leaderboard, and a command that names them refuses them."""
+    paths = swept(tmp_path)
+    swept(tmp_path, name="t")
+    store = Store(None, paths.storage)
+    (old,) = store.find(kind="sweep", sweep="s")
+    without_format(paths.storage, "s")
+    before = (paths.storage / "mlflow.db").read_bytes()
+    done = suite_here("leaderboard", "--json", cwd=tmp_path)
+    assert {row["sweep"] for row in document(done)["rows"]} == {"t"}
+    (said,) = [line for line in done.stderr.splitlines() if "left out" in line]
+    assert said.endswith(
+        "runs of suite 0.1.0 are left out, which suite 0.2.0 does not read: "
+        "read them with 0.1.0 (commit d055751)"
+    )
+    assert fault(suite_here("leaderboard", "s", cwd=tmp_path, code=2)) == f"sweep s {OTHERWISE}"
+    with pytest.raises(FormatError, match=f"^run {old.run_id} was written by suite 0.1.0, "):
+        store.get(old.run_id)
+    shutil.rmtree(paths.folder)  # so that no journal says whose it is
+    done = suite_here("sweep", study_file(tmp_path), "--name", "s", cwd=tmp_path, code=2)
+    assert fault(done) == f"sweep s {OTHERWISE}"
+    assert (paths.storage / "mlflow.db").read_bytes() == before
+    assert not paths.folder.exists()
+
+
+def test_a_bundle(tmp_path: Path) -> None:
+    swept(tmp_path)
+    suite_here("publish", "--output", "s", cwd=tmp_path)
+    listing = json.loads((tmp_path / "s" / LISTING).read_text())
+    assert listing["format"] == FORMAT
+    files = {name: (tmp_path / "s" / name).read_bytes() for name in listing.pop("files")}
+    (tmp_path / "s" / LISTING).write_bytes(listed({**listing, "format": 1}, files))
+    before = contents(tmp_path)
+    done = suite_here("board", "verify", "s", cwd=tmp_path, code=2)
+    assert fault(done) == f"bundle s {READ}"
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("command", ["run --config old.yaml", "tuned import old.yaml"])
+def test_a_tuned_file(tmp_path: Path, command: str) -> None:
+    found = yaml.safe_load(a_tuned().text())
+    assert found.pop("format") == FORMAT
+    (tmp_path / "old.yaml").write_text(yaml.safe_dump(found))
+    before = contents(tmp_path)
+    said = fault(suite_here(*command.split(), cwd=tmp_path, code=2))
+    assert said.splitlines()[-1] == f"configuration old.yaml {READ}"
+    assert contents(tmp_path) == before
