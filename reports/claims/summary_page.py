@@ -86,14 +86,14 @@ def _verdicts(kind: Mapping[str, Any]) -> str:
 def _pages(paper: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     lines = [
         [
-            f"[{one['on']}]({quote(one['page'], safe='/=,')})",
+            f"[{one['on']}]({quote(one['document'], safe='/=,')})",
             f"`{one['command']}`",
             ", ".join(map(str, one["seeds"])),
             _verdicts(one),
         ]
         for one in paper["pages"]
     ]
-    return ["page", "command", "seeds", "verdicts"], lines
+    return ["document", "command", "seeds", "verdicts"], lines
 
 
 def _claims(paper: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:

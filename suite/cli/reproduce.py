@@ -219,17 +219,25 @@ def _summary(
     folder: Path, storage: Path, data_root: str | None, output: Path | None, as_json: bool
 ) -> None:
     from reports.claims.summary_page import FIGURE, drawn, summary_page
+    from suite.reproduction.documents import documents
     from suite.reproduction.summary import document, summary
 
     found = document(summary(folder, storage, data_root))
     if output is not None:
+        from reports.claims.page import page
         from reports.page.drawing import SIGN, svg
         from reports.page.published_chart import published
 
         figure = svg(published(drawn(found))).encode()
         write_files({output / "summary.md": summary_page(found).encode()}, SUMMARY_SIGN)
         write_files({output / FIGURE: figure}, SIGN)
-        say(f"wrote {output / 'summary.md'} and {FIGURE}")
+        pages = {
+            (output / file).with_suffix(".md"): page(content).encode()
+            for file, content in documents(folder).items()
+            if "made_with" in content
+        }
+        write_files(pages, SIGNS[".md"])
+        say(f"wrote {output / 'summary.md'}, {FIGURE} and {len(pages)} pages")
     if as_json:
         emit(found)
     else:

@@ -137,11 +137,11 @@ def _covered(
 
 
 def _page(file: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    """A page beside a document: what it is on, and how it was made."""
+    """A document's name, what it is on, and how it was made."""
     seeds = sorted({row["seeds"] for row in content["rows"] if row["seeds"]})
     places = [f"{row['table']}/{row['row']}" for row in content["rows"]]
     return {
-        "page": file.removesuffix(".json") + ".md",
+        "document": file,
         "command": content["command"],
         "on": places[0] if len(places) == 1 else f"{len(places)} rows",
         "seeds": seeds,

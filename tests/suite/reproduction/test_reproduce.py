@@ -128,6 +128,7 @@ def test_a_summary_counts_what_has_a_verdict(place, tmp_path):
         "fedprox": "> 80",
     }
     assert "| all | 2 | 2 | 2 | 1 | 1 | 1 | " in (tmp_path / "summary.md").read_text()
+    assert (tmp_path / "toy.md").read_text() == (place / "out" / "toy.md").read_text()
     assert "made by suite-fl" in (tmp_path / "summary.svg").read_text()
 
 

@@ -289,7 +289,7 @@ matrix?.addEventListener("click", (event) => {
   dialog.querySelector(".how").textContent = how + (behind ? ` Behind the best: ${behind}.` : "");
   dialog.querySelector(".whole").href = link.href;
   dialog.querySelector(".spec").href = spec;
-  dialog.querySelector("pre").textContent = `suite run ${spec} ${options}`;
+  dialog.querySelector("pre").textContent = `suite run '${spec}' ${options}`;
   for (const part of dialog.querySelectorAll(".spec, .again, pre, .copy")) part.hidden = !spec;
   dialog.showModal();
 });
