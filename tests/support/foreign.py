@@ -66,7 +66,6 @@ def play(sweep: Sweep, most: int = 10**6, then: str = "cancelled") -> Any:
             ask, new = found
             sweep._asked(ask, new)
             leave_behind(f"{folder}/{ask.trial_id}.pt")
-            leave_behind(f"{folder}/{ask.cell}-r0001/{ask.trial_id}.pt")
             sweep._ended(ask, outcome(sweep.search.spec(ask)))
         sweep.control.end(then)
 
