@@ -24,8 +24,7 @@ import search_spaces
 import suite
 import trials
 from suite.console import say
-from suite.execution import reach
-from suite.execution.ray_internals import load_what_init_imports
+from suite.execution import ray_internals, reach
 from suite.execution.resources import Resources
 from suite.execution.surroundings import WORKERS, SameImports, driven, ray_set
 from trials.errors import UserError
@@ -60,8 +59,7 @@ class Cluster:
     @property
     def dashboard(self) -> str:
         """The address of Ray's own page, "" where none runs."""
-        found = ray._private.worker.get_dashboard_url()
-        return f"http://{found}" if found else ""
+        return ray_internals.dashboard_url()
 
     def slots(self, memory: int = 0) -> int:
         """How many trials fit on all nodes that are alive now, or `max_concurrent`; at least 1.
@@ -82,7 +80,7 @@ class Cluster:
 
         A cluster that can grow is taken at its word.
         """
-        if ray._private.state.state.get_max_resources_from_cluster_config():
+        if ray_internals.can_grow():
             return
         if self.resources.gpus_per_trial and not any(node.get("GPU") for node in nodes()):
             raise UserError(
@@ -158,7 +156,7 @@ def _begin(resources: Resources) -> "Future[None]":
     global _ahead
     if _ahead is None:
         say("starting Ray")
-        load_what_init_imports()
+        ray_internals.load_what_init_imports()
         begun = _ahead = Future()
 
         def work() -> None:

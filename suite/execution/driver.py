@@ -13,7 +13,6 @@ from typing import Any
 import ray
 from ray import tune
 from ray.tune.experiment import Trial
-from ray.tune.experiment.config_parser import _create_trial_from_spec, _make_parser
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search.search_algorithm import SearchAlgorithm
 
@@ -24,6 +23,7 @@ from suite.execution.cluster import Cluster, NotStartedError, connect
 from suite.execution.lifeline import Lifeline
 from suite.execution.packs import PackCallback, Packs, PackScheduler, Unpicklable
 from suite.execution.plan import Hooks, Plan, TrialSource
+from suite.execution.ray_internals import make_trial
 from suite.execution.stop_signal import Control, HaltedError, interruptible
 from suite.search.schedulers import SCHEDULERS, EntrySchedulers
 from suite.search.trial import Ask
@@ -44,7 +44,6 @@ class _Search(Unpicklable, SearchAlgorithm):
 
     def __init__(self, packs: Packs) -> None:
         self.packs = packs
-        self._parser = _make_parser()
 
     def add_configurations(self, experiments: Any) -> None:
         """Called once by Tune with the experiment."""
@@ -56,13 +55,7 @@ class _Search(Unpicklable, SearchAlgorithm):
         if found is None:
             return None
         trial_id, config = found
-        return _create_trial_from_spec(
-            {**self.spec, "config": config},
-            self._parser,
-            evaluated_params={},
-            experiment_tag="",
-            trial_id=trial_id,
-        )
+        return make_trial(trial_id, self.spec, config)
 
     def is_finished(self) -> bool:
         """Whether nothing will be asked any more."""

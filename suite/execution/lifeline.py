@@ -4,18 +4,15 @@ none, within seconds after a raylet and within a minute after a gcs_server.
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
-
-import ray
-from ray._private.ray_constants import PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAYLET
+from typing import Self
 
 from suite.console import say
+from suite.execution.ray_internals import dead_process
 from suite.execution.stop_signal import Control, HaltedError
 
-NEEDED = (PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAYLET)
 LOOK_SECONDS = 0.5
 GRACE_SECONDS = 8.0
 """How long a sweep has to end in order once one of these processes is dead: Ray's calls may never return."""
@@ -55,7 +52,7 @@ class Lifeline:
 
     def _look(self, over: threading.Event) -> None:
         while not over.wait(LOOK_SECONDS):
-            if dead := _dead():
+            if dead := dead_process():
                 fault = (
                     f"Ray's process {dead} has died on this machine, and with it all that it ran"
                 )
@@ -64,21 +61,6 @@ class Lifeline:
                 self._timer.daemon = True
                 self._timer.start()
                 return
-
-
-def _dead() -> str:
-    """The process of a cluster of this process's own that has died, "" while all live."""
-    node = ray._private.worker._global_node
-    processes: Mapping[str, Any] = node.all_processes if node is not None else {}
-    return next(
-        (
-            name
-            for name in NEEDED
-            for started in processes.get(name, [])
-            if started.process.poll() is not None
-        ),
-        "",
-    )
 
 
 def _give_up(halted: HaltedError) -> None:

@@ -17,6 +17,7 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from suite.execution.plan import Plan
+from suite.execution.ray_internals import actor_of
 from suite.execution.stop_signal import HaltedError
 from suite.search.trial import Ask
 from trials.trainable import REPORTS
@@ -170,8 +171,7 @@ class PackScheduler(Unpicklable, FIFOScheduler):
             return str(TrialScheduler.STOP)
         if leaving or joining:
             # Tune calls the actor's next step after this, and its calls are done in their order.
-            actor: Any = trial.temporary_state.ray_actor
-            actor.change.remote(leaving, joining)
+            actor_of(trial).change.remote(leaving, joining)
         return str(TrialScheduler.CONTINUE)
 
     def join(self, trial: Trial, joining: Mapping[str, dict[str, Any]]) -> None:

@@ -4,9 +4,8 @@ import os
 import socket
 
 import ray
-from ray._private.accelerators import get_accelerator_manager_for_resource
-from ray._private.utils import read_ray_address
 
+from suite.execution.ray_internals import gpus_here, started_address
 from suite.execution.resources import Resources
 from trials.errors import UserError
 
@@ -22,7 +21,7 @@ def found(address: str) -> str:
     """
     if address != "auto":
         return address
-    there = os.environ.get("RAY_ADDRESS") or read_ray_address()
+    there = os.environ.get("RAY_ADDRESS") or started_address()
     if not there or there == "auto":
         raise UserError(
             "--address auto: no cluster that `ray start` began runs on this machine, and RAY_ADDRESS is "
@@ -43,17 +42,11 @@ def refuse(resources: Resources) -> None:
                 "address out to run there, or call ray.shutdown() first"
             )
         _call(found(str(resources.address)))
-    elif resources.gpus_per_trial and not ray.is_initialized() and not _gpus():
+    elif resources.gpus_per_trial and not ray.is_initialized() and not gpus_here():
         raise UserError(
             f"gpus_per_trial is {resources.gpus_per_trial:g}, but this machine has no GPU that Ray knows "
             "of: leave it out, or run where there is one"
         )
-
-
-def _gpus() -> int:
-    """How many GPUs a cluster that is started here would have."""
-    kind = get_accelerator_manager_for_resource("GPU")
-    return kind.get_current_node_num_accelerators() if kind is not None else 0
 
 
 def _call(address: str) -> None:

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 from ray.job_config import JobConfig
 
 from suite.console import say
 from suite.environment import default, kept
-from suite.execution.killed_for_memory import told_as_a_death
+from suite.execution.ray_internals import printing, read_authentication_again, told_as_a_death
 
 WORKERS = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean what the person meant
@@ -39,39 +38,29 @@ def ray_set(token: str | None = None) -> Iterator[None]:
     """Ray's environment while it is used: with a `token`, for a cluster of this process's own, which asks
     all who call it for that token; without, for one that is running, with whatever token a person has for it.
     """
-    worker, logger = vars(ray._private.worker), logging.getLogger("ray")
-    printing, level = worker["print_to_stdstream"], logger.level
+    logger = logging.getLogger("ray")
+    level = logger.level
     try:
-        with kept("RAY_", "PYTHONBREAKPOINT"):
+        with kept("RAY_", "PYTHONBREAKPOINT"), printing(_first_line):
             default(**WORKERS, RAY_USAGE_STATS_ENABLED="0")
             if token is not None:
                 os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
             elif not os.environ.get("RAY_AUTH_MODE"):
                 os.environ["RAY_AUTH_MODE"] = "token" if _has_token() else "disabled"
-            _read_again()
-            # Ray prints what it hears of nodes that die, with their last log lines, to standard output,
-            # which belongs to the result.
-            worker["print_to_stdstream"] = _first_line
+            read_authentication_again()
             # Beside the main thread Ray takes no signals, and warns of it; the driver has its own handlers.
             logger.setLevel(logging.ERROR)
             yield
     finally:
-        worker["print_to_stdstream"] = printing
         logger.setLevel(level)
         if not ray.is_initialized():
-            _read_again()
+            read_authentication_again()
 
 
 def _has_token() -> bool:
     """Whether a person has a token for clusters; Ray shows it only where the mode says so."""
     named = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
     return bool(named) or (Path.home() / ".ray" / "auth_token").exists()
-
-
-def _read_again() -> None:
-    """Have Ray read its mode and token again, which it does once per process."""
-    Config.initialize("")
-    AuthenticationTokenLoader.instance().reset_cache()
 
 
 @contextmanager

@@ -6,12 +6,11 @@ ends there. Rungs and curves are rebuilt from the journal: `record` takes what w
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from statistics import fmean, median
-from typing import Any, Protocol
+from typing import Protocol
 
-from ray.tune.schedulers import ASHAScheduler, TrialScheduler
+import numpy as np
 
 from suite.search.trial import Ask
 from suite.studies.entry import Entry
@@ -19,6 +18,8 @@ from trials.outcome import Kind, Outcome
 
 REDUCTION = 3
 """ASHA keeps the best third of the trials that reach a stop."""
+CUTOFF = (1 - 1 / REDUCTION) * 100
+"""The percentile of a stop's scores below which a trial ends."""
 MEDIAN_OF = 3
 """The fewest other trials that a median is taken over."""
 
@@ -34,7 +35,9 @@ class Scheduler(Protocol):
 
 
 class Halving:
-    """Asynchronous successive halving (Li et al. 2020) in brackets; Ray's ASHA for each of them.
+    """Asynchronous successive halving (Li et al. 2020) in brackets, each as Ray's `ASHAScheduler` has it: a
+    trial ends at a stop where its score is below the upper third, percentile 100 (1 - 1/3), of the scores of
+    the trials that came there before it.
 
     A bracket is the stop that it first decides at. ASHA has one, the first stop. HyperBand
     (Li et al. 2018) has one for each of the k stops and one that never stops a trial, dealt in
@@ -50,31 +53,22 @@ class Halving:
         }
         places = [((j + 0.5) / size, first) for first, size in sizes.items() for j in range(size)]
         self.deal = [first for _, first in sorted(places)]
-        self.brackets = {
-            first: ASHAScheduler(
-                time_attr="round",
-                metric="val_score",
-                mode={"maximize": "max", "minimize": "min"}[entry.task.direction],
-                max_t=entry.settings.rounds,
-                grace_period=entry.stops[first],
-                reduction_factor=REDUCTION,
-                stop_last_trials=False,
-            )
-            for first in sizes
-            if first < count
+        self.sign = entry.task.sign
+        self.rungs: dict[int, dict[int, dict[str, float]]] = {
+            first: {at: {} for at in entry.stops[first:]} for first in sizes
         }
+        """By bracket and stop: the signed score of each trial that came there."""
 
     def stops(self, index: int, trial_id: str, round_index: int, value: float) -> bool:
         """Whether the trial is below the best third of those that came to this stop before it."""
-        bracket = self.brackets.get(self.deal[index % len(self.deal)])
-        if bracket is None:
+        rungs = self.rungs[self.deal[index % len(self.deal)]]
+        reached = [rung for at, rung in rungs.items() if at <= round_index]
+        if not reached or trial_id in reached[-1]:
             return False
-        named: Any = _Named(trial_id)
-        controller: Any = None
-        if trial_id not in bracket._trial_info:
-            bracket.on_trial_add(controller, named)
-        seen = {"round": round_index, "val_score": value}
-        return bool(bracket.on_trial_result(controller, named, seen) == TrialScheduler.STOP)
+        rung, score = reached[-1], self.sign * value
+        ends = bool(rung) and score < np.nanpercentile(list(rung.values()), CUTOFF)
+        rung[trial_id] = score
+        return bool(ends)
 
     def record(self, index: int, trial_id: str, round_index: int, value: float) -> None:
         """Give the trial its place on the rung."""
@@ -107,13 +101,6 @@ class Median:
     def record(self, index: int, trial_id: str, round_index: int, value: float) -> None:
         """Add the score to the trial's curve."""
         self.curves[trial_id][round_index] = value
-
-
-@dataclass(frozen=True)
-class _Named:
-    """A trial as far as ASHA asks for it."""
-
-    trial_id: str
 
 
 SCHEDULERS: dict[str, Callable[[Entry], Scheduler] | None] = {

@@ -15,7 +15,7 @@ def no_ray_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "shutdown", lambda: None)
-    monkeypatch.setattr(surroundings, "_read_again", lambda: None)
+    monkeypatch.setattr(surroundings, "read_authentication_again", lambda: None)
 
 
 @pytest.fixture

@@ -82,10 +82,9 @@ class Bench:
 def rungs(schedulers: EntrySchedulers) -> dict[str, list]:
     return {
         entry: [
-            (milestone, dict(scores))
-            for asha in halving.brackets.values()
-            for bracket in asha._brackets
-            for milestone, scores in bracket._rungs
+            (at, dict(scores))
+            for bracket in halving.rungs.values()
+            for at, scores in bracket.items()
         ]
         for entry, halving in schedulers.entries.items()
     }

@@ -313,10 +313,10 @@ def test_an_address_that_is_none(address: str, tmp_path: Path) -> None:
 def test_auto_is_a_cluster_that_was_started_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray would join any that runs here, another sweep's own included."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(reach, "read_ray_address", lambda: None)
+    monkeypatch.setattr(reach, "started_address", lambda: None)
     with pytest.raises(UserError, match="no cluster that `ray start` began runs on this machine"):
         reach.found("auto")
-    monkeypatch.setattr(reach, "read_ray_address", lambda: "10.0.0.1:6379")
+    monkeypatch.setattr(reach, "started_address", lambda: "10.0.0.1:6379")
     assert reach.found("auto") == "10.0.0.1:6379"
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.2:6379")
     assert reach.found("auto") == "10.0.0.2:6379"
@@ -349,7 +349,7 @@ def refuses(address: str, **given: Any) -> None:
 def test_a_gpu_that_this_machine_lacks_is_refused_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reach, "_gpus", lambda: 0)
+    monkeypatch.setattr(reach, "gpus_here", lambda: 0)
     path = study_file(tmp_path, STUDY)
     said = fault(suite_here("sweep", path, "--gpus-per-trial", 1, cwd=tmp_path, code=2))
     assert said.startswith("gpus_per_trial is 1, but this machine has no GPU")

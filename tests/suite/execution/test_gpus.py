@@ -87,7 +87,7 @@ def test_gpus_that_this_machine_lacks(tmp_path: Path) -> None:
 def test_an_execution_for_cpus_in_a_study_on_gpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reach, "_gpus", lambda: 1)
+    monkeypatch.setattr(reach, "gpus_here", lambda: 1)
     path = study_file(tmp_path, STUDY)
     for plan in ((), ("--dry-run",)):
         done = suite_here("sweep", path, *GPU, *plan, cwd=tmp_path, code=2)
@@ -109,7 +109,7 @@ def test_a_cpu_build_of_torch_on_a_node_with_a_gpu(
         hosts.extend(node["NodeManagerHostname"] for node in found)
         return [{**node, "Resources": node["Resources"] | {"GPU": 1.0}} for node in found]
 
-    monkeypatch.setattr(reach, "_gpus", lambda: 1)
+    monkeypatch.setattr(reach, "gpus_here", lambda: 1)
     monkeypatch.setattr(cluster.ray, "nodes", with_gpu)
     said = fault(suite_here("sweep", "smoke", *GPU, cwd=tmp_path, code=2))
     assert said == (

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from suite.execution import lifeline
+from suite.execution import lifeline, ray_internals
 from suite.execution.lifeline import Lifeline
 from suite.execution.stop_signal import Control
 
@@ -18,7 +18,7 @@ def gcs(monkeypatch: pytest.MonkeyPatch) -> "subprocess.Popen[bytes]":
     """The process of a cluster that this one seems to have."""
     started = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     node = SimpleNamespace(all_processes={"gcs_server": [SimpleNamespace(process=started)]})
-    monkeypatch.setattr(lifeline.ray._private.worker, "_global_node", node)
+    monkeypatch.setattr(ray_internals.ray._private.worker, "_global_node", node)
     monkeypatch.setattr(lifeline, "LOOK_SECONDS", 0.01)
     return started
 

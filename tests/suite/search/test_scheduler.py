@@ -5,7 +5,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ray.tune.schedulers import ASHAScheduler
 
 from suite.execution import driver
 from suite.execution.cluster import Cluster, Resources
@@ -113,25 +112,6 @@ def test_a_cell_without_stops_stops_nothing():
     assert bench.report(trial, 1, 0.0) == CONTINUE
 
 
-def test_asha_sees_the_round_and_the_validation_score_only(bench, monkeypatch):
-    seen = []
-    original = ASHAScheduler.on_trial_result
-
-    def spy(self, controller, trial, result):
-        seen.append((trial, dict(result)))
-        return original(self, controller, trial, result)
-
-    monkeypatch.setattr(ASHAScheduler, "on_trial_result", spy)
-    for entry in bench.entries:
-        for i in range(4):
-            bench.run(bench.add(entry, i), entry, i / 10)
-    assert len(seen) >= 8
-    for trial, result in seen:
-        assert set(result) == {"round", "val_score"}
-        assert 777.0 not in result.values()
-        assert vars(trial).keys() == {"trial_id"}
-
-
 def test_a_score_that_is_no_number_is_no_reason_to_stop_and_raises_nothing(bench):
     easy = bench.entries[0]
     first = bench.add(easy, 0)
@@ -198,7 +178,7 @@ def test_replay_leaves_final_runs_out(bench):
     for i in range(3):
         bench.run(bench.add(easy, i), easy, 0.5)
     bench.run(bench.add(easy, 0, "final"), easy, 0.9)
-    (milestone, scores) = rungs(replayed(bench))[easy.id][-1]
+    (milestone, scores) = rungs(replayed(bench))[easy.id][0]
     assert milestone == 5
     assert set(scores.values()) == {0.5}
     assert len(scores) == 3

@@ -3,13 +3,19 @@
 import random
 from collections import Counter
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 
 from suite.search.schedulers import Halving
-from suite.search.schedulers import _Named as Named
 from tests.support.schedulers import SETTINGS, Bench, a_bench, replayed
 from tests.support.searches import entries_of
+
+
+class Named(NamedTuple):
+    """A trial as far as Ray's schedulers ask for it."""
+
+    trial_id: str
 
 
 @pytest.mark.parametrize("scheduler", ["asha", "hyperband", "median"])
@@ -50,6 +56,39 @@ def test_a_resumed_scheduler_of_any_kind_decides_as_the_live_one(scheduler):
     assert decisions == {True, False}
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_asha_is_ray_s_rule(seed):
+    """The same decisions as Ray's, which is fed the same reports in the same order; some are no numbers."""
+    from ray.tune.schedulers import ASHAScheduler, TrialScheduler
+
+    (entry,) = entries_of(settings=SETTINGS)
+    bench = Bench([entry], "asha")
+    oracle = ASHAScheduler(
+        time_attr="round",
+        metric="val_score",
+        mode="max",
+        max_t=entry.settings.rounds,
+        grace_period=entry.stops[0],
+        reduction_factor=3,
+        stop_last_trials=False,
+    )
+    draw, stopped = random.Random(seed), 0
+    live = [(bench.add(entry, i).trial_id, list(entry.stops)) for i in range(60)]
+    for trial, _ in live:
+        oracle.on_trial_add(None, Named(trial))
+    while live:
+        said = draw.choice(live[:4])
+        trial, stops = said
+        at, value = stops.pop(0), draw.choice([draw.random(), 0.5, draw.random(), float("nan")])
+        result = {"round": at, "val_score": value}
+        expected = oracle.on_trial_result(None, Named(trial), result) == TrialScheduler.STOP
+        assert bench.schedulers.decide(trial, at, value) == expected
+        stopped += expected
+        if expected or not stops:
+            live.remove(said)
+    assert 5 < stopped < 55
+
+
 def test_median_is_ray_s_rule():
     """The same decisions as Ray's, which is fed the same reports in the same order."""
     from ray.tune.schedulers import MedianStoppingRule, TrialScheduler
@@ -80,10 +119,12 @@ def test_hyperband_deals_its_brackets_in_its_proportions():
     halving = Halving(entry, brackets=4)
     assert Counter(halving.deal) == {0: 27, 1: 12, 2: 6, 3: 4}
     assert set(halving.deal[:8]) == {0, 1, 2, 3}, "every kind comes early"
-    rungs_ = {
-        first: [at for at, _ in b._brackets[0]._rungs] for first, b in halving.brackets.items()
+    assert {first: list(rungs) for first, rungs in halving.rungs.items()} == {
+        0: [5, 15, 45],
+        1: [15, 45],
+        2: [45],
+        3: [],
     }
-    assert rungs_ == {0: [45, 15, 5], 1: [45, 15], 2: [45]}
 
 
 def test_hyperband_s_last_bracket_stops_nothing():
