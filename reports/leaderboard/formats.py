@@ -2,14 +2,12 @@
 
 import csv
 import io
-import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
-from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console, Group
 from rich.text import Text
 
@@ -38,6 +36,7 @@ from reports.leaderboard.wording import (
     tuning_notes,
     verdict,
 )
+from reports.rich_internals import SVG
 from reports.terminal import Column, Kind, fitted, left_out
 from trials.visible import visible
 
@@ -323,10 +322,6 @@ def _command(board: Leaderboard) -> str:
     names = {"--name": sweeps} if len(sweeps) == 1 else {"--study": set(board.study.split(", "))}
     options = [word for key, of in names.items() for name in sorted(of) for word in (key, name)]
     return shlex.join(["suite", "leaderboard", *options])
-
-
-SVG = re.sub(r"@font-face \{\{.*?\}\}\s*|<!-- .*? -->\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
-"""Rich's picture of a terminal without fonts from another host: a picture asks nobody for anything."""
 
 
 def _escape(text: str) -> str:

@@ -26,7 +26,7 @@ import trials
 from suite.console import say
 from suite.execution import ray_internals, reach
 from suite.execution.resources import Resources
-from suite.execution.surroundings import WORKERS, SameImports, driven, ray_set
+from suite.execution.surroundings import WORKERS, driven, ray_set
 from trials.errors import UserError
 from trials.machine import usable_cpus
 
@@ -216,7 +216,7 @@ def _start(resources: Resources) -> None:
                 num_cpus=math.ceil(max(usable_cpus(), wanted)),
                 include_dashboard=False,
                 configure_logging=True,
-                job_config=SameImports(),
+                job_config=ray_internals.SameImports(),
                 **_QUIET,
             )
             return
@@ -245,7 +245,7 @@ def _join(resources: Resources) -> None:
     mode = os.environ["RAY_AUTH_MODE"]
     # Through Ray's own server (`ray://`) workers never look in a folder of this machine.
     client = address.startswith("ray://")
-    imports: dict[str, Any] = {} if client else {"job_config": SameImports()}
+    imports: dict[str, Any] = {} if client else {"job_config": ray_internals.SameImports()}
     try:
         ray.init(address, runtime_env=runtime_env, **imports, **_QUIET)
     except (ConnectionError, ray.exceptions.RayError, RuntimeError, ValueError) as error:

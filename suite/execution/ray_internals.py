@@ -3,9 +3,14 @@
 A version of Ray may take any of it away. `tests/suite/execution/test_ray_internals.py` says so in words.
 """
 
+import os
+import site
+import sys
+import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -15,6 +20,7 @@ from ray._private.ray_constants import PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAY
 from ray._private.utils import read_ray_address
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 from ray.exceptions import OutOfMemoryError, RayActorError
+from ray.job_config import JobConfig
 from ray.tune.experiment import Trial
 from ray.tune.experiment.config_parser import _create_trial_from_spec, _make_parser
 
@@ -39,6 +45,25 @@ class KilledForMemoryError(RayActorError, OutOfMemoryError):
     def __init__(self, message: str) -> None:
         words, _, _ = message.partition("\n")
         super().__init__(error_msg=f"Ray killed it: {words}")
+
+
+class SameImports(JobConfig):
+    """Workers import what this process does. Ray itself puts the current folder before all else there, where
+    a `pandas.py` would be run that this process never looks at.
+    """
+
+    def _get_proto_job_config(self) -> Any:
+        # Ray puts each before those that come earlier.
+        self._py_driver_sys_path = _folders()[::-1]
+        return super()._get_proto_job_config()
+
+
+def _folders() -> list[str]:
+    """Where this process imports from, besides its interpreter's own places: a worker has its own."""
+    own = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    own += [*site.getsitepackages(), site.getusersitepackages()]
+    folders = [os.path.abspath(path) for path in sys.path]
+    return [path for path in folders if not any(Path(path).is_relative_to(of) for of in own)]
 
 
 def load_what_init_imports() -> None:

@@ -2,16 +2,12 @@
 
 import logging
 import os
-import site
-import sys
-import sysconfig
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import ray
-from ray.job_config import JobConfig
 
 from suite.console import say
 from suite.environment import default, kept
@@ -77,25 +73,6 @@ def driven() -> Iterator[None]:
             yield
     finally:
         logger.setLevel(level)
-
-
-class SameImports(JobConfig):
-    """Workers import what this process does. Ray itself puts the current folder before all else there, where
-    a `pandas.py` would be run that this process never looks at.
-    """
-
-    def _get_proto_job_config(self) -> Any:
-        # Ray puts each before those that come earlier.
-        self._py_driver_sys_path = _folders()[::-1]
-        return super()._get_proto_job_config()
-
-
-def _folders() -> list[str]:
-    """Where this process imports from, besides its interpreter's own places: a worker has its own."""
-    own = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    own += [*site.getsitepackages(), site.getusersitepackages()]
-    folders = [os.path.abspath(path) for path in sys.path]
-    return [path for path in folders if not any(Path(path).is_relative_to(of) for of in own)]
 
 
 def _first_line(message: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:

@@ -30,6 +30,7 @@ from optuna.samplers import (
 from optuna.samplers.nsgaii import PolynomialMutation, SBXCrossover
 from optuna.trial import TrialState, create_trial
 
+from suite.search.optuna_internals import first_generation, report
 from suite.search.trial import Known
 from suite.studies.modelling import POPULATION, STARTUP
 from suite.studies.space import Space
@@ -180,17 +181,13 @@ class Proposer:
         if index not in self._numbers:
             return
         number, study = self._numbers[index], self._optuna
-        # An `optuna.Trial` made for this would have the sampler suggest a configuration once more.
-        storage, frozen = study._storage, study.get_trials(deepcopy=False)[number]
         if told.status == Status.FAILED:
             study.tell(number, state=TrialState.FAIL)
             return
-        if self.sampler.bounds:
-            for name, value in told.excess.items():
-                storage.set_trial_system_attr(frozen._trial_id, f"constraints:{name}", value)
-        if told.status == Status.PRUNED and self.sampler.prunes:
-            for step, value in told.intermediates.items():
-                storage.set_trial_intermediate_value(frozen._trial_id, step, value)
+        pruned = told.status == Status.PRUNED and self.sampler.prunes
+        intermediates = told.intermediates if pruned else {}
+        report(study, number, intermediates, told.excess if self.sampler.bounds else {})
+        if pruned:
             study.tell(number, state=TrialState.PRUNED)
         else:
             score, *costs = told.values
@@ -213,7 +210,7 @@ class Proposer:
         distributions = self.space.distributions(params)
         if distributions is None:
             return
-        first = {NSGAIISampler._get_generation_key(): 0} if index < len(self.known) else {}
+        first = first_generation() if index < len(self.known) else {}
         self._optuna.add_trial(
             create_trial(
                 state=TrialState.RUNNING,

@@ -222,7 +222,7 @@ class Store(Reader):
         """
         plain = {k: v for k, v in tags.items() if not set(v) & UNQUOTABLE}
         if plain and not is_server(self.uri):
-            from suite.tracking.questions import having
+            from suite.tracking.mlflow_internals import having
 
             runs = having(self._database, plain, AT_ONCE)
             if runs is not None:
@@ -235,7 +235,7 @@ class Store(Reader):
         """
         if is_server(self.uri):
             return {run.run_id: run.tags.get("trial_id", "") for run in self.sound(sweep=sweep)}
-        from suite.tracking.questions import trials
+        from suite.tracking.mlflow_internals import trials
 
         with self._reading():
             return trials(self._database, sweep)
@@ -316,9 +316,9 @@ class Store(Reader):
     @cached_property
     def _database(self) -> Any:
         """MLflow's store of the database itself, which can be asked of several runs at once."""
-        from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+        from suite.tracking.mlflow_internals import database
 
-        return SqlAlchemyStore(self.uri, self.artifacts or "mlruns")  # where no run is begun
+        return database(self.uri, self.artifacts or "mlruns")  # where no run is begun
 
     def delete(self, run_id: str) -> None:
         """Remove a half-written run."""

@@ -2,7 +2,6 @@
 for memory is to Ray Tune (for real in tests/faults).
 """
 
-import importlib
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +12,7 @@ from ray._private.custom_types import ErrorType
 from ray.exceptions import OutOfMemoryError, RayActorError
 
 from suite.execution.ray_internals import told_as_a_death
+from tests.support.others import has
 
 USED = {
     "ray._private.serialization.OutOfMemoryError": "trials killed for memory would end a sweep",
@@ -36,17 +36,7 @@ USED = {
 
 @pytest.mark.parametrize("name", USED)
 def test_this_version_has(name: str) -> None:
-    parts = name.split(".")
-    found, at = None, len(parts)
-    while found is None:
-        at -= 1
-        try:
-            found = importlib.import_module(".".join(parts[:at]))
-        except ModuleNotFoundError:
-            continue
-    for part in parts[at:]:
-        found = getattr(found, part, None)
-    assert found is not None, f"Ray {ray.__version__} has no {name} any more: {USED[name]}"
+    assert has(name), f"Ray {ray.__version__} has no {name} any more: {USED[name]}"
 
 
 SAID = (

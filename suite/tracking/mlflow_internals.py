@@ -1,7 +1,13 @@
-"""Questions to a store's database that MLflow answers by reading every run: by its own tables, in SQL."""
+"""What the suite needs of MLflow and MLflow offers no public way to: questions to a store's database that its client
+answers by reading every run, and its server as a part of another.
+
+A version of MLflow may take any of it away. `tests/suite/tracking/test_mlflow_internals.py` says so in words.
+"""
 
 import contextlib
 import json
+import os
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -14,9 +20,34 @@ from suite.tracking.tags import PREFIX
 
 if TYPE_CHECKING:
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+    from starlette.types import ASGIApp
 
 RARE = ("trial_id", "kind", "sweep")
 """Tags by which few runs are found, the fewest first: a database begins with these."""
+
+
+def database(uri: str, artifacts: str) -> "SqlAlchemyStore":
+    """MLflow's store of the database itself, which can be asked of several runs at once."""
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    return SqlAlchemyStore(uri, artifacts)
+
+
+def server(uri: str, artifacts: str) -> "ASGIApp":
+    """MLflow's server of a store, to be mounted. It reads where things are from its environment."""
+    # Else it starts runners of jobs that nothing here submits, a handful of processes.
+    os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
+    from mlflow.server import constants
+
+    os.environ[constants.BACKEND_STORE_URI_ENV_VAR] = uri
+    os.environ[constants.ARTIFACT_ROOT_ENV_VAR] = "mlflow-artifacts:/"
+    os.environ[constants.SERVE_ARTIFACTS_ENV_VAR] = "true"
+    os.environ[constants.ARTIFACTS_DESTINATION_ENV_VAR] = artifacts
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # MLflow's imports, of what they will have to change
+        from mlflow.server.fastapi_app import app
+
+    return app
 
 
 def having(database: "SqlAlchemyStore", tags: Mapping[str, str], most: int) -> list[str] | None:

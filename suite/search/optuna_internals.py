@@ -1,0 +1,31 @@
+"""What the suite needs of Optuna and Optuna offers no public way to: all of it, each with the reason.
+
+A version of Optuna may take any of it away. `tests/suite/search/test_optuna_internals.py` says so in words.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import optuna
+from optuna.samplers import NSGAIISampler
+
+
+def report(
+    study: optuna.Study,
+    number: int,
+    intermediates: Mapping[int, float],
+    excess: Mapping[str, float],
+) -> None:
+    """Give a running trial its intermediate values by step, and how far each constraint is exceeded. An
+    `optuna.Trial` made for this would have the sampler suggest a configuration once more.
+    """
+    storage, trial = study._storage, study.get_trials(deepcopy=False)[number]
+    for name, value in excess.items():
+        storage.set_trial_system_attr(trial._trial_id, f"constraints:{name}", value)
+    for step, value in intermediates.items():
+        storage.set_trial_intermediate_value(trial._trial_id, step, value)
+
+
+def first_generation() -> dict[str, Any]:
+    """What marks a configuration as of NSGA-II's first generation: one that it did not suggest has no mark."""
+    return {NSGAIISampler._get_generation_key(): 0}
