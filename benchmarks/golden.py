@@ -26,7 +26,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # this checkout, whatever is installed
 
-RENAMED = {"cell": "scenario", "cells": "scenarios"}
+RENAMED = {
+    "cell": "entry_id",
+    "cells": "scenarios",
+    "deal": "partition",
+    "deals": "partitions",
+    "place": "scenario",
+}
 """Words of names in documents that change on purpose: what is recorded, what it is called later.
 
 A recorded name and a name of today are equal when they are after this. It changes no number.
@@ -49,7 +55,7 @@ SWEEPS: dict[str, dict[str, Any]] = {
         "heterogeneity": [LEVEL],
         "trials": 10,
         "seeds": 2,
-        "deals": 2,
+        "partitions": 2,
         "confirm": {"best": 2, "seeds": 1},
         "pack": 4,
         "target": 0.3,

@@ -12,7 +12,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from reports.terminal import Column, Kind
+from reports.terminal import Column, ColumnKind
 from suite.console import emit, out, show_table
 from suite.tracking import on_its_own
 from suite.tracking.machine import processor
@@ -53,7 +53,9 @@ def _table(title: str, rows: Sequence[dict[str, Any]]) -> None:
     """One row an object; what is a list or an object itself is for JSON."""
     heads = [name for name, value in rows[0].items() if not isinstance(value, list | dict)]
     words = {head for head in heads if any(isinstance(row.get(head), str) for row in rows)}
-    columns = [Column(head, Kind.WORDS if head in words else Kind.NUMBER) for head in heads]
+    columns = [
+        Column(head, ColumnKind.WORDS if head in words else ColumnKind.NUMBER) for head in heads
+    ]
     show_table(columns, [[_text(row.get(head)) for head in heads] for row in rows], title=title)
 
 

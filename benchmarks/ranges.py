@@ -22,7 +22,7 @@ from suite.sweeps.request import SweepRequest
 from trials import schedule
 from trials.errors import UserError
 from trials.lazy import Lazy
-from trials.outcome import Kind, Outcome, Status
+from trials.outcome import Outcome, Status, TrialKind
 
 stats = Lazy("scipy.stats")
 
@@ -58,7 +58,7 @@ def ranges(
     """
     paths = SweepPaths(storage, f"{Path(study).stem}-ranges", data_root=data_root)
     plain = {"sampler": "random", "scheduler": "none", "confirm": None, "seeds": 1}
-    plain |= {"tunings": 1, "deals": 1, "splits": 1}
+    plain |= {"tunings": 1, "partitions": 1, "splits": 1}
     whole = {**changes, **plain, "trials": trials}
     request = SweepRequest(study, paths, whole, resume=paths.begun)
     if ending := request.run(Resources()).ending:
@@ -66,9 +66,9 @@ def ranges(
     name, content = request.read()
     state = paths.state()
     tried: dict[str, list[tuple[dict[str, Any], Outcome]]] = {}
-    for ask in state.asks:
-        if ask.kind == Kind.SEARCH:
-            tried.setdefault(ask.cell, []).append((ask.params, state.ended[ask.trial_id]))
+    for ask in state.requests:
+        if ask.kind == TrialKind.SEARCH:
+            tried.setdefault(ask.entry_id, []).append((ask.params, state.ended[ask.trial_id]))
     found, cut = [], []
     for entry in make_entries(content, f"study {name}"):
         crowds = crowded(entry, tried[entry.id])

@@ -1,4 +1,4 @@
-"""A cell tuned many times, and what the intervals of few tunings hold of that.
+"""A scenario tuned many times, and what the intervals of few tunings hold of that.
 
 python benchmarks/replication.py --tunings 16 --board 5
 """
@@ -22,13 +22,13 @@ from suite.tracking.tags import RunKind
 from trials.errors import UserError
 
 CELL = {"datasets": ["digits"], "heterogeneity": ["iid"]}
-"""The cell of the study `leaderboard_images` that is replicated."""
+"""The scenario of the study `leaderboard_images` that is replicated."""
 
 
 def replication(
     storage: Path, tunings: int, board: int, algorithms: list[str] | None
 ) -> dict[str, Any]:
-    """Tune every method of the cell `tunings` times, and ask of all boards of `board` of these tunings how
+    """Tune every method of the scenario `tunings` times, and ask of all boards of `board` of these tunings how
     often a method's interval holds its mean over all of them; beside it, of the intervals over the final
     seeds of a single tuning. A run that was cut off goes on.
     """
@@ -47,7 +47,7 @@ def replication(
     rows = [_row(row, scores[row.algorithm], held) for row in result.leaderboard.rows]
     ranked = [row for row in rows if row["rank"] is not None]
     return {
-        "cell": str(result.leaderboard.rows[0].place),
+        "entry_id": str(result.leaderboard.rows[0].scenario),
         "tunings": tunings,
         "board": board,
         "methods": rows,
@@ -58,7 +58,7 @@ def replication(
 
 def _scores(result: Result, row: Row) -> Scores:
     store: Store = result.store
-    found = store.find(kind=RunKind.FINAL, sweep=row.sweep, cell=row.cell)
+    found = store.find(kind=RunKind.FINAL, sweep=row.sweep, entry_id=row.entry_id)
     finals = [final_run(store, run, "score", None, "rounds") for run in found if run.finished]
     return {run.draw: run.score for run in finals}
 

@@ -24,7 +24,7 @@ from suite.console import say
 from trials import datasets, heterogeneity, models
 from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
-from trials.federated_data import deal
+from trials.federated_data import partition
 from trials.federation import Federation
 from trials.models.base import Model
 from trials.settings import Settings
@@ -104,7 +104,7 @@ def _per_round(model: str, k: int) -> Round:
 def _in_all(model: str, n: int) -> Round:
     settings = Settings(clients=n, participation=10 / n, batch_size=10, local_steps=10)
     level = heterogeneity.parse("natural")
-    data = deal(datasets.parse("gaussians").load(0, n, None), level, settings)
+    data = partition(datasets.parse("gaussians").load(0, n, None), level, settings)
     fitted = Model(models.parse(model), data.dataset.shape, data.dataset.classes)
     return round_of(Federation(data, fitted, level, settings, 0, torch.device("cpu")))
 

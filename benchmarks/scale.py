@@ -24,7 +24,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from suite.runs import single
-from suite.search.trial import Ask
+from suite.search.trial import TrialRequest
 from suite.studies.study import check_study
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
@@ -122,25 +122,25 @@ class Filled(Sweep):
 
     def _drive(self, resources: Any) -> None:
         if self.quick:
-            self.ledger.store = Quick(self.paths.storage)
+            self.recording.store = Quick(self.paths.storage)
         self.reported: dict[str, Outcome] = {}
         while (found := self.search.next()) is not None:
-            ask, new = found
-            self._asked(ask, new)
-            self._ended(ask, self._outcome(ask))
+            request, new = found
+            self._requested(request, new)
+            self._ended(request, self._outcome(request))
             while self.progress.unrecorded > WAITING:
                 time.sleep(0.1)
 
-    def _outcome(self, ask: Ask) -> Outcome:
+    def _outcome(self, request: TrialRequest) -> Outcome:
         """What a run of its algorithm reported, with scores of its own."""
-        spec = self.search.spec(ask)
-        kind = f"{spec.algorithm} {ask.counted}"
+        spec = self.search.spec(request)
+        kind = f"{spec.algorithm} {request.counted}"
         if kind not in self.reported:
             done = single.execute(spec, None, "cpu", lambda entry: None).outcome
             done.intermediates = {int(e["round"]): e["val_accuracy"] for e in done.history}
             self.reported[kind] = done
         found = copy.deepcopy(self.reported[kind])
-        draw = random.Random(ask.trial_id)
+        draw = random.Random(request.trial_id)
         for entry in found.history[1:]:
             entry["val_accuracy"] = draw.random()
             entry["test_accuracy"] = entry["val_accuracy"] + draw.gauss(0, 0.01)

@@ -38,7 +38,7 @@ from suite.sweeps.paths import SweepPaths
 from trials import randomness
 from trials.errors import UserError
 from trials.metrics import Direction, Task, score
-from trials.outcome import Kind, Outcome, Status
+from trials.outcome import Outcome, Status, TrialKind
 
 BAND = (0.05, 0.95)
 """The quantiles over orders between which a band lies."""
@@ -84,7 +84,7 @@ class OfOptuna:
 
     def __init__(self, pruner: pruners.BasePruner, direction: Direction) -> None:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        # HyperBand deals its brackets by the study's name.
+        # HyperBand partitions its brackets by the study's name.
         self.study = optuna.create_study(
             study_name="stopping",
             direction=direction,
@@ -176,11 +176,11 @@ def _searches(storage: Path, name: str) -> Iterator[tuple[Entry, str, list[Curve
     study = Study.model_validate(state.begun.study)
     if study.scheduler != "none":
         raise UserError(f"--name {name}: ran under {study.scheduler}; whole curves need none")
-    asks = [ask for ask in state.asks if ask.kind == Kind.SEARCH]
+    asks = [ask for ask in state.requests if ask.kind == TrialKind.SEARCH]
     if missing := sum(ask.trial_id not in state.ended for ask in asks):
         raise UserError(f"--name {name}: {missing} of its search trials have not ended")
     for entry in make_entries(study, f"sweep {name}"):
-        searches = dict.fromkeys(ask.search for ask in asks if ask.cell == entry.id)
+        searches = dict.fromkeys(ask.search for ask in asks if ask.entry_id == entry.id)
         for search in searches if entry.stops else ():
             of = [ask for ask in asks if ask.search == search]
             label = " · ".join(filter(None, (entry.name, of[0].replicate)))

@@ -42,7 +42,7 @@ def overhead(study: str, resources: Resources) -> dict[str, Any]:
         ours = time.perf_counter() - started
         specs = [
             opened.search.spec(ask).model_dump()
-            for trial_id, ask in opened.search.asks.items()
+            for trial_id, ask in opened.search.requests.items()
             if opened.state.ended[trial_id].status == Status.FINISHED
         ]
         chosen = specs[:: max(1, len(specs) // PLAIN_TRIALS)][:PLAIN_TRIALS]
@@ -86,10 +86,10 @@ def _train(config: dict[str, Any]) -> None:
     from ray import tune
 
     from trials.spec import TrialSpec
-    from trials.trial import deal_data, load_dataset, simulate
+    from trials.trial import load_dataset, partition_data, simulate
 
     spec = TrialSpec(**config["trial"])
-    simulation = simulate(spec, deal_data(spec, load_dataset(spec, None)))
+    simulation = simulate(spec, partition_data(spec, load_dataset(spec, None)))
     while not simulation.finished:
         tune.report(simulation.advance())
 

@@ -109,9 +109,10 @@ def _svg(fig: Figure) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    lines = ["<tr>" + "".join(f"<th>{escape(str(cell))}</th>" for cell in head) + "</tr>"]
+    lines = ["<tr>" + "".join(f"<th>{escape(str(scenario))}</th>" for scenario in head) + "</tr>"]
     lines += [
-        "<tr>" + "".join(f"<td>{number(cell)}</td>" for cell in row) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td>{number(scenario)}</td>" for scenario in row) + "</tr>"
+        for row in rows
     ]
     return "<table>" + "\n".join(lines) + "</table>"
 

@@ -19,7 +19,7 @@ FOLDED = 8
 """Characters that a name keeps on each of its lines."""
 
 
-class Kind(Enum):
+class ColumnKind(Enum):
     """What a column holds: where its texts may break. A name may break anywhere, rather after these."""
 
     NUMBER = r"(?!)"
@@ -53,7 +53,7 @@ class Column:
     """A column of a table. Numbers stand at the right, the rest at the left."""
 
     head: str
-    kind: Kind = Kind.NUMBER
+    kind: ColumnKind = ColumnKind.NUMBER
 
     @property
     def shown(self) -> str:
@@ -88,8 +88,8 @@ def fitted(
     )
     shown = Table(title=title and Text(title, style="bold"), title_justify="left")
     for column, chars in zip(columns, widths, strict=False):
-        number = column.kind is Kind.NUMBER
-        head = "\n".join(Kind.WORDS.lines(column.shown, chars))
+        number = column.kind is ColumnKind.NUMBER
+        head = "\n".join(ColumnKind.WORDS.lines(column.shown, chars))
         shown.add_column(Text(head), justify="right" if number else "left", width=chars)
     kinds = [column.kind for column in columns]
     lined = [*styles] or [None] * len(rows)
@@ -114,8 +114,8 @@ def _measured(column: Column, cells: Sequence[str]) -> _Measured:
     pieces = max((cell_len(p.rstrip()) for l in lines for p in column.kind.pieces(l)), default=0)
     longest = max(map(cell_len, lines), default=0)
     head = max(map(cell_len, column.shown.split(" ")), default=0)
-    folded = min(pieces, FOLDED) if column.kind is Kind.NAME else pieces
-    whole = min(longest, max(pieces, COMFORT)) if column.kind is Kind.WORDS else longest
+    folded = min(pieces, FOLDED) if column.kind is ColumnKind.NAME else pieces
+    whole = min(longest, max(pieces, COMFORT)) if column.kind is ColumnKind.WORDS else longest
     return _Measured(max(folded, head), max(whole, head), max(longest, cell_len(column.head)))
 
 

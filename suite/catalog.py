@@ -33,9 +33,9 @@ def _algorithms() -> list[dict[str, Any]]:
                 "paper": cls.paper,
                 "summary": _summary(cls),
                 "reference": cls.reference,
-                "assumes": {
+                "requires": {
                     setting: {"value": value, "reason": reason}
-                    for setting, (value, reason) in cls.assumes.items()
+                    for setting, (value, reason) in cls.requires.items()
                 },
                 "hyperparameters": {
                     key: {
@@ -59,7 +59,7 @@ def _algorithms() -> list[dict[str, Any]]:
                     }
                     for p in told.published
                 ],
-                "anchors": [one.model_dump() for one in told.anchors],
+                "defaults": [one.model_dump() for one in told.defaults],
             }
         )
     return found
@@ -141,10 +141,10 @@ def algorithms_page() -> str:
             found["Equations"],
             "<br>".join(hyperparameter(name, h) for name, h in item["hyperparameters"].items()),
             "<br>".join(
-                [*map(_anchor, item["anchors"]), *(published(p) for p in item["published"])]
+                [*map(_default, item["defaults"]), *(published(p) for p in item["published"])]
             ),
             *(found[key] for key in FACTS[1:-1]),
-            " ".join(filter(None, [found["Reading"], *map(_assumed, item["assumes"].items())])),
+            " ".join(filter(None, [found["Reading"], *map(_assumed, item["requires"].items())])),
         ]
         rows.append("| " + " | ".join(v.replace("|", "\\|") for v in values) + " |")
     return "\n".join([*rows, ""])
@@ -167,11 +167,11 @@ def _assumed(given: tuple[str, dict[str, Any]]) -> str:
     return f"Ranked only at `{setting}={what['value']}`: {what['reason']}."
 
 
-def _anchor(given: dict[str, Any]) -> str:
+def _default(given: dict[str, Any]) -> str:
     parts = {name: f"{share:g} of the rounds" for name, share in given["of_rounds"].items()}
     shown = published({**given, "params": {**given["params"], **parts}})
     on = ", ".join([*given["datasets"], *given["models"]])
-    return f"anchor ({on}): {shown}" if on else f"anchor: {shown}"
+    return f"default configuration ({on}): {shown}" if on else f"default configuration: {shown}"
 
 
 def published(given: dict[str, Any]) -> str:

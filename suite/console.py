@@ -91,7 +91,7 @@ def show_table(
     to.print(shown, *left_out(dropped, "--json"), sep="\n")
 
 
-def tame() -> None:
+def sanitise() -> None:
     """Have Rich spell out the same in whatever it prints from now on."""
     from reports.rich_internals import spell_out
 

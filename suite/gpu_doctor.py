@@ -15,23 +15,23 @@ from typing import Any
 import numpy as np
 import torch
 
-from trials import captured, heterogeneity, losses, models
+from trials import cuda_graphs, heterogeneity, losses, models
 from trials import device as devices
 from trials.algorithms import ALGORITHMS
 from trials.client_rows import ClientRows
 from trials.datasets.base import Dataset
 from trials.errors import UserError
-from trials.federated_data import FederatedData, deal
+from trials.federated_data import FederatedData, partition
 from trials.federation import Federation
 from trials.footprint import footprint
 from trials.models.base import Model
 from trials.pack import Pack
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.settings import Settings
 from trials.simulation import Simulation
 from trials.solver import Solver
 from trials.spec import TrialSpec, canonical
-from trials.trial import deal_data, load_dataset, simulate
+from trials.trial import load_dataset, partition_data, simulate
 
 ROUNDS = 3
 TOLERANCE = 1e-8
@@ -48,7 +48,7 @@ METERS = ("round_seconds", "evaluation_seconds")
 
 
 @dataclass(frozen=True)
-class Check:
+class GpuCheck:
     """One finding. `table` holds what was measured, a row a line, where there is more than a sentence."""
 
     name: str
@@ -58,7 +58,7 @@ class Check:
     table: Sequence[Mapping[str, Any]] = ()
 
 
-def examine(names: Sequence[str] = tuple(ALGORITHMS), device: str = "cuda") -> Iterator[Check]:
+def examine(names: Sequence[str] = tuple(ALGORITHMS), device: str = "cuda") -> Iterator[GpuCheck]:
     """All checks, one after the other as they end.
 
     Raises `UserError` before the first one where there is no GPU.
@@ -83,7 +83,7 @@ def examine(names: Sequence[str] = tuple(ALGORITHMS), device: str = "cuda") -> I
             (detail, table), ok = action(), True
         except Exception as error:
             detail, table, ok = f"{type(error).__name__}: {error}", (), False
-        yield Check(name, ok, detail, time.monotonic() - started, table)
+        yield GpuCheck(name, ok, detail, time.monotonic() - started, table)
 
 
 def _named(on: torch.device) -> str:
@@ -97,14 +97,14 @@ def _named(on: torch.device) -> str:
 
 
 @cache
-def _dealt(model: str, settings: Settings) -> FederatedData:
+def _partitioned(model: str, settings: Settings) -> FederatedData:
     """Random samples that fit a model: 24 a client."""
     shape, classes, tokens = MODELS[model]
     rng, count = np.random.default_rng(0), 24 * (settings.clients or 1) + 60
     x = rng.integers(0, tokens, (count, *shape)) if tokens else rng.normal(size=(count, *shape))
     test = np.arange(count) < 60
     dataset = Dataset(x.astype(np.float32), rng.integers(0, classes, count), test, classes)
-    return deal(dataset, heterogeneity.parse("iid"), settings)
+    return partition(dataset, heterogeneity.parse("iid"), settings)
 
 
 def _run(
@@ -121,7 +121,7 @@ def _run(
     """
     given = {"rounds": ROUNDS, "clients": 6, "eval_every": 1, "batch_size": 8}
     settings = Settings.model_validate({**given, "execution": execution, "dtype": dtype})
-    data = _dealt(model, settings)
+    data = _partitioned(model, settings)
     fitted = Model(
         models.parse(model),
         data.dataset.shape,
@@ -188,21 +188,21 @@ def replayed(on: torch.device) -> tuple[str, Any]:
     in double precision, and how long its rounds after the first take; raises `RuntimeError` for models
     whose steps are not captured or end elsewhere.
     """
-    if on.type not in captured.CAPTURES:
+    if on.type not in cuda_graphs.CAPTURES:
         return f"not measured: steps are not captured on {on}", ()
     most, wrong, table = 0.0, {}, []
     for model in MODELS:
         found = _run("fedavg", model, on, "batched", "float64")
-        capture = captured.CAPTURES.pop(on.type)
+        capture = cuda_graphs.CAPTURES.pop(on.type)
         try:
             right = _run("fedavg", model, on, "batched", "float64")
         finally:
-            captured.CAPTURES[on.type] = capture
+            cuda_graphs.CAPTURES[on.type] = capture
         states = [_numbers(run) for run in (found, right)]
         off = max(_apart(value, states[1][key]) for key, value in states[0].items())
         most = max(most, off)
-        if found.fed.eager:
-            wrong[model] = f"is not captured: {found.fed.eager}"
+        if found.fed.graph_error:
+            wrong[model] = f"is not captured: {found.fed.graph_error}"
         elif not off <= TOLERANCE:
             wrong[model] = f"is {off:.1e} off"
         ratio = _pace(right) / _pace(found)
@@ -253,9 +253,9 @@ def _same(one: Simulation, other: Simulation) -> bool:
 
 
 def _spec(algorithm: str, model: str, **settings: Any) -> TrialSpec:
-    place = Place.canonical("digits", model, "iid")
+    scenario = Scenario.canonical("digits", model, "iid")
     given = {"rounds": 2, "clients": 100, "participation": 1.0, **settings}
-    return canonical(algorithm, {}, place, Settings(**given), 0)
+    return canonical(algorithm, {}, scenario, Settings(**given), 0)
 
 
 def within(on: torch.device) -> tuple[str, Any]:
@@ -265,7 +265,7 @@ def within(on: torch.device) -> tuple[str, Any]:
     if on.type != "cuda":
         return f"not measured: {on} is no GPU", ()
     spec = _spec("scaffold", "mlp(1024)", execution="batched", chunk=100)
-    data = deal_data(spec, load_dataset(spec, None))
+    data = partition_data(spec, load_dataset(spec, None))
     taken, simulation = _peak(spec, data, on), simulate(spec, data, on.type)
     of = footprint(spec, data, simulation.fed.model, on.type)
     estimate = of.device + of.state

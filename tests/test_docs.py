@@ -39,7 +39,7 @@ def sections(text: str) -> dict[str, str]:
     return dict(re.findall(r"^## (.+)\n((?:(?!## ).*\n?)*)", text, re.MULTILINE))
 
 
-def anchors(page: Path) -> set[str]:
+def defaults(page: Path) -> set[str]:
     """Fragments of a page, as GitHub makes them of headings."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
@@ -73,7 +73,7 @@ def test_links_lead_somewhere(page: Path):
         other = (page.parent / name).resolve() if name else page
         assert other.exists(), target
         if fragment:
-            assert fragment in anchors(other), target
+            assert fragment in defaults(other), target
 
 
 def test_the_rooms_are_those_of_the_contract():

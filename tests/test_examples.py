@@ -12,7 +12,7 @@ import pytest
 from tests.support import own_ray
 from tests.support.commands import SINGLY, fault, suite, suite_here
 from tests.support.oracle import LR, SEED, STEPS, clients, initial, local_sgd
-from tests.support.simulations import ROOT, dealt, settings, simulation
+from tests.support.simulations import ROOT, partitioned, settings, simulation
 from trials import algorithms
 
 EXAMPLE = ROOT / "examples" / "fedmedian.py"
@@ -21,11 +21,11 @@ SIZES = [5, 9, 3, 7]
 
 def test_the_example_is_the_median():
     cls = algorithms.resolve(f"{EXAMPLE}:FedMedian")
-    run = simulation(cls(lr=LR), dealt(SIZES), settings(), seed=SEED)
+    run = simulation(cls(lr=LR), partitioned(SIZES), settings(), seed=SEED)
     w = initial()
     while not run.finished:
         run.advance()
-        local = [local_sgd(w, [part] * STEPS, LR) for part in clients(dealt(SIZES))]
+        local = [local_sgd(w, [part] * STEPS, LR) for part in clients(partitioned(SIZES))]
         w = np.median(local, axis=0)
         np.testing.assert_allclose(run.state["w"].numpy(), w, rtol=0, atol=1e-10)
 

@@ -203,11 +203,11 @@ class Algorithm:
     """Shown beside the others but not ranked: it has what they have not (all data, all devices)."""
     ranked_under: ClassVar[str] = ""
     """The setting `metric` under which a reference is ranked nevertheless."""
-    refuses: ClassVar[Mapping[str, str]] = {}
+    unsupported: ClassVar[Mapping[str, str]] = {}
     """Common settings it cannot honour -> why: `setting=value`, `setting` (any value but the
     default), or `system` (a heterogeneity level with `+system(...)` or `+delay(...)`).
     """
-    assumes: ClassVar[Mapping[str, tuple[Any, str]]] = {}
+    requires: ClassVar[Mapping[str, tuple[Any, str]]] = {}
     """Common settings that its paper takes for granted -> the value, and why it matters. Under another
     value it runs, but as a reference: shown with this reason, not ranked.
     """

@@ -27,7 +27,7 @@ ID = np.dtype(np.int64).itemsize
 
 
 @dataclass(frozen=True)
-class Room:
+class MemoryBudget:
     """What a trial may take of its device's memory: `clients` bytes for those that are computed at once, by
     default `memory_budget`, where up to `members` trials, itself one of them, share the process.
     """
@@ -36,7 +36,7 @@ class Room:
     members: int = 1
 
 
-ALONE = Room()
+ALONE = MemoryBudget()
 """Of a trial that has its process for itself."""
 
 
@@ -86,7 +86,9 @@ def planned(
     return longest, steps, float(selected(settings, data.clients)) * steps * width * PLANNED
 
 
-def held(data: FederatedData, settings: Settings, d: int, size: int, members: int = 1) -> float:
+def resident_bytes(
+    data: FederatedData, settings: Settings, d: int, size: int, members: int = 1
+) -> float:
     """Bytes that are on the device throughout: the samples, which trials of a process share, and a round of
     each (`of_round`).
     """
@@ -99,7 +101,7 @@ def divided(
     settings: Settings,
     on: Samples,
     execution: str,
-    room: Room,
+    room: MemoryBudget,
 ) -> tuple[int | None, float]:
     """How many clients are computed at once (None: all that are selected), and the bytes that clients'
     tables may take of the device where the samples are, its trial's part of them.
@@ -108,7 +110,7 @@ def divided(
     pack have one after the other or together.
     """
     one = torch.empty(0, dtype=on.dtype, device=on.device)
-    always = held(data, settings, model.d, one.element_size(), room.members)
+    always = resident_bytes(data, settings, model.d, one.element_size(), room.members)
     chunk = settings.chunk
     if execution == "batched" and chunk is None:
         client = model.bytes_a_client(widest(data, settings), one)

@@ -11,13 +11,13 @@ from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
 from trials.memory import take_part
 from trials.pack import Pack
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.settings import Settings
 from trials.simulation import Simulation
 from trials.solver import executions
 from trials.spec import TrialSpec
 from trials.tensors import torch
-from trials.trial import deal_data, fit_model, simulate
+from trials.trial import fit_model, partition_data, simulate
 
 STEPS = 4
 """Local steps of a client in a measured round: enough to tell executions apart."""
@@ -25,11 +25,11 @@ WARM_UP, MEASURED = 1, 2
 """Rounds before it is measured, in which libraries choose their kernels, and those that are."""
 
 
-class Placed(Protocol):
+class WithSpec(Protocol):
     """What has a place and settings: a trial, or what asks for trials."""
 
     @property
-    def place(self) -> Place:
+    def scenario(self) -> Scenario:
         """Data set, model and level."""
 
     @property
@@ -37,9 +37,9 @@ class Placed(Protocol):
         """The shared settings."""
 
 
-def cell(of: Placed) -> str:
+def workload(of: WithSpec) -> str:
     """What one choice is made for: all trials with this data set, model, level and precision."""
-    return f"{of.place} · {of.settings.dtype}"
+    return f"{of.scenario} · {of.settings.dtype}"
 
 
 def fastest(
@@ -73,7 +73,7 @@ def measured(
     if share:
         take_part(share)
     device = "cuda" if share else "cpu"
-    return fastest(trial, deal_data(trial, dataset), device, memory, members)
+    return fastest(trial, partition_data(trial, dataset), device, memory, members)
 
 
 def with_execution(spec: TrialSpec, execution: str) -> TrialSpec:

@@ -36,9 +36,9 @@ class Checkpoint:
     writing: `seconds` after the start or the last write, and never more than a twentieth of the time.
     """
 
-    def __init__(self, place: str, seconds: float = 60.0) -> None:
-        self.place, self.seconds = place, seconds
-        self._system, path = fs.FileSystem.from_uri(place)
+    def __init__(self, scenario: str, seconds: float = 60.0) -> None:
+        self.scenario, self.seconds = scenario, seconds
+        self._system, path = fs.FileSystem.from_uri(scenario)
         self._path = PurePosixPath(path)
         self._last, self._cost = time.monotonic(), 0.0
 
@@ -67,7 +67,7 @@ class Checkpoint:
             self._system.move(str(fresh), str(self._path))
         except OSError as error:
             self._remove(fresh)
-            raise StorageError(f"checkpoint {self.place} cannot be written: {error}") from None
+            raise StorageError(f"checkpoint {self.scenario} cannot be written: {error}") from None
         self._last = time.monotonic()
         self._cost = self._last - started
 
@@ -85,16 +85,16 @@ class Checkpoint:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StorageError(f"checkpoint {self.place} cannot be read: {error}") from None
+            raise StorageError(f"checkpoint {self.scenario} cannot be read: {error}") from None
         body = memoryview(content)[4:]
         if len(content) < 4 or zlib.crc32(body) != int.from_bytes(content[:4], "big"):
             aside = self._path.with_name(self._path.name + ".damaged")
             try:
                 self._system.move(str(self._path), str(aside))
             except OSError as error:
-                raise StorageError(f"checkpoint {self.place} is damaged: {error}") from None
+                raise StorageError(f"checkpoint {self.scenario} is damaged: {error}") from None
             raise StorageError(
-                f"checkpoint {self.place} is damaged ({len(content)} bytes with a wrong checksum). "
+                f"checkpoint {self.scenario} is damaged ({len(content)} bytes with a wrong checksum). "
                 f"It is now {aside.name}; when the sweep is resumed, this trial starts from round 0"
             )
         return dict(torch.load(io.BytesIO(body), weights_only=True, map_location="cpu"))
@@ -108,18 +108,18 @@ class Checkpoint:
             self._system.delete_file(str(path))
 
 
-class Folder:
+class CheckpointFolder:
     """A folder of checkpoints, by path or URI. Others may have files in it too, so that it is only ever
     emptied by name.
 
     Raises `UserError` where pyarrow knows no file system for it. All methods may raise an `OSError`.
     """
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, scenario: str) -> None:
         try:
-            self._system, path = fs.FileSystem.from_uri(place)
+            self._system, path = fs.FileSystem.from_uri(scenario)
         except (OSError, ValueError, TypeError) as error:
-            raise UserError(f"checkpoints in {place}: {error}") from None
+            raise UserError(f"checkpoints in {scenario}: {error}") from None
         self._path = PurePosixPath(path)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trials.tensors import Tensor, torch
-from trials.transfer import sent
+from trials.transfer import to_device
 
 
 class ClientRows:
@@ -48,10 +48,10 @@ class ClientRows:
         if self._table is None or bool(new.all()):
             return self.default(ids)
         rows = self._room(len(ids), self._table)
-        torch.index_select(self._table, 0, sent(slot.clamp(min=0), self.home), out=rows)
+        torch.index_select(self._table, 0, to_device(slot.clamp(min=0), self.home), out=rows)
         rows = rows.to(self.device, non_blocking=self._pinned)
         if bool(new.any()):
-            rows[sent(new.nonzero()[:, 0], self.device)] = self.default(ids[new])
+            rows[to_device(new.nonzero()[:, 0], self.device)] = self.default(ids[new])
         return rows
 
     def write(self, ids: Tensor, rows: Tensor) -> None:
@@ -66,7 +66,7 @@ class ClientRows:
                 grown[: self._used] = self._table[: self._used]
             self._table = grown
         self._used = needed
-        self._table[sent(self.slot[ids], self.home)] = rows.to(self.home)
+        self._table[to_device(self.slot[ids], self.home)] = rows.to(self.home)
 
     def mean(self, weights: Tensor) -> Tensor:
         """sum_k weights_k rows_k (d,) over all clients, `weights` (n,)."""

@@ -30,7 +30,7 @@ SLOPES: dict[Loss, float] = {
 """The losses that are compiled; of a squared error the c of its slope c (z - y)."""
 
 
-class Samples(NamedTuple):
+class CompiledSamples(NamedTuple):
     """Samples `x` (N, p) with their labels `y` (N,), and the `slope` of their loss (`SLOPES`)."""
 
     x: Array
@@ -64,7 +64,7 @@ class Rule(NamedTuple):
     v: Array
 
 
-def sgd(w: Array, of: Samples, steps: Steps, rule: Rule) -> float:
+def sgd(w: Array, of: CompiledSamples, steps: Steps, rule: Rule) -> float:
     """All `steps` of k clients on `w` (k, C p + C) in place, where outputs are z = W x + b: w <- w - lr u,
     or with momentum w <- w - lr v. Returns the sum over all steps of their loss.
     """
@@ -123,7 +123,7 @@ def _outputs(w: Array, b: Array, x: Array, rows: Array, n: int, z: Array) -> Non
 
 
 @_jit
-def _slopes(z: Array, y: Array, rows: Array, n: int, share: Array, slope: float) -> float:
+def _gradients(z: Array, y: Array, rows: Array, n: int, share: Array, slope: float) -> float:
     """Replace outputs z[:n] by the slopes of the weighted loss in them; that loss."""
     total = 0.0
     for i in range(n):
@@ -190,7 +190,7 @@ def _shift(w: Array, fixed: Array, toward: float, rate: float) -> None:
 
 
 @_jit
-def _sgd(weights: Array, of: Samples, steps: Steps, rule: Rule) -> float:
+def _sgd(weights: Array, of: CompiledSamples, steps: Steps, rule: Rule) -> float:
     x, y, slope = of
     samples, weight, first, last, lr = steps
     scale, pull, shift, momentum, velocity = rule
@@ -210,7 +210,7 @@ def _sgd(weights: Array, of: Samples, steps: Steps, rule: Rule) -> float:
                 n -= 1
             rate = kind(lr[i % lr.shape[0], j % lr.shape[1]])
             _outputs(matrix, bias, x, rows, n, z)
-            total += _slopes(z, y, rows, n, share, slope)
+            total += _gradients(z, y, rows, n, share, slope)
             if momentum > 0.0:
                 v = velocity[i]
                 keep, toward = kind(momentum), pull[i]
@@ -252,12 +252,12 @@ def _ready(kind: np.dtype[Any], labels: np.dtype[Any]) -> None:
     zero, none = kind.type(0), np.zeros(0, np.int64)
     w, row, y = np.zeros((0, 2), kind), np.zeros(0, kind), np.zeros(0, labels)
     samples = np.zeros((0, 0, 0), np.int64)
-    of = Samples(np.zeros((0, 1), kind), y, SOFTMAX)
+    of = CompiledSamples(np.zeros((0, 1), kind), y, SOFTMAX)
     steps = Steps(samples, samples.astype(kind), none, none, np.zeros((1, 1), kind))
     rule = Rule(row, row, w, 0.0, w)
     calls: list[tuple[Any, tuple[Any, ...]]] = [
         (_outputs, (w, row, w, none, 0, w)),
-        (_slopes, (w, y, none, 0, row, SOFTMAX)),
+        (_gradients, (w, y, none, 0, row, SOFTMAX)),
         (_add, (w, w, none, 0, w, zero)),
         (_shift, (row, row, zero, zero)),
         (_sgd, (w, of, steps, rule)),

@@ -1,4 +1,4 @@
-"""Samples dealt to clients: splits first, then the heterogeneity level."""
+"""Samples partitioned to clients: splits first, then the heterogeneity level."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trials.errors import UserError
 from trials.heterogeneity import Heterogeneity
 from trials.settings import Settings
 from trials.tensors import Tensor, torch
-from trials.transfer import sent
+from trials.transfer import to_device
 
 Array = npt.NDArray[Any]
 DEFAULT_CLIENTS = 20
@@ -36,7 +36,7 @@ class Samples:
         ids = torch.as_tensor(ids)
         if isinstance(self.source, OnDemand):
             made = self.source.take(ids.flatten().cpu().numpy())
-            flat = sent(made, self.device, self.dtype)
+            flat = to_device(made, self.device, self.dtype)
         else:
             flat = self.x.index_select(0, ids.flatten())
         return flat.unflatten(0, ids.shape)
@@ -131,8 +131,8 @@ class FederatedData:
                     return ClientTests(known, [own[k] for k in known], np.eye(len(known)))
         if y.dtype.kind not in "iu":
             return None
-        cell = np.repeat(np.arange(self.clients), self.sizes) * self.dataset.classes + y[self.train]
-        held = np.bincount(cell, minlength=self.clients * self.dataset.classes)
+        pair = np.repeat(np.arange(self.clients), self.sizes) * self.dataset.classes + y[self.train]
+        held = np.bincount(pair, minlength=self.clients * self.dataset.classes)
         labels = np.unique(y[pool])
         held = held.reshape(self.clients, -1)[:, labels]
         known = np.flatnonzero(held.sum(1))
@@ -142,7 +142,7 @@ class FederatedData:
         return ClientTests(known, groups, held[known] / held[known].sum(1, keepdims=True))
 
     def tensors(self, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Tensor]:
-        """x and y on a device, which all deals of the data set share."""
+        """x and y on a device, which all partitions of the data set share."""
         return _tensors(self.dataset, device, dtype)
 
     @cached_property
@@ -161,9 +161,9 @@ class FederatedData:
         return f"{crc:08x}"
 
 
-def deal(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings) -> FederatedData:
-    """Split, then deal. Test ids are the data set's; validation is a share of the others, drawn
-    per client where data are born on clients; the rest is dealt to clients.
+def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings) -> FederatedData:
+    """Split, then partition. Test ids are the data set's; validation is a share of the others, drawn
+    per client where data are born on clients; the rest is partitioned to clients.
 
     Raises `UserError` when the level cannot be had with these data and this number of clients.
     """
@@ -182,7 +182,7 @@ def deal(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings) -> 
     natural = None if owners is None else len(np.unique(owners))
     clients = settings.clients or natural or DEFAULT_CLIENTS
     rng = randomness.generator("partition", settings.partition_seed)
-    parts = heterogeneity.partition.deal(dataset.y[train], clients, owners, rng)
+    parts = heterogeneity.partition.assign(dataset.y[train], clients, owners, rng)
     sizes = [len(part) for part in parts]
     if min(sizes) == 0:
         raise UserError(

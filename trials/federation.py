@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trials import budget, captured, randomness
+from trials import budget, cuda_graphs, randomness
 from trials.client_rows import ClientRows
-from trials.course import SGD
 from trials.datasets.base import OnDemand
 from trials.device import computes
 from trials.direction import Direction
 from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
+from trials.local_training import SGD
 from trials.metrics import COUNTERS
 from trials.models.base import Model
-from trials.plans import Plan, full_pass, samples_met, steps_per_epoch
+from trials.plans import BatchPlan, full_pass, samples_met, steps_per_epoch
 from trials.scores import SCORES
 from trials.settings import Settings
 from trials.solver import Solver, execution
 from trials.tensors import Tensor, torch
-from trials.transfer import distinct, sent, uniform_on
+from trials.transfer import distinct, to_device, uniform_on
 
 Array = npt.NDArray[Any]
 SERVER = -1
@@ -48,7 +48,7 @@ class Federation:
         settings: Settings,
         seed: int,
         device: torch.device,
-        room: budget.Room = budget.ALONE,
+        room: budget.MemoryBudget = budget.ALONE,
         solver: Callable[..., Solver] = Solver,
     ) -> None:
         """`room` is what it may take of the device's memory; `solver` makes the solver, as the class does."""
@@ -104,9 +104,9 @@ class Federation:
         return math.nan if self._loss is None else float(self._loss)
 
     @property
-    def eager(self) -> str:
+    def graph_error(self) -> str:
         """Why its device, which captures the local steps of others, does not do so here; else ""."""
-        return captured.faults.get(self.model.architecture, "")
+        return cuda_graphs.faults.get(self.model.architecture, "")
 
     # Who
 
@@ -193,11 +193,11 @@ class Federation:
 
     def tensor(self, array: Array | Tensor) -> Tensor:
         """What the host holds, in the run's dtype, on its device."""
-        return sent(array, self.device, self.dtype)
+        return to_device(array, self.device, self.dtype)
 
     def index(self, ids: Tensor) -> Tensor:
         """Ids (k,) on the device, to take rows of a tensor there: without them it waits for the copy."""
-        return sent(ids, self.device)
+        return to_device(ids, self.device)
 
     # What is sent
 
@@ -224,7 +224,7 @@ class Federation:
         """
         edges = int((mixing != 0).sum() - (mixing.diagonal() != 0).sum())
         self.counters["peer_bytes"] += edges * w.shape[1] * w.element_size()
-        return sent(mixing, w.device) @ w
+        return to_device(mixing, w.device) @ w
 
     # What is computed
 
@@ -344,8 +344,8 @@ class Federation:
             lr = self._of_steps(lr[first], once, int(steps.max()))
         loss = self._loss
         rows = {name: value[first] for name, value in rows.items()}
-        marks = self._per_epoch(once)[:, None] * np.arange(1, epochs + 1)
-        w, path = self._run(plan, start[first], lr, direction, rows, marks)
+        snapshot_steps = self._per_epoch(once)[:, None] * np.arange(1, epochs + 1)
+        w, path = self._run(plan, start[first], lr, direction, rows, snapshot_steps)
         if at_round is None:
             self._worked(self.data, once, steps, size)
         else:
@@ -354,14 +354,16 @@ class Federation:
 
     def _run(
         self,
-        plan: Plan,
+        plan: BatchPlan,
         start: Tensor,
         lr: float | Tensor,
         direction: Direction,
         rows: dict[str, Tensor],
-        marks: Array | None = None,
+        snapshot_steps: Array | None = None,
     ) -> tuple[Tensor, Tensor]:
-        w, self._loss, path = self._solver.sgd(start, plan, self._rule(lr), direction, rows, marks)
+        w, self._loss, path = self._solver.sgd(
+            start, plan, self._rule(lr), direction, rows, snapshot_steps
+        )
         return w, path
 
     def _worked(self, data: FederatedData, ids: Array, steps: Array, batch_size: int | str) -> None:
@@ -388,7 +390,7 @@ class Federation:
         if lr.dim() == 1:
             return lr.unsqueeze(1).expand(-1, steps)
         epoch = np.minimum(np.arange(steps) // self._per_epoch(ids)[:, None], lr.shape[1] - 1)
-        return lr.gather(1, sent(epoch, lr.device))
+        return lr.gather(1, to_device(epoch, lr.device))
 
     def _zeros(self, ids: Tensor) -> Tensor:
         return torch.zeros(len(ids), self.d, dtype=self.dtype, device=self.device)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from trials import heterogeneity
-from trials.budget import held, of_round, widest
+from trials.budget import of_round, resident_bytes, widest
 from trials.client_rows import ClientRows
 from trials.datasets.base import OnDemand
 from trials.federated_data import FederatedData
@@ -80,7 +80,12 @@ def footprint(
     if device != "cpu":
         vectors = sum(_size(value) for value in values if isinstance(value, torch.Tensor))
         at_once = min(most, spec.settings.chunk or 1)
-        needed = CONTEXT + held(data, spec.settings, model.d, size) + vectors + at_once * client
+        needed = (
+            CONTEXT
+            + resident_bytes(data, spec.settings, model.d, size)
+            + vectors
+            + at_once * client
+        )
         of_two = of_round(data, spec.settings, model.d, size, members=2)
         beside = of_two / 2 + state + max(most * client, BLOCK * sample)
         return Footprint(state, GPU_PROCESS + 2 * state, steps, int(needed), int(beside))

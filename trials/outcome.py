@@ -76,7 +76,7 @@ ENDINGS = (Status.FINISHED, Status.PRUNED, Status.DIVERGED, Status.FAILED)
 """How the trial of a sweep ends, in the order in which they are counted for a person."""
 
 
-class Kind(StrEnum):
+class TrialKind(StrEnum):
     """What a trial is for. All but searches repeat a search trial with another seed."""
 
     SEARCH = "search"
@@ -92,7 +92,7 @@ class Kind(StrEnum):
     @property
     def counted(self) -> bool:
         """Whether such a trial is part of the search, and so of its budget."""
-        return self in (Kind.SEARCH, Kind.CONFIRM)
+        return self in (TrialKind.SEARCH, TrialKind.CONFIRM)
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Report:
     device: str = ""
     afresh: bool = False
     error: str = ""
-    eager: str = ""
+    graph_error: str = ""
 
     def result(self) -> dict[str, Any]:
         """The result of a Tune trainable's step."""
@@ -142,7 +142,7 @@ class Outcome:
     """How a trial ended, and its whole history.
 
     `execution` is how it was computed, `chunk` how many clients at once (None: all), `halved` from which
-    `round` on another `chunk`, since memory did not hold it, `device` on what, `eager` why its steps were not captured
+    `round` on another `chunk`, since memory did not hold it, `device` on what, `graph_error` why its steps were not captured
     there. `intermediates` maps round to validation score.
     """
 
@@ -156,7 +156,7 @@ class Outcome:
     chunk: int | None = None
     halved: dict[str, int] | None = None
     device: str = ""
-    eager: str = ""
+    graph_error: str = ""
 
     @property
     def value(self) -> float | None:
@@ -196,6 +196,6 @@ class Outcome:
             self.fingerprint = report.fingerprint
             self.execution, self.chunk = report.execution, report.chunk
             self.halved, self.device = report.halved, report.device
-            self.eager = report.eager
+            self.graph_error = report.graph_error
             if math.isfinite(report.val_score):
                 self.intermediates[report.round] = report.val_score

@@ -22,14 +22,14 @@ import numpy.typing as npt
 from greenlet import getcurrent, greenlet
 from typing_extensions import override
 
-from trials.course import Course, Term, Terms
 from trials.federated_data import FederatedData
-from trials.plans import Plan
+from trials.local_training import LocalTraining, Term, Terms
+from trials.plans import BatchPlan
 from trials.plugins import contained
 from trials.scores import Scores
 from trials.solver import Solver
 from trials.tensors import Tensor, torch
-from trials.transfer import sent
+from trials.transfer import to_device
 
 Array = npt.NDArray[Any]
 Result = TypeVar("Result")
@@ -37,8 +37,8 @@ KEPT = 16
 """How many plans and initial weights a pack keeps for those that ask for the same."""
 
 
-class Request(ABC):
-    """What a run asks of its solver. `heavy` ones wait until every run of the pack has asked for one."""
+class PackRequest(ABC):
+    """What a run requests for its solver. `heavy` ones wait until every run of the pack has asked for one."""
 
     heavy: ClassVar[bool] = False
 
@@ -67,53 +67,53 @@ class Request(ABC):
 
 
 @dataclass(frozen=True)
-class Follow(Request):
+class Follow(PackRequest):
     """`Solver.follow`."""
 
-    course: Course
+    training: LocalTraining
     heavy: ClassVar[bool] = True
 
     @property
     @override
     def rows(self) -> int:
-        return len(self.course.start)
+        return len(self.training.start)
 
     @property
     @override
     def kind(self) -> Hashable:
-        return self.course.plan.samples.shape[2], self.course.terms.momentum
+        return self.training.plan.samples.shape[2], self.training.terms.momentum
 
     @classmethod
     @override
     def joined(cls, requests: Sequence[Self]) -> Self:
-        courses = [request.course for request in requests]
-        plan = _plans([course.plan for course in courses])
+        trainings = [request.training for request in requests]
+        plan = _plans([training.plan for training in trainings])
         return cls(
-            Course(
-                torch.cat([course.start for course in courses]),
+            LocalTraining(
+                torch.cat([training.start for training in trainings]),
                 plan,
-                _marks([course.marks for course in courses]),
-                _rates(courses, plan.samples.shape[1]),
-                _terms(courses),
+                _snapshot_steps([training.snapshot_steps for training in trainings]),
+                _rates(trainings, plan.samples.shape[1]),
+                _terms(trainings),
             )
         )
 
     @override
     def answer(self, solver: Solver) -> tuple[Tensor, ...]:
-        return Solver.follow(solver, self.course)
+        return Solver.follow(solver, self.training)
 
     @override
     def own(self, part: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         w, losses, path = part
-        return w, losses, path[:, : self.course.marks.shape[1]]
+        return w, losses, path[:, : self.training.snapshot_steps.shape[1]]
 
 
 @dataclass(frozen=True)
-class Slopes(Request):
+class Slopes(PackRequest):
     """`Solver.slopes`."""
 
     w: Tensor
-    plan: Plan
+    plan: BatchPlan
 
     @property
     @override
@@ -133,7 +133,7 @@ class Slopes(Request):
 
     @override
     def answer(self, solver: Solver) -> tuple[Tensor, ...]:
-        return Solver.slopes(solver, self.w, self.plan)
+        return Solver.gradients(solver, self.w, self.plan)
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Score(Slopes):
 
 
 @dataclass(frozen=True)
-class Rated(Request):
+class Rated(PackRequest):
     """`Solver.rated`, of one row."""
 
     w: Tensor
@@ -172,7 +172,7 @@ class Rated(Request):
 
     @override
     def answer(self, solver: Solver) -> dict[str, Tensor]:
-        return Solver.rated(solver, self.w, self.ids, self.scores)
+        return Solver.scores_of_rows(solver, self.w, self.ids, self.scores)
 
 
 class Pack:
@@ -231,7 +231,7 @@ class PackedSolver(Solver):
         steps: Array,
         batch_size: int | str,
         words: tuple[int, ...],
-    ) -> Plan:
+    ) -> BatchPlan:
         """Made once for all that want the same."""
         key = data, ids.tobytes(), steps.tobytes(), batch_size, words
         make = super().minibatches
@@ -243,31 +243,31 @@ class PackedSolver(Solver):
         make = super().initial
         return self._pack.once(key, lambda: make(ids, seed))
 
-    def follow(self, course: Course) -> tuple[Tensor, Tensor, Tensor]:
+    def follow(self, training: LocalTraining) -> tuple[Tensor, Tensor, Tensor]:
         """With the others."""
-        return self._ask(Follow(course))
+        return self._ask(Follow(training))
 
-    def slopes(self, w: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
+    def gradients(self, w: Tensor, plan: BatchPlan) -> tuple[Tensor, Tensor]:
         """With the others."""
         return self._ask(Slopes(w, plan))
 
-    def score(self, w: Tensor, plan: Plan, scores: Scores) -> Tensor:
+    def score(self, w: Tensor, plan: BatchPlan, scores: Scores) -> Tensor:
         """With the others."""
         (found,) = self._ask(Score(w, plan, scores))
         return found
 
-    def rated(self, w: Tensor, ids: Array, scores: Scores) -> dict[str, Tensor]:
+    def scores_of_rows(self, w: Tensor, ids: Array, scores: Scores) -> dict[str, Tensor]:
         """With the others."""
         return self._ask(Rated(w, ids, scores))
 
-    def _ask(self, request: Request) -> Any:
+    def _ask(self, request: PackRequest) -> Any:
         hub = getcurrent().parent
         if hub is None or not self.by_rows:
             return request.answer(self)
         return hub.switch((self, request)) or request.answer(self)
 
 
-Waiting = dict[greenlet, tuple[PackedSolver, Request]]
+Waiting = dict[greenlet, tuple[PackedSolver, PackRequest]]
 Turns = dict[greenlet, tuple[Any, ...]]
 """The members that go on, with an answer (answer,), or () to begin, or to compute it by themselves."""
 
@@ -317,7 +317,7 @@ def _model(solver: Solver) -> tuple[Hashable, ...]:
     return model.architecture, model.shape, model.d, model.loss, model.mixed
 
 
-def _plans(plans: Sequence[Plan]) -> Plan:
+def _plans(plans: Sequence[BatchPlan]) -> BatchPlan:
     """One plan with the rows of all, padded to the longest."""
     longest = max(plan.samples.shape[1] for plan in plans)
 
@@ -326,41 +326,44 @@ def _plans(plans: Sequence[Plan]) -> Plan:
             return array
         return np.pad(array, ((0, 0), (0, longest - array.shape[1]), (0, 0)))
 
-    return Plan(
+    return BatchPlan(
         np.concatenate([padded(plan.samples) for plan in plans]),
         np.concatenate([padded(plan.weight) for plan in plans]),
         np.concatenate([plan.steps for plan in plans]),
     )
 
 
-def _rates(courses: Sequence[Course], steps: int) -> Tensor:
+def _rates(trainings: Sequence[LocalTraining], steps: int) -> Tensor:
     """The rates of all rows at each of so many steps, (k, steps), or (k, 1) expanded: of courses that
     have one number each they are made on the host.
     """
-    like, sizes = courses[0].start, [len(course.start) for course in courses]
-    if not any(isinstance(course.lr, torch.Tensor) for course in courses):
-        rates = np.repeat([float(course.lr) for course in courses], sizes)
-        return sent(rates, like.device, like.dtype).unsqueeze(1).expand(-1, steps)
+    like, sizes = trainings[0].start, [len(training.start) for training in trainings]
+    if not any(isinstance(training.lr, torch.Tensor) for training in trainings):
+        rates = np.repeat([float(training.lr) for training in trainings], sizes)
+        return to_device(rates, like.device, like.dtype).unsqueeze(1).expand(-1, steps)
     found = like.new_zeros(sum(sizes), steps)
-    for course, rows in zip(courses, found.split(sizes), strict=True):
-        if isinstance(course.lr, torch.Tensor):
-            rows[:, : course.lr.shape[1]] = course.lr
+    for training, rows in zip(trainings, found.split(sizes), strict=True):
+        if isinstance(training.lr, torch.Tensor):
+            rows[:, : training.lr.shape[1]] = training.lr
         else:
-            rows.fill_(course.lr)
+            rows.fill_(training.lr)
     return found
 
 
-def _marks(all_marks: Sequence[Array]) -> Array:
+def _snapshot_steps(all_marks: Sequence[Array]) -> Array:
     """The marks of all rows, with 0 where others have more."""
-    most = max(marks.shape[1] for marks in all_marks)
+    most = max(snapshot_steps.shape[1] for snapshot_steps in all_marks)
     return np.concatenate(
-        [np.pad(marks, ((0, 0), (0, most - marks.shape[1]))) for marks in all_marks]
+        [
+            np.pad(snapshot_steps, ((0, 0), (0, most - snapshot_steps.shape[1])))
+            for snapshot_steps in all_marks
+        ]
     )
 
 
-def _terms(courses: Sequence[Course]) -> Terms:
+def _terms(trainings: Sequence[LocalTraining]) -> Terms:
     """The terms of all rows."""
-    terms, counts = [c.terms for c in courses], [len(c.start) for c in courses]
+    terms, counts = [c.terms for c in trainings], [len(c.start) for c in trainings]
     return Terms(
         terms[0].momentum,
         torch.cat([own.scale for own in terms]),

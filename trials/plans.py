@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Plan:
+class BatchPlan:
     """Which samples each of k rows meets at each step.
 
     `samples` (k, J, B) indexes the data set; `weight` (k, J, B) is each sample's share in its loss
@@ -43,7 +43,7 @@ def samples_met(sizes: Array, steps: Array, batch_size: int | str) -> int:
 
 def minibatches(
     data: FederatedData, ids: Array, steps: Array, batch_size: int | str, words: tuple[int, ...]
-) -> Plan:
+) -> BatchPlan:
     """`steps` (k,) minibatches for clients `ids` (k,): each pass over a client's data in a new
     order, a function of (`words`, client, pass) alone; a minibatch weighs its samples equally.
     """
@@ -67,10 +67,10 @@ def minibatches(
     real = np.zeros(samples.shape, bool)
     samples[row, step, slot] = data.train[data.offsets[ids[row]] + shuffled[kept]]
     real[row, step, slot] = True
-    return Plan(samples, real / np.maximum(real.sum(-1, keepdims=True), 1), steps)
+    return BatchPlan(samples, real / np.maximum(real.sum(-1, keepdims=True), 1), steps)
 
 
-def full_pass(data: FederatedData, ids: Array, width: int = 256) -> Plan:
+def full_pass(data: FederatedData, ids: Array, width: int = 256) -> BatchPlan:
     """All samples of clients `ids` in blocks, each weighing 1 / m_k: gradients of F_k add up."""
     sizes = data.sizes[ids]
     width = min(width, int(sizes.max()))
@@ -81,7 +81,7 @@ def full_pass(data: FederatedData, ids: Array, width: int = 256) -> Plan:
     where = (row, position // width, position % width)
     samples[where] = data.train[data.offsets[ids[row]] + position]
     weight[where] = 1 / sizes[row]
-    return Plan(samples, weight, steps)
+    return BatchPlan(samples, weight, steps)
 
 
 def _counts_up(lengths: Array) -> Array:

@@ -19,16 +19,16 @@ from trials.trial import simulate
 from trials.trial_config import TrialConfig
 
 
-class Running:
-    """The trial of a config, on data that `deal` gives, alone or in a pack."""
+class RunningTrials:
+    """The trial of a config, on data that `partition` gives, alone or in a pack."""
 
     def __init__(
         self,
         config: TrialConfig,
-        deal: Callable[[TrialSpec], FederatedData],
+        partition: Callable[[TrialSpec], FederatedData],
         pack: Pack | None = None,
     ) -> None:
-        self.config, self._deal = config, deal
+        self.config, self._partition = config, partition
         self._solver: Callable[..., Solver] = Solver if pack is None else pack.solver
         self._spec = config.trial
         self._simulation: Simulation | None = None
@@ -102,7 +102,7 @@ class Running:
             simulation.fed.halved,
             name_of(simulation.fed.device),
             afresh,
-            eager=simulation.fed.eager,
+            graph_error=simulation.fed.graph_error,
         )
 
     def _state(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class Running:
             config = self.config
             self._simulation = simulate(
                 self._spec,
-                self._deal(self._spec),
+                self._partition(self._spec),
                 config.device,
                 config.threads,
                 config.memory_budget,

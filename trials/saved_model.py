@@ -22,7 +22,7 @@ from trials.files import plain, refuse_bomb
 from trials.models.base import Model
 from trials.spec import TrialSpec
 from trials.tensors import Tensor, torch
-from trials.trial import deal_data, fit_model, load_dataset
+from trials.trial import fit_model, load_dataset, partition_data
 
 if TYPE_CHECKING:
     from trials.simulation import Simulation
@@ -32,7 +32,7 @@ CARD, SERVER, CLIENTS = "model.json", "model.pt", "clients.pt"
 FILES = (CARD, SERVER, CLIENTS)
 
 
-class Card(BaseModel):
+class ModelCard(BaseModel):
     """What a saved model is: the run, what its task is ranked by, its samples' shape, and what the
     ranked model scored at its end. `weights` are those of the clients' scores where clients' models are ranked, else None.
     """
@@ -54,7 +54,7 @@ class SavedModel:
     which a method may not have.
     """
 
-    def __init__(self, card: Card, server: Tensor | None, clients: Tensor | None) -> None:
+    def __init__(self, card: ModelCard, server: Tensor | None, clients: Tensor | None) -> None:
         self.card, self.server, self.clients = card, server, clients
 
     @classmethod
@@ -69,7 +69,7 @@ class SavedModel:
         if isinstance(ranked, Devices):
             weights, own = tuple(ranked.weights.tolist()), ranked.models
         dataset = fed.data.dataset
-        card = Card(
+        card = ModelCard(
             spec=spec,
             shape=dataset.shape,
             classes=dataset.classes,
@@ -88,7 +88,7 @@ class SavedModel:
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> SavedModel:
         """Read `content`."""
-        card = Card.model_validate_json(content["card"])
+        card = ModelCard.model_validate_json(content["card"])
         return cls(card, content["server"], content["clients"])
 
     def files(self, folder: Path) -> None:
@@ -129,9 +129,9 @@ class SavedModel:
         return TrainedModel(self.model, self.clients[client])
 
     def score(self, root: str | None = None, device: str = "cpu") -> dict[str, float]:
-        """What the ranked model scores on the data of its run, dealt anew; data files below `root`."""
+        """What the ranked model scores on the data of its run, partitioned anew; data files below `root`."""
         spec, where = self.card.spec, usable(device)
-        data = deal_data(spec, load_dataset(spec, root))
+        data = partition_data(spec, load_dataset(spec, root))
         if data.fingerprint != self.card.fingerprint:
             raise UserError(
                 f"the data or their partition are not the model's: fingerprint {data.fingerprint}, "
@@ -160,7 +160,7 @@ def read(folder: Path) -> SavedModel:
     """The models in a folder; raises `UserError` where it holds none that can be read."""
     try:
         text = plain(folder / CARD, "saved model").read_text(encoding="utf-8")
-        card = Card.model_validate_json(text)
+        card = ModelCard.model_validate_json(text)
     except (OSError, UnicodeDecodeError, ValidationError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"saved model {folder / CARD} cannot be read: {reason}") from None

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trials import captured, randomness
-from trials.course import SGD, Course, rate_of, reached
+from trials import cuda_graphs, randomness
 from trials.direction import Direction, affine
 from trials.errors import UserError
 from trials.federated_data import FederatedData, Samples
+from trials.local_training import SGD, LocalTraining, rate_of, snapshots_due
 from trials.models.base import Model
-from trials.plans import Plan, minibatches
+from trials.plans import BatchPlan, minibatches
 from trials.scores import Scores
 from trials.settings import Settings
 from trials.tensors import Tensor, torch
-from trials.transfer import sent
+from trials.transfer import to_device
 
 Array = npt.NDArray[Any]
 Move = Callable[[Tensor, list[Tensor], slice, int, Tensor | None], None]
@@ -111,7 +111,7 @@ class Solver:
         steps: Array,
         batch_size: int | str,
         words: tuple[int, ...],
-    ) -> Plan:
+    ) -> BatchPlan:
         """The module's `minibatches`."""
         return minibatches(data, ids, steps, batch_size, words)
 
@@ -122,11 +122,11 @@ class Solver:
     def sgd(
         self,
         start: Tensor,
-        plan: Plan,
+        plan: BatchPlan,
         rule: SGD,
         direction: Direction,
         aligned: dict[str, Tensor],
-        marks: Array | None = None,
+        snapshot_steps: Array | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The plan's steps by `rule` from `start` (k, d).
 
@@ -134,46 +134,52 @@ class Solver:
         points (k, d), the mean over all steps of the minibatch loss, (), and the weights after
         `marks` (k, E) steps each, ascending from 1, (k, E, d).
         """
-        marks = np.zeros((len(start), 0), np.int64) if marks is None else marks
+        snapshot_steps = (
+            np.zeros((len(start), 0), np.int64) if snapshot_steps is None else snapshot_steps
+        )
         form = affine(direction, aligned) if rule.clip_norm is None else None
         if form is None:
             moves = self._any_moves(rule, direction, aligned)
-            w, losses, path = self._descend(start, plan, marks, moves, bool(rule.momentum))
+            w, losses, path = self._descend(start, plan, snapshot_steps, moves, bool(rule.momentum))
         else:
-            w, losses, path = self.follow(rule.course(start, plan, form, marks))
+            w, losses, path = self.follow(rule.training(start, plan, form, snapshot_steps))
         return w, losses.sum().to(w) / int(plan.steps.sum()), path
 
-    def follow(self, course: Course) -> tuple[Tensor, Tensor, Tensor]:
+    def follow(self, training: LocalTraining) -> tuple[Tensor, Tensor, Tensor]:
         """A course's end points (k, d), the sum over all steps of each row's loss, (k,), or compiled
         (1,) of all, and the weights at its marks (k, E, d).
         """
         if self.execution == "compiled":
-            return self._compiled(course)
+            return self._compiled(training)
         if self.execution == "batched":
-            found = captured.follow(self.model, self.x, self.y, course, self.chunk)
+            found = cuda_graphs.follow(self.model, self.x, self.y, training, self.chunk)
             if found is not None:
                 return found
-        moves = partial(self._affine_move, course)
+        moves = partial(self._affine_move, training)
         return self._descend(
-            course.start, course.plan, course.marks, moves, bool(course.terms.momentum)
+            training.start,
+            training.plan,
+            training.snapshot_steps,
+            moves,
+            bool(training.terms.momentum),
         )
 
     def _descend(
         self,
         start: Tensor,
-        plan: Plan,
-        marks: Array,
+        plan: BatchPlan,
+        snapshot_steps: Array,
         moves: Callable[[_Group], Move],
         momentum: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """`follow`, by steps of any kind: those that `moves` gives for a group."""
-        path = start.new_empty(*marks.shape, start.shape[1])
+        path = start.new_empty(*snapshot_steps.shape, start.shape[1])
         w, losses = torch.empty_like(start), start.new_empty(len(start))
         for group in self._groups(plan):
             at, lost = start[group.ids], start.new_zeros(len(group.ids))
             v = torch.zeros_like(at) if momentum else None
             move = moves(group)
-            stops = reached(marks, group.members, group.steps, self.x.device)
+            stops = snapshots_due(snapshot_steps, group.members, group.steps, self.x.device)
             for rows, j, x, y, weight in self._batches(group):
                 now = at[rows]
                 found, parts = self._gradients(now, x, y, weight)
@@ -205,9 +211,9 @@ class Solver:
 
         return moves
 
-    def _affine_move(self, course: Course, group: _Group) -> Move:
+    def _affine_move(self, training: LocalTraining, group: _Group) -> Move:
         """A course's step, on the gradients of one parameter after the other."""
-        terms, lr = course.terms.of(group.members, group.ids), course.lr
+        terms, lr = training.terms.of(group.members, group.ids), training.lr
         lr = lr[group.ids] if isinstance(lr, torch.Tensor) else lr
 
         def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, v: Tensor | None) -> None:
@@ -215,33 +221,33 @@ class Solver:
 
         return move
 
-    def _compiled(self, course: Course) -> tuple[Tensor, Tensor, Tensor]:
+    def _compiled(self, training: LocalTraining) -> tuple[Tensor, Tensor, Tensor]:
         """`follow` as one compiled loop, mark after mark."""
         from trials import compiled
 
-        plan, marks, terms = course.plan, course.marks, course.terms
-        w = course.start.clone(memory_format=torch.contiguous_format)
-        path = w.new_empty(*marks.shape, w.shape[1])
+        plan, snapshot_steps, terms = training.plan, training.snapshot_steps, training.terms
+        w = training.start.clone(memory_format=torch.contiguous_format)
+        path = w.new_empty(*snapshot_steps.shape, w.shape[1])
         v = torch.zeros_like(w) if terms.momentum else w.new_empty(0, 0)
-        lr = torch.as_tensor(course.lr, dtype=w.dtype)
+        lr = torch.as_tensor(training.lr, dtype=w.dtype)
         lr = lr.contiguous() if lr.dim() else lr.reshape(1, 1)
         x, y, samples = self.x.matrix(self.y, plan.samples)
-        of = compiled.Samples(x.numpy(), y.numpy(), compiled.SLOPES[self.model.loss])
+        of = compiled.CompiledSamples(x.numpy(), y.numpy(), compiled.SLOPES[self.model.loss])
         weight = plan.weight.astype(w.numpy().dtype)
         pull = terms.pull.values[:, 0] if len(terms.pull.rows) else w.new_zeros(len(w))
         affine = terms.scale.numpy(), pull.numpy(), terms.shift.values.numpy()
         follows = compiled.Rule(*affine, terms.momentum, v.numpy())
         total, done = 0.0, np.zeros_like(plan.steps)
         # Each in one piece, as `plan.steps` is: for arrays of other kinds the loop is compiled anew.
-        for e, stop in enumerate([*np.ascontiguousarray(marks.T), plan.steps]):
+        for e, stop in enumerate([*np.ascontiguousarray(snapshot_steps.T), plan.steps]):
             steps = compiled.Steps(samples, weight, done, stop, lr.numpy())
             total += compiled.sgd(w.numpy(), of, steps, follows)
             done = stop
-            if e < marks.shape[1]:
+            if e < snapshot_steps.shape[1]:
                 path[:, e] = w
         return w, torch.tensor([total], dtype=torch.float64), path
 
-    def _compiled_gradient(self, w: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
+    def _compiled_gradient(self, w: Tensor, plan: BatchPlan) -> tuple[Tensor, Tensor]:
         """`gradient` by the same loop: with momentum 1 and steps of length 0, v adds up gradients."""
         from trials import compiled
 
@@ -251,7 +257,7 @@ class Solver:
         rows = len(g)
         total = compiled.sgd(
             at.copy(),
-            compiled.Samples(x.numpy(), y.numpy(), compiled.SLOPES[self.model.loss]),
+            compiled.CompiledSamples(x.numpy(), y.numpy(), compiled.SLOPES[self.model.loss]),
             compiled.Steps(
                 samples,
                 plan.weight.astype(g.dtype),
@@ -263,15 +269,15 @@ class Solver:
         )
         return torch.from_numpy(g), torch.tensor([total], dtype=torch.float64)
 
-    def gradient(self, w: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
+    def gradient(self, w: Tensor, plan: BatchPlan) -> tuple[Tensor, Tensor]:
         """Sum over a plan of the gradients at w (k, d): with `full_pass`, those of F_k, (k, d).
 
         Also returns the mean over rows of F_k, ().
         """
-        g, losses = self.slopes(w, plan)
+        g, losses = self.gradients(w, plan)
         return g, losses.sum().to(w) / len(w)
 
-    def slopes(self, w: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
+    def gradients(self, w: Tensor, plan: BatchPlan) -> tuple[Tensor, Tensor]:
         """The gradients of `gradient` (k, d), and each row's loss (k,), or compiled (1,) of all."""
         if self.execution == "compiled":
             return self._compiled_gradient(w, plan)
@@ -286,7 +292,7 @@ class Solver:
             found[group.ids], losses[group.ids] = g, lost
         return found, losses
 
-    def score(self, w: Tensor, plan: Plan, scores: Scores) -> Tensor:
+    def score(self, w: Tensor, plan: BatchPlan, scores: Scores) -> Tensor:
         """Weighted mean over a plan of the first of `scores` at w (k, d), (k,)."""
         found = w.new_zeros(len(w))
         for group in self._groups(plan):
@@ -301,7 +307,9 @@ class Solver:
     def evaluate(self, w: Tensor, ids: Array, scores: Scores) -> dict[str, Tensor]:
         """Mean scores and mean loss on samples `ids`: () for w (d,), (k,) for w (k, d)."""
         if w.dim() == 1 and self.by_rows:
-            return {name: value[0] for name, value in self.rated(w[None], ids, scores).items()}
+            return {
+                name: value[0] for name, value in self.scores_of_rows(w[None], ids, scores).items()
+            }
         if w.dim() == 2 and self.sequential:
             each = [self.evaluate(row, ids, scores) for row in w]
             return {metric: torch.stack([one[metric] for one in each]) for metric in each[0]}
@@ -313,7 +321,7 @@ class Solver:
         """Whether one model is evaluated as a row of many, whatever others are evaluated with it."""
         return joins(self.model, self.execution, self.x.device)
 
-    def rated(self, w: Tensor, ids: Array, scores: Scores) -> dict[str, Tensor]:
+    def scores_of_rows(self, w: Tensor, ids: Array, scores: Scores) -> dict[str, Tensor]:
         """`evaluate` of w (k, d), each row computed as if it were alone."""
         return self._means(w, ids, scores, BLOCK, apart=True)
 
@@ -328,7 +336,7 @@ class Solver:
         if len(ids) > width and not self.model.architecture.one_by_one:
             ids = randomness.generator("evaluation").permutation(ids)
         rows, total = w.shape[:-1], dict[str, Tensor]()
-        for block in sent(ids, self.x.device).split(width):
+        for block in to_device(ids, self.x.device).split(width):
             x, y = self.x[block], self.y[block].expand(*rows, -1)
             x = x.expand(*rows, *x.shape)
             outputs = self.model.logits(w, x.contiguous() if apart else x)
@@ -337,13 +345,13 @@ class Solver:
                 total[metric] = total.get(metric, 0) + value.sum(-1, dtype=torch.float64)
         return {metric: value / len(ids) for metric, value in total.items()}
 
-    def _groups(self, plan: Plan) -> Iterator[_Group]:
+    def _groups(self, plan: BatchPlan) -> Iterator[_Group]:
         """Clients that are computed together, most steps first. The plan is copied to the device once."""
         device, order = self.x.device, np.argsort(-plan.steps, kind="stable")
         steps, drawn = plan.steps[order], plan.samples[order]
         widths = (plan.weight[order] > 0).sum(-1) if self.sequential else None
-        ids, samples = sent(order, device), sent(drawn, device)
-        weight = sent(plan.weight[order], device, self.x.dtype)
+        ids, samples = to_device(order, device), to_device(drawn, device)
+        weight = to_device(plan.weight[order], device, self.x.dtype)
         size = self.chunk or len(order)
         for part in (slice(first, first + size) for first in range(0, len(order), size)):
             yield _Group(

@@ -8,7 +8,7 @@ from trials import algorithms, datasets, heterogeneity
 from trials.algorithm import Algorithm
 from trials.errors import UserError
 from trials.metrics import Task
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.settings import Settings
 
 
@@ -31,9 +31,9 @@ class TrialSpec(BaseModel):
         return datasets.parse(self.dataset).task.by(self.settings.metric)
 
     @property
-    def place(self) -> Place:
+    def scenario(self) -> Scenario:
         """Its data set, model and level."""
-        return Place.of(self)
+        return Scenario.of(self)
 
     def configured(self) -> Algorithm:
         """The algorithm with its hyperparameters; raises `UserError` when it refuses a setting."""
@@ -48,7 +48,7 @@ class TrialSpec(BaseModel):
 
     @property
     def data_key(self) -> str:
-        """The key of the data set dealt to clients."""
+        """The key of the data set partitioned to clients."""
         level = heterogeneity.parse(self.heterogeneity).dealing
         s = self.settings
         return f"{self.dataset_key}|{level}|{s.val_fraction}|{s.partition_seed}"
@@ -57,7 +57,7 @@ class TrialSpec(BaseModel):
 def canonical(
     algorithm: str,
     params: dict[str, Any],
-    place: Place,
+    scenario: Scenario,
     settings: Settings,
     seed: int,
 ) -> TrialSpec:
@@ -69,7 +69,7 @@ def canonical(
     return TrialSpec(
         algorithm=algorithms.canonical(algorithm),
         params=configured.params(),
-        **Place.canonical(*place).names(),
+        **Scenario.canonical(*scenario).names(),
         settings=settings,
         seed=seed,
     )
@@ -83,7 +83,7 @@ def refuse(name: str, cls: type[Algorithm], settings: Settings, level: str = "ii
         given[f"{key}={value}"] = f"{key}={value}"
         if value != Settings.model_fields[key].default:
             given[key] = f"{key}={value}"
-    for setting, reason in cls.refuses.items():
+    for setting, reason in cls.unsupported.items():
         if setting in given:
             raise UserError(f"{name} cannot run with {given[setting]}: {reason}")
 
@@ -93,6 +93,6 @@ def outside(cls: type[Algorithm], settings: Settings) -> str:
     given = settings.model_dump()
     return "; ".join(
         f"{key} is {given[key]}, its paper's {value}: {reason}"
-        for key, (value, reason) in cls.assumes.items()
+        for key, (value, reason) in cls.requires.items()
         if given[key] != value
     )

@@ -15,10 +15,10 @@ from trials.federated_data import FederatedData
 from trials.memory import take_part
 from trials.outcome import Report
 from trials.pack import Pack
-from trials.running import Running
+from trials.running import RunningTrials
 from trials.spec import TrialSpec
 from trials.tensors import torch
-from trials.trial import deal_data
+from trials.trial import partition_data
 from trials.trial_config import PACK, TrialConfig
 
 REPORT_SECONDS = 1.0
@@ -27,7 +27,7 @@ REPORT_SECONDS = 1.0
 REPORTS = "reports"
 """Where the result of a pack's step has (trial id, result) of each of its trials."""
 KEPT = 16
-"""Deals that an actor keeps, oldest out first. A deal is indices; its samples are shared."""
+"""Partitions that an actor keeps, oldest out first. A partition is indices; its samples are shared."""
 
 
 class FederatedTrial(tune.Trainable):
@@ -62,9 +62,9 @@ class FederatedTrial(tune.Trainable):
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take over another trial, or pack; data that are already dealt stay."""
+        """Take over another trial, or pack; data that are already partitioned stay."""
         self._pack = Pack() if PACK in new_config else None
-        self._running: dict[str, Running] = {}
+        self._running: dict[str, RunningTrials] = {}
         self.change([], new_config.get(PACK, {"": new_config}))
         first = next(iter(self._running.values())).config
         if first.device == "cuda":
@@ -77,7 +77,7 @@ class FederatedTrial(tune.Trainable):
         for trial_id in leaving:
             del self._running[trial_id]
         for trial_id, config in joining.items():
-            running = Running(TrialConfig.of(config), self._dealt, self._pack)
+            running = RunningTrials(TrialConfig.of(config), self._partitioned, self._pack)
             self._running[trial_id] = running
 
     def step(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class FederatedTrial(tune.Trainable):
         def due() -> bool:
             return time.monotonic() - started > REPORT_SECONDS or 2 * said > len(going)
 
-        def work(running: Running) -> Report:
+        def work(running: RunningTrials) -> Report:
             nonlocal said
             report = running.step(due)
             said += 1
@@ -104,16 +104,16 @@ class FederatedTrial(tune.Trainable):
                 del self._running[trial_id]
         return {REPORTS: told}
 
-    def _dealt(self, spec: TrialSpec) -> FederatedData:
+    def _partitioned(self, spec: TrialSpec) -> FederatedData:
         key = spec.data_key
         if key not in self._data:
             if len(self._data) == KEPT:
                 self._data.pop(next(iter(self._data)))
-            self._data[key] = deal_data(spec, self._loaded(spec.dataset_key))
+            self._data[key] = partition_data(spec, self._loaded(spec.dataset_key))
         return self._data[key]
 
     def _loaded(self, key: str) -> Dataset:
-        """The data set, one object for all deals, which share its samples."""
+        """The data set, one object for all partitions, which share its samples."""
         if key not in self._samples:
             self._samples[key] = ray.get(self._datasets[key])
         return self._samples[key]

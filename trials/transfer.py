@@ -14,7 +14,7 @@ AT_ONCE = 2**22
 """Random numbers that a GPU hashes at a time: a few hundred megabytes while it does."""
 
 
-def sent(
+def to_device(
     host: npt.NDArray[Any] | Tensor, device: torch.device, dtype: torch.dtype | None = None
 ) -> Tensor:
     """What the host holds, in `dtype` (its own by default), on a device.
@@ -42,7 +42,7 @@ def distinct(
     if (array[1:] > array[:-1]).all():
         return array, slice(None), slice(None)
     once, first, back = np.unique(array, return_index=True, return_inverse=True)
-    return once, sent(first, device), sent(back, device)
+    return once, to_device(first, device), to_device(back, device)
 
 
 def uniform_on(
@@ -59,7 +59,7 @@ def uniform_on(
         return torch.from_numpy(randomness.uniform(stream, *words, np.arange(size))).to(
             dtype or torch.float64
         )
-    state = sent(randomness.bits(stream, *words).view(np.int64), device)
+    state = to_device(randomness.bits(stream, *words).view(np.int64), device)
     words_at_once = torch.arange(size, device=device).split(max(1, AT_ONCE // len(state)))
     parts = [_hashed(state, word).to(dtype or torch.float64) for word in words_at_once]
     return parts[0] if len(parts) == 1 else torch.cat(parts, 1)

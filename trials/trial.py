@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trials import datasets, heterogeneity, losses, models
-from trials.budget import Room, planned
+from trials.budget import MemoryBudget, planned
 from trials.datasets.base import Dataset
 from trials.device import named, usable
 from trials.errors import UserError
-from trials.federated_data import FederatedData, deal
+from trials.federated_data import FederatedData, partition
 from trials.federation import Federation
 from trials.machine import machine_memory
 from trials.models.base import Model
@@ -32,12 +32,12 @@ def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
         raise UserError(f"data set {spec.dataset}{size} is more than memory holds") from None
 
 
-def deal_data(spec: TrialSpec, dataset: Dataset) -> FederatedData:
-    """The data set dealt to clients as the spec says; raises `UserError` where it cannot be, or where a round
+def partition_data(spec: TrialSpec, dataset: Dataset) -> FederatedData:
+    """The data set partitioned to clients as the spec says; raises `UserError` where it cannot be, or where a round
     is more than memory holds.
     """
     level = heterogeneity.parse(spec.heterogeneity)
-    data = deal(dataset, level, spec.settings)
+    data = partition(dataset, level, spec.settings)
     name, steps, needed = planned(data, spec.settings, level)
     if needed > machine_memory():
         raise UserError(
@@ -81,7 +81,7 @@ def simulate(
     torch.set_num_threads(threads)
     model, at = fit_model(spec, data.dataset, device), usable(device)
     level = heterogeneity.parse(spec.heterogeneity)
-    room = Room(memory, members)
+    room = MemoryBudget(memory, members)
     fed = Federation(data, model, level, spec.settings, spec.seed, at, room, solver)
     return Simulation(spec.configured(), fed)
 
@@ -95,13 +95,13 @@ def run(
     halved: dict[str, int] | None = None,
     chosen: Callable[[TrialSpec, FederatedData], TrialSpec] = lambda spec, data: spec,
 ) -> tuple[Simulation, FederatedData]:
-    """Load, deal and run to the end, without Ray; `halved` is what was recorded of a run that is repeated,
+    """Load, partition and run to the end, without Ray; `halved` is what was recorded of a run that is repeated,
     and `chosen` says how the spec is computed.
 
     Raises `UserError` before that for a device that cannot be used, and when its memory does not do.
     """
     usable(device)
-    data = deal_data(spec, load_dataset(spec, root))
+    data = partition_data(spec, load_dataset(spec, root))
     try:
         simulation = simulate(chosen(spec, data), data, device, memory=memory)
         simulation.fed.halved = halved
@@ -116,6 +116,6 @@ def run(
         ) from None
     except MemoryError:
         raise UserError(
-            f"memory does not hold this run: {spec.algorithm} on {spec.place}"
+            f"memory does not hold this run: {spec.algorithm} on {spec.scenario}"
         ) from None
     return simulation, data

@@ -26,7 +26,7 @@ MODELS = {
 
 
 @dataclass(frozen=True)
-class Kind:
+class MetricKind:
     """A metric: its unit, the direction that is better, and how far a printed number may be from a
     measured mean: `points` in the metric's unit, or `share` of the printed number if that is more.
     `last`: it is read at the end, so that a run that was cut short has none.
@@ -41,17 +41,17 @@ class Kind:
 
 
 KINDS = {
-    "test_accuracy": Kind("%", "more", points=1.0),
-    "best_test_accuracy": Kind("%", "more", points=1.0),
-    "mean_accuracy": Kind("%", "more", points=1.0),
-    "top5_accuracy": Kind("%", "more", points=1.0),
-    "test_loss": Kind("", "less", share=0.1),
-    "test_mse": Kind("", "less", share=0.1),
-    "train_loss": Kind("", "less", share=0.1),
-    "uploads": Kind("uploads", "less", share=0.05),
-    "rounds_to": Kind("rounds", "less", points=2.0, share=0.2, last=False, arguments=1),
-    "speedup": Kind("x", "more", share=0.2, last=False, arguments=2),
-    "gain": Kind("points", "more", points=2.0, arguments=1),
+    "test_accuracy": MetricKind("%", "more", points=1.0),
+    "best_test_accuracy": MetricKind("%", "more", points=1.0),
+    "mean_accuracy": MetricKind("%", "more", points=1.0),
+    "top5_accuracy": MetricKind("%", "more", points=1.0),
+    "test_loss": MetricKind("", "less", share=0.1),
+    "test_mse": MetricKind("", "less", share=0.1),
+    "train_loss": MetricKind("", "less", share=0.1),
+    "uploads": MetricKind("uploads", "less", share=0.05),
+    "rounds_to": MetricKind("rounds", "less", points=2.0, share=0.2, last=False, arguments=1),
+    "speedup": MetricKind("x", "more", share=0.2, last=False, arguments=2),
+    "gain": MetricKind("points", "more", points=2.0, arguments=1),
 }
 
 
@@ -64,7 +64,7 @@ class Metric:
     at: int | None = None
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> MetricKind:
         """The metric's unit and tolerances; raises `UserError` for a name that is not measured."""
         if self.name not in KINDS:
             raise unknown("metric", self.name, KINDS)
@@ -114,7 +114,7 @@ def metric(text: str) -> Metric:
 
 
 @dataclass(frozen=True)
-class Run:
+class ClaimRun:
     """One run: its evaluations, round 0 first, and the rounds it was meant for."""
 
     history: Sequence[Mapping[str, float]]
@@ -162,7 +162,7 @@ def as_scored(
     return [*history[:1], *trained]
 
 
-Runs = Mapping[str, Mapping[int, Run]]
+Runs = Mapping[str, Mapping[int, ClaimRun]]
 """Method -> seed -> run, of one row."""
 
 

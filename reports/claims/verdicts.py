@@ -47,7 +47,7 @@ RULES = (
 
 
 @dataclass(frozen=True)
-class Summary:
+class VerdictSummary:
     """A mean over seeds. Where some are infinite (`reached` < 1) there is no interval: a mean of rounds
     counts seeds that never reached the target as the last round plus one, a lower bound; others leave
     out runs that diverged and speed-ups without two numbers.
@@ -65,7 +65,7 @@ class Summary:
         return 0.0 if self.low is None or self.high is None else (self.high - self.low) / 2
 
 
-def summary(values: Seeds, wanted: Metric, rounds: int) -> Summary | None:
+def summary(values: Seeds, wanted: Metric, rounds: int) -> VerdictSummary | None:
     """Mean and interval; None without values."""
     if not values:
         return None
@@ -76,7 +76,7 @@ def summary(values: Seeds, wanted: Metric, rounds: int) -> Summary | None:
     else:
         mean = fmean([*finite, *[rounds + 1.0] * (len(values) - len(finite))])
     low, high = interval(finite) if reached == 1 else (None, None)
-    return Summary(mean, low, high, len(values), reached)
+    return VerdictSummary(mean, low, high, len(values), reached)
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def judge(
     return Verdict(DIRECTION if _holds(claim.relation, found.mean, claim.value) else FAILED)
 
 
-def short_of_never(wanted: Metric, found: Summary, rounds: int) -> float:
+def short_of_never(wanted: Metric, found: VerdictSummary, rounds: int) -> float:
     """How many tolerances the mean is short of a printed "never within the rounds", which counts as the last
     round plus one, as a seed does that never got there; infinite where it is no number of rounds.
     """
@@ -170,7 +170,7 @@ def compare(
     rounds: int,
     times: float = 1.0,
     by: float = 0.0,
-) -> tuple[Verdict, Summary | None]:
+) -> tuple[Verdict, VerdictSummary | None]:
     """The verdict on `of - times * to RELATION by`, paired by seed, and the difference's summary."""
 
     def counted(value: float) -> float:
@@ -209,7 +209,7 @@ def _mean(values: Seeds, wanted: Metric, rounds: int) -> float:
     return found.mean if found.reached == 1 else math.inf
 
 
-def _near(wanted: Metric, value: float, found: Summary) -> bool:
+def _near(wanted: Metric, value: float, found: VerdictSummary) -> bool:
     tolerance = wanted.tolerance(value)
     return abs(value - found.mean) <= tolerance + min(found.half, tolerance)
 
@@ -229,7 +229,7 @@ def _order(a: Printed, b: Printed) -> float:
 
 
 @dataclass(frozen=True)
-class Entry:
+class JudgedEntry:
     """A published number beside the measured one."""
 
     method: str
@@ -275,7 +275,7 @@ class Statement:
 
 def entries(
     numbers: Mapping[str, Mapping[str, Any]], runs: Runs, planned: int, why_not: str | None
-) -> list[Entry]:
+) -> list[JudgedEntry]:
     """All numbers of a row, judged. `planned`: the rounds the paper ran; `why_not`: why the row was
     not run.
     """
@@ -297,7 +297,9 @@ def entries(
             unit = KINDS[name.split("(")[0].split("@")[0]].unit if _known(name) else ""
             if wanted is None:
                 nothing = (None, None, None, None, 0, None)
-                found.append(Entry(method, name, unit, str(claim), *nothing, NOT_RUN, reason or ""))
+                found.append(
+                    JudgedEntry(method, name, unit, str(claim), *nothing, NOT_RUN, reason or "")
+                )
                 continue
             mine = values[method]
             cut = _cut(wanted, [mine], rounds, planned)
@@ -340,12 +342,14 @@ def _entry(
     mine: Seeds,
     rounds: int,
     verdict: Verdict,
-) -> Entry:
+) -> JudgedEntry:
     shown = summary(mine, metric(name), rounds)
     if shown is None:
         nothing = (None, None, None, None, 0, None)
-        return Entry(method, name, unit, str(claim), *nothing, verdict.verdict, verdict.reason)
-    return Entry(
+        return JudgedEntry(
+            method, name, unit, str(claim), *nothing, verdict.verdict, verdict.reason
+        )
+    return JudgedEntry(
         method,
         name,
         unit,

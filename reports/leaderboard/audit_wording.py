@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit, Finding
 from reports.leaderboard.leaderboard import Row
 from reports.leaderboard.wording import label, number
-from reports.terminal import Column, Kind
+from reports.terminal import Column, ColumnKind
 
 FOUND = {
     "edge": "Winner at an edge of its range",
@@ -25,23 +25,25 @@ ABOUT = (
 
 
 HEAD = (
-    Column("algorithm", Kind.NAME),
-    Column("cell", Kind.NAME),
+    Column("algorithm", ColumnKind.NAME),
+    Column("entry_id", ColumnKind.NAME),
     Column("searched"),
     Column("diverged"),
     Column("lead"),
     Column("noise"),
     Column("as good"),
     Column("last tenth"),
-    Column("at an edge", Kind.WORDS),
+    Column("at an edge", ColumnKind.WORDS),
 )
 
 
 def facts(rows: Sequence[Row]) -> tuple[list[Column], list[list[str]]]:
     """Columns and a line for each audited row, without columns in which nothing stands."""
-    cells = _cells(rows)
+    scenarios = _scenarios(rows)
     lines = [
-        [label(row), cells[row.group], *_facts(row.audit)] for row in rows if row.audit is not None
+        [label(row), scenarios[row.group], *_facts(row.audit)]
+        for row in rows
+        if row.audit is not None
     ]
     kept = [i for i in range(len(HEAD)) if any(line[i] for line in lines)]
     return [HEAD[i] for i in kept], [[line[i] for i in kept] for line in lines]
@@ -49,12 +51,12 @@ def facts(rows: Sequence[Row]) -> tuple[list[Column], list[list[str]]]:
 
 def found(rows: Sequence[Row]) -> list[tuple[str, list[str]]]:
     """What was found of all rows: (the command that mends it, what that is), the wider ranges first."""
-    cells, commands = _cells(rows), dict[str, dict[str, list[str]]]()
+    scenarios, commands = _scenarios(rows), dict[str, dict[str, list[str]]]()
     for kind in FOUND:
         for row in rows:
             for finding in row.audit.findings if row.audit else ():
                 if finding.kind == kind:
-                    who = f"{label(row)} {cells[row.group]}".strip()
+                    who = f"{label(row)} {scenarios[row.group]}".strip()
                     named = commands.setdefault(finding.command, {}).setdefault(kind, [])
                     named.append(_named(who, label(row), finding))
     return [
@@ -64,7 +66,7 @@ def found(rows: Sequence[Row]) -> list[tuple[str, list[str]]]:
 
 
 def _named(who: str, short: str, finding: Finding) -> str:
-    if finding.kind == "few":  # the same in all cells
+    if finding.kind == "few":  # the same in all scenarios
         return short
     return f"{who} ({finding.text})" if finding.kind == "edge" else who
 
@@ -82,10 +84,10 @@ def _facts(audit: Audit) -> list[str]:
     ]
 
 
-def _cells(rows: Sequence[Row]) -> dict[tuple[object, ...], str]:
+def _scenarios(rows: Sequence[Row]) -> dict[tuple[object, ...], str]:
     """The groups' names, of what is not the same in all of them."""
     groups = list(dict.fromkeys(row.group for row in rows))
-    parts = [[*group.place, group.sweeps] for group in groups]
+    parts = [[*group.scenario, group.sweeps] for group in groups]
     differ = [i for i in range(4) if len({part[i] for part in parts}) > 1]
     return {
         group: " ".join(part[i] for i in differ) for group, part in zip(groups, parts, strict=True)

@@ -15,7 +15,7 @@ from statistics import fmean
 import numpy as np
 
 from reports.leaderboard.statistics import DIGITS, interval
-from trials.place import Place
+from trials.scenario import Scenario
 
 Trial = tuple[float, float]
 """The validation and the test score of a search trial, with the sign that more is better."""
@@ -23,7 +23,7 @@ Trial = tuple[float, float]
 
 @dataclass(frozen=True)
 class Budgets:
-    """The curves of a cell's methods: entry n - 1 is the expected test score of what n trials choose, the
+    """The curves of a scenario's methods: entry n - 1 is the expected test score of what n trials choose, the
     mean over tunings, between `low` and `high` (None with one tuning).
 
     `leads` has (n, method) wherever another method begins to lead, and `settled` is the least n from which
@@ -31,7 +31,7 @@ class Budgets:
     """
 
     sweep: str
-    place: Place
+    scenario: Scenario
     expected: Mapping[str, tuple[float, ...]]
     low: Mapping[str, tuple[float | None, ...]]
     high: Mapping[str, tuple[float | None, ...]]
@@ -54,9 +54,9 @@ def expected_best(trials: Sequence[Trial]) -> list[float]:
 
 
 def budgets(
-    sweep: str, place: Place, searches: Mapping[str, Sequence[Sequence[Trial]]], sign: int
+    sweep: str, scenario: Scenario, searches: Mapping[str, Sequence[Sequence[Trial]]], sign: int
 ) -> Budgets | None:
-    """The curves of a cell, from each method's trials by tuning; None where there is none."""
+    """The curves of a scenario, from each method's trials by tuning; None where there is none."""
     curves = {
         name: [expected_best(tuning) for tuning in tunings if tuning]
         for name, tunings in searches.items()
@@ -89,4 +89,4 @@ def budgets(
 
     low, high = ({k: [pair[end] for pair in of] for k, of in between.items()} for end in ends)
     expected = {name: tuple(sign * v for v in of) for name, of in mean.items()}
-    return Budgets(sweep, place, expected, signed(low), signed(high), tuple(leads), settled + 1)
+    return Budgets(sweep, scenario, expected, signed(low), signed(high), tuple(leads), settled + 1)

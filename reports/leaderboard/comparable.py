@@ -1,6 +1,6 @@
 """Final runs as they were recorded, and which of them may be compared with which.
 
-Cells are matched by content, not by the study or sweep that asked: runs are one group when they answer
+Scenarios are matched by content, not by the study or sweep that asked: runs are one group when they answer
 the same question (data set, model, heterogeneity level) on the same split (partition fingerprint),
 under the same shared settings, tuned with the same number of trials. Groups that ask the same
 question on other terms stay apart, and what differs is said.
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reports.leaderboard.replication import Draw
-from trials.place import Place
+from trials.scenario import Scenario
 
 Trials = Mapping[tuple[str, str], int]
-"""Search trials of each (sweep, cell), in one of its replicates."""
+"""Search trials of each (sweep, scenario), in one of its replicates."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class FinalRun:
     a `reference`. `spent` has its `COUNTED` totals, `worst` and `spread` the scores of the worst 10 % of
     clients and their standard deviation over clients.
     `curve` has (cost so far, score) of each evaluation, round 0 first, where runs are compared at
-    equal cost. `split_index`, `deal` and `tuning` count the replicates of its entry; `validated` is its own
+    equal cost. `split_index`, `partition` and `tuning` count the replicates of its entry; `validated` is its own
     validation score with the sign that more is better, `selected` that of the search trial that it
     repeats. `lacking` says how the final runs of its entry are not those that its sweep made, which takes
     the rank. `settings` (JSON) and `split` are what makes runs comparable, `page` where MLflow's pages
@@ -39,10 +39,10 @@ class FinalRun:
 
     sweep: str
     study: str
-    cell: str
+    entry_id: str
     algorithm: str
     paper: str
-    place: Place
+    scenario: Scenario
     metric: str
     seed: int
     diverged: bool
@@ -61,7 +61,7 @@ class FinalRun:
     page: str = ""
     warm: bool = False
     split_index: int = 0
-    deal: int = 0
+    partition: int = 0
     tuning: int = 0
     validated: float | None = None
     selected: float | None = None
@@ -75,7 +75,7 @@ class FinalRun:
     @property
     def draw(self) -> Draw:
         """What it was drawn by."""
-        return Draw(self.split_index, self.deal, self.tuning, self.seed)
+        return Draw(self.split_index, self.partition, self.tuning, self.seed)
 
     @property
     def replicate(self) -> tuple[int, ...]:
@@ -83,20 +83,20 @@ class FinalRun:
         return self.draw[:-1]
 
     @property
-    def question(self) -> tuple[Place, bool]:
+    def question(self) -> tuple[Scenario, bool]:
         """What runs must share to be compared at all; warm-started ones are ranked apart."""
-        return self.place, self.warm
+        return self.scenario, self.warm
 
 
 @dataclass(frozen=True)
-class Terms:
+class ComparisonTerms:
     """On what terms a sweep answered a question; equal terms are comparable."""
 
     split: str
     settings: str
     trials: int
 
-    def against(self, other: "Terms") -> str:
+    def against(self, other: "ComparisonTerms") -> str:
         """The differences from other terms, in words."""
         found = []
         if self.split != other.split:
@@ -111,7 +111,7 @@ class Terms:
 
 
 Group = dict[str, list[FinalRun]]
-"""The runs of comparable cells, by algorithm."""
+"""The runs of comparable scenarios, by algorithm."""
 
 
 def matched(runs: Sequence[FinalRun], trials: Trials) -> tuple[list[Group], list[str]]:
@@ -120,15 +120,15 @@ def matched(runs: Sequence[FinalRun], trials: Trials) -> tuple[list[Group], list
 
     An algorithm that several sweeps answered for on equal terms counts once, with the last of them.
     """
-    asked: dict[tuple[Place, bool], dict[str, list[FinalRun]]] = defaultdict(
+    asked: dict[tuple[Scenario, bool], dict[str, list[FinalRun]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for run in runs:
         asked[run.question][run.sweep].append(run)
     groups, notes = [], []
-    for (place, _), sweeps in asked.items():
-        groups_here: dict[Terms, Group] = {}
-        first: dict[Terms, str] = {}
+    for (scenario, _), sweeps in asked.items():
+        groups_here: dict[ComparisonTerms, Group] = {}
+        first: dict[ComparisonTerms, str] = {}
         for sweep, part in sweeps.items():
             terms = _terms(part, trials)
             group = groups_here.setdefault(terms, {})
@@ -136,7 +136,7 @@ def matched(runs: Sequence[FinalRun], trials: Trials) -> tuple[list[Group], list
                 if other != terms and terms not in first:
                     what = terms.against(other)
                     notes.append(
-                        f"{place}: {sweep} is not comparable with {its_first} and stands apart: {what}."
+                        f"{scenario}: {sweep} is not comparable with {its_first} and stands apart: {what}."
                     )
             first.setdefault(terms, sweep)
             mine: Group = defaultdict(list)
@@ -145,7 +145,7 @@ def matched(runs: Sequence[FinalRun], trials: Trials) -> tuple[list[Group], list
             for algorithm, found in mine.items():
                 if algorithm in group:
                     notes.append(
-                        f"{place}: {algorithm} was tuned in {group[algorithm][0].sweep} and {sweep}; "
+                        f"{scenario}: {algorithm} was tuned in {group[algorithm][0].sweep} and {sweep}; "
                         f"{sweep} counts."
                     )
                 group[algorithm] = found
@@ -153,8 +153,8 @@ def matched(runs: Sequence[FinalRun], trials: Trials) -> tuple[list[Group], list
     return groups, notes
 
 
-def _terms(part: Sequence[FinalRun], trials: Trials) -> Terms:
+def _terms(part: Sequence[FinalRun], trials: Trials) -> ComparisonTerms:
     """The split is that of the first draw: where the partition varies, it varies with the seed."""
     lowest = min(part, key=lambda run: run.draw)
-    most = max(trials.get((run.sweep, run.cell), 0) for run in part)
-    return Terms(lowest.split, lowest.settings, most)
+    most = max(trials.get((run.sweep, run.entry_id), 0) for run in part)
+    return ComparisonTerms(lowest.split, lowest.settings, most)

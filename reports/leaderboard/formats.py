@@ -37,7 +37,7 @@ from reports.leaderboard.wording import (
     verdict,
 )
 from reports.rich_internals import SVG
-from reports.terminal import Column, Kind, fitted, left_out
+from reports.terminal import Column, ColumnKind, fitted, left_out
 from trials.visible import visible
 
 Columns = list[tuple[Column, Callable[[Row], str]]]
@@ -100,14 +100,14 @@ def table(board: Leaderboard, width: int, program: str = "suite") -> Group:
 
 
 ACROSS = (
-    Column("algorithm", Kind.NAME),
+    Column("algorithm", ColumnKind.NAME),
     Column("average rank"),
-    Column("differs from (Wilcoxon-Holm)", Kind.WORDS),
+    Column("differs from (Wilcoxon-Holm)", ColumnKind.WORDS),
 )
 
 
 def _interim(board: Leaderboard, width: int) -> list[Any]:
-    """A table for each cell that is not over."""
+    """A table for each scenario that is not over."""
     parts: list[Any] = []
     for title, lines in interim_wording.tables(board.interim):
         shown, dropped = fitted(interim_wording.COLUMNS, lines, width, 3)
@@ -144,9 +144,9 @@ def _found(board: Leaderboard, program: str) -> list[Any]:
 def _columns(board: Leaderboard, metric: str) -> Columns:
     columns: Columns = [
         (Column("#"), rank_text),
-        (Column("algorithm", Kind.NAME), label),
+        (Column("algorithm", ColumnKind.NAME), label),
         (Column(title_of(metric)), mean_text),
-        (Column("behind the best", Kind.MARKED), behind_text),
+        (Column("behind the best", ColumnKind.MARKED), behind_text),
         (Column("seeds"), lambda row: str(row.seeds)),
     ]
     if board.target is not None:
@@ -159,7 +159,7 @@ def _columns(board: Leaderboard, metric: str) -> Columns:
         (Column("k samples"), lambda row: f"{row.sample_gradients / 1e3:,.0f}"),
         (Column("MB"), lambda row: f"{total_bytes(row) / 1e6:.2f}"),
         (Column("trials"), lambda row: str(row.trials)),
-        (Column("tuned", Kind.WORDS), lambda row: params_text(row.params)),
+        (Column("tuned", ColumnKind.WORDS), lambda row: params_text(row.params)),
     ]
 
 
@@ -179,7 +179,7 @@ def _among_best(row: Row) -> bool:
 
 def _title(row: Row) -> str:
     warm = ", warm-started" if row.warm else ""
-    return f"{row.place} ({row.sweeps}){warm}"
+    return f"{row.scenario} ({row.sweeps}){warm}"
 
 
 def _budget(board: Leaderboard, row: Row) -> str:
@@ -220,7 +220,7 @@ def _text(value: Any) -> Any:
 
 
 def _no_formula(value: Any) -> Any:
-    """A cell's value; of text, one that no spreadsheet computes, without what cannot be seen before it."""
+    """A scenario's value; of text, one that no spreadsheet computes, without what cannot be seen before it."""
     if not isinstance(value, str):
         return value
     shown = visible(value)
@@ -297,9 +297,9 @@ def _latex(board: Leaderboard) -> str:
             second = "\\underline{%s}" if row.rank == 2 and alone else "%s"
             mark = "\\textbf{%s}" if _among_best(row) else second
             value = mark % mean_text(row).replace("±", "$\\pm$")
-            place = [*([row.sweeps] * several), *row.place, label(row)]
+            scenario = [*([row.sweeps] * several), *row.scenario, label(row)]
             rank = _escape(rank_text(row)).replace("-", "--")
-            lines.append(" & ".join([*map(_escape, place), value, rank]) + " \\\\")
+            lines.append(" & ".join([*map(_escape, scenario), value, rank]) + " \\\\")
         lines.append("\\midrule")
     if lines[-1] == "\\midrule":
         lines.pop()

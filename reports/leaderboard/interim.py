@@ -1,30 +1,30 @@
-"""How cells stand whose final runs are not all there: by validation only, and never mixed with finals."""
+"""How scenarios stand whose final runs are not all there: by validation only, and never mixed with finals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from trials.metrics import direction, sign
-from trials.place import Place
+from trials.scenario import Scenario
 
 MARK = "interim, validation only"
 """Beside the title of every such table."""
 ABOUT = (
     "Interim: the best validation score of the search so far, of one seed, which flatters who had more "
-    "trials. Ranks count once all final runs of a cell are there."
+    "trials. Ranks count once all final runs of a scenario are there."
 )
 
 
 class Ongoing(NamedTuple):
-    """The sweep and the address of a cell that is not over."""
+    """The sweep and the address of a scenario that is not over."""
 
     sweep: str
-    place: Place
+    scenario: Scenario
 
 
 @dataclass(frozen=True)
 class Standing:
-    """One algorithm in a cell that is not over: `best` is the best validation score of its `trials` so far,
+    """One algorithm in a scenario that is not over: `best` is the best validation score of its `trials` so far,
     of `planned`, and `params` the configuration that had it; `finals` of `seeds` final runs are there.
     `rank` is None for a reference, and while there is no score.
     """
@@ -44,25 +44,25 @@ class Standing:
     reference: bool
     sweep: str
     study: str
-    cell: str
+    entry_id: str
 
     @property
     def group(self) -> Ongoing:
         """What standings must share to be ranked together."""
-        return Ongoing(self.sweep, Place.of(self))
+        return Ongoing(self.sweep, Scenario.of(self))
 
 
 def ranked(standings: Sequence[Standing]) -> tuple[Standing, ...]:
-    """Standings cell after cell, in order of first appearance, best first; those without a score and
+    """Standings scenario after scenario, in order of first appearance, best first; those without a score and
     references last.
     """
-    cells: dict[Ongoing, list[Standing]] = {}
+    scenarios: dict[Ongoing, list[Standing]] = {}
     for one in standings:
-        cells.setdefault(one.group, []).append(one)
+        scenarios.setdefault(one.group, []).append(one)
     found: list[Standing] = []
-    for cell in cells.values():
-        rivals = [one for one in cell if one.best is not None and not one.reference]
-        others = [one for one in cell if one not in rivals]
+    for scenario in scenarios.values():
+        rivals = [one for one in scenario if one.best is not None and not one.reference]
+        others = [one for one in scenario if one not in rivals]
         rivals.sort(key=_worth, reverse=True)
         worths = [_worth(one) for one in rivals]
         found += [replace(one, rank=1 + worths.index(_worth(one))) for one in rivals]

@@ -1,24 +1,24 @@
-"""How cells stand that are not over, in words: the same on a terminal, in Markdown and on pages."""
+"""How scenarios stand that are not over, in words: the same on a terminal, in Markdown and on pages."""
 
 from collections.abc import Sequence
 from itertools import groupby
 
 from reports.leaderboard.interim import Standing
 from reports.leaderboard.wording import number, params_text, short
-from reports.terminal import Column, Kind
+from reports.terminal import Column, ColumnKind
 
 COLUMNS = (
     Column("#"),
-    Column("algorithm", Kind.NAME),
+    Column("algorithm", ColumnKind.NAME),
     Column("best val"),
     Column("trials"),
     Column("final runs"),
-    Column("best so far", Kind.WORDS),
+    Column("best so far", ColumnKind.WORDS),
 )
 
 
 def tables(standings: Sequence[Standing]) -> list[tuple[str, list[list[str]]]]:
-    """The title and the lines of each cell's table."""
+    """The title and the lines of each scenario's table."""
     return [
         (f"{place} ({sweep})", [line(one) for one in members])
         for (sweep, place), members in groupby(standings, key=lambda one: one.group)
@@ -26,7 +26,7 @@ def tables(standings: Sequence[Standing]) -> list[tuple[str, list[list[str]]]]:
 
 
 def line(one: Standing) -> list[str]:
-    """The line of an algorithm in a cell that is not over."""
+    """The line of an algorithm in a scenario that is not over."""
     return [
         "-" if one.rank is None else str(one.rank),
         short(one.algorithm),

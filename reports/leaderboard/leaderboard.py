@@ -30,7 +30,7 @@ from reports.leaderboard.replication import (
 )
 from reports.leaderboard.statistics import DIGITS, Across, across
 from trials.metrics import COUNTED, direction, sign
-from trials.place import Place
+from trials.scenario import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,21 +42,21 @@ LACKING = "‡"
 
 
 class Contest(NamedTuple):
-    """What rows that are ranked together have in common: the sweeps they are from, the cell's address,
+    """What rows that are ranked together have in common: the sweeps they are from, the scenario's address,
     whether they were warm-started.
     """
 
     sweeps: str
-    place: Place
+    scenario: Scenario
     warm: bool
 
 
 @dataclass(frozen=True)
 class Row:
-    """One algorithm in one cell.
+    """One algorithm in one scenario.
 
     The mean's interval is over the factor `over` (`reports.leaderboard.replication`): the seeds of one tuned
-    configuration, or its `tunings`, deals or splits with their seeds in them; `spread` has the standard
+    configuration, or its `tunings`, partitions or splits with their seeds in them; `spread` has the standard
     deviation by each of these. `behind` is how far its mean is behind the best of its group, `behind_low` and
     `behind_high` the paired interval of that difference (None for the best, or where nothing can be estimated);
     `within_noise` whether it is not shown not to be the best (Hsu): none is shown to be ahead of it, and
@@ -64,7 +64,7 @@ class Row:
     the same rank, `equivalent` whether it is shown to be within the study's margin of the best. `params` are
     those of the tuning that validates best over its final seeds, `selected` is the mean validation score of
     what the searches chose, with which they chose it; `chosen` are the final runs of `params`. `by_replicate`
-    are the means of the tunings on each deal and split. `rank` is None for references and where final runs are
+    are the means of the tunings on each partition and split. `rank` is None for references and where final runs are
     `lacking`; `outside` says of references that are so for their settings what their paper assumes. `budget` is
     the cost at which the group is compared, if any.
 
@@ -111,7 +111,7 @@ class Row:
     budget: float | None
     sweep: str
     study: str
-    cell: str
+    entry_id: str
     sweeps: str
     runs: tuple[str, ...]
     page: str
@@ -120,7 +120,7 @@ class Row:
     audit: Audit | None = None
     over: str = "seed"
     tunings: int = 1
-    deals: int = 1
+    partitions: int = 1
     spread: Mapping[str, float] = field(default_factory=dict)
     equivalent: bool | None = None
     selected: float | None = None
@@ -131,18 +131,18 @@ class Row:
     lacking: str = ""
 
     @property
-    def place(self) -> Place:
-        """The cell's address."""
-        return Place.of(self)
+    def scenario(self) -> Scenario:
+        """The scenario's address."""
+        return Scenario.of(self)
 
     @property
     def group(self) -> Contest:
         """What rows must share to be ranked together."""
-        return Contest(self.sweeps, self.place, self.warm)
+        return Contest(self.sweeps, self.scenario, self.warm)
 
     @property
     def compared_as(self) -> str:
-        """The comparison over cells that it takes part in: cells that were warm-started stand apart."""
+        """The comparison over scenarios that it takes part in: scenarios that were warm-started stand apart."""
         return self.metric + ", warm-started" * self.warm
 
 
@@ -151,10 +151,10 @@ class Leaderboard:
     """Rows, group after group in order of first appearance, best first.
 
     `metric` and `direction` are the rows', or a list of them where data sets are ranked by several.
-    `differences` has every pair of each group, `overall` the comparison over cells by metric, `notes` what
+    `differences` has every pair of each group, `overall` the comparison over scenarios by metric, `notes` what
     could not be compared or ranked, `pareto` the fronts of entries that were searched with two objectives
     (`reports.leaderboard.pareto`), `budgets` what fewer trials would have chosen, `searched` how each sweep
-    found its configurations, in words, `interim` how cells stand whose final runs are not all there: they have
+    found its configurations, in words, `interim` how scenarios stand whose final runs are not all there: they have
     no rows yet.
     """
 
@@ -174,18 +174,18 @@ class Leaderboard:
     interim: tuple[Standing, ...] = ()
 
     def to_pandas(self) -> "pd.DataFrame":
-        """A row an algorithm in a cell, with hyperparameters as columns `params.lr`, ..."""
+        """A row an algorithm in a scenario, with hyperparameters as columns `params.lr`, ..."""
         return frame(map(asdict, self.rows))
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON document of `suite leaderboard --json`."""
         pairs = [
-            {"sweeps": sweeps, **place.names(), "warm": warm, **asdict(pair)}
-            for (sweeps, place, warm), found in self.differences
+            {"sweeps": sweeps, **scenario.names(), "warm": warm, **asdict(pair)}
+            for (sweeps, scenario, warm), found in self.differences
             for pair in found
         ]
         fronts = [front.as_dict() for front in self.pareto]
-        curves = [{**asdict(of), "place": of.place.names()} for of in self.budgets]
+        curves = [{**asdict(of), "scenario": of.scenario.names()} for of in self.budgets]
         return {**asdict(self), "differences": pairs, "pareto": fronts, "budgets": curves}
 
 
@@ -222,29 +222,29 @@ def _unranked(rows: Sequence[Row]) -> list[str]:
     outside = "is outside its paper's setting and not ranked"
     said = [f"{OUTSIDE} {row.algorithm} {outside}: {row.outside}." for row in rows if row.outside]
     lacking = [row for row in rows if row.lacking]
-    said += [f"{LACKING} {r.place}: {r.algorithm} is not ranked: {r.lacking}." for r in lacking]
+    said += [f"{LACKING} {r.scenario}: {r.algorithm} is not ranked: {r.lacking}." for r in lacking]
     return list(dict.fromkeys(said))
 
 
 def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
-    """Algorithms over data sets, by metric; warm-started cells apart. Of groups that ask the same
+    """Algorithms over data sets, by metric; warm-started scenarios apart. Of groups that ask the same
     question on other terms, the one with the most algorithms counts, so that none counts twice.
     """
     found = {}
     for name in dict.fromkeys(rows[0].compared_as for rows in groups):
-        cells: dict[str, dict[str, dict[str, list[float]]]] = {}
+        scenarios: dict[str, dict[str, dict[str, list[float]]]] = {}
         for rows in groups:
             if rows[0].compared_as == name:
                 better = sign(direction(rows[0].metric))
-                of = cells.setdefault(rows[0].dataset, {})
-                cell = str(rows[0].place)
+                of = scenarios.setdefault(rows[0].dataset, {})
+                scenario = str(rows[0].scenario)
                 scores = {
                     row.algorithm: [better * score for score in row.by_replicate]
                     for row in rows
                     if row.rank is not None
                 }
-                of[cell] = max(of.get(cell, {}), scores, key=len)
-        compared = across(cells)
+                of[scenario] = max(of.get(scenario, {}), scores, key=len)
+        compared = across(scenarios)
         if compared is not None:
             found[name] = compared
     return found
@@ -306,7 +306,7 @@ def _rank(
                 ci_high=high,
                 seeds=len(runs),
                 failed_seeds=sum(run.diverged for run in runs),
-                trials=trials.get((runs[0].sweep, runs[0].cell), 0),
+                trials=trials.get((runs[0].sweep, runs[0].entry_id), 0),
                 **_to_target(runs, target),
                 worst_clients=_mean(run.worst for run in runs),
                 client_spread=_mean(run.spread for run in runs),
@@ -323,7 +323,7 @@ def _rank(
                 runs=tuple(run.run_id for run in runs),
                 over=estimates[name].over,
                 tunings=len({run.tuning for run in runs}),
-                deals=len({run.deal for run in runs}),
+                partitions=len({run.partition for run in runs}),
                 spread=spreads(scores[name]),
                 selected=_mean(run.selected for run in runs),
                 chosen=tuple(run.run_id for run in chosen),
@@ -356,8 +356,8 @@ def _replicates(runs: Sequence[FinalRun]) -> list[list[FinalRun]]:
 
 
 def _identity(run: FinalRun) -> dict[str, Any]:
-    same = ("algorithm", "paper", "sweep", "study", "cell", "page", "warm")
-    found = {key: getattr(run, key) for key in same} | run.place.names()
+    same = ("algorithm", "paper", "sweep", "study", "entry_id", "page", "warm")
+    found = {key: getattr(run, key) for key in same} | run.scenario.names()
     return {**found, "metric": f"test_{run.metric}", "params": dict(run.params)}
 
 

@@ -13,9 +13,9 @@ from typing import Any
 from rich.text import Text
 
 from reports.leaderboard.statistics import interval
-from reports.terminal import Column, Kind, fitted, left_out
+from reports.terminal import Column, ColumnKind, fitted, left_out
 from trials import schedule
-from trials.place import Place
+from trials.scenario import Scenario
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Point:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The point's cells of a table, under `Front.columns`."""
+        """The point's scenarios of a table, under `Front.columns`."""
         low, high = interval(self.repeated)
         mean = f"{fmean(self.repeated):.4f}" if self.repeated else ""
         half = "" if low is None or high is None else f" ± {(high - low) / 2:.4f}"
@@ -71,9 +71,9 @@ class Front:
     points: tuple[Point, ...]
 
     @property
-    def place(self) -> Place:
-        """The cell's address."""
-        return Place.of(self)
+    def scenario(self) -> Scenario:
+        """The scenario's address."""
+        return Scenario.of(self)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -91,9 +91,9 @@ def tables(fronts: Sequence[Front], width: int) -> list[Any]:
     parts: list[Any] = []
     for found in fronts:
         *numbers, tuned = found.columns
-        columns = [*map(Column, numbers), Column(tuned, Kind.WORDS)]
+        columns = [*map(Column, numbers), Column(tuned, ColumnKind.WORDS)]
         shown, dropped = fitted(columns, [point.texts for point in found.points], width, 4)
-        name = f"{found.algorithm} · {found.place}"
+        name = f"{found.algorithm} · {found.scenario}"
         parts += [Text(f"Pareto front of {name} ({found.sweep})", style="bold"), shown]
         parts += [*left_out(dropped, "--json"), Text()]
     return parts

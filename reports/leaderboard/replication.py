@@ -1,8 +1,8 @@
 """What a mean of final runs is a mean over: the model of a score, and the intervals that follow. No torch.
 
-The score of a method in a cell is the sum of its expectation and of four deviations,
+The score of a method in a scenario is the sum of its expectation and of four deviations,
 
-    score = method + split + deal + tuning + seed,
+    score = method + split + partition + tuning + seed,
 
 each drawn anew for each level of its factor within the one before. The sample is the levels of the outermost factor that has at least `RANDOM` of them: their means
 are independent draws that have all deviations within them too, so Student's t over them covers at its
@@ -29,13 +29,13 @@ class Draw(NamedTuple):
     """What a final run was drawn by: its replicate, and its run seed."""
 
     split: int
-    deal: int
+    partition: int
     tuning: int
     seed: int
 
 
 Scores = Mapping[Draw, float]
-"""Final runs of one method in one cell."""
+"""Final runs of one method in one scenario."""
 
 
 @dataclass(frozen=True)
@@ -62,20 +62,20 @@ class Mean:
 Interval = tuple[float | None, float | None]
 
 
-def intervals(cell: Mapping[str, Mean]) -> dict[str, Interval]:
-    """The intervals of a cell's methods: each by its own error, and over tunings, deals or splits none
+def intervals(scenario: Mapping[str, Mean]) -> dict[str, Interval]:
+    """The intervals of a scenario's methods: each by its own error, and over tunings, partitions or splits none
     narrower than by the errors of all of them pooled (root mean square, the sum of their freedoms).
 
     Tunings fail now and then, and a sample without a failure looks more certain than it is; the others of the
-    cell show what a failure costs. (Of differences the paired error is enough: docs/leaderboards.md.)
+    scenario show what a failure costs. (Of differences the paired error is enough: docs/leaderboards.md.)
     """
-    sampled = [of for of in cell.values() if of.error is not None and of.over != "seed"]
+    sampled = [of for of in scenario.values() if of.error is not None and of.over != "seed"]
     pooled = None
     if sampled:
         error = fmean((of.error or 0.0) ** 2 for of in sampled) ** 0.5
         pooled = Mean(0.0, error, sum(of.freedom for of in sampled), sampled[0].over)
     found: dict[str, Interval] = {}
-    for name, of in cell.items():
+    for name, of in scenario.items():
         halves = [of.half(), pooled.half() if pooled and of.over != "seed" else None]
         half = max((h for h in halves if h is not None), default=None)
         found[name] = (None, None) if half is None else (of.mean - half, of.mean + half)
@@ -104,7 +104,7 @@ def sampled(scores: Scores) -> str:
     """The factor that the sample is of: the outermost with enough levels; the run's seed where there is none."""
     many = (
         name
-        for name in ("split", "deal", "tuning")
+        for name in ("split", "partition", "tuning")
         if len({getattr(draw, name) for draw in scores}) >= RANDOM
     )
     return next(many, "seed")
@@ -149,7 +149,7 @@ def spreads(scores: Scores) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Difference:
-    """How far `first` is ahead of `second` in one cell, over the runs they have in common.
+    """How far `first` is ahead of `second` in one scenario, over the runs they have in common.
 
     `low` and `high` are those of all intervals of the family at once (Bonferroni), `alone_low` and
     `alone_high` this one's alone; None where there is nothing to estimate an error from. `tie`: whether
@@ -216,27 +216,27 @@ def _share_ahead(gaps: Scores, over: str) -> float:
 
 
 def differences(
-    cell: Mapping[str, Scores], sign: int = 1, margin: float | None = None
+    scenario: Mapping[str, Scores], sign: int = 1, margin: float | None = None
 ) -> tuple[Difference, ...]:
-    """All pairs of one cell, `cell[algorithm][draw]`, in the order of the algorithms given."""
-    pairs = list(combinations(cell.items(), 2))
+    """All pairs of one scenario, `scenario[algorithm][draw]`, in the order of the algorithms given."""
+    pairs = list(combinations(scenario.items(), 2))
     return tuple(difference(one, two, sign, len(pairs), margin) for one, two in pairs)
 
 
-def ahead_of(cell: Mapping[str, Scores], sign: int = 1) -> dict[str, tuple[str, ...] | None]:
+def ahead_of(scenario: Mapping[str, Scores], sign: int = 1) -> dict[str, tuple[str, ...] | None]:
     """The rivals that are shown to be ahead of each algorithm, in the order given. One that has such a rival
-    is shown not to be the best of its cell: multiple comparisons with the best (Hsu 1984), each pair with its
+    is shown not to be the best of its scenario: multiple comparisons with the best (Hsu 1984), each pair with its
     own error, since methods differ in theirs by a factor of ten.
 
     An algorithm is out when another is ahead of it by more than t_{freedom, 1 - 0.05 / (2 (k - 1))}
     errors of their difference. The best of k is compared with k - 1 others, so it is itself out in at most 5 % of
-    cells, whichever it is. None where there was nothing to compare with.
+    scenarios, whichever it is. None where there was nothing to compare with.
     """
     found: dict[str, tuple[str, ...] | None] = {}
-    for name, scores in cell.items():
+    for name, scores in scenario.items():
         behind = [
-            difference((rival, others), (name, scores), sign, len(cell) - 1)
-            for rival, others in cell.items()
+            difference((rival, others), (name, scores), sign, len(scenario) - 1)
+            for rival, others in scenario.items()
             if rival != name
         ]
         known = [gap for gap in behind if gap.tie is not None]

@@ -1,8 +1,8 @@
-"""Statistics of leaderboards: Student's intervals, and ranks over cells. No torch.
+"""Statistics of leaderboards: Student's intervals, and ranks over scenarios. No torch.
 
-Within a cell `reports.leaderboard.replication` says what the sample is.
+Within a scenario `reports.leaderboard.replication` says what the sample is.
 
-Across cells the sample is the data sets, one row each, seeds, tunings and cells averaged first (Demsar, JMLR
+Across scenarios the sample is the data sets, one row each, seeds, tunings and scenarios averaged first (Demsar, JMLR
 7, 2006): levels and models of one data set are no independent answers. Average ranks, Friedman's test, Wilcoxon's signed-rank test of each pair with Holm's correction, and
 Nemenyi's critical difference. Distributions are SciPy's.
 """
@@ -63,10 +63,10 @@ class Across:
     algorithms: tuple[str, ...]
     ranks: tuple[float, ...]
     datasets: tuple[str, ...]
-    cells: tuple[str, ...]
+    scenarios: tuple[str, ...]
     left_out_algorithms: tuple[str, ...]
     left_out_datasets: tuple[str, ...]
-    left_out_cells: tuple[str, ...]
+    left_out_scenarios: tuple[str, ...]
     chi2: float | None
     friedman: float | None
     f: float | None
@@ -99,15 +99,15 @@ def corrected(pairs: int) -> float:
     return 1 - (1 - LEVEL) / max(1, pairs)
 
 
-def across(cells: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> Across | None:
-    """Compare algorithms over data sets; `cells[data set][cell][algorithm]` are scores by tuning, more is
-    better. A row of the tests is a data set, the mean over its cells.
+def across(scenarios: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> Across | None:
+    """Compare algorithms over data sets; `scenarios[data set][scenario][algorithm]` are scores by tuning, more is
+    better. A row of the tests is a data set, the mean over its scenarios.
 
-    Tests need complete rows: an algorithm that lacks a cell of a data set is a hole in its row, and as
+    Tests need complete rows: an algorithm that lacks a scenario of a data set is a hole in its row, and as
     long as there are holes, the algorithm or the data set with the largest share of holes is left out (of
     equals the data set, then the last by name), and named. None when no two algorithms share one.
     """
-    scores = {name: _averaged(of) for name, of in cells.items()}
+    scores = {name: _averaged(of) for name, of in scenarios.items()}
     rows, names = _complete(scores)
     if len(names) < 2 or not rows:
         return None
@@ -118,15 +118,17 @@ def across(cells: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> 
     n, k = table.shape
     scale = float(np.sqrt(k * (k + 1) / (6 * n)))
     pairs = _pairs(names, table, ranks, scale)
-    low, high = _bootstrap([list(cells[row].values()) for row in rows], names)
+    low, high = _bootstrap([list(scenarios[row].values()) for row in rows], names)
     return Across(
         tuple(names),
         tuple(map(float, ranks)),
         tuple(rows),
-        tuple(cell for row in rows for cell in cells[row]),
-        tuple(sorted({a for of in cells.values() for c in of.values() for a in c} - set(names))),
+        tuple(scenario for row in rows for scenario in scenarios[row]),
+        tuple(
+            sorted({a for of in scenarios.values() for c in of.values() for a in c} - set(names))
+        ),
         tuple(row for row in scores if row not in rows),
-        tuple(cell for row in scores if row not in rows for cell in cells[row]),
+        tuple(scenario for row in scores if row not in rows for scenario in scenarios[row]),
         *_friedman(table),
         critical_difference=float(stats.studentized_range.isf(1 - LEVEL, k, np.inf))
         * scale
@@ -138,29 +140,29 @@ def across(cells: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> 
     )
 
 
-def _averaged(cells: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, float]:
-    """The means over a data set's cells of the algorithms that have all of them."""
-    names = set.intersection(*(set(of) for of in cells.values()))
-    return {name: fmean(fmean(of[name]) for of in cells.values()) for name in sorted(names)}
+def _averaged(scenarios: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, float]:
+    """The means over a data set's scenarios of the algorithms that have all of them."""
+    names = set.intersection(*(set(of) for of in scenarios.values()))
+    return {name: fmean(fmean(of[name]) for of in scenarios.values()) for name in sorted(names)}
 
 
 def _bootstrap(
     rows: Sequence[Sequence[Mapping[str, Sequence[float]]]], names: Sequence[str]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Percentile intervals of the average ranks: data sets are drawn anew, and of each method in each of
-    their cells the tunings. The draws are always the same.
+    their scenarios the tunings. The draws are always the same.
     """
     if len(rows) < 2:
         return (), ()
     rng = np.random.default_rng(0)
     drawn = []  # ranks (BOOTSTRAP, algorithms) of each data set
-    for cells in rows:
+    for scenarios in rows:
         score = np.zeros((BOOTSTRAP, len(names)))
-        for of in cells:
+        for of in scenarios:
             for i, name in enumerate(names):
                 values = np.asarray(of[name])
                 chosen = rng.integers(len(values), size=(BOOTSTRAP, len(values)))
-                score[:, i] += values[chosen].mean(1) / len(cells)
+                score[:, i] += values[chosen].mean(1) / len(scenarios)
         drawn.append(stats.rankdata(-score.round(DIGITS), axis=1))
     chosen = rng.integers(len(rows), size=(BOOTSTRAP, len(rows)))
     means = np.array(drawn)[chosen, np.arange(BOOTSTRAP)[:, None]].mean(1)
@@ -180,7 +182,7 @@ def holm(p: Sequence[float]) -> list[float]:
 def wilcoxon(gaps: npt.NDArray[Any]) -> float:
     """Two-sided p-value of the signed-rank test. Equal pairs are left out; all equal gives 1.
 
-    Exact, also where sizes tie, which SciPy does by trying all signs: a second for 12 cells. Each
+    Exact, also where sizes tie, which SciPy does by trying all signs: a second for 12 scenarios. Each
     (mid)rank r is in the positive sum with probability 1/2, so the coefficients of the product of
     (1 + x^r) / 2 are the distribution of that sum; ranks are doubled to be whole.
     """
@@ -194,22 +196,22 @@ def wilcoxon(gaps: npt.NDArray[Any]) -> float:
 
 
 def _complete(scores: Mapping[str, Mapping[str, float]]) -> tuple[list[str], list[str]]:
-    cells, names = list(scores), sorted({a for row in scores.values() for a in row})
+    scenarios, names = list(scores), sorted({a for row in scores.values() for a in row})
 
     def share(holes: Sequence[bool]) -> float:
         return sum(holes) / len(holes)
 
-    while cells and names:
-        of_cells = {c: share([a not in scores[c] for a in names]) for c in cells}
-        of_names = {a: share([a not in scores[c] for c in cells]) for a in names}
-        worst = max(*of_cells.values(), *of_names.values())
+    while scenarios and names:
+        of_scenarios = {c: share([a not in scores[c] for a in names]) for c in scenarios}
+        of_names = {a: share([a not in scores[c] for c in scenarios]) for a in names}
+        worst = max(*of_scenarios.values(), *of_names.values())
         if worst == 0:
             break
-        if worst in of_cells.values():
-            cells.remove(max(c for c in cells if of_cells[c] == worst))
+        if worst in of_scenarios.values():
+            scenarios.remove(max(c for c in scenarios if of_scenarios[c] == worst))
         else:
             names.remove(max(a for a in names if of_names[a] == worst))
-    return cells, names
+    return scenarios, names
 
 
 def _friedman(

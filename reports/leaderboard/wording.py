@@ -15,8 +15,8 @@ from trials.metrics import direction, sign
 def overall_title(metric: str, found: Across) -> str:
     """The title of the section that compares algorithms over data sets."""
     n = len(found.datasets)
-    cells = "" if len(found.cells) == n else f" ({len(found.cells)} cells)"
-    return f"All {n} data sets{cells}, {metric.replace('_', ' ')}"
+    scenarios = "" if len(found.scenarios) == n else f" ({len(found.scenarios)} scenarios)"
+    return f"All {n} data sets{scenarios}, {metric.replace('_', ' ')}"
 
 
 def standings(found: Across) -> list[tuple[str, str, str]]:
@@ -32,7 +32,7 @@ def standings(found: Across) -> list[tuple[str, str, str]]:
 
 
 def overall(found: Across) -> list[str]:
-    """The findings of the tests over cells, in sentences."""
+    """The findings of the tests over scenarios, in sentences."""
     n, k = len(found.datasets), len(found.algorithms)
     said = []
     if found.friedman is None or found.iman_davenport is None:
@@ -58,7 +58,7 @@ def overall(found: Across) -> list[str]:
     left = [*map(short, found.left_out_algorithms), *found.left_out_datasets]
     if left:
         said.append(
-            f"Left out, since every algorithm must have every cell of a data set: {', '.join(left)}."
+            f"Left out, since every algorithm must have every scenario of a data set: {', '.join(left)}."
         )
     return said
 
@@ -76,7 +76,7 @@ def total_bytes(row: Row) -> float:
 
 def verdict(rows: list[Row]) -> str:
     """Which algorithms are shown not to be the best, and which are not shown to differ from it: of
-    methods where intervals are over tunings, deals or splits, else of the configurations that ran.
+    methods where intervals are over tunings, partitions or splits, else of the configurations that ran.
     """
     rows = [row for row in rows if row.rank is not None]
     if not rows:
@@ -105,11 +105,11 @@ def methods(rows: list[Row]) -> bool:
 
 def caution(board: Leaderboard) -> str:
     """What intervals leave out, as the first line of a leaderboard; "" where they leave nothing out."""
-    cells = {row.group for row in board.rows}
+    scenarios = {row.group for row in board.rows}
     single = {row.group for row in board.rows if row.over == "seed"}
     if not single:
         return ""
-    where = "" if single == cells else f"In {len(single)} of {len(cells)} cells "
+    where = "" if single == scenarios else f"In {len(single)} of {len(scenarios)} scenarios "
     return (
         f"{where}± shows how much a score changes with the random seed. It does not show how much it would "
         "change if the search were run again, which is usually more. To measure that, sweep with --tunings 5."
@@ -118,8 +118,8 @@ def caution(board: Leaderboard) -> str:
 
 def tuning_notes(board: Leaderboard, rows: list[Row]) -> list[str]:
     """What is to be said of how a group was tuned, where runs are compared by their score."""
-    sweeps, place = {row.sweep for row in rows}, rows[0].place
-    curves = [of for of in board.budgets if of.sweep in sweeps and of.place == place]
+    sweeps, scenario = {row.sweep for row in rows}, rows[0].scenario
+    curves = [of for of in board.budgets if of.sweep in sweeps and of.scenario == scenario]
     if not curves:
         return []
     return [*map(budget_text, curves), *filter(None, [selection_text(rows)])]
@@ -216,7 +216,9 @@ def legend(board: Leaderboard, columns: Collection[str] | None = None) -> str:
         "MB": "MB: sent up, down and between peers",
     }
     sampled = any(row.over != "seed" for row in rows)
-    floor = ", of one cell none narrower than those of all its methods pooled" if sampled else ""
+    floor = (
+        ", of one scenario none narrower than those of all its methods pooled" if sampled else ""
+    )
     parts = [
         f"±: 95 % Student-t interval over {over}{floor}; differences are paired, and corrected for the "
         "comparisons with the best (Hsu)",
@@ -271,7 +273,7 @@ def behind_mark(row: Row) -> str:
 
 
 def spread_text(row: Row) -> str:
-    """The standard deviation by tuning, deal, split and seed, of those that vary."""
+    """The standard deviation by tuning, partition, split and seed, of those that vary."""
     return " ".join(f"{factor} {value:z.4f}" for factor, value in row.spread.items())
 
 
@@ -289,5 +291,5 @@ def params_text(params: Mapping[str, Any]) -> str:
 
 
 def plain(text: str) -> str:
-    """Text that Markdown shows as it is: in one cell, and no HTML."""
+    """Text that Markdown shows as it is: in one scenario, and no HTML."""
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text.replace("|", "\\|").replace("\n", " "))

@@ -18,7 +18,7 @@ from reports.leaderboard.wording import (
     verdict,
 )
 from reports.page.data import ReportData, leads
-from reports.page.gallery import groups, place
+from reports.page.gallery import groups, scenario_text
 from reports.page.style import LEADERS, Look
 from trials.metrics import direction, sign
 
@@ -27,7 +27,7 @@ STRIP = 140
 
 
 @dataclass(frozen=True)
-class Column:
+class BoardColumn:
     """A column beyond those that every table has. `better` is 1 where more is better, -1 where less."""
 
     head: str
@@ -39,7 +39,7 @@ class Column:
 def tables(data: ReportData, look: Look) -> list[dict[str, Any]]:
     """The tables of a board, one a group of rows that are ranked together."""
     return [
-        _table(data, look, place(group), group.sweeps, rows)
+        _table(data, look, scenario_text(group), group.sweeps, rows)
         for group, rows in groups(data.board).items()
     ]
 
@@ -53,7 +53,7 @@ def _table(
     scale = leading(rows)
     better = sign(direction(rows[0].metric))
     return {
-        "place": where,
+        "scenario": where,
         "sweeps": sweeps,
         "metric": title_of(rows[0].metric),
         "better": better,
@@ -65,24 +65,26 @@ def _table(
     }
 
 
-def _columns(rows: Sequence[Row], target: float | None) -> list[Column]:
+def _columns(rows: Sequence[Row], target: float | None) -> list[BoardColumn]:
     better = sign(direction(rows[0].metric))
     found = [
-        Column("worst 10 %", lambda r: number(r.worst_clients), lambda r: r.worst_clients, better),
-        Column("spread", lambda r: number(r.client_spread), lambda r: r.client_spread, -1),
-        Column(
+        BoardColumn(
+            "worst 10 %", lambda r: number(r.worst_clients), lambda r: r.worst_clients, better
+        ),
+        BoardColumn("spread", lambda r: number(r.client_spread), lambda r: r.client_spread, -1),
+        BoardColumn(
             "k samples",
             lambda r: f"{r.sample_gradients / 1e3:,.0f}",
             lambda r: r.sample_gradients,
             -1,
         ),
-        Column("MB", lambda r: f"{total_bytes(r) / 1e6:,.2f}", total_bytes, -1),
-        Column("seeds", _seeds, lambda r: r.seeds - r.failed_seeds, 1),
-        Column("trials", lambda r: str(r.trials), lambda r: r.trials, 1),
+        BoardColumn("MB", lambda r: f"{total_bytes(r) / 1e6:,.2f}", total_bytes, -1),
+        BoardColumn("seeds", _seeds, lambda r: r.seeds - r.failed_seeds, 1),
+        BoardColumn("trials", lambda r: str(r.trials), lambda r: r.trials, 1),
     ]
     if target is not None:
         head = f"rounds to {target:g}"
-        found.insert(0, Column(head, to_target_text, lambda r: r.rounds_to_target, -1))
+        found.insert(0, BoardColumn(head, to_target_text, lambda r: r.rounds_to_target, -1))
     return found
 
 
@@ -117,7 +119,7 @@ def strip(row: Row, scale: tuple[float, float]) -> dict[str, Any]:
 
 
 def _row(
-    data: ReportData, row: Row, scale: tuple[float, float], hue: str, shown: Sequence[Column]
+    data: ReportData, row: Row, scale: tuple[float, float], hue: str, shown: Sequence[BoardColumn]
 ) -> dict[str, Any]:
     return {
         "row": row,
@@ -127,11 +129,11 @@ def _row(
         "rank": rank_text(row),
         "link": data.server + row.page if row.page else "",
         "about": "The run in MLflow",
-        **dict.fromkeys(("anchor", "spec", "repeat"), ""),  # of sites
+        **dict.fromkeys(("fragment", "spec", "repeat"), ""),  # of sites
         "score": mean_text(row),
         "behind": behind_text(row),
         "cells": [(column.text(row), column.value(row)) for column in shown],
         "params": params_text(row.params),
-        "tuned": data.tuned.get((row.sweep, row.cell), ""),
+        "tuned": data.tuned.get((row.sweep, row.entry_id), ""),
         "best": leads(row),
     }

@@ -120,12 +120,12 @@ def dots(rows: Sequence[Row], look: Look) -> Spec:
 def heat(
     scores: Sequence[Sequence[float | None]], rows: Sequence[str], columns: Sequence[str]
 ) -> Spec:
-    """Scores of algorithms (rows) in cells (columns); the deeper the nearer to the cell's best."""
+    """Scores of algorithms (rows) in scenarios (columns); the deeper the nearer to the scenario's best."""
     table = np.array([[np.nan if v is None else v for v in row] for row in scores], float)
     behind = np.nanmax(table, axis=0) - table
     span = float(np.nanquantile(behind, 0.9)) or 1.0
     names = [short(name) for name in rows]
-    cells = [
+    scenarios = [
         {
             "algorithm": names[i],
             "level": columns[j],
@@ -143,7 +143,7 @@ def heat(
         {
             "width": {"step": min(wide, 150)},
             "height": {"step": 26},
-            "data": {"values": cells},
+            "data": {"values": scenarios},
             "encoding": {
                 "y": {"field": "algorithm", "sort": names, "title": None, "axis": {"grid": False}},
                 "x": {

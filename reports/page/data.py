@@ -10,7 +10,7 @@ from reports.leaderboard.leaderboard import Contest, Leaderboard, Row
 @dataclass(frozen=True)
 class Curve:
     """The test scores of one final run, with the bytes sent until then, by evaluation; `replicate` are the
-    split, deal and tuning that it is of.
+    split, partition and tuning that it is of.
     """
 
     group: Contest
@@ -23,7 +23,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Trial:
+class TrialPoint:
     """One search trial; `value` is its validation score, None when it has none, `replicate` the name of the
     search that it is of, "" of an entry's first.
     """
@@ -62,11 +62,11 @@ def leads(row: Row) -> bool:
 
 
 PRINT = "fingerprint of "
-"""Before a cell's name, in the facts of a sweep."""
+"""Before a scenario's name, in the facts of a sweep."""
 
 
 @dataclass(frozen=True)
-class Sweep:
+class SweepFacts:
     """Where numbers come from: the study as it was run, versions, seeds, fingerprints; and its `setting`:
     rounds, clients, participation, date, duration and budget.
     """
@@ -82,14 +82,14 @@ class Sweep:
 @dataclass(frozen=True)
 class ReportData:
     """Everything that a report shows; `server` is where MLflow's pages are. `tuned` files and the
-    `importance` of hyperparameters, as they were recorded, are by sweep and cell.
+    `importance` of hyperparameters, as they were recorded, are by sweep and scenario.
     """
 
     board: Leaderboard
     curves: tuple[Curve, ...] = ()
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[TrialPoint, ...] = ()
     failures: tuple[Failure, ...] = ()
-    sweeps: tuple[Sweep, ...] = ()
+    sweeps: tuple[SweepFacts, ...] = ()
     tuned: Mapping[tuple[str, str], str] = field(default_factory=dict)
     importance: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
     server: str = "http://127.0.0.1:5000"

@@ -8,7 +8,7 @@ from reports.leaderboard.leaderboard import Contest, Leaderboard, Row
 from reports.leaderboard.pareto import Front
 from reports.leaderboard.wording import overall_title, plural, short, title_of
 from reports.page import charts, line_charts, tuning
-from reports.page.data import ReportData, Trial
+from reports.page.data import ReportData, TrialPoint
 from reports.page.ranks_chart import critical_difference
 from reports.page.search_charts import search
 from reports.page.style import Chart, Look, slug, styles
@@ -32,7 +32,7 @@ def gallery(data: ReportData, look: Look) -> Gallery:
     found: Gallery = defaultdict(list)
     rows_of = groups(data.board)
     for group, rows in rows_of.items():
-        name, where = _slug(group), place(group)
+        name, where = _slug(group), scenario_text(group)
         over = " or ".join(dict.fromkeys(plural(row.over) for row in rows))
         alt = f"{where}: {title_of(rows[0].metric)}, mean and 95 % interval over {over}"
         found["dots"].append(Chart(f"leaderboard-{name}", where, alt, charts.dots(rows, look)))
@@ -63,15 +63,15 @@ def groups(board: Leaderboard) -> dict[Contest, list[Row]]:
     return {key: list(rows) for key, rows in groupby(board.rows, key=lambda row: row.group)}
 
 
-def place(group: Contest) -> str:
+def scenario_text(group: Contest) -> str:
     """The question that a group answers, in a line."""
-    return f"{group.place}" + (", warm-started" if group.warm else "")
+    return f"{group.scenario}" + (", warm-started" if group.warm else "")
 
 
 def told_apart(found: Sequence[Contest]) -> list[str]:
     """Each question by that in which they differ: parts of its place, whether it is warm-started, its sweeps."""
-    apart = [i for i in range(3) if len({group.place[i] for group in found}) > 1] or [2]
-    names = [" · ".join(group.place[i] for i in apart) for group in found]
+    apart = [i for i in range(3) if len({group.scenario[i] for group in found}) > 1] or [2]
+    names = [" · ".join(group.scenario[i] for i in apart) for group in found]
     if len({group.warm for group in found}) > 1:
         names = [n + ", warm-started" * group.warm for n, group in zip(names, found, strict=True)]
     return [
@@ -85,22 +85,22 @@ def front_groups(board: Leaderboard) -> dict[str, list[Front]]:
     found: dict[str, list[Front]] = defaultdict(list)
     for front in board.pareto:
         cost = front.cost.replace("_", " ")
-        found[f"{front.place} · {cost} · {front.sweep}"].append(front)
+        found[f"{front.scenario} · {cost} · {front.sweep}"].append(front)
     return found
 
 
 def _slug(group: Contest) -> str:
-    return slug(f"{place(group)} {group.sweeps}")
+    return slug(f"{scenario_text(group)} {group.sweeps}")
 
 
 def _heat(name: str, rows_of: Mapping[Contest, list[Row]]) -> Chart:
-    cells = [group for group, rows in rows_of.items() if rows[0].compared_as == name]
-    better = sign(direction(rows_of[cells[0]][0].metric))
-    score = {(row.algorithm, g): better * row.mean for g in cells for row in rows_of[g]}
+    scenarios = [group for group, rows in rows_of.items() if rows[0].compared_as == name]
+    better = sign(direction(rows_of[scenarios[0]][0].metric))
+    score = {(row.algorithm, g): better * row.mean for g in scenarios for row in rows_of[g]}
     rows = list(dict.fromkeys(algorithm for algorithm, _ in score))
-    rows.sort(key=lambda n: -sum(score.get((n, g), min(score.values())) for g in cells))
-    table = [[score.get((row, group)) for group in cells] for row in rows]
-    columns = told_apart(cells)
+    rows.sort(key=lambda n: -sum(score.get((n, g), min(score.values())) for g in scenarios))
+    table = [[score.get((row, group)) for group in scenarios] for row in rows]
+    columns = told_apart(scenarios)
     alt = f"{title_of(name)} of each algorithm (rows) at each heterogeneity level (columns)"
     return Chart(f"heat-{slug(name)}", title_of(name), alt, charts.heat(table, rows, columns))
 
@@ -109,26 +109,26 @@ def _tuning(
     data: ReportData, look: Look, rows_of: Mapping[Contest, list[Row]], found: Gallery
 ) -> None:
     """Best so far, and for each entry its search."""
-    by_cell: dict[Contest, dict[str, list[Trial]]] = defaultdict(lambda: defaultdict(list))
-    sources = {(row.group, row.algorithm): (row.sweep, row.cell) for row in data.board.rows}
-    places = list(sources)
-    for trial in sorted(data.trials, key=lambda t: places.index((t.group, t.algorithm))):
-        by_cell[trial.group][trial.algorithm].append(trial)
+    by_group: dict[Contest, dict[str, list[TrialPoint]]] = defaultdict(lambda: defaultdict(list))
+    sources = {(row.group, row.algorithm): (row.sweep, row.entry_id) for row in data.board.rows}
+    order = list(sources)
+    for trial in sorted(data.trials, key=lambda t: order.index((t.group, t.algorithm))):
+        by_group[trial.group][trial.algorithm].append(trial)
     signed: dict[Contest, dict[str, list[float]]] = {}
-    for group, cells in by_cell.items():
+    for group, of_group in by_group.items():
         better = sign(direction(rows_of[group][0].metric))
-        best = {name: tuning.best_so_far(trials, better > 0) for name, trials in cells.items()}
+        best = {name: tuning.best_so_far(trials, better > 0) for name, trials in of_group.items()}
         signed[group] = {n: [better * v for v in values] for n, values in best.items()}
         spec = line_charts.budget(best, look, "best validation score", better)
-        alt = f"{place(group)}: best validation score so far against search trials"
-        found["budget"].append(Chart(f"budget-{_slug(group)}", place(group), alt, spec))
-        for name, trials in cells.items():
+        alt = f"{scenario_text(group)}: best validation score so far against search trials"
+        found["budget"].append(Chart(f"budget-{_slug(group)}", scenario_text(group), alt, spec))
+        for name, trials in of_group.items():
             share = data.importance.get(sources[group, name])
             found["search"] += _search(group, name, trials, share, better > 0)
     ranks = tuning.ranks_by_budget(signed)
     if len(signed) > 1 and ranks:
         spec = line_charts.average_ranks(ranks, look, "average rank on validation")
-        title = f"Average rank over {len(signed)} cells"
+        title = f"Average rank over {len(signed)} scenarios"
         alt = f"{title} of the best configuration so far, against search trials"
         found["budget"].insert(0, Chart("budget-ranks", title, alt, spec))
 
@@ -136,7 +136,7 @@ def _tuning(
 def _search(
     group: Contest,
     name: str,
-    trials: Sequence[Trial],
+    trials: Sequence[TrialPoint],
     share: Mapping[str, float] | None,
     up: bool,
 ) -> list[Chart]:
@@ -148,7 +148,7 @@ def _search(
         return []
     if share is None:  # its sweep has not ended
         share = tuning.importance(points, up)
-    title = f"{short(name)} · {place(group)}"
+    title = f"{short(name)} · {scenario_text(group)}"
     alt = f"{title}: importance " + ", ".join(f"{k} {v:.2f}" for k, v in share.items())
     alt += "; search trials over their hyperparameters"
     return [

@@ -7,8 +7,8 @@ from reports.leaderboard.interim import MARK
 from reports.leaderboard.leaderboard import Leaderboard, Row
 from reports.leaderboard.statistics import DIFFERS, Across
 from reports.leaderboard.wording import caution, label, mean_text, short, title_of, verdict
-from reports.page.data import Sweep
-from reports.page.gallery import groups, place, told_apart
+from reports.page.data import SweepFacts
+from reports.page.gallery import groups, scenario_text, told_apart
 
 
 def headline(board: Leaderboard) -> tuple[str, str]:
@@ -18,8 +18,8 @@ def headline(board: Leaderboard) -> tuple[str, str]:
     lead, known = _ranked(board)
     known = " ".join(filter(None, (known, caution(board))))
     if ongoing := len({one.group for one in board.interim}):
-        cells = "1 cell is" if ongoing == 1 else f"{ongoing} cells are"
-        known += f" {cells} not over: {MARK}."
+        scenarios = "1 scenario is" if ongoing == 1 else f"{ongoing} scenarios are"
+        known += f" {scenarios} not over: {MARK}."
     return lead, known
 
 
@@ -28,14 +28,16 @@ def _ranked(board: Leaderboard) -> tuple[str, str]:
         group: [row for row in rows if row.rank is not None]
         for group, rows in groups(board).items()
     }
-    cells = [rows for rows in ranked.values() if rows]
+    scenarios = [rows for rows in ranked.values() if rows]
     if not board.rows:
-        return "Nothing is ranked yet", "No cell has all of its final runs."
-    if not cells:
+        return "Nothing is ranked yet", "No scenario has all of its final runs."
+    if not scenarios:
         return "Nothing is ranked", "There are references only."
-    if len(cells) == 1:
-        return _one(place(next(group for group, rows in ranked.items() if rows)), cells[0])
-    return _several(board, cells)
+    if len(scenarios) == 1:
+        return _one(
+            scenario_text(next(group for group, rows in ranked.items() if rows)), scenarios[0]
+        )
+    return _several(board, scenarios)
 
 
 def _one(where: str, rows: Sequence[Row]) -> tuple[str, str]:
@@ -45,16 +47,16 @@ def _one(where: str, rows: Sequence[Row]) -> tuple[str, str]:
     return said, verdict(list(rows)).splitlines()[0]
 
 
-def _several(board: Leaderboard, cells: Sequence[Sequence[Row]]) -> tuple[str, str]:
-    """Who is first in the most cells, which the tables show: over data sets there is a table of its own."""
-    wins = Counter(row.algorithm for rows in cells for row in _firsts(rows))
+def _several(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[str, str]:
+    """Who is first in the most scenarios, which the tables show: over data sets there is a table of its own."""
+    wins = Counter(row.algorithm for rows in scenarios for row in _firsts(rows))
     most = max(wins.values())
     leaders = [name for name, count in wins.items() if count == most]
     each = " each" if len(leaders) > 1 else ""
-    lead = f"{_listed([*map(short, leaders)])}: first in {most} of {len(cells)} cells{each}"
+    lead = f"{_listed([*map(short, leaders)])}: first in {most} of {len(scenarios)} scenarios{each}"
     several = [found for found in board.overall.values() if len(found.datasets) > 1]
     tests = _tests(several[0]) if len(several) == len(board.overall) == 1 else ""
-    return lead, " ".join(filter(None, (tests, _each(cells))))
+    return lead, " ".join(filter(None, (tests, _each(scenarios))))
 
 
 def _tests(found: Across) -> str:
@@ -73,14 +75,14 @@ def _tests(found: Across) -> str:
     return f"Over {len(found.datasets)} data sets {short(leader)} has the best average rank, {rank:.2f}; {said}."
 
 
-def _each(cells: Sequence[Sequence[Row]]) -> str:
-    best = [_firsts(rows) for rows in cells]
+def _each(scenarios: Sequence[Sequence[Row]]) -> str:
+    best = [_firsts(rows) for rows in scenarios]
     where = told_apart([rows[0].group for rows in best])
     said = [
         f"{_names(rows)} {mean_text(rows[0])} on {on}" for rows, on in zip(best, where, strict=True)
     ]
     more = f"; and {len(said) - 3} more" if len(said) > 3 else ""
-    return f"Best by cell: {'; '.join(said[:3])}{more}."
+    return f"Best by scenario: {'; '.join(said[:3])}{more}."
 
 
 def _firsts(rows: Sequence[Row]) -> list[Row]:
@@ -97,7 +99,7 @@ def _listed(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(names) if more <= 0 else f"{', '.join(names[:most])} and {more} more"
 
 
-def setting(sweeps: Sequence[Sweep]) -> Mapping[str, str]:
+def setting(sweeps: Sequence[SweepFacts]) -> Mapping[str, str]:
     """What was the same for all algorithms, and when and how long it ran; where sweeps differ, each."""
     keys = dict.fromkeys(key for sweep in sweeps for key in sweep.setting)
     return {

@@ -1,4 +1,4 @@
-"""The live page of a sweep: how far it is, how its cells stand, what its running trials report.
+"""The live page of a sweep: how far it is, how its scenarios stand, what its running trials report.
 
 Everything here is of validation data: final runs are compared on the leaderboard alone.
 """
@@ -28,7 +28,7 @@ READ_ONLY = (
 
 @dataclass(frozen=True)
 class LiveEntry:
-    """An algorithm in a cell: the validation scores of its search trials in order (NaN where one did not
+    """An algorithm in a scenario: the validation scores of its search trials in order (NaN where one did not
     run to its end), how many trials of which kind and ending there are, and the (round, score) of the
     evaluations of each that runs.
     """
@@ -42,10 +42,10 @@ class LiveEntry:
 
 
 @dataclass(frozen=True)
-class LiveCell:
+class LiveScenario:
     """One question; `better` is 1 where more of its metric is better, -1 where less."""
 
-    place: str
+    scenario: str
     metric: str
     better: int
     entries: Sequence[LiveEntry]
@@ -54,7 +54,7 @@ class LiveCell:
 @dataclass(frozen=True)
 class LiveSweep:
     """A sweep at a moment. `planned` and `ended` are trials, `trials` and `seeds` those of an entry. `board`
-    holds the cells whose final runs are all there; `failures` are (trial, status, reason).
+    holds the scenarios whose final runs are all there; `failures` are (trial, status, reason).
     """
 
     name: str
@@ -68,7 +68,7 @@ class LiveSweep:
     left: str
     trials: int
     seeds: int
-    cells: Sequence[LiveCell]
+    scenarios: Sequence[LiveScenario]
     failures: Sequence[tuple[str, str, str]] = ()
     board: Leaderboard | None = None
     links: Mapping[str, str] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class LiveSweep:
 
 
 def live_page(sweep: LiveSweep, asks: bool, script: str) -> str:
-    """The page; `script` is the address of the chart library, `asks` whether who sees it may stop the sweep."""
+    """The page; `script` is the address of the chart library, `requests` whether who sees it may stop the sweep."""
     return render("live.html", **_content(sweep, asks), source=script)
 
 
@@ -109,22 +109,28 @@ def home_page(
 
 
 def _content(sweep: LiveSweep, asks: bool) -> dict[str, Any]:
-    entries = [entry for cell in sweep.cells for entry in cell.entries]
+    entries = [entry for scenario in sweep.scenarios for entry in scenario.entries]
     ranked = {entry.algorithm for entry in entries if not entry.reference}
     unranked = {entry.algorithm for entry in entries} - ranked
     look = styles((entry.algorithm for entry in entries), unranked)
     board = ReportData(sweep.board, server=sweep.server) if sweep.board else None
-    ranked = {str(row.place) for row in sweep.board.rows} if sweep.board else set()
+    ranked = {str(row.scenario) for row in sweep.board.rows} if sweep.board else set()
     return {
         "title": f"{sweep.name} · live",
         "sweep": _summary(sweep),
-        "cells": [_cell(cell, sweep) for cell in sweep.cells if cell.place not in ranked],
-        "charts": inlined([chart for cell in sweep.cells for chart in _charts(cell, look)]),
+        "scenarios": [
+            _scenario(scenario, sweep)
+            for scenario in sweep.scenarios
+            if scenario.scenario not in ranked
+        ],
+        "charts": inlined(
+            [chart for scenario in sweep.scenarios for chart in _charts(scenario, look)]
+        ),
         "chips": chips(look),
         "legend": f"{legend(sweep.board)} {PICTURE}" if sweep.board else "",
         "tables": tables(board, look) if board else [],
         "audit": audit(sweep.board) if sweep.board else None,
-        "asks": asks,
+        "requests": asks,
         "read_only": READ_ONLY,
         "failures": sweep.failures,
         "links": sweep.links,
@@ -144,20 +150,24 @@ def _summary(sweep: LiveSweep) -> dict[str, Any]:
     return {**vars(sweep), "state": state, "share": f"{share:.1f}", "pace": pace}
 
 
-def _cell(cell: LiveCell, sweep: LiveSweep) -> dict[str, Any]:
-    rows = [_row(entry, cell.better) for entry in cell.entries]
+def _scenario(scenario: LiveScenario, sweep: LiveSweep) -> dict[str, Any]:
+    rows = [_row(entry, scenario.better) for entry in scenario.entries]
     rows.sort(
-        key=lambda row: (row["reference"], row["best"] is None, -cell.better * (row["best"] or 0))
+        key=lambda row: (
+            row["reference"],
+            row["best"] is None,
+            -scenario.better * (row["best"] or 0),
+        )
     )
     bests = [row["best"] for row in rows if not row["reference"] and row["best"] is not None]
     for row in rows:
         ranked = row["best"] in bests and not row["reference"]
         row["rank"] = 1 + bests.index(row["best"]) if ranked else None
     return {
-        "place": cell.place,
-        "key": slug(cell.place),
-        "metric": cell.metric,
-        "better": cell.better,
+        "scenario": scenario.scenario,
+        "key": slug(scenario.scenario),
+        "metric": scenario.metric,
+        "better": scenario.better,
         "columns": [name for name in COUNTS if any(row["counts"].get(name) for row in rows)],
         "rows": rows,
         "trials": sweep.trials,
@@ -171,28 +181,30 @@ def _row(entry: LiveEntry, better: int) -> dict[str, Any]:
     return {**vars(entry), "best": best, "text": "" if best is None else f"{best:.4f}"}
 
 
-def _charts(cell: LiveCell, look: Look) -> list[Chart]:
+def _charts(scenario: LiveScenario, look: Look) -> list[Chart]:
     """What the running trials report, and the best so far against trials."""
     growing = [
         Line(entry.algorithm, [x for x, _ in points], [y for _, y in points], trial=trial)
-        for entry in cell.entries
+        for entry in scenario.entries
         for trial, points in entry.running.items()
         if points
     ]
-    tuned = {entry.algorithm: _best_so_far(entry.scores, cell.better) for entry in cell.entries}
+    tuned = {
+        entry.algorithm: _best_so_far(entry.scores, scenario.better) for entry in scenario.entries
+    }
     tuned = {name: values for name, values in tuned.items() if any(map(math.isfinite, values))}
-    metric = f"validation {cell.metric}"
-    key = slug(cell.place)
+    metric = f"validation {scenario.metric}"
+    key = slug(scenario.scenario)
     found = []
     if growing:
-        spans = line_charts.spans(growing, cell.better)
+        spans = line_charts.spans(growing, scenario.better)
         spec = line_charts.lines(growing, look, ("rounds", metric), spans)
-        alt = f"{cell.place}: {metric} of the running trials against rounds"
-        found.append(Chart(f"running-{key}", f"Running trials · {cell.place}", alt, spec))
+        alt = f"{scenario.scenario}: {metric} of the running trials against rounds"
+        found.append(Chart(f"running-{key}", f"Running trials · {scenario.scenario}", alt, spec))
     if tuned:
-        spec = line_charts.budget(tuned, look, f"best {metric} so far", cell.better)
-        alt = f"{cell.place}: best {metric} so far against search trials"
-        found.append(Chart(f"best-{key}", f"Best so far · {cell.place}", alt, spec))
+        spec = line_charts.budget(tuned, look, f"best {metric} so far", scenario.better)
+        alt = f"{scenario.scenario}: best {metric} so far against search trials"
+        found.append(Chart(f"best-{key}", f"Best so far · {scenario.scenario}", alt, spec))
     return found
 
 

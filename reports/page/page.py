@@ -76,7 +76,7 @@ def page(data: ReportData, look: Look, charts: Gallery) -> str:
 
 
 def standing(board: Leaderboard) -> dict[str, Any] | None:
-    """How the cells stand that are not over, a table each; None where all are."""
+    """How the scenarios stand that are not over, a table each; None where all are."""
     if not board.interim:
         return None
     tables = interim_wording.tables(board.interim)
@@ -137,7 +137,7 @@ def _counts(data: ReportData) -> Mapping[str, int]:
     """How many there are of what, for the head of the page; crashes also where there are none."""
     rows = data.board.rows
     counts = {
-        "cells": len({row.group for row in rows}),
+        "scenarios": len({row.group for row in rows}),
         "algorithms": len({row.algorithm for row in rows}),
         "search trials": len(data.trials),
         "final runs": sum(row.seeds for row in rows),

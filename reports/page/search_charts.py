@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reports.page.data import Trial
+from reports.page.data import TrialPoint
 from reports.page.style import FAINT, HUES, INK, PAPER, Spec, number, top
 from trials.outcome import Status
 
@@ -18,7 +18,7 @@ SHOWN = 12
 """Hyperparameters that are drawn at most."""
 
 
-def search(trials: Sequence[Trial], importance: Mapping[str, float], up: bool) -> Spec:
+def search(trials: Sequence[TrialPoint], importance: Mapping[str, float], up: bool) -> Spec:
     """The importance of each hyperparameter, the validation score against its values, and below every
     scored trial as a line through its hyperparameters. The pointer on a trial marks it in all of them.
     """
@@ -68,7 +68,7 @@ def _importance(importance: Mapping[str, float]) -> Spec:
     }
 
 
-def _slice(place: int, name: str, scored: Sequence[Trial], first: bool) -> Spec:
+def _slice(place: int, name: str, scored: Sequence[TrialPoint], first: bool) -> Spec:
     """The scores against one hyperparameter; `place` is its field's."""
     values = [t.params[name] for t in scored if name in t.params]
     across: dict[str, Any] = {
@@ -109,7 +109,7 @@ def _slice(place: int, name: str, scored: Sequence[Trial], first: bool) -> Spec:
     }
 
 
-def _parallel(names: Sequence[str], scored: Sequence[Trial], best: Trial) -> Spec:
+def _parallel(names: Sequence[str], scored: Sequence[TrialPoint], best: TrialPoint) -> Spec:
     """Every scored trial as a line through its hyperparameters to its validation score."""
     heads = [*names, "validation"]
     columns = [[t.params[name] for t in scored] for name in names]
@@ -181,7 +181,7 @@ def _threads(heads: Sequence[str], points: Sequence[Spec], ends: Sequence[Spec])
     }  # fmt: skip
 
 
-def _varied(trials: Sequence[Trial]) -> list[str]:
+def _varied(trials: Sequence[TrialPoint]) -> list[str]:
     """Hyperparameters with more than one value."""
     names = dict.fromkeys(name for t in trials for name in t.params)
     return [n for n in names if len({str(t.params[n]) for t in trials if n in t.params}) > 1]

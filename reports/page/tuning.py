@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reports.page.data import Trial
+from reports.page.data import TrialPoint
 from trials.lazy import Lazy
 
 if TYPE_CHECKING:
@@ -24,18 +24,18 @@ Scored = tuple[Mapping[str, Any], float]
 """The params of a search trial that ran to its end, and its validation score."""
 
 
-def best_so_far(trials: Sequence[Trial], up: bool) -> list[float]:
+def best_so_far(trials: Sequence[TrialPoint], up: bool) -> list[float]:
     """The best validation score of the first 1, 2, ... trials; nan until one was scored at full
     rounds. Of an entry that was searched several times the mean of its searches.
     """
-    searches: dict[str, list[Trial]] = {}
+    searches: dict[str, list[TrialPoint]] = {}
     for trial in trials:
         searches.setdefault(trial.replicate, []).append(trial)
     curves = [_best_so_far(of, up) for of in searches.values()]
     return [fmean(values) for values in zip(*curves, strict=False)]
 
 
-def _best_so_far(trials: Sequence[Trial], up: bool) -> list[float]:
+def _best_so_far(trials: Sequence[TrialPoint], up: bool) -> list[float]:
     found, best = [], math.nan
     for trial in sorted(trials, key=lambda t: t.index):
         if trial.status == "finished" and trial.value is not None:
@@ -45,19 +45,23 @@ def _best_so_far(trials: Sequence[Trial], up: bool) -> list[float]:
     return found
 
 
-def ranks_by_budget(cells: Mapping[Any, Mapping[str, Sequence[float]]]) -> dict[str, list[float]]:
-    """Average rank over cells after 1, 2, ... trials of `cells[cell][algorithm]`, where more is
-    better; algorithms that have every cell. What is not scored yet is last.
+def ranks_by_budget(
+    scenarios: Mapping[Any, Mapping[str, Sequence[float]]],
+) -> dict[str, list[float]]:
+    """Average rank over scenarios after 1, 2, ... trials of `scenarios[scenario][algorithm]`, where more is
+    better; algorithms that have every scenario. What is not scored yet is last.
     """
     names = [
         name
-        for name in dict.fromkeys(name for cell in cells.values() for name in cell)
-        if all(name in cell for cell in cells.values())
+        for name in dict.fromkeys(name for scenario in scenarios.values() for name in scenario)
+        if all(name in scenario for scenario in scenarios.values())
     ]
     if not names:
         return {}
-    length = min(len(cell[name]) for cell in cells.values() for name in names)
-    values = np.array([[cell[name][:length] for name in names] for cell in cells.values()])
+    length = min(len(scenario[name]) for scenario in scenarios.values() for name in names)
+    values = np.array(
+        [[scenario[name][:length] for name in names] for scenario in scenarios.values()]
+    )
     ranks = stats.rankdata(-np.nan_to_num(values, nan=-np.inf), axis=1).mean(0)
     return {name: row.tolist() for name, row in zip(names, ranks, strict=True)}
 

@@ -1,1 +1,1 @@
-"""A board as a static site: the leaderboard over cells, and a page a cell, a method and a paper."""
+"""A board as a static site: the leaderboard over scenarios, and a page a scenario, a method and a paper."""

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from reports.leaderboard.leaderboard import Contest, Row
 from reports.leaderboard.wording import short
-from reports.page.gallery import groups, place
+from reports.page.gallery import groups, scenario_text
 from reports.page.style import slug
 from reports.site.data import Entry, SiteData
 
@@ -33,9 +33,9 @@ class Addresses:
         self._data = data
 
     @cached_property
-    def _cells(self) -> dict[Contest, str]:
+    def _scenarios(self) -> dict[Contest, str]:
         found = groups(self._data.report.board)
-        asked = [place(group) for group in found]
+        asked = [scenario_text(group) for group in found]
         names = [
             f"{where} {group.sweeps}" if asked.count(where) > 1 else where
             for group, where in zip(found, asked, strict=True)
@@ -59,20 +59,20 @@ class Addresses:
     def _studies(self) -> dict[str, str]:
         return distinct(self._data.studies)
 
-    def cell(self, group: Contest) -> str:
-        """The page of a cell."""
-        return f"cells/{self._cells[group]}.html"
+    def scenario(self, group: Contest) -> str:
+        """The page of a scenario."""
+        return f"scenarios/{self._scenarios[group]}.html"
 
     def method(self, name: str) -> str:
         """The page of a method."""
         return f"methods/{self._methods[name]}.html"
 
     def row(self, row: Row) -> str:
-        """A method's row on the page of a cell."""
-        return f"{self.cell(row.group)}#{self._methods[row.algorithm]}"
+        """A method's row on the page of a scenario."""
+        return f"{self.scenario(row.group)}#{self._methods[row.algorithm]}"
 
-    def anchor(self, name: str) -> str:
-        """A method's fragment on the pages of cells."""
+    def fragment(self, name: str) -> str:
+        """A method's fragment on the pages of scenarios."""
         return self._methods[name]
 
     def paper(self, name: str) -> str:
@@ -93,8 +93,8 @@ class Addresses:
         return {
             (
                 row.sweep,
-                row.cell,
-            ): f"specs/{self._cells[row.group]}/{self._methods[row.algorithm]}.yaml"
+                row.entry_id,
+            ): f"specs/{self._scenarios[row.group]}/{self._methods[row.algorithm]}.yaml"
             for row in self._data.report.board.rows
-            if (row.sweep, row.cell) in self._data.specs
+            if (row.sweep, row.entry_id) in self._data.specs
         }

@@ -10,7 +10,7 @@ from reports.site.data import SiteData
 
 def repeat(data: SiteData, to: Addresses, row: Row) -> str:
     """The command that runs one of a row's final runs again; "" where its configuration was not recorded."""
-    entry = row.sweep, row.cell
+    entry = row.sweep, row.entry_id
     if entry not in to.specs:
         return ""
     return f"suite run {to.specs[entry]} {data.specs[entry].options}"
@@ -26,6 +26,6 @@ def how(row: Row) -> str:
     runs = f"{row.seeds} final run{'s' * (row.seeds != 1)}"
     tuned = f"{row.tunings} searches of {row.trials} trials" if row.tunings > 1 else ""
     tuned = tuned or f"one search of {row.trials} trials"
-    deals = f", on {row.deals} deals of the data" if row.deals > 1 else ""
+    partitions = f", on {row.partitions} partitions of the data" if row.partitions > 1 else ""
     lost = f", {row.failed_seeds} of them diverged" if row.failed_seeds else ""
-    return f"Mean of {runs}{lost}, after {tuned}{deals}; interval over {plural(row.over)}."
+    return f"Mean of {runs}{lost}, after {tuned}{partitions}; interval over {plural(row.over)}."

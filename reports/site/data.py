@@ -13,7 +13,7 @@ Entry = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Method:
+class MethodFacts:
     """What is known of a method: what its docstring says (`formulas`, `facts`), what its paper takes for granted and
     published, its hyperparameters' ranges, defaults and both in words. Of a third party's nothing but the
     ranges it was searched in.
@@ -24,7 +24,7 @@ class Method:
     summary: str = ""
     formulas: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
-    assumes: Sequence[str] = ()
+    requires: Sequence[str] = ()
     published: Sequence[str] = ()
     ranges: Mapping[str, Range] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class Winner:
-    """What one search of a method in a cell chose."""
+    """What one search of a method in a scenario chose."""
 
     group: Contest
     algorithm: str
@@ -68,7 +68,7 @@ class SiteData:
     at: Mapping[str, Leaderboard]
     specs: Mapping[Entry, Spec]
     studies: Mapping[str, str]
-    methods: Mapping[str, Method]
+    methods: Mapping[str, MethodFacts]
     winners: Sequence[Winner]
     papers: Sequence[Mapping[str, Any]]
     sources: Sequence[Source]

@@ -1,4 +1,4 @@
-"""The first page of a site: methods in rows, cells in columns, and what they are filtered by."""
+"""The first page of a site: methods in rows, scenarios in columns, and what they are filtered by."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from reports.leaderboard.leaderboard import Contest, Leaderboard, Row
 from reports.leaderboard.wording import behind_text, legend, mean_text, short, title_of
 from reports.page.data import ReportData, leads
-from reports.page.gallery import gallery, groups, place
+from reports.page.gallery import gallery, groups, scenario_text
 from reports.page.headline import headline
 from reports.page.page import across, inlined, render
 from reports.page.style import Look
@@ -18,7 +18,7 @@ from reports.site.data import Entry, SiteData
 from trials.metrics import direction, sign
 
 SPAN = 0.9
-"""The share of a cell's methods, best first, over whose distances from the best the shades run."""
+"""The share of a scenario's methods, best first, over whose distances from the best the shades run."""
 AT = {"rounds": "rounds", "steps": "client work", "bytes": "bytes sent"}
 """What leaderboards are compared at equal amounts of, in words."""
 FILTERS = {"dataset": "Data set", "level": "Level", "model": "Model", "budget": "Budget"}
@@ -62,7 +62,7 @@ def page(data: SiteData, to: Addresses, look: Look) -> str:
 
 
 def budget_text(rows: Sequence[Row]) -> str:
-    """The tuning budget of a cell's methods: the most trials of a search, and how many searches."""
+    """The tuning budget of a scenario's methods: the most trials of a search, and how many searches."""
     trials, tunings = max(row.trials for row in rows), max(row.tunings for row in rows)
     searches = f"{tunings} x {trials}" if tunings > 1 else f"{trials}"
     return f"{searches} trial{'s' * (trials * tunings != 1)}"
@@ -73,7 +73,7 @@ def _methods(board: Leaderboard) -> list[str]:
 
 
 def _column(group: Contest, rows: Sequence[Row], to: Addresses) -> dict[str, Any]:
-    dataset, model, level = group.place
+    dataset, model, level = group.scenario
     best = next((row for row in rows if row.rank == 1), rows[0])
     return {
         "dataset": dataset,
@@ -81,8 +81,8 @@ def _column(group: Contest, rows: Sequence[Row], to: Addresses) -> dict[str, Any
         "level": level + (", warm-started" if group.warm else ""),
         "budget": budget_text(rows),
         "metric": title_of(rows[0].metric),
-        "href": to.cell(group),
-        "place": place(group),
+        "href": to.scenario(group),
+        "scenario": scenario_text(group),
         "sweeps": group.sweeps,
         "best": short(best.algorithm),
         "score": mean_text(best),
@@ -130,7 +130,7 @@ def _lines(data: SiteData, to: Addresses, found: Sequence[Contest]) -> list[dict
 
 
 def _key(group: Contest) -> tuple[object, ...]:
-    return (group.place, group.warm, group.sweeps)
+    return (group.scenario, group.warm, group.sweeps)
 
 
 def _number(
@@ -141,10 +141,10 @@ def _number(
         "text": f"{row.mean:.3f}" if abs(row.mean) < 10 else f"{row.mean:.3g}",
         "rank": row.rank,
         "best": leads(row),
-        "near": shades[row.sweep, row.cell],
+        "near": shades[row.sweep, row.entry_id],
         "score": mean_text(row),
         "behind": behind_text(row).strip(),
-        "shared": shared[row.sweep, row.cell],
+        "shared": shared[row.sweep, row.entry_id],
     }
 
 
@@ -155,12 +155,12 @@ def _shared(board: Leaderboard) -> dict[Entry, float | None]:
         ranks = [row.rank for row in rows]
         for row in rows:
             ties = ranks.count(row.rank)
-            found[row.sweep, row.cell] = None if row.rank is None else row.rank + (ties - 1) / 2
+            found[row.sweep, row.entry_id] = None if row.rank is None else row.rank + (ties - 1) / 2
     return found
 
 
 def _shades(board: Leaderboard) -> dict[Entry, float]:
-    """How near each row is to the best that is ranked in its cell: 1 is the best, 0 far behind."""
+    """How near each row is to the best that is ranked in its scenario: 1 is the best, 0 far behind."""
     found = {}
     for rows in groups(board).values():
         better = sign(direction(rows[0].metric))
@@ -169,13 +169,13 @@ def _shades(board: Leaderboard) -> dict[Entry, float]:
         span = float(np.quantile([best - mean for mean in ranked or [best]], SPAN)) or 1.0
         for row in rows:
             gap = best - better * row.mean
-            found[row.sweep, row.cell] = round(1 - min(1.0, max(0.0, gap / span)), 2)
+            found[row.sweep, row.entry_id] = round(1 - min(1.0, max(0.0, gap / span)), 2)
     return found
 
 
 def _told(data: SiteData, to: Addresses, row: Row) -> dict[str, Any]:
     """What is said of a number when it is asked for: how it came about, its file, and how it is repeated."""
-    entry = row.sweep, row.cell
+    entry = row.sweep, row.entry_id
     return {
         "href": to.row(row),
         "spec": to.specs.get(entry, ""),
@@ -187,7 +187,7 @@ def _told(data: SiteData, to: Addresses, row: Row) -> dict[str, Any]:
 def _counts(data: SiteData) -> dict[str, int]:
     rows = data.report.board.rows
     return {
-        "cells": len({row.group for row in rows}),
+        "scenarios": len({row.group for row in rows}),
         "methods": len({row.algorithm for row in rows}),
         "data sets": len({row.dataset for row in rows}),
         "search trials": len(data.report.trials),

@@ -16,11 +16,11 @@ from reports.leaderboard.wording import (
     title_of,
 )
 from reports.page.data import leads
-from reports.page.gallery import groups, place
+from reports.page.gallery import groups, scenario_text
 from reports.page.page import render
 from reports.site import commands
 from reports.site.addresses import Addresses
-from reports.site.data import Method, SiteData, Winner
+from reports.site.data import MethodFacts, SiteData, Winner
 from trials import schedule
 from trials.algorithm import Range
 
@@ -41,7 +41,7 @@ def _page(data: SiteData, to: Addresses, name: str) -> str:
     ranked = [row for row in rows if row.rank is not None]
     firsts = sum(row.rank == 1 for row in ranked)
     winners = [winner for winner in data.winners if winner.algorithm == name]
-    wins = f"first in {firsts} of {len(ranked)} cells" if ranked else "a reference, not ranked"
+    wins = f"first in {firsts} of {len(ranked)} scenarios" if ranked else "a reference, not ranked"
     return render(
         "site_method.html",
         root="../",
@@ -52,7 +52,7 @@ def _page(data: SiteData, to: Addresses, name: str) -> str:
         hyperparameters=[
             _hyperparameter(key, spec, about, winners) for key, spec in about.ranges.items()
         ],
-        cells=[_cell(data, to, row, found[row.group]) for row in rows],
+        scenarios=[_scenario(data, to, row, found[row.group]) for row in rows],
         rivals=_rivals(board, name, to),
         papers=[
             {"name": paper, "href": f"../{to.paper(paper)}"}
@@ -62,13 +62,13 @@ def _page(data: SiteData, to: Addresses, name: str) -> str:
     )
 
 
-def _cell(data: SiteData, to: Addresses, row: Row, group: Sequence[Row]) -> dict[str, Any]:
-    """A row of the table over cells; `group` are the rows it is ranked with."""
+def _scenario(data: SiteData, to: Addresses, row: Row, group: Sequence[Row]) -> dict[str, Any]:
+    """A row of the table over scenarios; `group` are the rows it is ranked with."""
     best = next((other for other in group if other.rank == 1), group[0])
-    path = to.specs.get((row.sweep, row.cell))
+    path = to.specs.get((row.sweep, row.entry_id))
     return {
         "row": row,
-        "place": place(row.group),
+        "scenario": scenario_text(row.group),
         "href": f"../{to.row(row)}",
         "rank": rank_text(row),
         "of": sum(other.rank is not None for other in group),
@@ -84,10 +84,10 @@ def _cell(data: SiteData, to: Addresses, row: Row, group: Sequence[Row]) -> dict
 
 
 def _hyperparameter(
-    name: str, spec: Range, about: Method, winners: Sequence[Winner]
+    name: str, spec: Range, about: MethodFacts, winners: Sequence[Winner]
 ) -> dict[str, Any]:
     """A hyperparameter's range, and what the searches chose of it."""
-    chosen = [(place(w.group), w.params[name]) for w in winners if name in w.params]
+    chosen = [(scenario_text(w.group), w.params[name]) for w in winners if name in w.params]
     counts: Counter[str] = Counter()
     said: dict[str, list[str]] = defaultdict(list)
     dots: dict[str, list[float]] = defaultdict(list)
@@ -114,7 +114,7 @@ def _hyperparameter(
 
 @dataclass
 class Against:
-    """In how many cells a method is ahead of another, behind it, and neither is shown."""
+    """In how many scenarios a method is ahead of another, behind it, and neither is shown."""
 
     ahead: int = 0
     behind: int = 0
@@ -137,7 +137,7 @@ def _rivals(board: Leaderboard, name: str, to: Addresses) -> list[dict[str, Any]
 
 
 def _count(found: Against, pair: Difference, name: str) -> None:
-    """Count a pair: it differs where its interval, corrected for all pairs of the cell, leaves out 0."""
+    """Count a pair: it differs where its interval, corrected for all pairs of the scenario, leaves out 0."""
     if pair.tie is not False or not pair.mean:
         found.open += 1
     elif (pair.mean > 0) == (pair.first == name):

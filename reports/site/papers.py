@@ -112,7 +112,9 @@ def _titled(
     return {
         "title": f"{row['source']}, {row['table']}/{row['row']}",
         "about": row["about"][:1].upper() + row["about"][1:],
-        "place": " · ".join(filter(None, (row[k] for k in ("dataset", "model", "heterogeneity")))),
+        "scenario": " · ".join(
+            filter(None, (row[k] for k in ("dataset", "model", "heterogeneity")))
+        ),
         "note": row["note"],
         "claims": claims,
         "between": between,

@@ -7,7 +7,7 @@ from reports.leaderboard.formats import render as text_of
 from reports.leaderboard.leaderboard import Leaderboard
 from reports.page import drawing
 from reports.page.gallery import look_of
-from reports.site import cells, matrix, methods, papers
+from reports.site import matrix, methods, papers, scenarios
 from reports.site.addresses import Addresses
 from reports.site.data import SiteData
 
@@ -19,7 +19,7 @@ def site(data: SiteData) -> dict[str, bytes]:
     """The files of a site by their paths below its folder."""
     to, look = Addresses(data), look_of(data.report)
     found = {"index.html": matrix.page(data, to, look)}
-    found |= cells.pages(data, to, look) | methods.pages(data, to) | papers.pages(data, to)
+    found |= scenarios.pages(data, to, look) | methods.pages(data, to) | papers.pages(data, to)
     found |= papers.documents(data, to)
     found |= {path: data.specs[entry].text for entry, path in to.specs.items()}
     found |= {to.study(sweep): text for sweep, text in data.studies.items()}

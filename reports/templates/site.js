@@ -22,7 +22,7 @@ function filtered() {
   const fits = (item) => KEYS.every((key) => !want[key] || item.dataset[key] === want[key]);
   const shown = heads.map(fits), most = shown.filter(Boolean).length;
   heads.forEach((head, i) => { head.hidden = !shown[i]; });
-  for (const row of document.querySelectorAll("#cells tbody tr")) row.hidden = !fits(row);
+  for (const row of document.querySelectorAll("#scenarios tbody tr")) row.hidden = !fits(row);
   for (const line of lines) {
     const found = ranked(line, shown, want.at, want.show), whole = found.count === most;
     const [mean, first] = line.means;
@@ -32,7 +32,7 @@ function filtered() {
     first.textContent = found.firsts || "–";
     first.dataset.value = found.firsts;
   }
-  document.getElementById("left").textContent = most === heads.length ? "" : `${most} of ${heads.length} cells`;
+  document.getElementById("left").textContent = most === heads.length ? "" : `${most} of ${heads.length} scenarios`;
   sortBy(matrix.tHead.rows[0].cells[1], 1);
   const asked = new URLSearchParams([...new FormData(filters)].filter(([, value]) => value && !["rounds", "score"].includes(value)));
   history.replaceState(null, "", `${asked}` ? `#${asked}` : location.hash.includes("=") ? location.pathname : location.href);

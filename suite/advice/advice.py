@@ -1,6 +1,6 @@
 """`suite advise`: which method to use on somebody's data, found within a time.
 
-The data are dealt and measured; the methods that did best on the nearest tuned cells, with FedAvg, are
+The data are partitioned and measured; the methods that did best on the nearest tuned scenarios, with FedAvg, are
 tuned on them as in any sweep, with early stopping and as many trials as the time allows; and the winner
 is described in a paragraph.
 """
@@ -18,10 +18,10 @@ from reports.leaderboard.interim import Standing
 from reports.leaderboard.leaderboard import Leaderboard, Row
 from reports.leaderboard.wording import params_text, title_of, total_bytes
 from suite.advice.race import (
-    Plan,
     Question,
+    Race,
     label_skew,
-    make_plan,
+    make_race,
     measured,
     started_from,
     tuned_here,
@@ -51,7 +51,7 @@ class Advice:
     interim where the time was up before the final runs were over.
     """
 
-    plan: Plan
+    plan: Race
     sweep: str
     storage: Path
     leaderboard: Leaderboard
@@ -118,7 +118,7 @@ class Advice:
         )
 
 
-def _ranked(rows: Sequence[Row], plan: Plan) -> list[str]:
+def _ranked(rows: Sequence[Row], plan: Race) -> list[str]:
     """What the final runs say of the best row, and of the others."""
     best, ranked = rows[0], [row for row in rows if row.rank is not None]
     interval = (
@@ -147,7 +147,7 @@ def _ranked(rows: Sequence[Row], plan: Plan) -> list[str]:
     return parts
 
 
-def _standing(standings: Sequence[Standing], plan: Plan) -> list[str]:
+def _standing(standings: Sequence[Standing], plan: Race) -> list[str]:
     """What the search says of the best so far, and of the others, where no final run could be awaited."""
     best, *others = [one for one in standings if one.best is not None]
     metric = best.metric.replace("val_", "validation ").replace("_", " ")
@@ -176,7 +176,7 @@ def advise(
     started = time.monotonic()
     resources = resources or Resources()
     say(f"reading {question.dataset}")
-    plan = make_plan(question, tuned_here(storage, tracking_uri), data_root)
+    plan = make_race(question, tuned_here(storage, tracking_uri), data_root)
     paths = SweepPaths(storage, _free(storage), tracking_uri, data_root)
     plan = within(plan, question.minutes * 60 - (time.monotonic() - started), resources, data_root)
     study = plan.study

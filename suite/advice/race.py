@@ -1,4 +1,4 @@
-"""What `suite advise` races: the methods that did best on the nearest tuned cells, and as many trials of each
+"""What `suite advise` races: the methods that did best on the nearest tuned scenarios, and as many trials of each
 as the time allows.
 """
 
@@ -14,14 +14,14 @@ from suite.configurations.distance import Distance
 from suite.configurations.library import known
 from suite.configurations.recommend import adapt, ranking, rivals
 from suite.console import say
-from suite.dealt_data import Description, describe
 from suite.execution.estimate import Estimates
 from suite.execution.resources import Resources, local_slots
+from suite.partition_statistics import Description, describe
 from suite.studies.entries import load_data, make_entries
 from suite.studies.study import Study, check_study
 from trials import algorithms, datasets
 from trials.errors import UserError
-from trials.place import SPELLING, Place
+from trials.scenario import SPELLING, Scenario
 from trials.settings import Settings
 from trials.spec import refuse
 
@@ -42,7 +42,7 @@ SLACK = 0.75
 
 @dataclass(frozen=True)
 class Question:
-    """What a person asks: data, perhaps how they are dealt, for which model, and how long it may take."""
+    """What a person asks: data, perhaps how they are partitioned, for which model, and how long it may take."""
 
     dataset: str
     level: str | None
@@ -52,19 +52,19 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The race: a study, the cell, what it starts from and how far away that was tuned, what the data are
+class Race:
+    """The race: a study, the scenario, what it starts from and how far away that was tuned, what the data are
     like, what had to be cut to fit the time.
     """
 
     study: Study
-    place: Place
+    scenario: Scenario
     near: tuple[Distance, Tuned] | None
     data: Description
     cut: str
 
 
-def make_plan(question: Question, found: Sequence[Tuned], data_root: str | None) -> Plan:
+def make_race(question: Question, found: Sequence[Tuned], data_root: str | None) -> Race:
     """What to race on these data, before it is known how long a trial takes."""
     dataset = SPELLING["dataset"](question.dataset)
     asked = SPELLING["model"](question.model) if question.model else None
@@ -76,28 +76,28 @@ def make_plan(question: Question, found: Sequence[Tuned], data_root: str | None)
     if asked is None and not _fits(model, data):
         model = simple
         near = _near(found, data, model)
-    place = Place.canonical(dataset, model, data.heterogeneity)
+    scenario = Scenario.canonical(dataset, model, data.heterogeneity)
     clients = None if data.heterogeneity.startswith("natural") else data.data.clients
     settings = Settings(clients=clients)
     if near:
-        settings = adapt(near[0][1], place, clients).configuration.settings
+        settings = adapt(near[0][1], scenario, clients).configuration.settings
     if not settings.val_fraction:  # of a file that no search wrote: what is raced is chosen by it
         settings = settings.model_copy(update={"val_fraction": Settings().val_fraction})
     names = [name for name in _methods([item for _, item in near]) if _able(name, settings, level)]
     warm = any(item.algorithm in names for _, item in near)
     content = {
-        "description": f"The best few methods on {place}, within {question.minutes:g} minutes.",
+        "description": f"The best few methods on {scenario}, within {question.minutes:g} minutes.",
         "algorithms": names[:RACED],
-        "datasets": [place.dataset],
-        "models": [place.model],
-        "heterogeneity": [place.heterogeneity],
+        "datasets": [scenario.dataset],
+        "models": [scenario.model],
+        "heterogeneity": [scenario.heterogeneity],
         "trials": MOST,
         "seeds": SEEDS,
         "scheduler": "asha",
         "warm_start": "nearest" if warm else None,
         "settings": settings.model_dump(mode="json"),
     }
-    return Plan(check_study(content, {}, "advice"), place, near[0] if near else None, data, "")
+    return Race(check_study(content, {}, "advice"), scenario, near[0] if near else None, data, "")
 
 
 def label_skew(data: Description) -> float:
@@ -112,12 +112,12 @@ def measured(data: Description) -> str:
     least, most = (data.summaries["samples"][name] for name in ("min", "max"))
     each = f"{least:.0f}" if least == most else f"{least:.0f} to {most:.0f}"
     return (
-        f"{data.dataset} dealt {data.heterogeneity} to {data.data.clients} clients "
+        f"{data.dataset} partitioned {data.heterogeneity} to {data.data.clients} clients "
         f"({each} samples each, label skew {label_skew(data):.2f})"
     )
 
 
-def within(plan: Plan, seconds: float, resources: Resources, data_root: str | None) -> Plan:
+def within(plan: Race, seconds: float, resources: Resources, data_root: str | None) -> Race:
     """The plan with as many trials as fit the time, and with fewer rounds where the fewest do not."""
     study, source = plan.study, "advice"
     entries = make_entries(study, source)
@@ -158,7 +158,7 @@ def _near(
 
 
 def _methods(near: Sequence[Tuned]) -> list[str]:
-    """FedAvg, then the methods of the nearest cells, in each the best validated first."""
+    """FedAvg, then the methods of the nearest scenarios, in each the best validated first."""
     return list(dict.fromkeys([METHODS[0], *([item.algorithm for item in near] or METHODS)]))
 
 
@@ -166,7 +166,7 @@ def _able(name: str, settings: Settings, level: str) -> bool:
     """Whether a method can run under the settings, and as its paper means it."""
     cls = algorithms.resolve(name)
     given = settings.model_dump()
-    if any(given[key] != value for key, (value, _) in cls.assumes.items()):
+    if any(given[key] != value for key, (value, _) in cls.requires.items()):
         return False
     try:
         refuse(name, cls, settings, level)
@@ -176,7 +176,7 @@ def _able(name: str, settings: Settings, level: str) -> bool:
 
 
 def _level(dataset: str, clients: int | None, data_root: str | None) -> str:
-    """How data are dealt where nobody says: as they were born; else with skewed labels, if they have any."""
+    """How data are partitioned where nobody says: as they were born; else with skewed labels, if they have any."""
     loaded = datasets.parse(dataset).load(0, clients, data_root)
     if loaded.client is not None:
         return "natural"
@@ -208,5 +208,5 @@ def started_from(near: tuple[Distance, Tuned] | None) -> str:
     if near is None:
         return ""
     distance, item = near
-    there = f"the nearest tuned cell, {item.place}, {distance}"
+    there = f"the nearest tuned scenario, {item.scenario}, {distance}"
     return f", started from {there if distance.total else 'tuned here'}"

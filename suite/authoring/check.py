@@ -16,14 +16,14 @@ from trials.algorithm import Devices
 from trials.client_rows import ClientRows
 from trials.errors import UserError
 from trials.federated_data import FederatedData
-from trials.place import Place
 from trials.plugins import failure
+from trials.scenario import Scenario
 from trials.settings import Settings
 from trials.simulation import Simulation
 from trials.solver import EXECUTIONS
 from trials.spec import TrialSpec, canonical
 from trials.tensors import Tensor, torch
-from trials.trial import deal_data, load_dataset, simulate
+from trials.trial import load_dataset, partition_data, simulate
 
 MODELS = ("logreg", "mlp(16,16)", "mcmahan_cnn")
 LEVEL = "labels(3)"
@@ -46,7 +46,7 @@ class WrongError(Exception):
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckFinding:
     """One check on one model; `detail` says what was seen, or what is wrong."""
 
     model: str
@@ -55,11 +55,13 @@ class Finding:
     detail: str
 
 
-def check(name: str, params: Mapping[str, Any], reduces_to: str | None = None) -> Iterator[Finding]:
+def check(
+    name: str, params: Mapping[str, Any], reduces_to: str | None = None
+) -> Iterator[CheckFinding]:
     """All checks of an algorithm with these hyperparameters. Where one fails for an exception, only the
     frames of the algorithm's own file are told. Raises `UserError` for names and values that are none.
     """
-    canonical(name, dict(params), Place("digits", "logreg", LEVEL), Settings(), 0)
+    canonical(name, dict(params), Scenario("digits", "logreg", LEVEL), Settings(), 0)
     if reduces_to is not None:
         algorithms.resolve(reduces_to)
     data: dict[str, FederatedData] = {}
@@ -77,7 +79,7 @@ def check(name: str, params: Mapping[str, Any], reduces_to: str | None = None) -
             checks[f"is {reduces_to}"] = partial(one.equals, reduces_to)
         for what, action in checks.items():
             ok, detail = _attempt(action)
-            yield Finding(model, what, ok, detail)
+            yield CheckFinding(model, what, ok, detail)
             if what == "two rounds" and not ok:
                 break  # the others would fail alike
 
@@ -92,7 +94,7 @@ def _attempt(action: Callable[[], str]) -> tuple[bool, str]:
 
 
 class Checked:
-    """An algorithm on one model. `data` keeps what is dealt, by its key."""
+    """An algorithm on one model. `data` keeps what is partitioned, by its key."""
 
     def __init__(
         self, name: str, params: Mapping[str, Any], model: str, data: dict[str, FederatedData]
@@ -112,9 +114,9 @@ class Checked:
         self, name: str, params: Mapping[str, Any], seed: int, given: Mapping[str, Any]
     ) -> TrialSpec:
         """Two rounds of an algorithm under settings that this one takes."""
-        taken = {key: value for key, value in SETTINGS.items() if key not in self.cls.refuses}
-        place = Place("digits", self.model, LEVEL)
-        return canonical(name, dict(params), place, Settings(**{**taken, **given}), seed)
+        taken = {key: value for key, value in SETTINGS.items() if key not in self.cls.unsupported}
+        scenario = Scenario("digits", self.model, LEVEL)
+        return canonical(name, dict(params), scenario, Settings(**{**taken, **given}), seed)
 
     def begun(self, name: str | None = None, seed: int = 1, **given: Any) -> Simulation:
         """A simulation of it at round 0; of another algorithm, with the hyperparameters both have."""
@@ -123,7 +125,7 @@ class Checked:
             params = {k: v for k, v in params.items() if k in algorithms.resolve(name).ranges()}
         spec = self.spec(name or self.name, params, seed, given)
         if spec.data_key not in self.data:
-            self.data[spec.data_key] = deal_data(spec, load_dataset(spec, None))
+            self.data[spec.data_key] = partition_data(spec, load_dataset(spec, None))
         return simulate(spec, self.data[spec.data_key])
 
     def runs(self) -> str:

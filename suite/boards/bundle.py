@@ -53,7 +53,7 @@ class Stretch(BaseModel):
 
 
 class Kept(BaseModel):
-    """A recorded run; `course` has its metrics by round where they are published."""
+    """A recorded run; `curve` has its metrics by round where they are published."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -62,7 +62,7 @@ class Kept(BaseModel):
     metrics: dict[str, Value]
     began: Second
     ended: Second | None
-    course: list[Stretch] = []
+    curve: list[Stretch] = []
 
     def record(self) -> Record:
         """As it was recorded."""
@@ -88,7 +88,7 @@ class Listed(BaseModel):
     bytes: int
 
 
-class Listing(BaseModel):
+class BundleListing(BaseModel):
     """The list of a bundle. `machine` is what published it, `code` the SHA-256 of others' code that its runs
     ran, by name.
     """
@@ -111,14 +111,14 @@ class Made(BaseModel):
     format: int
 
 
-_MADE, _LISTING = TypeAdapter(Made), TypeAdapter(Listing)
+_MADE, _LISTING = TypeAdapter(Made), TypeAdapter(BundleListing)
 _KEPT, _ROWS = TypeAdapter(list[Kept]), TypeAdapter(Rows)
 
 
 class Bundle(Reader):
     """A bundle that was read, and is as its list says."""
 
-    def __init__(self, name: str, listing: Listing, files: Mapping[str, bytes]) -> None:
+    def __init__(self, name: str, listing: BundleListing, files: Mapping[str, bytes]) -> None:
         super().__init__()
         self.name, self.listing, self.files = name, listing, files
         self.uri, self.options = f"bundle {name}", []
@@ -192,7 +192,7 @@ class Bundle(Reader):
 
     def history(self, run_id: str, metric: str) -> list[tuple[int, float]]:
         """(round, value) of a metric, in order of rounds."""
-        for stretch in self._kept[run_id].course:
+        for stretch in self._kept[run_id].curve:
             if metric in stretch.values:
                 return list(zip(stretch.rounds, stretch.values[metric], strict=True))
         return []

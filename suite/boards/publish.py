@@ -9,7 +9,7 @@ from typing import Any
 
 from reports.leaderboard.leaderboard import Leaderboard
 from suite import json_files
-from suite.boards.bundle import BOARD, KEPT, LISTING, SIGN, Kept, Listing, Stretch
+from suite.boards.bundle import BOARD, KEPT, LISTING, SIGN, BundleListing, Kept, Stretch
 from suite.boards.files import zipped
 from suite.boards.folders import digest, listed, write_listed
 from suite.configurations import configuration
@@ -42,7 +42,7 @@ FOR_TRIALS = (OF_TRIALS, "tried")
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedBundle:
     """A bundle that was written: the SHA-256 of its list, by which one knows it, and what it holds."""
 
     path: Path
@@ -54,7 +54,7 @@ class Published:
     bytes: int
 
 
-def publish(reader: Reader, query: Query, output: Path) -> Published:
+def publish(reader: Reader, query: Query, output: Path) -> PublishedBundle:
     """Write the sweeps that a query asks for as a bundle: a folder, or where the name ends in .zip, a zip.
 
     Raises `UserError` where there is nothing to rank, or a file is in the way.
@@ -70,7 +70,7 @@ def publish(reader: Reader, query: Query, output: Path) -> Published:
     for name, parts in found.items():
         files |= _files(name, parts)
     finals = [kept.record() for parts in found.values() for kept in parts["finals"]]
-    facts = Listing(
+    facts = BundleListing(
         made_by=SIGN,
         format=FORMAT,
         date=today(),
@@ -85,7 +85,7 @@ def publish(reader: Reader, query: Query, output: Path) -> Published:
         write_files({output: content}, SIGN)
     else:
         write_listed(output, LISTING, facts, files)
-    return Published(
+    return PublishedBundle(
         output,
         digest(listed(facts, files)),
         sweeps,
@@ -108,19 +108,19 @@ def rows_of(board: Leaderboard) -> list[dict[str, Any]]:
 def _kept_of(reader: Reader, sweep: str) -> dict[str, list[Kept]]:
     """The records of a sweep by the file that they are in."""
 
-    def kept(*kinds: RunKind, course: bool = False) -> list[Kept]:
+    def kept(*kinds: RunKind, curve: bool = False) -> list[Kept]:
         runs = [run for kind in kinds for run in reader.sound(kind=kind, sweep=sweep)]
         together = Together(reader, runs)
-        return [_kept(together, run, course) for run in runs]
+        return [_kept(together, run, curve) for run in runs]
 
     return {
-        "records": kept(RunKind.SWEEP, RunKind.CELL, RunKind.LEADERBOARD),
+        "records": kept(RunKind.SWEEP, RunKind.ENTRY, RunKind.LEADERBOARD),
         "searches": [_short(one) for one in kept(RunKind.SEARCH)],
-        "finals": kept(RunKind.FINAL, RunKind.PARETO, course=True),
+        "finals": kept(RunKind.FINAL, RunKind.PARETO, curve=True),
     }
 
 
-def _kept(reader: Reader, run: Record, course: bool) -> Kept:
+def _kept(reader: Reader, run: Record, curve: bool) -> Kept:
     tags = {key: text for key, text in run.tags.items() if key not in FOR_TRIALS}
     if "error" in tags:  # a traceback has the paths of a machine; its last line says what was wrong
         tags["error"] = (tags["error"].strip().splitlines() or [""])[-1]
@@ -130,7 +130,7 @@ def _kept(reader: Reader, run: Record, course: bool) -> Kept:
         "metrics": {name: v for name, v in run.metrics.items() if abs(v) <= LARGEST},
         "began": run.began,
         "ended": run.ended,
-        "course": _course(reader, run) if course else [],
+        "curve": _curve(reader, run) if curve else [],
     }
     return json_files.check(found, KEPT, f"run {run.run_id}")
 
@@ -149,14 +149,14 @@ def _short(kept: Kept) -> Kept:
     )
 
 
-def _course(reader: Reader, run: Record) -> list[Stretch]:
+def _curve(reader: Reader, run: Record) -> list[Stretch]:
     """A run's metrics by round, those together that were recorded at the same rounds; values that are not finite
     are not published.
     """
     found: dict[tuple[int, ...], dict[str, list[float]]] = defaultdict(dict)
     for metric in sorted(run.metrics.keys() - {*TIMES, *DERIVED}):
-        course = [one for one in reader.history(run.run_id, metric) if abs(one[1]) <= LARGEST]
-        found[tuple(at for at, _ in course)][metric] = [value for _, value in course]
+        curve = [one for one in reader.history(run.run_id, metric) if abs(one[1]) <= LARGEST]
+        found[tuple(at for at, _ in curve)][metric] = [value for _, value in curve]
     return [Stretch(rounds=list(at), values=values) for at, values in found.items()]
 
 
@@ -178,7 +178,7 @@ def _plain(kept: Kept) -> dict[str, Any]:
     """A record as JSON holds it; counters are whole."""
     found = kept.model_dump(exclude_defaults=True)
     found["metrics"] = {name: _whole(value) for name, value in kept.metrics.items()}
-    for stretch in found.get("course", ()):
+    for stretch in found.get("curve", ()):
         stretch["values"] = {k: list(map(_whole, v)) for k, v in stretch["values"].items()}
     return found
 

@@ -11,7 +11,7 @@ from suite.tracking.tags import RunKind, Tags
 from trials.errors import UserError
 
 KINDS = (
-    *(RunKind.SWEEP, RunKind.CELL, RunKind.SEARCH, RunKind.FINAL, RunKind.PARETO),
+    *(RunKind.SWEEP, RunKind.ENTRY, RunKind.SEARCH, RunKind.FINAL, RunKind.PARETO),
     RunKind.LEADERBOARD,
 )
 """What leaderboards are made of."""

@@ -8,7 +8,7 @@ from typing import Any
 from reports.leaderboard.leaderboard import Leaderboard
 from reports.leaderboard.names import classes_of_files, renamed, without_folders
 from reports.page.data import ReportData
-from reports.site.data import Method, SiteData, Source, Spec, Winner
+from reports.site.data import MethodFacts, SiteData, Source, Spec, Winner
 from suite.boards.bundle import Bundle
 from suite.boards.folders import write_listed
 from suite.boards.several import Several
@@ -32,7 +32,7 @@ BYTES = 5_000_000
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenSite:
     """A site that was written: its first page, how many pages and bytes it has."""
 
     page: Path
@@ -42,7 +42,7 @@ class Written:
 
 def write(
     readers: Sequence[tuple[str, Reader]], papers: Sequence[Mapping[str, Any]], folder: Path
-) -> Written:
+) -> WrittenSite:
     """Write the site of these records, and of documents of `suite reproduce`, below a folder. Raises `UserError`
     where there is nothing to rank, or a file is in the way.
     """
@@ -54,7 +54,7 @@ def write(
     files = site(read_site(Several(readers), papers, sources))
     write_listed(folder, LISTING, {"made_by": "suite board"}, files)
     pages = sum(path.endswith(".html") for path in files)
-    return Written(folder / "index.html", pages, sum(map(len, files.values())))
+    return WrittenSite(folder / "index.html", pages, sum(map(len, files.values())))
 
 
 def _source(name: str, bundle: Bundle) -> Source:
@@ -85,9 +85,9 @@ def read_site(
         sources=sources,
     )
     rows = data.report.board.rows
-    places = (name for row in rows for name in (row.dataset, row.model, row.algorithm))
+    scenarios = (name for row in rows for name in (row.dataset, row.model, row.algorithm))
     methods = classes_of_files(row.algorithm for row in rows)
-    bare = without_folders(places)
+    bare = without_folders(scenarios)
     names = {name: renamed(shown, bare) for name, shown in methods.items()} | {
         name: shown for name, shown in bare.items() if name not in methods
     }
@@ -110,10 +110,10 @@ def _specs(report: ReportData) -> dict[tuple[str, str], Spec]:
     """The rows' tuned files; without those that cannot be read, which are said."""
     found = {}
     for row in report.board.rows:
-        entry = row.sweep, row.cell
+        entry = row.sweep, row.entry_id
         if entry in report.tuned:
             try:
-                source = f"the tuned file of {row.algorithm} on {row.place} in sweep {row.sweep}"
+                source = f"the tuned file of {row.algorithm} on {row.scenario} in sweep {row.sweep}"
                 found[entry] = _spec(report.tuned[entry], source)
             except UserError as error:
                 say(f"left out: {error}")
@@ -135,16 +135,16 @@ def _winners(report: ReportData, finals: Mapping[str, Record]) -> list[Winner]:
         for run_id in row.runs:
             tags = finals[run_id].tags
             params = finals[run_id].tags.params
-            found[row.sweep, row.cell, tags.source] = Winner(row.group, row.algorithm, params)
+            found[row.sweep, row.entry_id, tags.source] = Winner(row.group, row.algorithm, params)
     return list(found.values())
 
 
-def _methods(reader: Reader, board: Leaderboard) -> dict[str, Method]:
+def _methods(reader: Reader, board: Leaderboard) -> dict[str, MethodFacts]:
     """What is known of each method: of those that are here by their docstrings; of others', whose code does
     not run for this, by what was recorded.
     """
     spaces: dict[str, dict[str, Range]] = {}
-    for run in EVERYTHING.find(reader, RunKind.CELL):
+    for run in EVERYTHING.find(reader, RunKind.ENTRY):
         spaces.setdefault(run.tags.algorithm, {}).update(run.tags.space)
     known = {item["name"]: item for item in listing("algorithms")}
     return {
@@ -158,18 +158,20 @@ def _method(
     paper: str,
     about: Mapping[str, Any] | None,
     spaces: Mapping[str, Mapping[str, Range]],
-) -> Method:
+) -> MethodFacts:
     searched = spaces.get(name, {})
     if about is None:
-        return Method(name, paper, ranges=searched)
+        return MethodFacts(name, paper, ranges=searched)
     cls = algorithms.resolve(name)
-    return Method(
+    return MethodFacts(
         name=name,
         paper=about["paper"],
         summary=about["summary"],
         formulas=formulas(cls),
         facts=facts(cls),
-        assumes=[f"{key} = {of['value']}: {of['reason']}" for key, of in about["assumes"].items()],
+        requires=[
+            f"{key} = {of['value']}: {of['reason']}" for key, of in about["requires"].items()
+        ],
         published=[published(one) for one in about["published"]],
         ranges={**cls.ranges(), **searched},
         words={key: hyperparameter(key, of) for key, of in about["hyperparameters"].items()},

@@ -18,7 +18,7 @@ from suite.tracking.tags import RunKind, versions
 from trials import plugins
 from trials.errors import UserError
 from trials.footprint import footprint
-from trials.trial import deal_data, fit_model, load_dataset
+from trials.trial import fit_model, load_dataset, partition_data
 
 SAME, NEAR, DIFFERS, CANNOT = (
     "identical to the bit",
@@ -101,7 +101,7 @@ def _work(run: Record, data_root: str | None) -> float:
     try:
         plugins.refuse_changed(run.tags.code or {}, f"run {run.run_id}")
         dataset = load_dataset(spec, data_root)
-        data = deal_data(spec, dataset)
+        data = partition_data(spec, dataset)
         found = footprint(spec, data, fit_model(spec, dataset), "cpu")
     except UserError:
         return 0.0
@@ -125,7 +125,7 @@ def _refuse_more(
 
 
 def _of(run: Record) -> str:
-    return f"{run.tags.algorithm} on {run.tags.place}, seed {run.tags.seed}"
+    return f"{run.tags.algorithm} on {run.tags.scenario}, seed {run.tags.seed}"
 
 
 def _rows(bundle: Bundle) -> list[str]:
@@ -166,13 +166,13 @@ def _alike(mine: Any, theirs: Any) -> bool:
 def _run(bundle: Bundle, run: Record) -> list[str]:
     """Where a final run is not what its specification or its course says."""
     tags, spec = run.tags, run.tags.spec
-    said = {"algorithm": tags.algorithm, **tags.place.names(), "seed": tags.seed}
+    said = {"algorithm": tags.algorithm, **tags.scenario.names(), "seed": tags.seed}
     found = [
         f"run {run.run_id}: {key} is {value!r}, and {getattr(spec, key)!r} in its specification"
         for key, value in said.items()
         if value != getattr(spec, key)
     ]
-    if not bundle.course(run, [f"test_{tags.metric}"]):
+    if not bundle.curve(run, [f"test_{tags.metric}"]):
         found.append(f"run {run.run_id}: it has a score, and no course")
     elif apart := contradiction(bundle, run):
         found.append(f"run {run.run_id}: {apart}")
@@ -191,8 +191,8 @@ def _tuned(bundle: Bundle, finals: Sequence[Record]) -> list[str]:
         named = [runs.get(run_id) for run_id in given.provenance.get("runs", ())]
         specs = [run.tags.spec for run in named if run is not None]
         same = [
-            (spec.algorithm, spec.place, spec.params)
-            == (given.algorithm, given.place, given.params)
+            (spec.algorithm, spec.scenario, spec.params)
+            == (given.algorithm, given.scenario, given.params)
             and spec.settings == given.settings
             for spec in specs
         ]

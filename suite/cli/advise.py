@@ -32,7 +32,7 @@ def advise(
         ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(callback=named, help="Default: the nearest tuned cell's.")
+        str | None, typer.Option(callback=named, help="Default: the nearest tuned scenario's.")
     ] = None,
     clients: Annotated[
         int | None, typer.Option(min=1, help="Default: 20, or as many as the data have.")
@@ -47,7 +47,7 @@ def advise(
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Which method to use on your data: measures them, starts from the nearest tuned cells, races the best
+    """Which method to use on your data: measures them, starts from the nearest tuned scenarios, races the best
     few methods within the time, and answers in a paragraph.
     """
     from suite.advice.advice import advise as race

@@ -28,7 +28,7 @@ from suite.cli import (
     watch,
 )
 from suite.cli.options import refuse_odd_numbers
-from suite.console import say, tame
+from suite.console import sanitise, say
 from suite.execution.stop_signal import HaltedError
 from suite.trust import Trust
 from trials.errors import UserError
@@ -89,7 +89,7 @@ app.add_typer(data.app, name="data")
 def main() -> None:
     """Entry point of the `suite` command."""
     gc.set_threshold(GARBAGE)
-    tame()
+    sanitise()
     try:
         refuse_odd_numbers(app, sys.argv[1:])
         with guarded(Trust(sys.argv[1:])):

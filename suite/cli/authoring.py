@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reports.terminal import Column, Kind
+from reports.terminal import Column, ColumnKind
 from suite.cli.options import Json, folder
 from suite.console import emit, out, program, say, show_table
 from trials.errors import UserError
 
 if TYPE_CHECKING:
-    from suite.authoring.check import Finding
+    from suite.authoring.check import CheckFinding
 
 app = typer.Typer()
 new = typer.Typer(no_args_is_help=True, help="Files to start from.")
@@ -76,7 +76,7 @@ def check(
 
     names = [f"{file}:{each}" for each in algorithms.in_file(file)] if file.endswith(".py") else []
     params = dict(assigned(text) for text in assign or [])
-    found: list[Finding] = []
+    found: list[CheckFinding] = []
     for name in names or [file]:
         cls = algorithms.resolve(name)
         if unknown := params.keys() - cls.ranges():
@@ -92,14 +92,14 @@ def check(
     raise typer.Exit(0 if all(one.ok for one in found) else 1)
 
 
-def _show(label: str, found: Sequence["Finding"]) -> None:
+def _show(label: str, found: Sequence["CheckFinding"]) -> None:
     """A row a check, a column a model; what is wrong once below."""
     models = list(dict.fromkeys(one.model for one in found))
     rows = []
     for what in dict.fromkeys(one.check for one in found):
         row = {one.model: one for one in found if one.check == what}
         rows.append([what, *(_mark(row.get(model)) for model in models)])
-    columns = [Column(head, Kind.WORDS) for head in ("", *models)]
+    columns = [Column(head, ColumnKind.WORDS) for head in ("", *models)]
     title = f"{label}: two rounds of digits"
     show_table(columns, rows, title=title)
     wrong: dict[tuple[str, str], list[str]] = {}
@@ -111,7 +111,7 @@ def _show(label: str, found: Sequence["Finding"]) -> None:
         out().print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _mark(one: "Finding | None") -> str:
+def _mark(one: "CheckFinding | None") -> str:
     if one is None:
         return ""
     return one.detail if one.ok else "wrong"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reports.terminal import Column, Kind
+from reports.terminal import Column, ColumnKind
 from suite.cli.options import RUNS, Json, Narrowing, Only, Storage, Tracking, Trust, narrowing
 from suite.console import READING, emit, out, say, show_table, write
 from trials.errors import UserError
@@ -43,21 +43,21 @@ def tuned_list(
         say(NONE)
         return
     columns = (
-        Column("algorithm", Kind.NAME),
-        Column("cell", Kind.NAME),
+        Column("algorithm", ColumnKind.NAME),
+        Column("entry_id", ColumnKind.NAME),
         Column("val"),
         Column("test"),
-        Column("params", Kind.WORDS),
-        Column("from", Kind.NAME),
+        Column("params", ColumnKind.WORDS),
+        Column("from", ColumnKind.NAME),
     )
     rows, ends = [], set()
     for i, item in enumerate(found):
         scores = [item.scores.get(f"{part}_{item.task.metric}") for part in ("val", "test")]
         known = (score if isinstance(score, int | float) else None for score in scores)
         source = str(item.provenance.get("sweep", "a file"))
-        name, place = short(item.algorithm), str(item.place)
-        rows.append([name, place, *map(number, known), params_text(item.params), source])
-        if i + 1 < len(found) and found[i + 1].scenario != item.scenario:
+        name, scenario = short(item.algorithm), str(item.scenario)
+        rows.append([name, scenario, *map(number, known), params_text(item.params), source])
+        if i + 1 < len(found) and found[i + 1].data_level != item.data_level:
             ends.add(i)
     show_table(columns, rows, 5, ends=ends)
 
@@ -156,7 +156,7 @@ def tuned_recommend(
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """The best known configuration for a cell, else that of the nearest cell, adapted to this one; how near,
+    """The best known configuration for a scenario, else that of the nearest scenario, adapted to this one; how near,
     on what evidence, what was adapted.
     """
     say(READING)
@@ -173,8 +173,8 @@ def tuned_recommend(
         say(line)
 
 
-def _tuned(storage: Path, tracking_uri: str | None, *cell: str | None) -> "TunedList":
+def _tuned(storage: Path, tracking_uri: str | None, *scenario: str | None) -> "TunedList":
     say(READING)
     from suite.configurations.library import known, select_tuned
 
-    return select_tuned(known(storage, tracking_uri), *cell)
+    return select_tuned(known(storage, tracking_uri), *scenario)

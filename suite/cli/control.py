@@ -55,7 +55,7 @@ def status(
 
 def _standing(one: dict[str, Any]) -> str:
     """How far a sweep is, in one line."""
-    from suite.sweeps.pace import spell
+    from suite.sweeps.eta import spell
 
     counts = [f"{one[key]} {key}" for key in ("finished", "pruned", "diverged", "failed", "died")]
     shown = ", ".join(count for count in counts if not count.startswith("0 "))
@@ -73,23 +73,23 @@ def _standing(one: dict[str, Any]) -> str:
 
 
 LEADERS = 3
-"""Methods of a cell that are named."""
+"""Methods of a scenario that are named."""
 
 
 def _best(one: dict[str, Any]) -> Iterator[str]:
-    """The methods that validate best in each cell of a sweep, in a line a cell."""
+    """The methods that validate best in each scenario of a sweep, in a line a scenario."""
     from trials.metrics import TASKS
-    from trials.place import Place
+    from trials.scenario import Scenario
 
-    cells: dict[Place, list[dict[str, Any]]] = {}
+    scenarios: dict[Scenario, list[dict[str, Any]]] = {}
     for entry in one["best"]:
         if entry["best"] is not None:
-            place = Place(*(entry[part] for part in Place._fields))
-            cells.setdefault(place, []).append(entry)
-    for place, entries in cells.items():
+            scenario = Scenario(*(entry[part] for part in Scenario._fields))
+            scenarios.setdefault(scenario, []).append(entry)
+    for scenario, entries in scenarios.items():
         entries.sort(key=lambda entry: -TASKS[entry["metric"]].sign * entry["best"])
         names = (f"{e['algorithm'].rpartition(':')[2]} {e['best']:.4f}" for e in entries[:LEADERS])
-        yield f"  {place}: best on validation {', '.join(names)}"
+        yield f"  {scenario}: best on validation {', '.join(names)}"
 
 
 @app.command(epilog="Example: suite stop quickstart")

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reports.terminal import Column, Kind
+from reports.terminal import Column, ColumnKind
 from suite.cli.options import DataRoot, Json
 from suite.console import emit, out, say, show_table
 
 if TYPE_CHECKING:
-    from suite.dealt_data import Description
+    from suite.partition_statistics import Description
 
 app = typer.Typer(
-    no_args_is_help=True, help="Data sets: describe how they are dealt, prepare them."
+    no_args_is_help=True, help="Data sets: describe how they are partitioned, prepare them."
 )
 
 
@@ -35,9 +35,9 @@ def describe(
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
-    """Deal a data set to clients as a run would, and say who holds what."""
+    """Partition a data set to clients as a run would, and say who holds what."""
     from reports.page.drawing import SIGN
-    from suite import dealt_data as data
+    from suite import partition_statistics as data
     from suite.yaml_files import refuse_foreign
 
     refuse_foreign(filter(None, (html, png)), SIGN)
@@ -48,7 +48,10 @@ def describe(
     if as_json:
         emit(found.document())
         return
-    columns = [Column("per client", Kind.WORDS), *map(Column, ("min", "median", "mean", "max"))]
+    columns = [
+        Column("per client", ColumnKind.WORDS),
+        *map(Column, ("min", "median", "mean", "max")),
+    ]
     rows = [
         [NAMES[name], *(f"{value:.4g}" for value in summary.values())]
         for name, summary in found.summaries.items()
@@ -70,7 +73,7 @@ def prepare(
     """Fetch data sets where that can be done, and check their files; without a name, show which of
     all data sets are here.
     """
-    from suite import dealt_data as data
+    from suite import partition_statistics as data
 
     if wanted:
         data.fetch(wanted, data_root)
@@ -78,7 +81,11 @@ def prepare(
     if as_json:
         emit(found)
         return
-    columns = [Column("dataset", Kind.NAME), Column("state", Kind.WORDS), Column("what", Kind.NAME)]
+    columns = [
+        Column("dataset", ColumnKind.NAME),
+        Column("state", ColumnKind.WORDS),
+        Column("what", ColumnKind.NAME),
+    ]
     names = dict.fromkeys(item["dataset"] for item in found)
     rows = [[name, *_state([i for i in found if i["dataset"] == name])] for name in names]
     show_table(columns, rows)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from reports.terminal import Column, Kind
+from reports.terminal import Column, ColumnKind
 from suite.cli.options import Json
 from suite.console import emit, out, say, show_table
 from trials.errors import UserError
@@ -51,7 +51,10 @@ def list_things(
         emit(found)
         return
     rows = _algorithms(found) if kind is Listing.algorithms else found
-    columns = [Column(head, Kind.NAME if i == 0 else Kind.WORDS) for i, head in enumerate(rows[0])]
+    columns = [
+        Column(head, ColumnKind.NAME if i == 0 else ColumnKind.WORDS)
+        for i, head in enumerate(rows[0])
+    ]
     lines = [[_cell(value) for value in item.values()] for item in rows]
     show_table(columns, lines)
     if kind is Listing.models:

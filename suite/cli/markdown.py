@@ -5,7 +5,7 @@ import sys
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Markdown, TableElement
 
-from reports.terminal import Column, Kind, fitted, left_out
+from reports.terminal import Column, ColumnKind, fitted, left_out
 from suite.console import UNBOUNDED, out
 
 
@@ -22,7 +22,9 @@ class _Whole(TableElement):
             if self.body
             else []
         )
-        columns = [Column(head, Kind.WORDS if i else Kind.NAME) for i, head in enumerate(heads)]
+        columns = [
+            Column(head, ColumnKind.WORDS if i else ColumnKind.NAME) for i, head in enumerate(heads)
+        ]
         shown, dropped = fitted(columns, rows, options.max_width, 1)
         yield shown
         yield from left_out(dropped, "--json")

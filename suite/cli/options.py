@@ -103,7 +103,7 @@ Where = Annotated[
 def elsewhere(value: str | None) -> str | None:
     """An option's place to log to; raises `UserError` where it is none, or cannot be used."""
     if value is not None:
-        from suite.tracking.elsewhere import check
+        from suite.tracking.loggers import check
 
         check(value)
     return value

@@ -44,11 +44,11 @@ def show_plan(
     plan = {
         "study": study_name,
         "name": paths.name,
-        "cells": [
+        "entries": [
             {
-                "cell": of.entry.id,
+                "entry_id": of.entry.id,
                 "name": of.entry.name,
-                "anchor": of.candidates.proposer.known[0].params,
+                "default": of.candidates.proposer.known[0].params,
                 "published": of.candidates.published,
                 "modelled": of.candidates.modelled,
                 "outside": of.entry.outside(),
@@ -56,10 +56,10 @@ def show_plan(
             }
             for of, estimate in zip(search.firsts, found, strict=True)
         ],
-        "trials_per_cell": study.trials,
+        "trials_per_entry": study.trials,
         "sampler": study.sampler,
         **_learning(study, search),
-        "final_runs_per_cell": study.seeds,
+        "final_runs_per_entry": study.seeds,
         "retries": study.retries,
         **total,
     }
@@ -89,18 +89,18 @@ def _print(study: "Study", plan: dict[str, Any]) -> None:
     def line(text: str) -> None:
         to.print(text, highlight=False, markup=False)
 
-    for entry in plan["cells"]:
+    for entry in plan["entries"]:
         published = f", {entry['published']} published" if entry["published"] else ""
-        line(f"{entry['name']}: starts from {params_text(entry['anchor'])}{published}")
+        line(f"{entry['name']}: starts from {params_text(entry['default'])}{published}")
     line(
-        f"{len(plan['cells'])} entries, each {study.trials} search trials and {study.seeds} final runs"
+        f"{len(plan['entries'])} entries, each {study.trials} search trials and {study.seeds} final runs"
         f"{_besides(study)}: {plan['trials']} trials of {study.settings.rounds} rounds, "
         f"{plan['client_steps']:,} client steps if none is stopped early."
     )
     line(
         f"Search: {plan['searched_by']}. Start-up: {plan['startup'] or 'none'} (trials told before "
         f"results shape what is suggested). Lag: {plan['lag']} (trials of an entry in flight at once). "
-        f"Modelled: {max(entry['modelled'] for entry in plan['cells'])} of an entry's {study.trials} trials "
+        f"Modelled: {max(entry['modelled'] for entry in plan['entries'])} of an entry's {study.trials} trials "
         "at most."
     )
     for warning in plan["warnings"]:
@@ -117,7 +117,7 @@ def _print(study: "Study", plan: dict[str, Any]) -> None:
 def _besides(study: Any) -> str:
     """What else an entry runs, or does not."""
     count = len(study.replicates)
-    factors = {"tunings": study.tunings, "deals": study.deals, "splits": study.splits}
+    factors = {"tunings": study.tunings, "partitions": study.partitions, "splits": study.splits}
     varied = " x ".join(f"{levels} {name}" for name, levels in factors.items() if levels > 1)
     times = f", {count} times over ({varied})" if count > 1 else None
     confirm = study.confirm and f", {study.confirm.best * study.confirm.seeds} that confirm"
@@ -129,7 +129,7 @@ def _besides(study: Any) -> str:
 def _hours(total: dict[str, Any]) -> str:
     if total["cpu_hours"] is None:
         return "Hours: add --calibrate, which runs a few rounds of each entry"
-    from suite.sweeps.pace import spell
+    from suite.sweeps.eta import spell
 
     cpu, gpu, here = (3600 * total[key] for key in ("cpu_hours", "gpu_hours", "hours"))
     gpus = f", {spell(gpu)} of GPUs" if gpu else ""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reports.terminal import Column, Kind
+from reports.terminal import Column, ColumnKind
 from suite.cli.options import (
     RUNS,
     CpusPerTrial,
@@ -27,12 +27,12 @@ from trials.errors import UserError
 
 if TYPE_CHECKING:
     from suite.reproduction.fit_report import Fit
-    from suite.reproduction.reproduce import Report
+    from suite.reproduction.reproduce import ReproductionReport
 
 app = typer.Typer()
 
 
-Place = Annotated[
+RowPath = Annotated[
     str | None, typer.Argument(help="PAPER, PAPER/TABLE or PAPER/TABLE/ROW, as in --list.")
 ]
 List = Annotated[bool, typer.Option("--list", help="All tables, with what they would cost here.")]
@@ -80,7 +80,7 @@ Output = Annotated[Path | None, typer.Option(help="Folder for NAME.md and NAME.j
 
 @app.command(epilog="Example: suite reproduce folb/table1 --output results")
 def reproduce(
-    path: Place = None,
+    path: RowPath = None,
     list_: List = False,
     summary: Summary = None,
     seeds: Seeds = None,
@@ -164,7 +164,7 @@ def _command(
     return " ".join(["suite reproduce", shlex.quote(path), *options])
 
 
-def _made(facts: tuple[Any, ...], readings: bool) -> tuple["Report | Fit", str]:
+def _made(facts: tuple[Any, ...], readings: bool) -> tuple["ReproductionReport | Fit", str]:
     """What came out, and its page."""
     if readings:
         from reports.claims.readings_page import readings_page
@@ -179,7 +179,9 @@ def _made(facts: tuple[Any, ...], readings: bool) -> tuple["Report | Fit", str]:
     return report, page(report.document())
 
 
-def _show(report: "Report | Fit", page: str, output: Path | None, name: str, as_json: bool) -> None:
+def _show(
+    report: "ReproductionReport | Fit", page: str, output: Path | None, name: str, as_json: bool
+) -> None:
     """Write and print what came out, and end as it did."""
     document = report.document()
     if output is not None:
@@ -260,9 +262,9 @@ def _list(storage: Path, data_root: str | None, seeds: int, as_json: bool) -> No
         emit(found)
         return
     columns = [
-        Column("table", Kind.NAME),
+        Column("table", ColumnKind.NAME),
         *map(Column, ("rows here", "runs", "cost")),
-        Column("what", Kind.WORDS),
+        Column("what", ColumnKind.WORDS),
     ]
     lines = []
     for item in found:

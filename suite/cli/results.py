@@ -40,7 +40,7 @@ def _format(text: str) -> Format:
 
 
 INTERIM = (Format.table, Format.md, Format.html, Format.svg)
-"""What also shows cells whose final runs are not all there."""
+"""What also shows scenarios whose final runs are not all there."""
 FORMATS = tuple(map(str, Format))
 FORMAT = typer.Option("--format", parser=_format, metavar=f"<{'|'.join(FORMATS)}>")
 
@@ -53,7 +53,7 @@ class At(StrEnum):
     bytes = "bytes"
 
 
-class Metric(StrEnum):
+class MetricOption(StrEnum):
     """What runs are compared by."""
 
     score = "score"
@@ -72,7 +72,9 @@ Given = Annotated[
 ]
 Studies = Annotated[
     list[str] | None,
-    typer.Option(help="A study's name: all its sweeps. May be repeated; cells match by content."),
+    typer.Option(
+        help="A study's name: all its sweeps. May be repeated; scenarios match by content."
+    ),
 ]
 
 
@@ -86,13 +88,13 @@ def leaderboard(
     study: Studies = None,
     where: Where = None,
     metric: Annotated[
-        Metric,
+        MetricOption,
         typer.Option(
             help="score: mean of the last three evaluations; best: over rounds (optimistic: it picks "
             "on test data); worst_clients: the worst 10 %; client_spread; personal: the mean over "
             "clients, each with its own model and data; fine_tuned (settings.fine_tune); loss; top5."
         ),
-    ] = Metric.score,
+    ] = MetricOption.score,
     target: Annotated[
         float | None, typer.Option(callback=finite, help="Test score for rounds to target.")
     ] = None,

@@ -166,12 +166,12 @@ def score(
     spec, was, now = saved.card.spec, saved.card.scores, saved.score(data_root, device)
     differing = sorted(key for key in was.keys() | now if was.get(key) != now.get(key))
     if as_json:
-        facts = {"algorithm": spec.algorithm, **spec.place.names(), "seed": spec.seed}
+        facts = {"algorithm": spec.algorithm, **spec.scenario.names(), "seed": spec.seed}
         emit({**facts, "scores": now, "identical": not differing, "differences": differing})
     else:
         shown = ", ".join(f"{key} {value:.4f}" for key, value in now.items())
         to = out()
-        to.print(f"{spec.algorithm} on {spec.place}, seed {spec.seed}: {shown}", **PLAIN)
+        to.print(f"{spec.algorithm} on {spec.scenario}, seed {spec.seed}: {shown}", **PLAIN)
         same = (
             f"{', '.join(differing)} differ from the run's"
             if differing
@@ -187,7 +187,7 @@ PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 def _base(
     path: Path | None, entry: tuple[str | None, ...], storage: Path, tracking_uri: str | None
 ) -> dict[str, Any]:
-    """The configuration that a run starts from: a file's, or the best known one of the cell."""
+    """The configuration that a run starts from: a file's, or the best known one of the scenario."""
     from suite.configurations import configuration
 
     if path is not None:
@@ -276,7 +276,7 @@ def _summary(done: "Finished", run_id: str | None) -> str:
     last = done.history[-1]
     params = " ".join(f"{key}={value}" for key, value in spec.params.items())
     return (
-        f"{spec.algorithm} {params} on {spec.place}, seed "
+        f"{spec.algorithm} {params} on {spec.scenario}, seed "
         f"{spec.seed}: {document['status']} after {last['round']} rounds, test "
         f"{metric.replace('_', ' ')} "
         f"{done.test_score:.4f} (mean of the last {LAST} evaluations), {last['test_' + metric]:.4f} at the "

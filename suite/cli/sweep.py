@@ -55,7 +55,7 @@ Tunings = Annotated[
     int | None,
     typer.Option(help="Independent searches per entry, each with final runs of its own."),
 ]
-Deals = Annotated[int | None, typer.Option(help="Partitions on which all that is done.")]
+Partitions = Annotated[int | None, typer.Option(help="Partitions on which all that is done.")]
 Splits = Annotated[int | None, typer.Option(help="Draws of the validation data, likewise.")]
 Sampler = Annotated[str | None, typer.Option(help="tpe, gp, cmaes, random, grid or nsga2.")]
 Scheduler = Annotated[
@@ -148,7 +148,7 @@ def sweep(
     warm_start: WarmStart = None,
     pack: Pack = None,
     tunings: Tunings = None,
-    deals: Deals = None,
+    partitions: Partitions = None,
     splits: Splits = None,
     cpus_per_trial: CpusPerTrial = 1.0,
     gpus_per_trial: GpusPerTrial = 0.0,
@@ -180,7 +180,18 @@ def sweep(
 
     files = tracking_uri, data_root, checkpoints, log
     paths = SweepPaths(storage, Path(study).stem if name is None else name, *files)
-    values = trials, rounds, seeds, sampler, scheduler, warm_start, pack, tunings, deals, splits
+    values = (
+        trials,
+        rounds,
+        seeds,
+        sampler,
+        scheduler,
+        warm_start,
+        pack,
+        tunings,
+        partitions,
+        splits,
+    )
     if repair and (dry_run or not resume):
         raise UserError("--repair: goes with --resume, and without --dry-run")
     if calibrate and not dry_run:
@@ -258,7 +269,7 @@ def _conclude(result: "Result", paths: "SweepPaths") -> None:
         shown.print(table(result.leaderboard, shown.width, program()), crop=False)
     tuned = "" if result.leaderboard is None else f" Tuned configurations: {paths.folder / 'tuned'}"
     shown.print(
-        f"{summary.cells} entries: {counts} search trials, {summary.final_runs} final runs"
+        f"{summary.entries} entries: {counts} search trials, {summary.final_runs} final runs"
         f" in {summary.seconds:.0f} s.{tuned}",
         highlight=False,
         soft_wrap=True,

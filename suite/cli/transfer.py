@@ -1,11 +1,11 @@
-"""`suite transfer`: tuned configurations on each other's cells."""
+"""`suite transfer`: tuned configurations on each other's scenarios."""
 
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reports.terminal import Column, Kind
+from reports.terminal import Column, ColumnKind
 from suite.cli.options import (
     RUNS,
     CpusPerTrial,
@@ -33,7 +33,7 @@ app = typer.Typer()
 def transfer(
     only: Narrowing,
     seeds: Annotated[
-        int, typer.Option(min=1, help="Runs of each pair of cells, tuned on and used on.")
+        int, typer.Option(min=1, help="Runs of each pair of scenarios, tuned on and used on.")
     ] = 3,
     cpus_per_trial: CpusPerTrial = 1.0,
     gpus_per_trial: GpusPerTrial = 0.0,
@@ -44,7 +44,7 @@ def transfer(
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """What reusing a configuration tuned on another cell costs, as a matrix for each algorithm.
+    """What reusing a configuration tuned on another scenario costs, as a matrix for each algorithm.
 
     The same command continues an interrupted one; more --seeds extends it.
     """
@@ -66,17 +66,17 @@ def transfer(
     for name, members in groupby(result.entries, key=lambda e: (e.algorithm, e.metric)):
         entries = list(members)
         targets = list(dict.fromkeys(e.target for e in entries))
-        cells = {(e.source, e.target): e for e in entries}
+        scenarios = {(e.source, e.target): e for e in entries}
         rows = []
         for source in dict.fromkeys(e.source for e in entries):
-            row = [cells.get((source, target)) for target in targets]
+            row = [scenarios.get((source, target)) for target in targets]
             rows.append([source, *("" if e is None else _shown(e) for e in row)])
-        columns = [Column("tuned on \\ used on", Kind.NAME), *map(Column, targets)]
-        title = f"{name[0]}: {name[1]} lost against the cell's own configuration"
+        columns = [Column("tuned on \\ used on", ColumnKind.NAME), *map(Column, targets)]
+        title = f"{name[0]}: {name[1]} lost against the scenario's own configuration"
         show_table(columns, rows, 1, title=title)
     out().print(
         f"Points of accuracy (or mean squared error), {seeds} seeds, ± half a 95 % Student-t "
-        "interval of the paired difference. Negative: the other cell's configuration is better.",
+        "interval of the paired difference. Negative: the other scenario's configuration is better.",
         highlight=False,
     )
     raise typer.Exit(code)

@@ -14,14 +14,14 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, field_validator
 
 from suite.formats import FORMAT, check_format
-from suite.owned import private
+from suite.permissions import private
 from suite.studies.validation import Faults, check_run
 from suite.yaml_files import dump, parse_mapping, read_text, writable, write_whole, writing
 from trials import datasets, plugins
 from trials.errors import UserError
 from trials.files import plain
 from trials.metrics import Task
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.settings import Settings
 from trials.spec import TrialSpec, canonical
 
@@ -46,18 +46,18 @@ class Tuned(BaseModel):
     provenance: dict[str, Any] = {}
 
     @property
-    def place(self) -> Place:
-        """The cell that it is for."""
-        return Place.of(self)
+    def scenario(self) -> Scenario:
+        """The scenario that it is for."""
+        return Scenario.of(self)
 
     @property
-    def scenario(self) -> tuple[str, str]:
+    def data_level(self) -> tuple[str, str]:
         """Data set and level: scores on others say nothing of which configuration is better."""
         return self.dataset, self.heterogeneity
 
     def spec(self, seed: int) -> TrialSpec:
         """The run of this configuration with a seed."""
-        return canonical(self.algorithm, self.params, self.place, self.settings, seed)
+        return canonical(self.algorithm, self.params, self.scenario, self.settings, seed)
 
     def refuse_changed(self, source: str) -> None:
         """Raise `UserError` where the code that it was tuned with has changed since."""
@@ -82,7 +82,7 @@ class Tuned(BaseModel):
     @property
     def path(self) -> Path:
         """Where it lies below a folder of tuned files: dataset/heterogeneity/model/algorithm.yaml."""
-        return file_path(self.algorithm, self.place)
+        return file_path(self.algorithm, self.scenario)
 
     @property
     def task(self) -> Task:
@@ -126,14 +126,14 @@ _SHAPES: dict[str, Callable[[Any], bool]] = {
 """Scores that are not one number."""
 
 
-def relative_path(algorithm: str, place: Place) -> Path:
+def relative_path(algorithm: str, scenario: Scenario) -> Path:
     """dataset/heterogeneity/model/algorithm, each as one part of a path."""
-    return Path(*map(_safe, (place.dataset, place.heterogeneity, place.model, algorithm)))
+    return Path(*map(_safe, (scenario.dataset, scenario.heterogeneity, scenario.model, algorithm)))
 
 
-def file_path(algorithm: str, place: Place) -> Path:
+def file_path(algorithm: str, scenario: Scenario) -> Path:
     """The same of a tuned file."""
-    path = relative_path(algorithm, place)
+    path = relative_path(algorithm, scenario)
     return path.with_name(f"{path.name}.yaml")
 
 

@@ -1,6 +1,6 @@
-"""How near two cells are, for configurations that are reused where they were not tuned.
+"""How near two scenarios are, for configurations that are reused where they were not tuned.
 
-The distance between two cells is the sum of three parts, each 0 for equal names:
+The distance between two scenarios is the sum of three parts, each 0 for equal names:
 
 - dataset: 0.25 for one family with other arguments (`synthetic(0,0)`, `synthetic(1,1)`), 0.5 for
   another of the same kind (`KINDS`), 1 for another kind, infinite where the task is another;
@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 
 from trials import datasets, heterogeneity, names
 from trials.lazy import Lazy
-from trials.place import Place
+from trials.scenario import Scenario
 
 special = Lazy("scipy.special")
 
@@ -63,11 +63,11 @@ KINDS: dict[str, tuple[str, ...]] = {
 """Data sets and models that resemble each other. A name that is in no kind resembles only itself."""
 
 
-class Placed(Protocol):
+class InScenario(Protocol):
     """What is for a place."""
 
     @property
-    def place(self) -> Place:
+    def scenario(self) -> Scenario:
         """Its address."""
 
 
@@ -85,28 +85,28 @@ class Distance:
         return self.dataset + self.model + self.heterogeneity
 
     def __str__(self) -> str:
-        """The distance in words: `0.55 away (dataset 0.50, heterogeneity 0.05)`, or `the same cell`."""
+        """The distance in words: `0.55 away (dataset 0.50, heterogeneity 0.05)`, or `the same scenario`."""
         if self.total == 0:
-            return "the same cell"
+            return "the same scenario"
         parts = ", ".join(f"{name} {part:.2f}" for name, part in vars(self).items() if part)
         return f"{self.total:.2f} away ({parts})"
 
 
-T = TypeVar("T", bound=Placed)
+T = TypeVar("T", bound=InScenario)
 
 
 def nearest(
-    wanted: Place, found: Iterable[T], measured: float | None = None
+    wanted: Scenario, found: Iterable[T], measured: float | None = None
 ) -> list[tuple[Distance, T]]:
     """`found` with their distances from `wanted`, nearest first; equally near ones keep their order.
     Those of another task are left out. `measured` is the skew of `wanted` where its level has none.
     """
-    pairs = [(distance(wanted, item.place, measured), item) for item in found]
+    pairs = [(distance(wanted, item.scenario, measured), item) for item in found]
     reachable = [pair for pair in pairs if math.isfinite(pair[0].total)]
     return sorted(reachable, key=lambda pair: pair[0].total)
 
 
-def distance(a: Place, b: Place, measured: float | None = None) -> Distance:
+def distance(a: Scenario, b: Scenario, measured: float | None = None) -> Distance:
     """The distance between two places with canonical names, by the rule of the module; `measured` is the
     skew of `a` where its level is `natural`, if it is known.
     """

@@ -18,7 +18,7 @@ from suite.tracking.record import Record
 from suite.tracking.store import Store, open_existing
 from trials import algorithms
 from trials.errors import UserError, unknown
-from trials.place import SPELLING
+from trials.scenario import SPELLING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +50,7 @@ def tuned_of(runs: Sequence[Record], searches: Sequence[Searched], row: Row) -> 
     validated = chosen(searches, first.source)
     return Tuned(
         algorithm=spec.algorithm,
-        **spec.place.names(),
+        **spec.scenario.names(),
         params=spec.params,
         settings=spec.settings,
         scores={
@@ -63,7 +63,7 @@ def tuned_of(runs: Sequence[Record], searches: Sequence[Searched], row: Row) -> 
             "trials": row.trials,
             **({"confirming": confirming} if confirming else {}),
             **({"tunings": row.tunings} if row.tunings > 1 else {}),
-            **({"deals": row.deals} if row.deals > 1 else {}),
+            **({"partitions": row.partitions} if row.partitions > 1 else {}),
             "rounds": spec.settings.rounds,
             "sampler": first.sampler,
             "scheduler": first.scheduler,
@@ -136,11 +136,11 @@ def select_tuned(
         if all(getattr(item, part) == name for part, name in wanted.items())
         and (asked is None or algorithms.is_named(item.algorithm, asked))
     ]
-    scenarios = list(dict.fromkeys(item.scenario for item in matching))
+    levels = list(dict.fromkeys(item.data_level for item in matching))
 
     def order(item: Tuned) -> tuple[int, bool, float]:
         personal = item.settings.metric == "personal"
-        return scenarios.index(item.scenario), personal, item.loss
+        return levels.index(item.data_level), personal, item.loss
 
     return TunedList(sorted(matching, key=order))
 
@@ -149,13 +149,13 @@ def best_of(found: TunedList) -> Tuned:
     """The best validated of configurations of one scenario; raises `UserError` where they are of several,
     between which no score decides.
     """
-    scenarios = list(dict.fromkeys(item.scenario for item in found))
-    if len(scenarios) > 1:
+    levels = list(dict.fromkeys(item.data_level for item in found))
+    if len(levels) > 1:
         choices = [
             shlex.join(["--dataset", dataset, "--heterogeneity", level])
-            for dataset, level in scenarios[:SHOWN]
+            for dataset, level in levels[:SHOWN]
         ]
-        more = [f"and {len(scenarios) - SHOWN} more"] * (len(scenarios) > SHOWN)
+        more = [f"and {len(levels) - SHOWN} more"] * (len(levels) > SHOWN)
         about = (
             "what matches was tuned on several data sets or levels, whose scores cannot be compared: "
             "name one of"

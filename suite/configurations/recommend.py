@@ -1,4 +1,4 @@
-"""Which known configuration to start from on a cell: its own, else the nearest cell's."""
+"""Which known configuration to start from on a scenario: its own, else the nearest scenario's."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -10,17 +10,17 @@ from suite.studies.modelling import LAG, searched_by
 from suite.studies.search_settings import SamplerName
 from trials import algorithms, plugins
 from trials.errors import UserError
-from trials.place import SPELLING, Place
+from trials.scenario import SPELLING, Scenario
 from trials.settings import Settings
 from trials.spec import outside, refuse
 
 OTHERS = 3
-"""How many further cells are named."""
+"""How many further scenarios are named."""
 
 
 @dataclass(frozen=True)
 class Adapted:
-    """A configuration for a cell that it was not tuned for, and what was changed of it, in words."""
+    """A configuration for a scenario that it was not tuned for, and what was changed of it, in words."""
 
     configuration: Tuned
     changes: tuple[str, ...]
@@ -28,7 +28,7 @@ class Adapted:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The best configuration of the nearest cell, the same for the cell that was asked for, and what else
+    """The best configuration of the nearest scenario, the same for the scenario that was asked for, and what else
     there is.
     """
 
@@ -41,7 +41,7 @@ class Recommendation:
 
     @property
     def exact(self) -> bool:
-        """Whether the configuration was tuned for this very cell."""
+        """Whether the configuration was tuned for this very scenario."""
         return self.distance.total == 0
 
     def evidence(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class Recommendation:
             "scores": self.best.scores,
             "budget": self.best.budget,
             "settings": {key: settings[key] for key in shown if key in settings},
-            "algorithms_tuned_on_that_cell": self.compared,
+            "algorithms_tuned_on_that_scenario": self.compared,
             "provenance": self.best.provenance,
         }
 
@@ -75,9 +75,9 @@ class Recommendation:
     def lines(self) -> list[str]:
         """The recommendation for a person: how near, on what evidence, what else."""
         best, evidence = self.best, self.evidence()
-        near = "This very cell"
+        near = "This very scenario"
         if not self.exact:
-            near = f"The nearest cell: {best.place}, {self.distance}"
+            near = f"The nearest scenario: {best.scenario}, {self.distance}"
         metric = f"test_{best.task.metric}"
         seeds = len(best.scores.get("test_by_seed", {}))
         interval = best.scores.get("test_interval_95") or []
@@ -95,7 +95,7 @@ class Recommendation:
         if self.adapted.changes:
             lines.append(f"Adapted: {'; '.join(self.adapted.changes)}.")
         for away, other in self.others:
-            lines.append(f"Else: {other.algorithm} on {other.place}, {away}.")
+            lines.append(f"Else: {other.algorithm} on {other.scenario}, {away}.")
         return lines
 
 
@@ -107,7 +107,7 @@ def recommend(
     model: str | None = None,
     clients: int | None = None,
 ) -> Recommendation:
-    """The best by validation score of the nearest cell, adapted to the cell asked for, and to so many
+    """The best by validation score of the nearest scenario, adapted to the scenario asked for, and to so many
     clients. Without an algorithm, of all that leaderboards rank; without a model, of any model.
 
     Raises `UserError` on unknown names, and when nothing known belongs to the data set's task.
@@ -126,13 +126,13 @@ def recommend(
             "`suite sweep`, or add some with `suite tuned import`"
         )
     away, best = ranked[0]
-    there = {t.algorithm for _, t in ranked if t.place == best.place}
-    cells: dict[Place, tuple[Distance, Tuned]] = {}
+    there = {t.algorithm for _, t in ranked if t.scenario == best.scenario}
+    scenarios: dict[Scenario, tuple[Distance, Tuned]] = {}
     for pair in ranked:
-        cells.setdefault(pair[1].place, pair)
-    others = [pair for place, pair in cells.items() if place != best.place]
+        scenarios.setdefault(pair[1].scenario, pair)
+    others = [pair for scenario, pair in scenarios.items() if scenario != best.scenario]
     wanted = {"algorithm": name, "dataset": dataset, "model": model, "heterogeneity": level}
-    adapted = adapt(best, Place(dataset, model or best.model, level), clients)
+    adapted = adapt(best, Scenario(dataset, model or best.model, level), clients)
     return Recommendation(wanted, best, adapted, away, len(there), tuple(others[:OTHERS]))
 
 
@@ -143,7 +143,7 @@ def ranking(
     model: str | None = None,
     measured: float | None = None,
 ) -> list[tuple[Distance, Tuned]]:
-    """Configurations with their distances, nearest cell first, in a cell the best validated first; without
+    """Configurations with their distances, nearest scenario first, in a scenario the best validated first; without
     a model each is as near as its model lets it. `measured` is the data's skew, where the level has none.
     """
     if model is None:
@@ -151,17 +151,17 @@ def ranking(
             pair
             for m in {t.model for t in found}
             for pair in nearest(
-                Place(dataset, m, level), [t for t in found if t.model == m], measured
+                Scenario(dataset, m, level), [t for t in found if t.model == m], measured
             )
         ]
     else:
-        ranked = nearest(Place(dataset, model, level), found, measured)
+        ranked = nearest(Scenario(dataset, model, level), found, measured)
     return sorted(ranked, key=lambda pair: (pair[0].total, pair[1].loss, *_names(pair[1])))
 
 
-def adapt(item: Tuned, wanted: Place, clients: int | None = None) -> Adapted:
-    """A configuration for another cell. As many clients take part in a round as did where it was tuned; how
-    a round is computed is left to the new model. Scores, which are of the other cell, are left out.
+def adapt(item: Tuned, wanted: Scenario, clients: int | None = None) -> Adapted:
+    """A configuration for another scenario. As many clients take part in a round as did where it was tuned; how
+    a round is computed is left to the new model. Scores, which are of the other scenario, are left out.
     """
     old = item.settings
     new: dict[str, Any] = {}
@@ -180,10 +180,10 @@ def adapt(item: Tuned, wanted: Place, clients: int | None = None) -> Adapted:
     changes = [f"{key} {_said(was)} -> {_said(now)}" for key, was, now in pairs if was != now]
     if not changes:
         return Adapted(item, ())
-    tuned_for = {"adapted_from": str(item.place), **item.provenance}
+    tuned_for = {"adapted_from": str(item.scenario), **item.provenance}
     content = {**item.model_dump(), **wanted.names(), "settings": settings}
     made = Tuned(**{**content, "scores": {}, "provenance": tuned_for})
-    return Adapted(made, (*changes, f"its scores, those of {item.place}, are left out"))
+    return Adapted(made, (*changes, f"its scores, those of {item.scenario}, are left out"))
 
 
 def _said(value: Any) -> str:

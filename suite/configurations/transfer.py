@@ -1,7 +1,7 @@
 """`suite transfer`: what it costs to reuse a configuration that was tuned elsewhere.
 
-For each algorithm, the hyperparameters tuned for one cell run on every other cell, under that cell's
-settings, and so do the cell's own; both with the same fresh seeds. The loss is what the cell's own
+For each algorithm, the hyperparameters tuned for one scenario run on every other scenario, under that scenario's
+settings, and so do the scenario's own; both with the same fresh seeds. The loss is what the scenario's own
 configuration scores more, paired by seed: points of accuracy, or the difference of mean squared errors.
 """
 
@@ -19,7 +19,7 @@ from suite.tracking.store import Record, Store
 from suite.tracking.tags import RunKind, written
 from trials.errors import UserError
 from trials.metrics import TASKS, score
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.spec import canonical
 
 EXPERIMENT = "transfer"
@@ -66,18 +66,18 @@ def transfer(
     data_root: str | None,
     resources: Any,
 ) -> Transfer:
-    """Run what is not done and fill the matrices. `found`: the best first of each algorithm and cell.
+    """Run what is not done and fill the matrices. `found`: the best first of each algorithm and scenario.
 
-    Raises `UserError` when no algorithm is tuned for two cells of one task.
+    Raises `UserError` when no algorithm is tuned for two scenarios of one task.
     """
     pairs = _pairs(found)
     if not pairs:
         raise UserError(
-            "transfer needs one algorithm that is tuned for two cells of one task: see `suite tuned "
+            "transfer needs one algorithm that is tuned for two scenarios of one task: see `suite tuned "
             "list`, or add some with `suite sweep` or `suite tuned import`"
         )
     for tuned in {id(one): one for pair in pairs for one in pair}.values():
-        tuned.refuse_changed(f"the tuned configuration of {tuned.algorithm} on {tuned.place}")
+        tuned.refuse_changed(f"the tuned configuration of {tuned.algorithm} on {tuned.scenario}")
     jobs: dict[tuple[int, int], Job] = {}
     for i, (source, target) in enumerate(pairs):
         for k in range(seeds):
@@ -92,43 +92,45 @@ def transfer(
             scores.setdefault(i, {})[k] = _score(store, record)
             lost[i] = lost.get(i, 0) + record.lost(_metric(record))
     own = {
-        (target.algorithm, target.place): scores.get(i, {})
+        (target.algorithm, target.scenario): scores.get(i, {})
         for i, (source, target) in enumerate(pairs)
         if source is target
     }
     entries = []
     for i, (source, target) in enumerate(pairs):
-        theirs = own[target.algorithm, target.place]
+        theirs = own[target.algorithm, target.scenario]
         if common := [k for k in scores.get(i, {}) if k in theirs]:
             entries.append(_loss(source, target, scores[i], theirs, common, lost[i]))
     return Transfer(entries, failed, interrupted)
 
 
 def _pairs(found: Iterable[Tuned]) -> list[tuple[Tuned, Tuned]]:
-    """(tuned on, used on) of each algorithm with two cells or more of one task."""
-    by_algorithm: dict[tuple[str, str], dict[Place, Tuned]] = {}
+    """(tuned on, used on) of each algorithm with two scenarios or more of one task."""
+    by_algorithm: dict[tuple[str, str], dict[Scenario, Tuned]] = {}
     for tuned in found:
         task = tuned.task.metric
-        by_algorithm.setdefault((tuned.algorithm, task), {}).setdefault(tuned.place, tuned)
+        by_algorithm.setdefault((tuned.algorithm, task), {}).setdefault(tuned.scenario, tuned)
     return [
         (source, target)
-        for cells in by_algorithm.values()
-        if len(cells) > 1
-        for source in cells.values()
-        for target in cells.values()
+        for scenarios in by_algorithm.values()
+        if len(scenarios) > 1
+        for source in scenarios.values()
+        for target in scenarios.values()
     ]
 
 
 def _job(source: Tuned, target: Tuned, seed: int) -> Job:
-    spec = canonical(target.algorithm, source.params, target.place, target.settings, seed)
-    name = f"{source.algorithm} · from {source.place} · on {target.place} · {seed}"
-    return Job(spec, name, written(source_cell=source.place, target_cell=target.place))
+    spec = canonical(target.algorithm, source.params, target.scenario, target.settings, seed)
+    name = f"{source.algorithm} · from {source.scenario} · on {target.scenario} · {seed}"
+    return Job(
+        spec, name, written(source_scenario=source.scenario, target_scenario=target.scenario)
+    )
 
 
 def _score(store: Store, record: Record) -> float:
     """Mean of the last three evaluations; the untrained model's where the run is lost."""
     metric = _metric(record)
-    return score(store.course(record, [metric]), metric, record.lost(metric))
+    return score(store.curve(record, [metric]), metric, record.lost(metric))
 
 
 def _metric(record: Record) -> str:
@@ -149,9 +151,9 @@ def _loss(
     low, high = interval(gaps)
     return Loss(
         algorithm=target.algorithm,
-        source=str(source.place),
-        target=str(target.place),
-        distance=round(distance(source.place, target.place).total, 4),
+        source=str(source.scenario),
+        target=str(target.scenario),
+        distance=round(distance(source.scenario, target.scenario).total, 4),
         metric=f"test_{metric}",
         score=fmean(scores[k] for k in seeds),
         own_score=fmean(own[k] for k in seeds),

@@ -7,7 +7,7 @@ from pathlib import Path
 from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
 from suite.configurations.distance import nearest
-from suite.search.trial import Known
+from suite.search.trial import InitialConfiguration
 from suite.studies.entry import Entry
 from trials.errors import UserError
 
@@ -23,21 +23,23 @@ def tuned_files(path: Path) -> list[Tuned]:
     return [tuned.read(found) for found in paths]
 
 
-def warm_start(entries: Sequence[Entry], found: Sequence[Tuned]) -> dict[str, list[Known]]:
-    """By entry, the configuration of the same algorithm whose cell is nearest (`suite.configurations.distance`), of
+def warm_start(
+    entries: Sequence[Entry], found: Sequence[Tuned]
+) -> dict[str, list[InitialConfiguration]]:
+    """By entry, the configuration of the same algorithm whose scenario is nearest (`suite.configurations.distance`), of
     equally near ones the first; none where there is none.
 
-    What the entry does not search or set is left out of a configuration; the anchor fills the rest.
+    What the entry does not search or set is left out of a configuration; the default configuration fills the rest.
     """
-    warm: dict[str, list[Known]] = {}
+    warm: dict[str, list[InitialConfiguration]] = {}
     for entry in entries:
-        own = nearest(entry.place, [item for item in found if item.algorithm == entry.algorithm])
+        own = nearest(entry.scenario, [item for item in found if item.algorithm == entry.algorithm])
         warm[entry.id] = [_known(entry, item, str(distance)) for distance, item in own[:1]]
     return warm
 
 
-def _known(entry: Entry, item: Tuned, distance: str) -> Known:
+def _known(entry: Entry, item: Tuned, distance: str) -> InitialConfiguration:
     values = {**item.settings.model_dump(), **item.params}
     given = {k: values[k] for k in entry.space.ranges if values.get(k) is not None}
-    source = f"{item.place}, tuned by {item.provenance.get('sweep', 'a file')}: {distance}"
-    return Known("warm", entry.space.anchor(given), source)
+    source = f"{item.scenario}, tuned by {item.provenance.get('sweep', 'a file')}: {distance}"
+    return InitialConfiguration("warm", entry.space.default(given), source)

@@ -33,7 +33,7 @@ from trials.machine import usable_cpus
 REFRESH_SECONDS = 5.0
 """How often the nodes of a running cluster are counted."""
 TOKEN = secrets.token_hex(32)
-"""What a cluster of this process's own asks of all who call it; Ray reads it once per process."""
+"""What a cluster of this process's own requests for all who call it; Ray reads it once per process."""
 STARTS = 3
 """How often a cluster of one's own is started: on a busy machine Ray gives up after half a minute."""
 

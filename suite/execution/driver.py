@@ -17,25 +17,25 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search.search_algorithm import SearchAlgorithm
 
 from suite.console import say
-from suite.execution.cards import cards, limited, refuse
-from suite.execution.choices import choose
+from suite.execution.autotune import choose
 from suite.execution.cluster import Cluster, NotStartedError, connect
+from suite.execution.gpus import gpus, limited, refuse
 from suite.execution.lifeline import Lifeline
 from suite.execution.packs import PackCallback, Packs, PackScheduler, Unpicklable
-from suite.execution.plan import Hooks, Plan, TrialSource
+from suite.execution.plan import ExecutionPlan, Hooks, TrialSource
 from suite.execution.ray_internals import make_trial
 from suite.execution.stop_signal import Control, HaltedError, interruptible
 from suite.search.schedulers import SCHEDULERS, EntrySchedulers
-from suite.search.trial import Ask
+from suite.search.trial import TrialRequest
 from trials import algorithms
-from trials.calibration import cell, with_execution
+from trials.calibration import with_execution, workload
 from trials.checkpoint import Checkpoint
 from trials.federated_data import FederatedData
-from trials.outcome import Kind, Outcome, Report, Status, shortened
-from trials.running import Running
+from trials.outcome import Outcome, Report, Status, TrialKind, shortened
+from trials.running import RunningTrials
 from trials.spec import TrialSpec
 from trials.trainable import FederatedTrial
-from trials.trial import deal_data
+from trials.trial import partition_data
 from trials.trial_config import TrialConfig
 
 
@@ -90,7 +90,7 @@ class _Callback(Unpicklable, tune.Callback):
     def __init__(self, source: TrialSource, packs: Packs, hooks: Hooks) -> None:
         self.source, self.packs, self.hooks = source, packs, hooks
         self.outcomes: dict[str, Outcome] = {}
-        self.eager: set[str] = set()
+        self.graph_error: set[str] = set()
         self.started: dict[str, float] = {}
         self.seconds: dict[str, float] = defaultdict(float)
 
@@ -100,7 +100,7 @@ class _Callback(Unpicklable, tune.Callback):
         """Start the clock, and say that it runs."""
         self.started.setdefault(ask_id(trial), time.monotonic())
         process = getattr(trial, "pack", trial.trial_id)
-        self.hooks.began(self.source.asks[ask_id(trial)], process)
+        self.hooks.began(self.source.requests[ask_id(trial)], process)
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
@@ -108,7 +108,7 @@ class _Callback(Unpicklable, tune.Callback):
         """Keep the history and drop it from the result, which Tune would keep too."""
         outcome = self.outcomes.setdefault(ask_id(trial), Outcome())
         outcome.add(Report.take(result))
-        self.hooks.reported(self.source.asks[ask_id(trial)], outcome)
+        self.hooks.reported(self.source.requests[ask_id(trial)], outcome)
 
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
@@ -140,11 +140,11 @@ class _Callback(Unpicklable, tune.Callback):
         self.seconds[trial_id] += now - self.started.pop(trial_id, now)
         outcome.seconds = self.seconds[trial_id]
         self.packs.live.discard(trial_id)
-        if outcome.eager and outcome.eager not in self.eager:
-            self.eager.add(outcome.eager)
-            say(f"local steps are not captured as a CUDA graph: {outcome.eager}")
+        if outcome.graph_error and outcome.graph_error not in self.graph_error:
+            self.graph_error.add(outcome.graph_error)
+            say(f"local steps are not captured as a CUDA graph: {outcome.graph_error}")
         try:
-            self.hooks.ended(self.source.asks[trial_id], outcome)
+            self.hooks.ended(self.source.requests[trial_id], outcome)
         except HaltedError as halted:
             self.hooks.control.halt(str(halted))
         else:
@@ -171,7 +171,7 @@ class _Stop(Unpicklable, tune.Stopper):
 class _Config:
     """What a Tune trial gets besides its spec, and how many there are at once."""
 
-    plan: Plan
+    plan: ExecutionPlan
     cluster: Cluster
     executions: Mapping[str, str] = field(default_factory=dict)
 
@@ -183,28 +183,28 @@ class _Config:
         """How many trials run at once."""
         return self.cluster.slots(max(self.plan.memory.values(), default=0))
 
-    def of(self, ask: Ask) -> dict[str, Any]:
+    def of(self, request: TrialRequest) -> dict[str, Any]:
         """Tune's `config` of a trial."""
         plan, resources = self.plan, self.cluster.resources
-        searches = ask.kind == Kind.SEARCH and SCHEDULERS[plan.scheduler] is not None
-        memory = plan.memory.get(ask.cell, 0) if self.cluster.shared else 0
-        spec = plan.source.spec(ask)
-        execution = spec.settings.execution or self.executions.get(cell(spec))
+        searches = request.kind == TrialKind.SEARCH and SCHEDULERS[plan.scheduler] is not None
+        memory = plan.memory.get(request.entry_id, 0) if self.cluster.shared else 0
+        spec = plan.source.spec(request)
+        execution = spec.settings.execution or self.executions.get(workload(spec))
         return TrialConfig(
             with_execution(spec, execution) if execution else spec,
-            stops=self.entries[ask.cell].stops if searches else (),
+            stops=self.entries[request.entry_id].stops if searches else (),
             device="cuda" if resources.gpus_per_trial else "cpu",
             threads=max(1, int(resources.cpus_per_trial)),
             memory_budget=resources.memory_budget,
-            members=plan.packs.get(ask.cell, 1),
+            members=plan.packs.get(request.entry_id, 1),
             need=resources.need(memory),
-            checkpoint=f"{plan.checkpoints}/{ask.trial_id}.pt",
+            checkpoint=f"{plan.checkpoints}/{request.trial_id}.pt",
             checkpoint_seconds=resources.checkpoint_seconds,
-            model=plan.model(ask),
+            model=plan.model(request),
         ).as_dict()
 
 
-def drive(plan: Plan) -> None:
+def drive(plan: ExecutionPlan) -> None:
     """Run every trial that the plan's source still asks for, or until its control ends it.
 
     Raises `UserError` when the cluster cannot be joined, when none of its nodes can hold a trial, or
@@ -221,20 +221,20 @@ def drive(plan: Plan) -> None:
             _alone(plan)
 
 
-def _alone(plan: Plan) -> None:
+def _alone(plan: ExecutionPlan) -> None:
     """The trials one after another in this process, with the bits that they have in others."""
     config, control = _Config(plan, Cluster(plan.resources)), plan.hooks.control
-    deals: dict[str, FederatedData] = {}
+    partitions: dict[str, FederatedData] = {}
 
-    def deal(spec: TrialSpec) -> FederatedData:
-        if spec.data_key not in deals:
-            deals[spec.data_key] = deal_data(spec, plan.data[spec.dataset_key])
-        return deals[spec.data_key]
+    def partition(spec: TrialSpec) -> FederatedData:
+        if spec.data_key not in partitions:
+            partitions[spec.data_key] = partition_data(spec, plan.data[spec.dataset_key])
+        return partitions[spec.data_key]
 
     while not control.draining and (found := plan.source.next()) is not None:
-        (ask, _), started = found, time.monotonic()
-        wanted = config.of(ask)
-        running, outcome = Running(TrialConfig.of(wanted), deal), Outcome(Status.RUNNING)
+        (request, _), started = found, time.monotonic()
+        wanted = config.of(request)
+        running, outcome = RunningTrials(TrialConfig.of(wanted), partition), Outcome(Status.RUNNING)
         while outcome.status == Status.RUNNING:
             if control.ends_now:
                 return
@@ -243,12 +243,12 @@ def _alone(plan: Plan) -> None:
             control.halt(outcome.error)
             return
         outcome.seconds = time.monotonic() - started
-        plan.hooks.ended(ask, outcome)
+        plan.hooks.ended(request, outcome)
         if outcome.status != Status.FAILED:
             Checkpoint(wanted["checkpoint"]).delete()
 
 
-def _on_ray(plan: Plan) -> None:
+def _on_ray(plan: ExecutionPlan) -> None:
     """The trials as Tune's, on the cluster of the plan's resources."""
     control = plan.hooks.control
     with (
@@ -263,7 +263,7 @@ def _on_ray(plan: Plan) -> None:
         shared = {key: ray.put(plan.data.pop(key)) for key in list(plan.data)}
         executions: Mapping[str, str] = {}
         if plan.resources.gpus_per_trial:
-            found = cards()
+            found = gpus()
             refuse(found, plan.takes, plan.resources)
             takes = {entry.id: plan.takes[entry.name] for entry in plan.entries}
             plan = replace(plan, packs=limited(found, plan.packs, takes, plan.resources))
@@ -274,11 +274,11 @@ def _on_ray(plan: Plan) -> None:
             control.halt(f"storage {plan.folder} cannot be written: {error.strerror or error}")
 
 
-def _executions(plan: Plan, shared: Mapping[str, Any]) -> dict[str, str]:
-    """How each cell is computed on GPUs."""
+def _executions(plan: ExecutionPlan, shared: Mapping[str, Any]) -> dict[str, str]:
+    """How each scenario is computed on GPUs."""
     control, known = plan.hooks.control, dict(plan.executions)
     left = {name: spec for name, spec in plan.probes.items() if name not in known}
-    packs = {cell(entry): plan.packs.get(entry.id, 1) for entry in plan.entries}
+    packs = {workload(entry): plan.packs.get(entry.id, 1) for entry in plan.entries}
     found = choose(left, shared, plan.resources, packs, lambda: control.draining)
     try:
         plan.hooks.chosen(found)
@@ -287,10 +287,10 @@ def _executions(plan: Plan, shared: Mapping[str, Any]) -> dict[str, str]:
     return known | found
 
 
-def _tuner(plan: Plan, config: _Config, shared: Mapping[str, Any]) -> tune.Tuner:
+def _tuner(plan: ExecutionPlan, config: _Config, shared: Mapping[str, Any]) -> tune.Tuner:
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max(config.slots, 16))
     packs = Packs(plan, config.of, lambda: config.slots)
-    schedulers = EntrySchedulers(plan.entries, plan.source.asks, plan.scheduler)
+    schedulers = EntrySchedulers(plan.entries, plan.source.requests, plan.scheduler)
     schedulers.replay(plan.ended)
     callback = _Callback(plan.source, packs, plan.hooks)
     scheduler = PackScheduler(packs, _Scheduler(schedulers), callback)
@@ -324,7 +324,7 @@ def _reason(trial: Trial) -> str:
 
 
 def ask_id(trial: Trial) -> str:
-    """The id of the ask that a Tune trial runs."""
+    """The id of the request that a Tune trial runs."""
     return str(trial.trial_id).partition("~")[0]
 
 

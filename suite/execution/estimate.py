@@ -11,7 +11,7 @@ from suite.search.sweep_search import SweepSearch
 from suite.studies.entry import Entry
 from suite.studies.study import Study
 from trials.budget import widest
-from trials.calibration import cell
+from trials.calibration import workload
 from trials.datasets.base import Dataset, OnDemand
 from trials.errors import UserError
 from trials.federated_data import FederatedData
@@ -19,7 +19,7 @@ from trials.footprint import PROCESS, Footprint, footprint
 from trials.machine import machine_memory
 from trials.packing import own_bytes, pack_size
 from trials.spec import TrialSpec
-from trials.trial import deal_data, fit_model, simulate
+from trials.trial import fit_model, partition_data, simulate
 
 RECORD_BYTES = 330
 """Bytes of one metric's value at one round, in SQLite with its indices and in the journal together."""
@@ -34,12 +34,12 @@ WARM_UP, MEASURED = 1, 3
 
 
 class Estimates:
-    """Estimates for the entries of a sweep; data are dealt once for all entries that share them."""
+    """Estimates for the entries of a sweep; data are partitioned once for all entries that share them."""
 
     def __init__(self, study: Study, data: Mapping[str, Dataset], resources: Resources) -> None:
         self.study, self.data, self.resources = study, data, resources
         self.device = "cuda" if resources.gpus_per_trial else "cpu"
-        self._dealt: tuple[str, FederatedData] | None = None
+        self._partitioned: tuple[str, FederatedData] | None = None
         self._known: dict[str, tuple[Footprint, int]] = {}
 
     def footprint(self, entry: Entry) -> Footprint:
@@ -54,8 +54,8 @@ class Estimates:
 
     def _looked(self, entry: Entry) -> tuple[Footprint, int]:
         if entry.id not in self._known:
-            spec = self._anchor(entry)
-            data = self._deal(spec)
+            spec = self._default(entry)
+            data = self._partition(spec)
             model, budget = fit_model(spec, data.dataset, self.device), self.resources.memory_budget
             found = footprint(spec, data, model, self.device, budget)
             pack = self.study.pack
@@ -82,8 +82,8 @@ class Estimates:
             return True  # what is there is known once the cluster is
         if (given := self.resources.memory_per_trial) is not None:
             return given <= machine_memory()
-        spec = self._anchor(entry)
-        data, budget = self._deal(spec), self.resources.memory_budget or 2.0**31
+        spec = self._default(entry)
+        data, budget = self._partition(spec), self.resources.memory_budget or 2.0**31
         x, model = data.dataset.x, fit_model(spec, data.dataset)
         if isinstance(x, OnDemand):
             return False
@@ -122,13 +122,13 @@ class Estimates:
         return {entry.name: self.footprint(entry) for entry in entries}
 
     def probes(self, entries: Iterable[Entry]) -> dict[str, TrialSpec]:
-        """A trial of each cell, in which its execution is measured."""
-        return {cell(spec): spec for spec in map(self._anchor, entries)}
+        """A trial of each scenario, in which its execution is measured."""
+        return {workload(spec): spec for spec in map(self._default, entries)}
 
     def entry(self, entry: Entry, calibrate: bool) -> dict[str, Any]:
         """What the whole entry takes: every trial at full rounds, so that early stopping can only spare some.
 
-        Seconds and hours are None unless `calibrate` runs a few rounds of the anchor here and now.
+        Seconds and hours are None unless `calibrate` runs a few rounds of the default configuration here and now.
         """
         found, s = self.footprint(entry), entry.settings
         runs = SweepSearch([entry], self.study).planned
@@ -176,13 +176,13 @@ class Estimates:
         }
 
     def _calibrate(self, entry: Entry) -> tuple[float, float, float]:
-        """Client steps a round, seconds a round, seconds an evaluation, of the anchor."""
-        spec = self._anchor(entry)
+        """Client steps a round, seconds a round, seconds an evaluation, of the default configuration."""
+        spec = self._default(entry)
         rounds = WARM_UP + MEASURED
         settings = spec.settings.model_copy(update={"rounds": rounds, "eval_every": 1})
         short = spec.model_copy(update={"settings": settings})
         threads = max(1, int(self.resources.cpus_per_trial))
-        simulation = simulate(short, self._deal(spec), self.device, threads)
+        simulation = simulate(short, self._partition(spec), self.device, threads)
         elapsed = training = 0.0
         while not simulation.finished:
             started = time.perf_counter()
@@ -190,14 +190,14 @@ class Estimates:
             if reached["round"] > WARM_UP:
                 elapsed += time.perf_counter() - started
                 training += reached["round_seconds"]
-        done = max(1, simulation.fed.round - WARM_UP)  # an anchor may diverge at once
+        done = max(1, simulation.fed.round - WARM_UP)  # a default configuration may diverge at once
         steps = simulation.fed.counters["client_steps"] / simulation.fed.round
         return steps, training / done, (elapsed - training) / done
 
-    def _anchor(self, entry: Entry) -> TrialSpec:
-        return entry.spec(entry.space.anchor(), self.study.seed, entry.settings.partition_seed)
+    def _default(self, entry: Entry) -> TrialSpec:
+        return entry.spec(entry.space.default(), self.study.seed, entry.settings.partition_seed)
 
-    def _deal(self, spec: TrialSpec) -> FederatedData:
-        if self._dealt is None or self._dealt[0] != spec.data_key:
-            self._dealt = spec.data_key, deal_data(spec, self.data[spec.dataset_key])
-        return self._dealt[1]
+    def _partition(self, spec: TrialSpec) -> FederatedData:
+        if self._partitioned is None or self._partitioned[0] != spec.data_key:
+            self._partitioned = spec.data_key, partition_data(spec, self.data[spec.dataset_key])
+        return self._partitioned[1]

@@ -16,10 +16,10 @@ from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
-from suite.execution.plan import Plan
+from suite.execution.plan import ExecutionPlan
 from suite.execution.ray_internals import actor_of
 from suite.execution.stop_signal import HaltedError
-from suite.search.trial import Ask
+from suite.search.trial import TrialRequest
 from trials.trainable import REPORTS
 from trials.trial_config import PACK
 
@@ -38,21 +38,21 @@ class Member:
 class Packs:
     """Which asks wait, which run (`live`, all of them), and which of these in a pack.
 
-    `config` makes Tune's config of an ask, `slots` tells how many Tune trials there may be at once.
+    `config` makes Tune's config of an request, `slots` tells how many Tune trials there may be at once.
     """
 
-    plan: Plan
-    config: Callable[[Ask], dict[str, Any]]
+    plan: ExecutionPlan
+    config: Callable[[TrialRequest], dict[str, Any]]
     slots: Callable[[], int]
     live: set[str] = field(default_factory=set)
     members: dict[str, dict[str, Member]] = field(default_factory=dict)
     """Of each pack that runs, by the id of its Tune trial."""
     _kinds: dict[str, Hashable] = field(default_factory=dict)
-    _waiting: deque[Ask] = field(default_factory=deque)
+    _waiting: deque[TrialRequest] = field(default_factory=deque)
     _attempts: Counter[str] = field(default_factory=Counter)
 
     def start(self) -> tuple[str, dict[str, Any]] | None:
-        """The id and config of the next Tune trial, when there is a place and an ask for it."""
+        """The id and config of the next Tune trial, when there is a place and a request for it."""
         packed = sum(map(len, self.members.values()))
         places = self.slots() - (len(self.live) - packed + len(self.members))
         if self.plan.hooks.control.draining or places <= 0:
@@ -65,9 +65,9 @@ class Packs:
         if size == 1:
             return self._begin(first), self.config(first)
         self._draw(places * size)
-        asks = self._take(kind, min(size, math.ceil(len(self._waiting) / places)))
-        trial_id, *_ = [self._begin(ask) for ask in asks]
-        configs = {ask.trial_id: self.config(ask) for ask in asks}
+        requests = self._take(kind, min(size, math.ceil(len(self._waiting) / places)))
+        trial_id, *_ = [self._begin(request) for request in requests]
+        configs = {request.trial_id: self.config(request) for request in requests}
         # Members from here on, whose process may die before Tune says that it begins.
         self.members[trial_id] = {name: Member(name, config) for name, config in configs.items()}
         self._kinds[trial_id] = kind
@@ -80,13 +80,13 @@ class Packs:
         if self.plan.hooks.control.draining:
             return {}
         members, kind = self.members[trial_id], self._kinds[trial_id]
-        size, places = self.plan.packs[self.plan.source.asks[trial_id].cell], self.slots()
+        size, places = self.plan.packs[self.plan.source.requests[trial_id].entry_id], self.slots()
         self._draw(places * size - len(self.live))
         part = math.ceil((len(self.live) + len(self._waiting)) / places)
         joining = self._take(kind, min(size, part) - len(members))
-        for ask in joining:
-            self._begin(ask)
-        return {ask.trial_id: self.config(ask) for ask in joining}
+        for request in joining:
+            self._begin(request)
+        return {request.trial_id: self.config(request) for request in joining}
 
     def over(self, trial_id: str) -> None:
         """A pack has ended."""
@@ -106,32 +106,32 @@ class Packs:
                 return
             self._waiting.append(found[0])
 
-    def _take(self, kind: Hashable, most: int) -> list[Ask]:
-        """Up to so many asks of a kind that wait, the first of them."""
-        alike = (ask for ask in self._waiting if self._kind(ask) == kind)
-        return [ask for ask, _ in zip(alike, range(most), strict=False)]
+    def _take(self, kind: Hashable, most: int) -> list[TrialRequest]:
+        """Up to so many requests for a kind that wait, the first of them."""
+        alike = (request for request in self._waiting if self._kind(request) == kind)
+        return [request for request, _ in zip(alike, range(most), strict=False)]
 
-    def _begin(self, ask: Ask) -> str:
-        """Give an ask that waits its place; the id of the Tune trial that begins with it: the ask's,
+    def _begin(self, request: TrialRequest) -> str:
+        """Give a request that waits its place; the id of the Tune trial that begins with it: the ask's,
         and when it is started again `~2`, `~3`, ... after it.
         """
-        self._waiting.remove(ask)
-        self.live.add(ask.trial_id)
-        self._attempts[ask.trial_id] += 1
-        attempt = self._attempts[ask.trial_id]
-        return ask.trial_id if attempt == 1 else f"{ask.trial_id}~{attempt}"
+        self._waiting.remove(request)
+        self.live.add(request.trial_id)
+        self._attempts[request.trial_id] += 1
+        attempt = self._attempts[request.trial_id]
+        return request.trial_id if attempt == 1 else f"{request.trial_id}~{attempt}"
 
-    def _size(self, ask: Ask) -> int:
+    def _size(self, request: TrialRequest) -> int:
         """How many trials may be in its pack. One that is started again is alone: it may be what ended
         those beside it.
         """
-        return 1 if self._attempts[ask.trial_id] else self.plan.packs.get(ask.cell, 1)
+        return 1 if self._attempts[request.trial_id] else self.plan.packs.get(request.entry_id, 1)
 
-    def _kind(self, ask: Ask) -> Hashable:
+    def _kind(self, request: TrialRequest) -> Hashable:
         """What trials have in common that share a pack; nothing where one does not."""
-        if (size := self._size(ask)) == 1:
-            return ask.trial_id
-        spec = self.plan.source.spec(ask)
+        if (size := self._size(request)) == 1:
+            return request.trial_id
+        spec = self.plan.source.spec(request)
         s = spec.settings
         return size, spec.dataset_key, spec.model, s.loss, s.dtype, s.execution
 

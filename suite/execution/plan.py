@@ -7,7 +7,7 @@ from typing import Protocol
 
 from suite.execution.resources import Resources
 from suite.execution.stop_signal import Control
-from suite.search.trial import Ask
+from suite.search.trial import TrialRequest
 from suite.studies.entry import Entry
 from trials.datasets.base import Dataset
 from trials.footprint import Footprint
@@ -18,14 +18,14 @@ from trials.spec import TrialSpec
 class TrialSource(Protocol):
     """What hands out trials: a sweep's search, a fixed list of runs."""
 
-    asks: dict[str, Ask]
+    requests: dict[str, TrialRequest]
     """All that were handed out, by id."""
 
-    def next(self) -> tuple[Ask, bool] | None:
+    def next(self) -> tuple[TrialRequest, bool] | None:
         """The next trial and whether it is new; None when there is none now."""
 
-    def spec(self, ask: Ask) -> TrialSpec:
-        """The trial that an ask runs."""
+    def spec(self, request: TrialRequest) -> TrialSpec:
+        """The trial that a request runs."""
 
     @property
     def exhausted(self) -> bool:
@@ -39,30 +39,30 @@ class TrialSource(Protocol):
 @dataclass
 class Hooks:
     """What the driver calls when a trial is handed out (is it new?), when it has ended, and when the
-    executions of cells are chosen. All may raise `HaltedError`, which ends the run, as `control` does.
+    executions of scenarios are chosen. All may raise `HaltedError`, which ends the run, as `control` does.
     `reported` is called whenever a trial has said more, `joined` with the address of Ray's dashboard
     ("": it has none), `began` when a trial runs, with the name of its process, which a pack shares.
     """
 
-    asked: Callable[[Ask, bool], None]
-    ended: Callable[[Ask, Outcome], None]
+    asked: Callable[[TrialRequest, bool], None]
+    ended: Callable[[TrialRequest, Outcome], None]
     control: Control
-    reported: Callable[[Ask, Outcome], None] = lambda ask, outcome: None
+    reported: Callable[[TrialRequest, Outcome], None] = lambda request, outcome: None
     joined: Callable[[str], None] = lambda dashboard: None
     chosen: Callable[[Mapping[str, str]], None] = lambda found: None
-    began: Callable[[Ask, str], None] = lambda ask, process: None
+    began: Callable[[TrialRequest, str], None] = lambda request, process: None
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExecutionPlan:
     """Trials to run until their source is exhausted, or `hooks.control` ends it.
 
     `data` are the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Tune's own
     files, `checkpoints` the path or URI of the folder that all nodes reach. `scheduler` stops search
     trials of `entries`, of which `ended` are over; `memory` estimates the bytes of a trial of each entry,
     `takes` all that one takes, by the name of what is run, where that is on a GPU. `packs` says how many trials of an entry, by
-    its id, and of others like it may be one Tune trial; one, where it says nothing. On a GPU `executions` are those of the cells that
-    are chosen by now, and `probes` has a trial of each cell.
+    its id, and of others like it may be one Tune trial; one, where it says nothing. On a GPU `executions` are those of the scenarios that
+    are chosen by now, and `probes` has a trial of each scenario.
     `model` says where a trial leaves its final models, None where they are not kept. `alone`: where Ray does
     not start, trials may run one after another in this process; those of a search may not.
     """
@@ -78,7 +78,7 @@ class Plan:
     ended: Mapping[str, Outcome] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
     takes: Mapping[str, Footprint] = field(default_factory=dict)
-    model: Callable[[Ask], str | None] = lambda ask: None
+    model: Callable[[TrialRequest], str | None] = lambda request: None
     executions: Mapping[str, str] = field(default_factory=dict)
     probes: Mapping[str, TrialSpec] = field(default_factory=dict)
     packs: Mapping[str, int] = field(default_factory=dict)

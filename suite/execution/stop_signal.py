@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from suite.console import say
-from suite.owned import others_hand
+from suite.permissions import others_hand
 from trials.errors import UserError
 
 POLL_SECONDS = 0.5

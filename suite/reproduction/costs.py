@@ -46,14 +46,14 @@ class Costs:
         total = 0.0
         for method, count in runs.items():
             configured = made.methods[method]
-            data = paper.data[configured.place.dataset.split("(")[0]]
+            data = paper.data[configured.scenario.dataset.split("(")[0]]
             total += count * rounds * self._round(configured, data)
         return total / 60 / usable_cpus()
 
     def _round(self, configured: Configured, data: Data) -> float:
         """Seconds of one round of one run, evaluation included."""
         said = {name: decision.value for name, decision in configured.decisions.items()}
-        level = heterogeneity.parse(configured.place.heterogeneity)
+        level = heterogeneity.parse(configured.scenario.heterogeneity)
         mean = getattr(level.partition, "mean", data.samples / said["clients"])
         batch = mean if said["batch_size"] == "full" else min(said["batch_size"], mean)
         work = said["local_epochs"] * mean if "local_epochs" in said else 0
@@ -70,7 +70,7 @@ class Costs:
     def _sample(self, configured: Configured, data: Data, batch: int) -> tuple[float, float]:
         """Seconds of one training sample in minibatches of `batch`, and of one test sample; one thread."""
         shape = "x".join(map(str, data.shape))
-        key = f"{configured.place.model}|{shape}|{data.classes}|{batch}"
+        key = f"{configured.scenario.model}|{shape}|{data.classes}|{batch}"
         kinds = [f"{key}|{kind}" for kind in ("train", "test")]
         if kinds[0] not in self.seconds:
             if not self.seconds:
@@ -97,7 +97,7 @@ def _read(path: Path) -> dict[str, float] | None:
 
 def _measure(configured: Configured, data: Data, batch: int) -> tuple[float, float]:
     """Seconds of a training and of a test sample, of enough of them to tell."""
-    architecture = models.parse(configured.place.model)
+    architecture = models.parse(configured.scenario.model)
     clients = CLIENTS if batch <= architecture.batched_up_to else 1
     steps, tests = 1, batch
     train, test = _rounds(configured, data, batch, clients, steps, tests)
@@ -113,7 +113,7 @@ def _rounds(
     """CPU seconds of a round in which each client takes so many steps, and of an evaluation on so many samples,
     whatever else the machine does; of the second ones, for the first may compile.
     """
-    task = datasets.parse(configured.place.dataset).task
+    task = datasets.parse(configured.scenario.dataset).task
     train = clients * batch
     kind = np.float32 if task.metric == "mse" else np.int64
     samples = Dataset(
@@ -125,7 +125,7 @@ def _rounds(
     )
     ids = np.arange(train + tests)
     offsets = np.arange(0, train + 1, batch)
-    dealt = FederatedData(samples, ids[:train], offsets, ids[:0], ids[train:])
+    partitioned = FederatedData(samples, ids[:train], offsets, ids[:0], ids[train:])
     settings = Settings(
         clients=clients,
         participation=1.0,
@@ -133,8 +133,8 @@ def _rounds(
         local_steps=steps,
         val_fraction=0.0,
     )
-    place = configured.place._replace(heterogeneity="iid")
-    simulation = simulate(canonical("fedavg", {"lr": 1e-6}, place, settings, 0), dealt)
+    scenario = configured.scenario._replace(heterogeneity="iid")
+    simulation = simulate(canonical("fedavg", {"lr": 1e-6}, scenario, settings, 0), partitioned)
     fed, algorithm, state = simulation.fed, simulation.algorithm, simulation.state
     fed.begin(1)
     state = algorithm.round(state, fed)
@@ -142,5 +142,5 @@ def _rounds(
     fed.begin(2)
     state = algorithm.round(state, fed)
     trained = time.process_time()
-    fed.evaluate(state["w"], dealt.test)
+    fed.evaluate(state["w"], partitioned.test)
     return trained - started, time.process_time() - trained

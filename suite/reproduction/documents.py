@@ -57,13 +57,13 @@ class Number(Measured):
     difference: float | None
 
 
-class Claim(Measured):
+class ClaimDocument(Measured):
     """A statement under one reading."""
 
     says: str
 
 
-class Answer(BaseModel):
+class AnswerDocument(BaseModel):
     """What all readings say of a statement."""
 
     verdict: str
@@ -71,15 +71,15 @@ class Answer(BaseModel):
     decided_by: dict[str, float]
 
 
-class Judged(BaseModel):
+class JudgedDocument(BaseModel):
     """A statement, or with a `method` a number, under all readings."""
 
     says: str
     method: str | None
-    answer: Answer
+    answer: AnswerDocument
 
 
-class Row(BaseModel):
+class RowDocument(BaseModel):
     """A row of a paper's table."""
 
     table: str
@@ -93,18 +93,18 @@ class Row(BaseModel):
     note: str
 
 
-class Run(Row):
+class RunDocument(RowDocument):
     """One that was run under one reading."""
 
     reduced: list[str] = []
     numbers: list[Number]
-    claims: list[Claim]
+    claims: list[ClaimDocument]
 
 
-class Fitted(Row):
+class FittedDocument(RowDocument):
     """One that was run under all."""
 
-    judged: list[Judged]
+    judged: list[JudgedDocument]
 
 
 class Document(BaseModel):
@@ -116,20 +116,20 @@ class Document(BaseModel):
     protocol: str
     verdicts: dict[str, int]
     rules: list[str]
-    rows: list[Run] | list[Fitted]
+    rows: list[RunDocument] | list[FittedDocument]
 
 
 class OfOne(Document):
     """Of one reading."""
 
     made_with: list[dict[str, Any]]
-    rows: list[Run]
+    rows: list[RunDocument]
 
 
 class OfAll(Document):
     """Of all readings."""
 
-    rows: list[Fitted]
+    rows: list[FittedDocument]
 
 
 _ONE, _ALL = TypeAdapter[Document](OfOne), TypeAdapter[Document](OfAll)

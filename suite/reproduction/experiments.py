@@ -23,7 +23,7 @@ from suite.studies.validation import Faults
 from suite.yaml_files import parse_mapping
 from trials import algorithms, heterogeneity
 from trials.errors import UserError, unknown
-from trials.place import SPELLING, Place
+from trials.scenario import SPELLING, Scenario
 from trials.settings import Settings
 from trials.spec import TrialSpec, canonical
 
@@ -44,9 +44,9 @@ DECIDED = (
 """Settings that must be stated or chosen; so must the local work, and every hyperparameter."""
 
 PER_SEED = "per seed"
-"""The value of `data_seed` or `partition_seed` under which each run's seed draws or deals the data anew."""
+"""The value of `data_seed` or `partition_seed` under which each run's seed draws or partitions the data anew."""
 
-PLACE = tuple(Place._fields)
+PLACE = tuple(Scenario._fields)
 """The parts of a place, which a reading may change as it may a setting."""
 
 SCORED, SCORED_MODEL = "scored", "scored_model"
@@ -69,7 +69,7 @@ class Configured:
     """A method in a row: what runs, what is stated and what is ours."""
 
     algorithm: str
-    place: Place
+    scenario: Scenario
     decisions: Mapping[str, Decision]
     search: Mapping[str, list[Any]]
     readings: tuple[str, ...]
@@ -102,7 +102,7 @@ class Configured:
         return (usual | SCORING | decided | dict(self.search)).get(key)
 
     def spec(self, variant: Mapping[str, Any], seed: int, rounds: int, every: int) -> TrialSpec:
-        """The trial of one run under the paper's protocol: no validation data; the seed also deals the data, and
+        """The trial of one run under the paper's protocol: no validation data; the seed also partitions the data, and
         draws them where they are random, unless it is decided otherwise.
         """
         keys = {**self.decisions, "partition_seed": None, "data_seed": None}
@@ -114,7 +114,7 @@ class Configured:
         return canonical(
             self.algorithm,
             {**params, **variant},
-            self.place,
+            self.scenario,
             Settings(**settings | drawn),
             seed,
         )
@@ -166,7 +166,7 @@ def selected(path: str | None) -> list[tuple[str, str, str]]:
     Raises `UserError` on an unknown part.
     """
     if path is None:
-        return [place for name in paper_names() for place in selected(name)]
+        return [scenario for name in paper_names() for scenario in selected(name)]
     name, _, rest = path.partition("/")
     table_name, _, row_name = rest.partition("/")
     paper = read_paper(name)
@@ -252,7 +252,7 @@ def _configured(
     spelled = {part: text for part, text in parts.items() if text is not None}
     if cls is None or len(spelled) < len(parts):
         return None
-    place = Place(**spelled)
+    scenario = Scenario(**spelled)
     decisions: dict[str, Decision] = {}
     for own, layer in _layers(paper, table, row, method):
         said = {k: Decision(v, None) for k, v in (layer.settings | layer.params).items()}
@@ -263,14 +263,14 @@ def _configured(
             elif own:
                 known = [*cls.ranges(), *Settings.model_fields]
                 faults.add(f"{method}.{key}", decision.value, str(unknown("key", key, known)))
-    family = place.dataset.split("(")[0]
+    family = scenario.dataset.split("(")[0]
     if family not in paper.data:
         faults.add(f"data.{family}", None, "is required")
         return None
     readings = [text for _, layer in _layers(paper, table, row, method) for text in layer.readings]
     configured = Configured(
         name,
-        place,
+        scenario,
         decisions,
         column.search,
         tuple(dict.fromkeys(readings)),
@@ -279,7 +279,7 @@ def _configured(
     missing = [key for key in DECIDED if key not in decisions]
     if not (
         {"local_epochs", "local_steps"} & decisions.keys()
-        or heterogeneity.parse(place.heterogeneity).changes_work
+        or heterogeneity.parse(scenario.heterogeneity).changes_work
     ):
         missing.append("local_epochs or local_steps")
     missing += faults.attempt(method, None, partial(undecided, configured)) or []

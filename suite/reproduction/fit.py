@@ -14,7 +14,7 @@ from reports.claims.verdicts import entries, statements
 from suite.console import say
 from suite.reproduction.experiments import experiment, read_paper, reason_not_run, selected
 from suite.reproduction.fit_report import Fit, fitted_row
-from suite.reproduction.fit_rows import FitRow, Tried, of_methods
+from suite.reproduction.fit_rows import FitRow, TriedReading, of_methods
 from suite.reproduction.paper import Paper
 from suite.reproduction.plan import Effort, Planned, what_is_missing
 from suite.reproduction.readings import check_open, otherwise
@@ -113,7 +113,7 @@ class _Stages:
 
     def _explained(
         self, stage: str, plans: Sequence[tuple[FitRow, int, Planned]]
-    ) -> Iterator[tuple[Tried, list[Explained]]]:
+    ) -> Iterator[tuple[TriedReading, list[Explained]]]:
         """A stage's readings, as far as all of their runs are there, and what these say of the baselines."""
         done = self._run(stage, [plan for _, _, plan in plans])
         for row, i, plan in plans:

@@ -18,7 +18,7 @@ from reports.claims.fit import (
 )
 from reports.claims.verdicts import NOT_RUN, printed
 from suite.reproduction.experiments import Experiment, own_methods
-from suite.reproduction.fit_rows import FitRow, Tried, of_methods
+from suite.reproduction.fit_rows import FitRow, TriedReading, of_methods
 from suite.reproduction.paper import Paper
 from suite.reproduction.readings import default_reading
 from suite.reproduction.reproduce import statements_of
@@ -99,8 +99,8 @@ def fitted_row(
     own = own_methods(paper, table)
     if fitted is None:
         judged = _judged(paper, table, row, None, own)
-        place = (at.dataset, at.model, at.heterogeneity)
-        return Fitted(*facts, *place, [], [], 0, [], None, {}, None, judged, 0, 0.0, why_not)
+        scenario = (at.dataset, at.model, at.heterogeneity)
+        return Fitted(*facts, *scenario, [], [], 0, [], None, {}, None, judged, 0, 0.0, why_not)
     tried = fitted.tried
     screened = [
         (fitted.readings[i].picks, misfit(t.screened)) for i, t in enumerate(tried) if t.screened
@@ -110,7 +110,7 @@ def fitted_row(
     left = len(tried) - len(screened)
     return Fitted(
         *facts,
-        *next(iter(fitted.made.methods.values())).place,
+        *next(iter(fitted.made.methods.values())).scenario,
         _open(fitted.made),
         [_told(t) for t in ranked],
         len(screened),
@@ -125,7 +125,7 @@ def fitted_row(
     )
 
 
-def _told(tried: Tried) -> dict[str, Any]:
+def _told(tried: TriedReading) -> dict[str, Any]:
     """A reading of the report; what one seed said is left out where all say it."""
     screened = [] if tried.explained else tried.screened
     facts = asdict(replace(tried, screened=screened))
@@ -159,12 +159,12 @@ def _judged(
     searched = fitted is not None and not explaining and any(t.explained for t in fitted.tried)
     unknown = Answer(UNEXPLAINED if searched else NOT_RUN, [], 0, {})
     found = []
-    for place, claim in enumerate(statements_of(content)):
-        verdicts = {t.number: t.claims[place].verdict for t in tried}
+    for scenario, claim in enumerate(statements_of(content)):
+        verdicts = {t.number: t.claims[scenario].verdict for t in tried}
         given = answer(verdicts, picks, unknown) if claim.of else Answer(NOT_RUN, [], 0, {})
         found.append(Judged(claim.says, claim.metric or "", None, None, given))
-    for place, (name, method, number) in enumerate(_own_numbers(content.rows[row].numbers, own)):
-        verdicts = {t.number: t.numbers[place].verdict for t in tried}
+    for scenario, (name, method, number) in enumerate(_own_numbers(content.rows[row].numbers, own)):
+        verdicts = {t.number: t.numbers[scenario].verdict for t in tried}
         shown = str(printed(number))
         given = answer(verdicts, picks, unknown)
         found.append(Judged(f"{method}: {name} = {shown}", name, method, shown, given))

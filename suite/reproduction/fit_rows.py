@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from reports.claims.fit import Explained, Numbers, baselines_numbers, misfit, rounds_needed
 from reports.claims.metrics import BEST
-from reports.claims.verdicts import Entry, Said
+from reports.claims.verdicts import JudgedEntry, Said
 from suite.reproduction.experiments import SCORED, Experiment
 from suite.reproduction.paper import Paper
 from suite.reproduction.plan import Effort, Planned, plan_of
@@ -18,7 +18,7 @@ KEPT = 4
 
 
 @dataclass
-class Tried:
+class TriedReading:
     """A reading of a row: its number, its values by open setting, and what came out. `screened` is of one
     seed, `explained` of all; `numbers` and `claims` are of the paper's own methods.
     """
@@ -27,7 +27,7 @@ class Tried:
     values: dict[str, Any]
     screened: list[Explained] = field(default_factory=list)
     explained: list[Explained] = field(default_factory=list)
-    numbers: list[Entry] = field(default_factory=list)
+    numbers: list[JudgedEntry] = field(default_factory=list)
     claims: list[Said] = field(default_factory=list)
     alike: list[int] = field(default_factory=list)
     """Further readings that a report tells of with this one, whatever their values in what is no baseline's."""
@@ -53,7 +53,7 @@ class FitRow:
     effort: Effort
     numbers: Numbers
     readings: list[Reading]
-    tried: list[Tried]
+    tried: list[TriedReading]
     seconds: float = 0.0
 
     @classmethod
@@ -70,7 +70,7 @@ class FitRow:
             replace(effort, every_round=any(keys.get(SCORED) == BEST for keys in given)),
             numbers,
             found,
-            [Tried(i, r.values(made)) for i, r in enumerate(found, 1)],
+            [TriedReading(i, r.values(made)) for i, r in enumerate(found, 1)],
         )
 
     def plan(self, index: int, own: bool, effort: Effort) -> Planned:
@@ -122,7 +122,7 @@ class FitRow:
         return list(groups.values())
 
     @property
-    def told(self) -> list[Tried]:
+    def told(self) -> list[TriedReading]:
         """What a report tells of the readings, the nearest first: of each that explains the baselines, and of
         others with those that fit alike.
         """

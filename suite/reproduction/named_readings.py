@@ -17,7 +17,7 @@ from suite.reproduction.readings import (
 from suite.studies.validation import Faults
 from suite.yaml_files import assigned
 from trials.errors import UserError, unknown
-from trials.place import SPELLING
+from trials.scenario import SPELLING
 
 
 def under_reading(rows: Sequence[Experiment], given: Sequence[str]) -> list[Experiment]:

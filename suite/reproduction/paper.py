@@ -42,14 +42,14 @@ class Shared(Layer):
     open: dict[str, Open] = {}
 
 
-class Method(Layer):
+class PaperMethod(Layer):
     """A column of a table. `search`: values of hyperparameters that all run, of which the best counts."""
 
     algorithm: str | None = None
     search: dict[str, list[Any]] = {}
 
 
-class Row(Shared):
+class TableRow(Shared):
     """One experiment: data, model, level, and the printed numbers, metric -> method -> number.
 
     One that is `not_run` only keeps its numbers; the reason is shown.
@@ -64,7 +64,7 @@ class Row(Shared):
     not_run: str | None = None
 
 
-class Claim(BaseModel):
+class PaperClaim(BaseModel):
     """A statement about two methods: metric(of) - times * metric(to) is <, >, <=, >= `by`, or ~ 0.
 
     Without a metric it is the row's first. One without `of` is only shown.
@@ -86,9 +86,9 @@ class Table(Shared):
 
     source: str
     about: str
-    methods: dict[str, Method] = {}
-    rows: dict[str, Row]
-    claims: list[Claim] = []
+    methods: dict[str, PaperMethod] = {}
+    rows: dict[str, TableRow]
+    claims: list[PaperClaim] = []
     not_run: str | None = None
 
 

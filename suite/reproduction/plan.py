@@ -62,7 +62,7 @@ def what_is_missing(made: Experiment | None, data_root: str | None) -> str | Non
     """Why the data of a row are not at hand; None where they are."""
     if made is None:
         return None
-    dataset = next(iter(made.methods.values())).place.dataset
+    dataset = next(iter(made.methods.values())).scenario.dataset
     unsound = [r.name for r in datasets.prepare(dataset, data_root) if not r.sound]
     if unsound:
         return NO_DATA + dataset

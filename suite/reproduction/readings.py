@@ -27,7 +27,7 @@ from suite.reproduction.experiments import (
 from suite.reproduction.paper import Open
 from suite.studies.validation import Faults
 from trials.errors import UserError, unknown
-from trials.place import SPELLING
+from trials.scenario import SPELLING
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,10 @@ def readings(made: Experiment) -> list[Reading]:
     in an order that is random but always the same. Settings that change nothing here have one candidate.
     """
     default = default_reading(made)
-    places = [range(len(made.open[name].values)) for name in default.picks]
-    every = [dict(zip(default.picks, picks, strict=True)) for picks in itertools.product(*places)]
+    scenarios = [range(len(made.open[name].values)) for name in default.picks]
+    every = [
+        dict(zip(default.picks, picks, strict=True)) for picks in itertools.product(*scenarios)
+    ]
 
     def order(picks: dict[str, int]) -> tuple[int, str]:
         changed = sum(picks[name] != i for name, i in default.picks.items())
@@ -158,8 +160,8 @@ def _with(configured: Configured, values: Mapping[str, Any], why: str) -> Config
     for key, known in ((SCORED, EVALUATIONS), (SCORED_MODEL, MODELS)):
         if key in values and values[key] not in known:
             raise unknown(key, str(values[key]), known)
-    place = configured.place.names()
-    place |= {key: SPELLING[key](str(values[key])) for key in PLACE if key in values}
+    scenario = configured.scenario.names()
+    scenario |= {key: SPELLING[key](str(values[key])) for key in PLACE if key in values}
     found, search = dict(configured.decisions), dict(configured.search)
     for key, value in values.items():
         if key in PLACE or key not in configured.known or configured.value(key) == value:
@@ -174,14 +176,14 @@ def _with(configured: Configured, values: Mapping[str, Any], why: str) -> Config
             search[key] = value
         else:
             found[key] = Decision(value, why)
-    moved = type(configured.place)(**place)
+    moved = type(configured.scenario)(**scenario)
     said = tuple(
-        f"{key} = {place[key]}: {why}"
+        f"{key} = {scenario[key]}: {why}"
         for key in PLACE
-        if place[key] != getattr(configured.place, key)
+        if scenario[key] != getattr(configured.scenario, key)
     )
     more = (*configured.readings, *said)
-    return replace(configured, place=moved, decisions=found, search=search, readings=more)
+    return replace(configured, scenario=moved, decisions=found, search=search, readings=more)
 
 
 def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Experiment]:
@@ -202,12 +204,12 @@ def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Expe
     faults = Faults("--set")
     for row in changed:
         for method, configured in row.methods.items():
-            place = f"{row.path}, {method}"
+            scenario = f"{row.path}, {method}"
             for variant in configured.variants:
-                faults.attempt(place, None, partial(checked, configured, variant))
+                faults.attempt(scenario, None, partial(checked, configured, variant))
                 faults.check()
             for key in undecided(configured):
-                faults.add(f"{place}: {key}", None, "has to be set too")
+                faults.add(f"{scenario}: {key}", None, "has to be set too")
             faults.check()
     return changed
 
@@ -227,18 +229,18 @@ def _ours(row: Experiment, method: str, key: str) -> bool:
 def _refuse_stated(rows: Sequence[Experiment], key: str) -> None:
     """Refuse a key that is nowhere ours and comes with nothing that is."""
     method, _, name = key.rpartition(".")
-    places = [(row, m) for row in rows for m in row.methods if method in ("", m)]
-    if method and not places:
+    scenarios = [(row, m) for row in rows for m in row.methods if method in ("", m)]
+    if method and not scenarios:
         raise unknown("method", method, {m for row in rows for m in row.methods})
-    if any(_ours(row, m, name) for row, m in places):
+    if any(_ours(row, m, name) for row, m in scenarios):
         return
     possible = {
-        key for row, m in places for key in (*row.methods[m].known, *PLACE) if _ours(row, m, key)
+        key for row, m in scenarios for key in (*row.methods[m].known, *PLACE) if _ours(row, m, key)
     }
-    if any(name in row.methods[m].decisions for row, m in places) or name in PLACE:
+    if any(name in row.methods[m].decisions for row, m in scenarios) or name in PLACE:
         to_choose = ", ".join(sorted(possible))
         raise UserError(f"--set {key}: the paper states it; to be chosen are {to_choose}")
-    if not any(name in row.methods[m].known for row, m in places):
+    if not any(name in row.methods[m].known for row, m in scenarios):
         raise unknown("chosen setting", name, possible)
 
 
@@ -250,7 +252,9 @@ def _otherwise(
     changed = configured
     for key, value in given.items():
         if _ours(row, method, key):
-            before = configured.value(key) if key not in PLACE else getattr(configured.place, key)
+            before = (
+                configured.value(key) if key not in PLACE else getattr(configured.scenario, key)
+            )
             changed = _with(changed, {key: value}, f"--set; the suite's own choice: {before}")
     needed = dict(changed.decisions)
     with suppress(UserError):  # said when the values are checked

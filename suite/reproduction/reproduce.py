@@ -7,8 +7,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from reports.claims.metrics import Metric, Run, as_scored, measured, metric
-from reports.claims.verdicts import RULES, VERDICTS, Entry, Said, Statement, entries, statements
+from reports.claims.metrics import ClaimRun, Metric, as_scored, measured, metric
+from reports.claims.verdicts import (
+    RULES,
+    VERDICTS,
+    JudgedEntry,
+    Said,
+    Statement,
+    entries,
+    statements,
+)
 from suite.reproduction import costs as calibration
 from suite.reproduction.experiments import (
     SCORING,
@@ -44,7 +52,7 @@ VERSIONS = ("version", "torch_version", "git_commit")
 
 
 @dataclass(frozen=True)
-class Row:
+class RowResult:
     """A row with its verdicts, `settings` as (method, name, value, why) where `why` is None for what
     the paper states.
     """
@@ -60,7 +68,7 @@ class Row:
     reduced: list[str]
     settings: list[dict[str, Any]]
     readings: list[str]
-    numbers: list[Entry]
+    numbers: list[JudgedEntry]
     claims: list[Said]
     runs: int
     seconds: float
@@ -68,13 +76,13 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Report:
+class ReproductionReport:
     """What `suite reproduce` found; `document` is its JSON."""
 
     paper: str
     cites: str
     command: str
-    rows: list[Row]
+    rows: list[RowResult]
     made_with: list[dict[str, str]]
     failed: int
     interrupted: bool
@@ -109,15 +117,15 @@ def reproduce(
     data_root: str | None,
     resources: Any,
     command: str,
-) -> Report:
+) -> ReproductionReport:
     """Run what is not done of `PAPER[/TABLE[/ROW]]` and judge all of it.
 
     Raises `UserError` on an unknown path or another value that cannot be, before anything starts.
     """
-    places = selected(path)
-    name = places[0][0]
+    scenarios = selected(path)
+    name = scenarios[0][0]
     paper = read_paper(name)
-    found = [experiment(paper, name, table, row) for _, table, row in places]
+    found = [experiment(paper, name, table, row) for _, table, row in scenarios]
     can_run = [made for made in found if made is not None]
     can_run = otherwise(under_reading(can_run, effort.reading), effort.other)
     experiments = {(made.table, made.row): made for made in can_run}
@@ -126,7 +134,7 @@ def reproduce(
     limit = _Limit(effort, storage, batch)
     plans: dict[tuple[str, str], Planned] = {}
     why_not: dict[tuple[str, str], str] = {}
-    for _, table, row in places:
+    for _, table, row in scenarios:
         made = experiments.get((table, row))
         reason = reason_not_run(paper, table, row) or what_is_missing(made, data_root)
         if made is not None and not reason:
@@ -143,12 +151,14 @@ def reproduce(
         _row(
             paper, table, row, plans.get((table, row)), why_not.get((table, row)), done, batch.store
         )
-        for _, table, row in places
+        for _, table, row in scenarios
     ]
     records = [done[job.id] for job in jobs if job.id in done]
     made_with = sorted({tuple((key, r.tags.get(key, "")) for key in VERSIONS) for r in records})
     versions = [dict(found) for found in made_with]
-    return Report(paper.paper, paper.cites, command, rows, versions, failed, interrupted)
+    return ReproductionReport(
+        paper.paper, paper.cites, command, rows, versions, failed, interrupted
+    )
 
 
 class _Limit:
@@ -173,7 +183,7 @@ class _Limit:
 def listing(storage: Path, data_root: str | None, seeds: int = SEEDS) -> Iterable[dict[str, Any]]:
     """Every table: what it is, whether it can run here, and what it would cost on this machine."""
     costs = calibration.Costs(storage)
-    for name in sorted({place[0] for place in selected(None)}):
+    for name in sorted({scenario[0] for scenario in selected(None)}):
         paper = read_paper(name)
         for table, content in paper.tables.items():
             here, elsewhere, runs, reasons = 0.0, 0.0, 0, []
@@ -213,14 +223,14 @@ def _row(
     why_not: str | None,
     done: Mapping[str, Record],
     store: Store,
-) -> Row:
+) -> RowResult:
     content, at = paper.tables[table], paper.tables[table].rows[row]
     said = statements_of(content)
     if plan is None:
         numbers = entries(at.numbers, {}, 0, why_not)
         claims = statements(said, at.numbers, {}, 0, why_not)
         facts = (content.source, content.about, at.dataset, at.model, at.heterogeneity)
-        return Row(table, row, *facts, 0, [], [], [], numbers, claims, 0, 0.0, why_not or "")
+        return RowResult(table, row, *facts, 0, [], [], [], numbers, claims, 0, 0.0, why_not or "")
     wanted = [*at.numbers, *(c.metric for c in content.claims if c.metric)]
     runs, best, seconds = runs_of(plan, wanted, done, store)
     missing = len({job.id for job in plan.jobs.values()} - seconds.keys())
@@ -230,12 +240,12 @@ def _row(
     methods = plan.experiment.methods
     first = next(iter(methods.values()))
     readings = [text for configured in methods.values() for text in configured.readings]
-    return Row(
+    return RowResult(
         table,
         row,
         content.source,
         content.about,
-        *first.place,
+        *first.scenario,
         seeds,
         reductions(plan),
         _settings(methods, best),
@@ -257,13 +267,13 @@ def statements_of(table: Table) -> list[Statement]:
 
 def runs_of(
     plan: Planned, wanted: Sequence[str], done: Mapping[str, Record], store: Store
-) -> tuple[dict[str, dict[int, Run]], dict[str, list[dict[str, Any]]], dict[str, float]]:
+) -> tuple[dict[str, dict[int, ClaimRun]], dict[str, list[dict[str, Any]]], dict[str, float]]:
     """The runs of each method's best variant; the searched values that ran, the best first; and
     seconds by job.
     """
     metrics = _measured(wanted)
     keys = {metric.key for metric in metrics}
-    by_variant: dict[str, dict[int, dict[int, Run]]] = {}
+    by_variant: dict[str, dict[int, dict[int, ClaimRun]]] = {}
     seconds = {}
     for (method, number, seed), job in plan.jobs.items():
         record = done.get(job.id)
@@ -290,7 +300,7 @@ def _measured(names: Iterable[str]) -> list[Metric]:
     return found or [metric("mean_accuracy")]
 
 
-def _best(variants: Mapping[int, Mapping[int, Run]], wanted: Metric, method: str) -> int:
+def _best(variants: Mapping[int, Mapping[int, ClaimRun]], wanted: Metric, method: str) -> int:
     """The searched variant with the best mean of the row's first metric; the first of equals."""
     sign = 1 if wanted.kind.better == "more" else -1
 
@@ -303,14 +313,16 @@ def _best(variants: Mapping[int, Mapping[int, Run]], wanted: Metric, method: str
     return max(variants, key=quality)
 
 
-def _run(store: Store, record: Record, job: Job, keys: set[str], configured: Configured) -> Run:
+def _run(
+    store: Store, record: Record, job: Job, keys: set[str], configured: Configured
+) -> ClaimRun:
     """A recorded run as claims see it: there are no validation data, so a loss on test data that is not
     finite is a run that diverged.
     """
     evaluation, model = map(configured.value, SCORING)
-    history = store.course(record, keys | {f"{model}_{key}" for key in keys})
+    history = store.curve(record, keys | {f"{model}_{key}" for key in keys})
     rounds = job.spec.settings.rounds
-    return Run(as_scored(history, evaluation, model), rounds, record.lost("test_loss"))
+    return ClaimRun(as_scored(history, evaluation, model), rounds, record.lost("test_loss"))
 
 
 def _settings(

@@ -11,7 +11,7 @@ from reports.claims.verdicts import NOT_RUN, printed
 from suite.reproduction import costs as calibration
 from suite.reproduction.documents import documents
 from suite.reproduction.experiments import experiment, paper_names, read_paper, reason_not_run
-from suite.reproduction.paper import Claim, Paper
+from suite.reproduction.paper import Paper, PaperClaim
 from suite.reproduction.plan import what_is_missing
 from trials.errors import UserError
 
@@ -222,7 +222,7 @@ def _numbers(paper: Paper) -> Iterator[tuple[str, str, str, str]]:
                 yield from ((table, row, name, method) for method in column)
 
 
-def _statements(paper: Paper) -> Iterator[tuple[tuple[str, str, str], Claim]]:
+def _statements(paper: Paper) -> Iterator[tuple[tuple[str, str, str], PaperClaim]]:
     """A table's claims about each of its rows."""
     for table, content in paper.tables.items():
         for row in content.rows:
@@ -283,7 +283,7 @@ def _measured(name: str) -> bool:
     return True
 
 
-def _wordless(claim: Claim) -> str:
+def _wordless(claim: PaperClaim) -> str:
     """Why a statement cannot be judged, "" where it can."""
     if claim.of is None or claim.to is None:
         return WORDS_ONLY

@@ -27,10 +27,10 @@ def contradiction(store: Reader, run: Record) -> str:
     was recorded.
     """
     metric = f"test_{run.tags.metric}"
-    course = store.course(run, [metric])
-    if not course:
+    curve = store.curve(run, [metric])
+    if not curve:
         return ""
-    recorded, now = run.metrics["test_score"], score(course, metric, run.lost(metric))
+    recorded, now = run.metrics["test_score"], score(curve, metric, run.lost(metric))
     if abs(recorded - now) <= ROUNDING * max(1.0, abs(now)):
         return ""
     return f"its score is {recorded!r}, and {now!r} by its course"

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from reports.leaderboard.audit import Audit, Tried, audit, combined, findings
 from reports.leaderboard.leaderboard import Leaderboard, Row
-from suite.results.mends import mend
 from suite.results.query import Held
+from suite.results.remedies import remedy
 from suite.results.searched import Key, Searched, of_replicates
 from suite.tracking.record import Record
 from trials.algorithm import Range
@@ -21,10 +21,10 @@ def audited(board: Leaderboard, held: Held, options: list[str]) -> Leaderboard:
     """
     tried = {key: of_replicates(trials) for key, trials in held.searches.items()}
     ran, tasks = _by_search(held.finals), held.tasks
-    ranges = {(run.tags.sweep, run.tags.cell): run.tags.space for run in held.entries}
+    ranges = {(run.tags.sweep, run.tags.entry_id): run.tags.space for run in held.entries}
     facts: dict[Key, Audit] = {}
     for row in board.rows:
-        key = row.sweep, row.cell
+        key = row.sweep, row.entry_id
         known = tried.get(key, {})
         searches = [_search(known[of], ran[key][of], ranges.get(key), tasks[key]) for of in known]
         facts[key] = combined(searches)
@@ -32,13 +32,13 @@ def audited(board: Leaderboard, held: Held, options: list[str]) -> Leaderboard:
     for sweep in held.sweeps:
         name = sweep.tags.sweep
         rows = [row for row in board.rows if row.sweep == name]
-        told = [(row.algorithm, facts[name, row.cell]) for row in rows]
-        spaces = {row.algorithm: ranges.get((name, row.cell), {}) for row in rows}
+        told = [(row.algorithm, facts[name, row.entry_id]) for row in rows]
+        spaces = {row.algorithm: ranges.get((name, row.entry_id), {}) for row in rows}
         if told:
-            mends[name] = mend(sweep, told, spaces, options)
+            mends[name] = remedy(sweep, told, spaces, options)
 
     def with_audit(row: Row) -> Row:
-        known, by = facts[row.sweep, row.cell], mends.get(row.sweep)
+        known, by = facts[row.sweep, row.entry_id], mends.get(row.sweep)
         if by is not None and known.trials:
             known = replace(known, findings=findings(known, by))
         return replace(row, audit=known if known.trials else None)
@@ -51,7 +51,7 @@ def _by_search(runs: Sequence[Record]) -> dict[Key, dict[str, list[Record]]]:
     found: dict[Key, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         of = TrialId.parse(run.tags.trial_id).replicate
-        found[run.tags.sweep, run.tags.cell][of].append(run)
+        found[run.tags.sweep, run.tags.entry_id][of].append(run)
     return found
 
 

@@ -31,11 +31,11 @@ def final_run(store: Reader, run: Record, metric: str, target: float | None, at:
     recorded = METRIC[metric].format(task if metric in ("score", "best") else pooled)
     name = f"test_{task if metric == 'best' else recorded}"
     lost = run.lost(name)
-    course = []
+    evaluations = []
     if metric != "score" or at != "rounds":
-        course = store.course(run, [name, *COSTS[at]])
-    first = untrained(course, name)
-    values = [entry.get(name, first) for entry in course]
+        evaluations = store.curve(run, [name, *COSTS[at]])
+    first = untrained(evaluations, name)
+    values = [entry.get(name, first) for entry in evaluations]
     if metric == "best":
         values = list(accumulate(values, best_of(direction(task))))
     reached: Mapping[str, float] = {}
@@ -43,16 +43,16 @@ def final_run(store: Reader, run: Record, metric: str, target: float | None, at:
         reached = reached_of(store, run, target)
     curve: tuple[tuple[float, float], ...] = ()
     if at != "rounds" and not lost:
-        curve = tuple((cost_until(e, at), v) for e, v in zip(course, values, strict=True))
+        curve = tuple((cost_until(e, at), v) for e, v in zip(evaluations, values, strict=True))
     spec, params, validated = tags.spec, tags.params, run.metrics.get("val_score")
     apart = {"partition_seed", "execution", "chunk", *(params.keys() - spec.params)}
     return FinalRun(
         sweep=tags.sweep,
         study=tags.study,
-        cell=tags.cell,
+        entry_id=tags.entry_id,
         algorithm=tags.algorithm,
         paper=tags.paper,
-        place=tags.place,
+        scenario=tags.scenario,
         metric=recorded,
         seed=tags.seed,
         diverged=lost,
@@ -72,7 +72,7 @@ def final_run(store: Reader, run: Record, metric: str, target: float | None, at:
         run_id=run.run_id,
         warm=tags.warm_start is not None,
         split_index=tags.split or 0,
-        deal=tags.deal or 0,
+        partition=tags.partition or 0,
         tuning=tags.tuning or 0,
         validated=None if validated is None else TASKS[task].sign * validated,
     )
@@ -84,13 +84,13 @@ def reached_of(store: Reader, run: Record, target: float) -> Mapping[str, float]
     if run.tags.reached is not None and run.tags.target == target:
         return {key: run.metrics[key] for key in REACHED if key in run.metrics}
     names = [f"test_{task}", "client_steps", *COSTS["bytes"]]
-    return reach(store.course(run, names), task, target)
+    return reach(store.curve(run, names), task, target)
 
 
 def _over_clients(store: Reader, run: Record, name: str, lost: bool) -> float | None:
     """A metric over clients as the run ended; of a run that is lost, the untrained model's."""
     if lost and name in run.metrics:
-        return untrained(store.course(run, [name]), name)
+        return untrained(store.curve(run, [name]), name)
     return run.metrics.get(name)
 
 

@@ -22,7 +22,7 @@ def read_fronts(
     for run in searches:
         done = run.tags.status == Status.FINISHED and run.tags.feasible is not False
         if run.tags.pareto and done:
-            entries[run.tags.sweep, run.tags.cell].append(run)
+            entries[run.tags.sweep, run.tags.entry_id].append(run)
     knees = query.find(store, RunKind.PARETO, **query.scope) if entries else []
     repeats = [*finals, *(run for run in knees if run.finished)]
     return tuple(front_of(runs, repeats) for runs in entries.values())
@@ -52,7 +52,7 @@ def front_of(runs: list[Record], repeats: list[Record]) -> Front:
         )
     return Front(
         algorithm=tags.algorithm,
-        **tags.place.names(),
+        **tags.scenario.names(),
         sweep=tags.sweep,
         metric=tags.metric,
         cost=cost,

@@ -1,4 +1,4 @@
-"""Which cells of recorded sweeps are not over, and how they stand."""
+"""Which scenarios of recorded sweeps are not over, and how they stand."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -15,7 +15,7 @@ from trials.outcome import Status
 
 
 def ongoing(store: Reader, query: Query, held: Held) -> set[Ongoing]:
-    """The cells of sweeps that have not ended, of which an entry lacks final runs."""
+    """The scenarios of sweeps that have not ended, of which an entry lacks final runs."""
     seeds = {
         run.tags.sweep: finals_of(run.tags.study_json)
         for run in held.sweeps
@@ -25,41 +25,41 @@ def ongoing(store: Reader, query: Query, held: Held) -> set[Ongoing]:
         return set()
     there = _ended(of_the_best(query.find(store, RunKind.FINAL, **query.scope)))
     return {
-        Ongoing(run.tags.sweep, run.tags.place)
+        Ongoing(run.tags.sweep, run.tags.scenario)
         for run in held.entries
-        if there[run.tags.sweep, run.tags.cell] < seeds.get(run.tags.sweep, 0)
+        if there[run.tags.sweep, run.tags.entry_id] < seeds.get(run.tags.sweep, 0)
     }
 
 
-def standings(cells: Collection[Ongoing], query: Query, held: Held) -> tuple[Standing, ...]:
-    """How the entries of these cells stand that are asked for, in the order of the study."""
+def standings(scenarios: Collection[Ongoing], query: Query, held: Held) -> tuple[Standing, ...]:
+    """How the entries of these scenarios stand that are asked for, in the order of the study."""
     studies = {run.tags.sweep: run.tags.study_json for run in held.sweeps}
     tried: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for run in held.trials:
-        tried[run.tags.sweep, run.tags.cell].append(run)
+        tried[run.tags.sweep, run.tags.entry_id].append(run)
     there = _ended(held.finals)
     found = []
     for entry in held.entries:
         tags = entry.tags
-        if query.asks_for(entry) and Ongoing(tags.sweep, tags.place) in cells:
-            runs = tried[tags.sweep, tags.cell]
+        if query.asks_for(entry) and Ongoing(tags.sweep, tags.scenario) in scenarios:
+            runs = tried[tags.sweep, tags.entry_id]
             best = _best(runs)
             found.append(
                 Standing(
                     algorithm=tags.algorithm,
-                    **tags.place.names(),
+                    **tags.scenario.names(),
                     metric=f"val_{runs[0].tags.metric}" if runs else "",
                     rank=None,
                     best=None if best is None else best.metrics["val_score"],
                     trials=len(runs),
                     planned=_planned(studies[tags.sweep]),
-                    finals=there[tags.sweep, tags.cell],
+                    finals=there[tags.sweep, tags.entry_id],
                     seeds=finals_of(studies[tags.sweep]),
                     params=best.tags.params if best else {},
                     reference=tags.reference,
                     sweep=tags.sweep,
                     study=tags.study,
-                    cell=tags.cell,
+                    entry_id=tags.entry_id,
                 )
             )
     order = list(dict.fromkeys(one.group for one in found))
@@ -68,7 +68,7 @@ def standings(cells: Collection[Ongoing], query: Query, held: Held) -> tuple[Sta
 
 def _ended(finals: Sequence[Record]) -> Counter[tuple[str, str]]:
     """The final runs that are over, by sweep and entry."""
-    return Counter((run.tags.sweep, run.tags.cell) for run in finals if run.over)
+    return Counter((run.tags.sweep, run.tags.entry_id) for run in finals if run.over)
 
 
 def _planned(study: Mapping[str, Any]) -> int:
@@ -84,7 +84,7 @@ def finals_of(study: Mapping[str, Any]) -> int:
 
 def _replicates(study: Mapping[str, Any]) -> int:
     """How often an entry is searched anew; a study leaves out what is 1."""
-    return prod(int(study.get(factor, 1)) for factor in ("tunings", "deals", "splits"))
+    return prod(int(study.get(factor, 1)) for factor in ("tunings", "partitions", "splits"))
 
 
 def _best(runs: Sequence[Record]) -> Record | None:

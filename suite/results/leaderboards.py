@@ -27,11 +27,11 @@ from suite.tracking.record import Record
 from trials.errors import UserError, unknown
 from trials.metrics import COSTS, TASKS, direction
 from trials.outcome import Status
-from trials.place import Place
+from trials.scenario import Scenario
 
 
 def read_leaderboard(store: Reader, query: Query = EVERYTHING) -> Leaderboard:
-    """The leaderboard of a sweep, of studies, or of all that the store holds; cells whose final runs are
+    """The leaderboard of a sweep, of studies, or of all that the store holds; scenarios whose final runs are
     not all there stand under `interim`.
 
     `target` defaults to the one that the sweeps' studies gave. Raises `UserError` when there are no
@@ -55,14 +55,14 @@ def check(query: Query) -> None:
 
 def board_of(store: Reader, query: Query, held: Held) -> Leaderboard:
     """The leaderboard of runs that are read; raises as `read_leaderboard` does."""
-    open_cells = ongoing(store, query, held) if query.interim else set()
-    standing = standings(open_cells, query, held)
+    open_scenarios = ongoing(store, query, held) if query.interim else set()
+    standing = standings(open_scenarios, query, held)
     finals = [
         run
         for run in held.finals
-        if run.finished and Ongoing(run.tags.sweep, run.tags.place) not in open_cells
+        if run.finished and Ongoing(run.tags.sweep, run.tags.scenario) not in open_scenarios
     ]
-    lost = missing(query, held, open_cells, store.options)
+    lost = missing(query, held, open_scenarios, store.options)
     if not finals and not standing:
         if lost:
             raise UserError("\n".join(("there is no row to show", *lost)))
@@ -94,36 +94,36 @@ def _ranked(
     if target is None and len(targets) == 1:
         target = targets.pop()
     trials = _budgets(held.searches)
-    entries = _places(run.tags.cell for run in held.entries)
-    sweeps = _places(run.tags.sweep for run in held.sweeps)
+    entries = _scenarios(run.tags.entry_id for run in held.entries)
+    sweeps = _scenarios(run.tags.sweep for run in held.sweeps)
     margins = {run.tags.study_json.get("margin") for run in held.sweeps}
 
     def order(run: Record) -> tuple[int, ...]:
-        """The place of a final run: as the study lists its cells; of equal ones the older sweep
+        """The place of a final run: as the study lists its scenarios; of equal ones the older sweep
         first.
         """
-        entry, sweep = run.tags.cell, run.tags.sweep
-        of = run.tags.split or 0, run.tags.deal or 0, run.tags.tuning or 0
+        entry, sweep = run.tags.entry_id, run.tags.sweep
+        of = run.tags.split or 0, run.tags.partition or 0, run.tags.tuning or 0
         return entries.get(entry, len(entries)), sweeps.get(sweep, -1), *of, run.tags.seed
 
-    pages = {place: run.page for place, run in held.rows.items()}
+    pages = {scenario: run.page for scenario, run in held.rows.items()}
     together = Together(store, held.finals)
     runs = [
         replace(
             final_run(together, run, query.metric, target, query.at),
-            page=pages.get((run.tags.sweep, run.tags.cell), ""),
+            page=pages.get((run.tags.sweep, run.tags.entry_id), ""),
             selected=chosen(
-                held.searches.get((run.tags.sweep, run.tags.cell), ()), run.tags.source
+                held.searches.get((run.tags.sweep, run.tags.entry_id), ()), run.tags.source
             ),
-            lacking=gone.get((run.tags.sweep, run.tags.cell), ""),
+            lacking=gone.get((run.tags.sweep, run.tags.entry_id), ""),
         )
         for run in sorted(held.finals, key=order)
     ]
     margin = margins.pop() if len(margins) == 1 and query.metric in ("score", "best") else None
     board = leaderboard(runs, trials, target, query.at, margin)
     board = audited(board, held, store.options)
-    kept = {(row.sweep, row.cell) for row in board.rows}
-    searches = [run for run in held.trials if (run.tags.sweep, run.tags.cell) in kept]
+    kept = {(row.sweep, row.entry_id) for row in board.rows}
+    searches = [run for run in held.trials if (run.tags.sweep, run.tags.entry_id) in kept]
     fronts = read_fronts(store, searches, held.finals, query)
     named = {row.sweep for row in board.rows}
     ways = {run.tags.sweep: searched(run) for run in held.sweeps if run.tags.sweep in named}
@@ -131,20 +131,20 @@ def _ranked(
     return replace(board, pareto=fronts, searched=ways, budgets=curves)
 
 
-def _places(names: Iterable[str]) -> dict[str, int]:
+def _scenarios(names: Iterable[str]) -> dict[str, int]:
     """Where each of several names stands first."""
-    return {name: place for place, name in enumerate(dict.fromkeys(names))}
+    return {name: scenario for scenario, name in enumerate(dict.fromkeys(names))}
 
 
 def _curves(board: Leaderboard, held: Held) -> tuple[Budgets, ...]:
-    """What fewer trials would have chosen, cell by cell of each sweep, of the methods that are ranked."""
-    found: dict[tuple[str, Place], dict[str, list[list[Trial]]]] = {}
+    """What fewer trials would have chosen, scenario by scenario of each sweep, of the methods that are ranked."""
+    found: dict[tuple[str, Scenario], dict[str, list[list[Trial]]]] = {}
     signs, tasks = dict[str, int](), held.tasks
     for row in board.rows:
         if row.rank is None:
             continue
-        sign = signs[row.sweep] = TASKS[tasks[row.sweep, row.cell]].sign
-        tuned = of_replicates(held.searches.get((row.sweep, row.cell), ()))
+        sign = signs[row.sweep] = TASKS[tasks[row.sweep, row.entry_id]].sign
+        tuned = of_replicates(held.searches.get((row.sweep, row.entry_id), ()))
         scored = [
             [
                 (sign * one.value, sign * one.test)
@@ -154,8 +154,8 @@ def _curves(board: Leaderboard, held: Held) -> tuple[Budgets, ...]:
             ]
             for trials in tuned.values()
         ]
-        found.setdefault((row.sweep, row.place), {})[row.algorithm] = [of for of in scored if of]
-    made = (budgets(sweep, place, of, signs[sweep]) for (sweep, place), of in found.items())
+        found.setdefault((row.sweep, row.scenario), {})[row.algorithm] = [of for of in scored if of]
+    made = (budgets(sweep, scenario, of, signs[sweep]) for (sweep, scenario), of in found.items())
     return tuple(of for of in made if of is not None)
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from reports.leaderboard.interim import Ongoing
 from reports.leaderboard.wording import short
 from suite.results.interim import finals_of
-from suite.results.mends import resumed
 from suite.results.query import Held, Query
+from suite.results.remedies import resumed
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
 from trials.outcome import reason
@@ -18,32 +18,32 @@ from trials.outcome import reason
 
 def without_finals(query: Query, held: Held) -> list[Record]:
     """The entries that are asked for and have no final run that came to its end."""
-    there = {(run.tags.sweep, run.tags.cell) for run in held.finals if run.finished}
+    there = {(run.tags.sweep, run.tags.entry_id) for run in held.finals if run.finished}
     asked = [entry for entry in held.entries if query.asks_for(entry)]
-    return [entry for entry in asked if (entry.tags.sweep, entry.tags.cell) not in there]
+    return [entry for entry in asked if (entry.tags.sweep, entry.tags.entry_id) not in there]
 
 
 def missing(
     query: Query, held: Held, going: Collection[Ongoing], options: list[str]
 ) -> tuple[str, ...]:
-    """A note for each of them that is not in a cell that still goes on; commands are told of the store by
+    """A note for each of them that is not in a scenario that still goes on; commands are told of the store by
     these `options`.
     """
     lost = without_finals(query, held)
-    over = [entry for entry in lost if Ongoing(entry.tags.sweep, entry.tags.place) not in going]
+    over = [entry for entry in lost if Ongoing(entry.tags.sweep, entry.tags.scenario) not in going]
     return tuple(_note(entry, held, options) for entry in over)
 
 
 def _note(entry: Record, held: Held, options: list[str]) -> str:
     tags = entry.tags
-    key = tags.sweep, tags.cell
+    key = tags.sweep, tags.entry_id
     searched = held.searches.get(key, ())
     ran = [
         (run.tags.status, reason(run.tags.error or ""))
         for run in held.finals
-        if (run.tags.sweep, run.tags.cell) == key
+        if (run.tags.sweep, run.tags.entry_id) == key
     ]
-    begin = f"{tags.place}: {short(tags.algorithm)} has no row, since none of its"
+    begin = f"{tags.scenario}: {short(tags.algorithm)} has no row, since none of its"
     ended = _ended(held).get(tags.sweep)
     if not ran and ended is not None and any(one.can_be_chosen for one in searched):
         return (
@@ -74,7 +74,7 @@ def lacking(store: Reader, query: Query, held: Held) -> Mapping[tuple[str, str],
     there: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for run in held.finals:
         if run.over:
-            there[run.tags.sweep, run.tags.cell].append(run)
+            there[run.tags.sweep, run.tags.entry_id].append(run)
     ended, found = _ended(held), {}
     for (name, entry), runs in there.items():
         sweep = ended.get(name)

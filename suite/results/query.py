@@ -38,7 +38,7 @@ NONE_YET = "there are no final runs yet: finish the sweep with --resume"
 @dataclass(frozen=True)
 class Query:
     """Which final runs, compared by what. `where` are tags; `sweep` and `studies` may be given too. Unless
-    `interim`, cells whose final runs are not all there are compared by those that are.
+    `interim`, scenarios whose final runs are not all there are compared by those that are.
     """
 
     sweep: str | None = None
@@ -118,7 +118,7 @@ class Held:
     @property
     def tasks(self) -> dict[Key, str]:
         """What each entry that has final runs is ranked by."""
-        return {(run.tags.sweep, run.tags.cell): run.tags.metric for run in self.finals}
+        return {(run.tags.sweep, run.tags.entry_id): run.tags.metric for run in self.finals}
 
     @classmethod
     def of(
@@ -131,7 +131,7 @@ class Held:
         """Read them; with `whole` the run of every search trial, and with `searches`, where they are known, of
         none.
         """
-        entries = query.find(store, RunKind.CELL, **query.scope)
+        entries = query.find(store, RunKind.ENTRY, **query.scope)
         sweeps = query.find(store, RunKind.SWEEP, **query.scope)
         trials: list[Record] = []
         if searches is None:
@@ -174,19 +174,25 @@ def of_the_best(finals: Sequence[Record]) -> list[Record]:
     """
 
     def search(run: Record) -> tuple[str | int | None, ...]:
-        return run.tags.sweep, run.tags.cell, run.tags.split, run.tags.deal, run.tags.tuning
+        return (
+            run.tags.sweep,
+            run.tags.entry_id,
+            run.tags.split,
+            run.tags.partition,
+            run.tags.tuning,
+        )
 
     newest = {search(run): run.tags.get("source") for run in finals}
     return [run for run in finals if run.tags.get("source") == newest[search(run)]]
 
 
 def published(store: Reader, query: Query | None = None) -> dict[tuple[str, str], Record]:
-    """The leaderboard's rows in the store by sweep and cell, of each the newest: a harvest removes the
+    """The leaderboard's rows in the store by sweep and scenario, of each the newest: a harvest removes the
     former ones once it has written all of its own.
     """
     query = query or EVERYTHING
     found = query.find(store, RunKind.LEADERBOARD, **query.scope)
-    return {(run.tags.get("sweep", ""), run.tags.get("cell", run.run_id)): run for run in found}
+    return {(run.tags.get("sweep", ""), run.tags.get("entry_id", run.run_id)): run for run in found}
 
 
 def say_why_none(store: Reader, query: Query) -> NoReturn:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reports.leaderboard.leaderboard import Contest, Leaderboard
-from reports.page.data import PRINT, Curve, Failure, ReportData, Sweep, Trial
+from reports.page.data import PRINT, Curve, Failure, ReportData, SweepFacts, TrialPoint
 from reports.page.drawing import SIGN
 from suite.results.leaderboards import board_of, searched
 from suite.results.missing import without_finals
@@ -29,7 +29,7 @@ PAGE = "report.html"
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenReport:
     """What `suite report` made."""
 
     page: Path
@@ -39,7 +39,7 @@ class Written:
 
 def write(
     store: Store, query: Query, folder: Path, server: str, forms: Iterable[str] = ()
-) -> Written:
+) -> WrittenReport:
     """Read, write `report.html` below a folder, and `figures/` in the forms that are wanted, and attach
     the page to the runs of the sweeps it is about. Raises `UserError` where one of the files is someone
     else's.
@@ -53,7 +53,7 @@ def write(
     write_files({folder / PAGE: page.encode(), **figures}, SIGN)
     for run in _sweeps(held, data.board):
         store.attach(run.run_id, folder / PAGE, "report")
-    return Written(folder / PAGE, tuple(figures), data)
+    return WrittenReport(folder / PAGE, tuple(figures), data)
 
 
 def read(store: Reader, query: Query, server: str) -> ReportData:
@@ -64,16 +64,16 @@ def read(store: Reader, query: Query, server: str) -> ReportData:
 def data_of(store: Reader, query: Query, held: Held, server: str) -> ReportData:
     """The data of a report of runs that are read."""
     board = board_of(store, query, held)
-    group_of = {(row.sweep, row.cell): row.group for row in board.rows}
-    shown = group_of.keys() | {(one.sweep, one.cell) for one in board.interim}
-    shown |= {_cell(entry) for entry in without_finals(query, held)}
+    group_of = {(row.sweep, row.entry_id): row.group for row in board.rows}
+    shown = group_of.keys() | {(one.sweep, one.entry_id) for one in board.interim}
+    shown |= {_scenario(entry) for entry in without_finals(query, held)}
     finals = {run.run_id: run for run in held.finals}
-    searches = [run for run in held.trials if _cell(run) in shown]
-    tried = [run for run in searches if _cell(run) in group_of and not run.tags.confirm]
+    searches = [run for run in held.trials if _scenario(run) in shown]
+    tried = [run for run in searches if _scenario(run) in group_of and not run.tags.confirm]
     return ReportData(
         board=board,
         curves=_curves(store, board, finals),
-        trials=tuple(_trial(run, group_of[_cell(run)]) for run in tried),
+        trials=tuple(_trial(run, group_of[_scenario(run)]) for run in tried),
         failures=tuple(
             _failure(run)
             for run in [*searches, *finals.values()]
@@ -97,8 +97,8 @@ def _lost(run: Record) -> bool:
     return run.lost(f"test_{run.tags.metric}")
 
 
-def _cell(run: Record) -> tuple[str, str]:
-    return run.tags.sweep, run.tags.cell
+def _scenario(run: Record) -> tuple[str, str]:
+    return run.tags.sweep, run.tags.entry_id
 
 
 def _curves(store: Reader, board: Leaderboard, finals: Mapping[str, Record]) -> tuple[Curve, ...]:
@@ -106,30 +106,30 @@ def _curves(store: Reader, board: Leaderboard, finals: Mapping[str, Record]) -> 
     drawn = [(row.group, finals[run_id]) for row in board.rows for run_id in row.runs]
     drawn = [(group, run) for group, run in drawn if not _lost(run)]
     tasks = {f"test_{run.tags.metric}" for _, run in drawn}
-    courses = store.courses([run for _, run in drawn], [*sorted(tasks), *COSTS["bytes"]])
+    curves = store.curves([run for _, run in drawn], [*sorted(tasks), *COSTS["bytes"]])
     return tuple(
-        _curve(group, run, course) for (group, run), course in zip(drawn, courses, strict=True)
+        _curve(group, run, curve) for (group, run), curve in zip(drawn, curves, strict=True)
     )
 
 
-def _curve(group: Contest, run: Record, course: Sequence[Mapping[str, float]]) -> Curve:
+def _curve(group: Contest, run: Record, curve: Sequence[Mapping[str, float]]) -> Curve:
     task = f"test_{run.tags.metric}"
-    course = [entry for entry in course if task in entry]
+    curve = [entry for entry in curve if task in entry]
     return Curve(
         group,
         run.tags.algorithm,
         run.tags.seed,
-        tuple(int(entry["round"]) for entry in course),
-        tuple(entry[task] for entry in course),
-        tuple(cost_until(entry, "bytes") for entry in course),
-        (run.tags.split or 0, run.tags.deal or 0, run.tags.tuning or 0),
+        tuple(int(entry["round"]) for entry in curve),
+        tuple(entry[task] for entry in curve),
+        tuple(cost_until(entry, "bytes") for entry in curve),
+        (run.tags.split or 0, run.tags.partition or 0, run.tags.tuning or 0),
     )
 
 
-def _trial(run: Record, group: Contest) -> Trial:
+def _trial(run: Record, group: Contest) -> TrialPoint:
     index = run.tags.number.index
     score = run.metrics.get("val_score", math.nan)
-    return Trial(
+    return TrialPoint(
         group,
         run.tags.algorithm,
         index,
@@ -143,14 +143,14 @@ def _trial(run: Record, group: Contest) -> Trial:
 
 def _failure(run: Record) -> Failure:
     number = f"seed {run.tags.seed}" if run.tags.kind == RunKind.FINAL else run.tags.trial_id
-    name = f"{run.tags.cell_name} · {number}"
+    name = f"{run.tags.entry_name} · {number}"
     why = reason(run.tags.error or "")
     if not why and run.tags.not_finite:
         why = "not finite: " + " ".join(run.tags.not_finite)
     return Failure(name, run.tags.kind, run.tags.status, why, run.page)
 
 
-def _sweep(run: Record, finals: list[Record]) -> Sweep:
+def _sweep(run: Record, finals: list[Record]) -> SweepFacts:
     """The study file, versions, seeds and fingerprints behind a sweep's rows."""
     mine = [r for r in finals if r.tags.sweep == run.tags.sweep]
     prints = defaultdict(set)
@@ -162,7 +162,7 @@ def _sweep(run: Record, finals: list[Record]) -> Sweep:
     facts["search seed"] = str(run.tags.study_json.get("seed", 0))
     facts["final seeds"] = ", ".join(map(str, sorted({r.tags.seed for r in mine})))
     facts |= {f"{PRINT}{k}": ", ".join(sorted(v)) for k, v in prints.items()}
-    return Sweep(
+    return SweepFacts(
         run.tags.sweep, run.tags.study, study_text(run.tags), facts, run.page, _setting(run)
     )
 

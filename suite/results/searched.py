@@ -72,7 +72,7 @@ def by_entry(runs: Iterable[Record]) -> dict[Key, list[Searched]]:
     """The search trials of each entry, from their runs."""
     found: dict[Key, list[Searched]] = defaultdict(list)
     for run in runs:
-        found[run.tags.sweep, run.tags.cell].append(Searched.of(run))
+        found[run.tags.sweep, run.tags.entry_id].append(Searched.of(run))
     return found
 
 
@@ -86,7 +86,7 @@ def written_down(sweep: Record, entries: Sequence[Record]) -> dict[Key, list[Sea
     """The search trials of a sweep that has ended, as its entries say them; None where they do not."""
     if not sweep.finished or not entries:
         return None
-    found = {(run.tags.sweep, run.tags.cell): run.tags.tried for run in entries}
+    found = {(run.tags.sweep, run.tags.entry_id): run.tags.tried for run in entries}
     known = {
         key: [Searched(*trial) for trial in tried]
         for key, tried in found.items()

@@ -15,17 +15,17 @@ from typing import Any
 
 from suite.console import say
 from suite.execution.stop_signal import Control, HaltedError
-from suite.search.trial import Ask
+from suite.search.trial import TrialRequest
 from suite.tracking.forms import dumps
 from suite.tracking.recorder import Recorder
 from suite.tracking.store import Record, Store
 from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags, written
-from trials.calibration import cell
+from trials.calibration import workload
 from trials.datasets.base import Dataset
 from trials.footprint import Footprint, footprint
-from trials.outcome import Kind, Outcome, Status
+from trials.outcome import Outcome, Status, TrialKind
 from trials.spec import TrialSpec
-from trials.trial import deal_data, fit_model, load_dataset
+from trials.trial import fit_model, load_dataset, partition_data
 
 FEW = 50
 """So many runs at most go one after another in this process where Ray does not start."""
@@ -49,25 +49,27 @@ class Job:
 
 
 class Queue:
-    """What the driver asks for trials: the jobs, in order, as long as there is time. No search, no cells."""
+    """What the driver asks for trials: the jobs, in order, as long as there is time. No search, no scenarios."""
 
     def __init__(self, jobs: list[Job], until: float = math.inf) -> None:
         self.jobs = {job.id: job for job in jobs}
         self.until = until
-        self.asks: dict[str, Ask] = {}
+        self.requests: dict[str, TrialRequest] = {}
         self._left = list(self.jobs)
         self._open = set(self.jobs)
 
-    def next(self) -> tuple[Ask, bool] | None:
+    def next(self) -> tuple[TrialRequest, bool] | None:
         """The next job and that it is new; None when all were handed out."""
         if not self._left or self._late:
             return None
         job = self.jobs[self._left.pop(0)]
         spec = job.spec
         seeds = spec.seed, spec.settings.partition_seed
-        ask = Ask(job.id, "", Kind.BATCH, len(self.asks), "", spec.params, *seeds)
-        self.asks[job.id] = ask
-        return ask, True
+        request = TrialRequest(
+            job.id, "", TrialKind.BATCH, len(self.requests), "", spec.params, *seeds
+        )
+        self.requests[job.id] = request
+        return request, True
 
     def end(self, trial_id: str) -> None:
         """Note that a job is over."""
@@ -87,9 +89,9 @@ class Queue:
         """The algorithms of all jobs."""
         return {job.spec.algorithm for job in self.jobs.values()}
 
-    def spec(self, ask: Ask) -> TrialSpec:
-        """The trial that an ask runs."""
-        return self.jobs[ask.trial_id].spec
+    def spec(self, request: TrialRequest) -> TrialSpec:
+        """The trial that a request runs."""
+        return self.jobs[request.trial_id].spec
 
 
 @dataclass
@@ -137,7 +139,7 @@ class Batch:
             return 0, False
         from suite.execution import reach
         from suite.execution.driver import drive
-        from suite.execution.plan import Hooks, Plan
+        from suite.execution.plan import ExecutionPlan, Hooks
 
         data = {}
         for job in left:
@@ -152,10 +154,10 @@ class Batch:
         )
         started = time.monotonic()
 
-        def take(ask: Ask, outcome: Outcome) -> None:
+        def take(request: TrialRequest, outcome: Outcome) -> None:
             nonlocal ended, failed
-            queue.end(ask.trial_id)
-            job = queue.jobs[ask.trial_id]
+            queue.end(request.trial_id)
+            job = queue.jobs[request.trial_id]
             recorder.put((job, outcome))
             ended += 1
             failed += outcome.status == Status.FAILED
@@ -168,12 +170,14 @@ class Batch:
             )
 
         control = Control(self.folder)
-        hooks = Hooks(asked=lambda ask, new: None, ended=take, control=control)
+        hooks = Hooks(asked=lambda request, new: None, ended=take, control=control)
         checkpoints = str(self.folder.resolve() / "checkpoints")
-        probes = {cell(job.spec): job.spec for job in left}
+        probes = {workload(job.spec): job.spec for job in left}
         gpu: dict[str, Any] = {"takes": takes, "probes": probes}
         few = len(left) <= FEW and not resources.gpus_per_trial
-        drive(Plan(queue, data, resources, hooks, self.folder, checkpoints, alone=few, **gpu))
+        drive(
+            ExecutionPlan(queue, data, resources, hooks, self.folder, checkpoints, alone=few, **gpu)
+        )
         written = recorder.close(RECORD_SECONDS)
         if control.fault or not written:
             fault = control.fault or f"{self.store.uri} did not take all records"
@@ -189,10 +193,10 @@ def _takes(jobs: list[Job], loaded: Mapping[str, Dataset]) -> dict[str, Footprin
     """
     found = {}
     for _, alike in groupby(jobs, key=lambda job: job.spec.data_key):
-        of_one_deal = list(alike)
-        dataset = loaded[of_one_deal[0].spec.dataset_key]
-        dealt = deal_data(of_one_deal[0].spec, dataset)
-        for job in of_one_deal:
+        of_one_partition = list(alike)
+        dataset = loaded[of_one_partition[0].spec.dataset_key]
+        partitioned = partition_data(of_one_partition[0].spec, dataset)
+        for job in of_one_partition:
             model = fit_model(job.spec, dataset, "cuda")
-            found[job.name] = footprint(job.spec, dealt, model, "cuda")
+            found[job.name] = footprint(job.spec, partitioned, model, "cuda")
     return found

@@ -10,7 +10,7 @@ from suite.yaml_files import assigned
 from trials import algorithms
 from trials.algorithm import Range
 from trials.errors import UserError, unknown
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.settings import Settings
 from trials.spec import TrialSpec, canonical
 
@@ -30,7 +30,7 @@ class Request:
     """
 
     algorithm: str
-    place: Place
+    scenario: Scenario
     params: Mapping[str, Any]
     settings: Mapping[str, Any]
     assignments: tuple[str, ...] = ()
@@ -51,8 +51,8 @@ class Request:
         asked = {key: name for key, name in names.items() if name is not None}
         found = DEFAULTS | {key: base[key] for key in DEFAULTS if key in base} | asked
         settings = {**base.get("settings", {}), **settings}
-        algorithm, *place = (found[key] for key in DEFAULTS)
-        return cls(algorithm, Place(*place), base.get("params", {}), settings, **more)
+        algorithm, *scenario = (found[key] for key in DEFAULTS)
+        return cls(algorithm, Scenario(*scenario), base.get("params", {}), settings, **more)
 
     def spec(self) -> TrialSpec:
         """The trial; raises one `UserError` with every fault."""
@@ -70,11 +70,11 @@ class Request:
                 _assign(faults, pair, ranges, params, settings, "--set ")
         if type(self.seed) is not int or self.seed < 0:
             faults.add("seed", self.seed, "must be a whole number, and at least 0")
-        named = {"algorithm": self.algorithm, "params": params, **self.place.names()}
+        named = {"algorithm": self.algorithm, "params": params, **self.scenario.names()}
         check_run(faults, named)
         faults.validate(Settings, settings, "settings.")
         faults.check()
-        spec = canonical(self.algorithm, params, self.place, Settings(**settings), self.seed)
+        spec = canonical(self.algorithm, params, self.scenario, Settings(**settings), self.seed)
         spec.configured()
         return spec
 

@@ -13,7 +13,7 @@ from suite.console import say
 from suite.execution.stop_signal import HaltedError
 from suite.runs.saving import save
 from suite.tracking import usual
-from suite.tracking.elsewhere import log_run
+from suite.tracking.loggers import log_run
 from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags
 from trials import algorithms, plugins, trial
 from trials.calibration import fastest, with_execution
@@ -107,7 +107,7 @@ class Finished:
             execution=fed.execution,
             chunk=fed.chunk,
             halved=fed.halved,
-            eager=fed.eager,
+            graph_error=fed.graph_error,
             device=name_of(fed.device),
         )
 
@@ -117,7 +117,7 @@ class Finished:
         return {
             "algorithm": spec.algorithm,
             "params": spec.params,
-            **spec.place.names(),
+            **spec.scenario.names(),
             "seed": spec.seed,
             "rounds": spec.settings.rounds,
             "settings": spec.settings.model_dump(mode="json"),
@@ -171,20 +171,20 @@ class Recording:
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
         self._place = tracking_uri, storage
-        self._opening: Future[Store] | None = None
+        self._pending: Future[Store] | None = None
 
     def begin(self) -> "Future[Store]":
         """Open the store, which is made where there is none, unless that has begun; raises `UserError`
         when it is known by now that it cannot be.
         """
-        if self._opening is None:
+        if self._pending is None:
             from suite.tracking.store import Store, load_mlflow
 
             load_mlflow(self._place[0])
-            self._opening = ThreadPoolExecutor(1).submit(Store, *self._place)
-        elif self._opening.done():
-            self._opening.result()
-        return self._opening
+            self._pending = ThreadPoolExecutor(1).submit(Store, *self._place)
+        elif self._pending.done():
+            self._pending.result()
+        return self._pending
 
     def record(self, run: Finished, model: Path | None = None) -> str:
         """Record a run, and the model that was saved of it in a folder; its id. Raises `HaltedError` where
@@ -197,7 +197,7 @@ class Recording:
         from suite.tracking.store import reason
 
         tags = {**run_tags(RunKind.RUN, spec, run.outcome), **spec_tags(spec)}
-        name = f"{spec.algorithm} · {spec.place} · seed {spec.seed}"
+        name = f"{spec.algorithm} · {spec.scenario} · seed {spec.seed}"
         try:
             run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
             store.log(run_id, spec_params(spec), run.history)

@@ -28,7 +28,7 @@ from trials.metrics import score
 from trials.outcome import Status
 from trials.simulation import Simulation
 from trials.spec import TrialSpec
-from trials.trial import deal_data, fit_model, load_dataset, simulate
+from trials.trial import fit_model, load_dataset, partition_data, simulate
 
 STATE = "state.pt"
 """The file in a checkpoint's folder."""
@@ -72,7 +72,7 @@ class FederatedTrainable(tune.Trainable):
         # Tune runs a trial in a folder of its own; a relative path is meant from where Tune began.
         with chdir(os.environ.get("TUNE_ORIG_WORKING_DIR", ".")):
             spec = replace(self._request, values=values, seed=seed).spec()
-        self._simulation = simulate(spec, deal_data(spec, self._loaded(spec)), self._device)
+        self._simulation = simulate(spec, partition_data(spec, self._loaded(spec)), self._device)
         return True
 
     def _loaded(self, spec: TrialSpec) -> Dataset:
@@ -132,12 +132,12 @@ def trainable(request: Request, data_root: str | None, device: str) -> type[tune
     faults.check()
     data_root = None if data_root is None else str(Path(data_root).expanduser().resolve())
     dataset = load_dataset(spec, data_root)
-    clients = deal_data(spec, dataset).clients
+    clients = partition_data(spec, dataset).clients
     spec.configured().check(clients, fit_model(spec, dataset, device), spec.settings)
     source = algorithms.source(spec.algorithm)
     made: type[tune.Trainable] = tune.with_parameters(
         FederatedTrainable,
-        request=replace(request, algorithm=spec.algorithm, place=spec.place),
+        request=replace(request, algorithm=spec.algorithm, scenario=spec.scenario),
         dataset=(spec.dataset_key, dataset),
         data_root=data_root,
         device=device,

@@ -5,26 +5,26 @@ from statistics import fmean
 from typing import Any
 
 from reports.leaderboard import pareto
-from suite.search.samplers import Proposer, Told, grid
-from suite.search.trial import End, Known
+from suite.search.samplers import Observation, Proposer, grid
+from suite.search.trial import InitialConfiguration, TrialResult
 from suite.studies.entry import Entry
+from suite.studies.initial_design import RATE, random_startup, shared_draw
 from suite.studies.modelling import first_modelled
-from suite.studies.opening import RATE, blind, shared_draw
 from suite.studies.replicates import FIRST, Replicate
 from suite.studies.study import Study
 from trials import heterogeneity
 from trials.metrics import Direction
-from trials.outcome import Kind, Status
+from trials.outcome import Status, TrialKind
 from trials.trial_id import TrialId
 
-Ends = Callable[[int], Sequence[End]]
+Ends = Callable[[int], Sequence[TrialResult]]
 """The results of a configuration: its search trial's, and its confirming runs'."""
 
 
 class Candidates:
     """Configurations of an entry by number, from their results.
 
-    They are those of one replicate, and open as `suite.studies.opening` says. `ends` are the results of all
+    They are those of one replicate, and open as `suite.studies.initial_design` says. `ends` are the results of all
     their trials by id. Number i waits for the results of 0..i-lag.
     """
 
@@ -33,12 +33,12 @@ class Candidates:
         entry: Entry,
         study: Study,
         lag: int,
-        warm: Iterable[Known],
+        warm: Iterable[InitialConfiguration],
         replicate: Replicate = FIRST,
     ) -> None:
         self.entry, self.study, self.replicate = entry, study, replicate
         self.lag = lag
-        self.ends: dict[str, End] = {}
+        self.ends: dict[str, TrialResult] = {}
         words = (study.seed, int(entry.id, 16), *replicate.words)
         directions: list[Direction] = [entry.task.direction]
         if study.traded is not None:
@@ -48,33 +48,38 @@ class Candidates:
         if study.sampler == "grid":
             seen = [one.params for one in known]
             points = grid(entry.space, study.grid_points, words)
-            known += [Known("sampled", point) for point in points if point not in seen]
+            known += [
+                InitialConfiguration("sampled", point) for point in points if point not in seen
+            ]
             self.budget = min(study.trials, len(known))
         self.proposer = Proposer(study.sampler, entry.space, known, directions, words, self._opens)
         self._told = self._ended = 0
         self._chosen: tuple[list[int], int | None, int | None] | None = None
 
-    def _known(self) -> list[Known]:
-        """The anchor and the published configurations, each once."""
+    def _known(self) -> list[InitialConfiguration]:
+        """The default configuration and the published configurations, each once."""
         entry = self.entry
-        anchor = entry.space.anchor(entry.implied)
+        default = entry.space.default(entry.implied)
         first = heterogeneity.parse(self.study.heterogeneity[0]).name
-        known = entry.known if entry.place.heterogeneity == first else ()
-        given = [anchor, *(entry.space.anchor(p.params) for p in known)]
+        known = entry.known if entry.scenario.heterogeneity == first else ()
+        given = [default, *(entry.space.default(p.params) for p in known)]
         published = [one for i, one in enumerate(given) if one not in given[:i]][1:]
-        return [Known("anchor", anchor), *(Known("published", one) for one in published)]
+        return [
+            InitialConfiguration("default", default),
+            *(InitialConfiguration("published", one) for one in published),
+        ]
 
     def _opens(self, index: int) -> dict[str, Any]:
-        """The learning rate that all algorithms of the cell share, of a configuration drawn blindly."""
+        """The learning rate that all algorithms of the scenario share, of a configuration drawn blindly."""
         rate = self.entry.space.searched.get(RATE)
-        blindly = index < blind(self.study.sampler, self.lag)
+        blindly = index < random_startup(self.study.sampler, self.lag)
         if rate is None or not blindly:
             return {}
         drawn = index - len(self.proposer.known)
         words = (self.study.seed, *self.replicate.words)
-        return {RATE: rate.at(shared_draw(drawn, self.entry.place, words))}
+        return {RATE: rate.at(shared_draw(drawn, self.entry.scenario, words))}
 
-    def at(self, index: int) -> Known | None:
+    def at(self, index: int) -> InitialConfiguration | None:
         """Configuration `index`; None while it waits for results."""
         if index < len(self.proposer.made):
             return self.proposer.made[index]
@@ -84,7 +89,7 @@ class Candidates:
         self._tell(due)
         return self.proposer.propose(index)
 
-    def restore(self, index: int, made: Known) -> None:
+    def restore(self, index: int, made: InitialConfiguration) -> None:
         """Take over configuration `index` from a journal, whose results are known already. A journal that was
         repaired may lack one: that trial runs again, and the sampler is told it and what follows then.
         """
@@ -97,11 +102,11 @@ class Candidates:
         """Make no configuration beyond those there are, and one at least."""
         self.budget = min(self.budget, max(1, len(self.proposer.made)))
 
-    def trial_id(self, kind: Kind, index: int, number: int | None = None) -> str:
+    def trial_id(self, kind: TrialKind, index: int, number: int | None = None) -> str:
         """The id of a trial of this entry and replicate."""
         return str(TrialId(self.entry.id, kind, index, number, self.replicate.name))
 
-    def end(self, trial_id: str, end: End) -> None:
+    def end(self, trial_id: str, end: TrialResult) -> None:
         """Take the result of a trial."""
         self.ends[trial_id] = end
         self._chosen = None
@@ -203,16 +208,16 @@ class Candidates:
         shares = (share for end in ends(index) for share in self._exceeded(end).values())
         return max([0.0, *shares])
 
-    def _exceeded(self, end: End) -> dict[str, float]:
+    def _exceeded(self, end: TrialResult) -> dict[str, float]:
         """The excess of each constraint, cost / bound - 1: at most 0 where it is kept."""
         bounds = self.entry.constraints
         return {name: self.cost(end, name) / bound - 1 for name, bound in bounds.items()}
 
-    def feasible(self, end: End) -> bool:
+    def feasible(self, end: TrialResult) -> bool:
         """Whether a run keeps the constraints."""
         return all(share <= 0 for share in self._exceeded(end).values())
 
-    def cost(self, end: End, name: str) -> float:
+    def cost(self, end: TrialResult, name: str) -> float:
         """The cost of a run over all rounds; of one that ended before, in proportion."""
         rounds, sign = self.entry.settings.rounds, self.entry.task.sign
         if name == "rounds_to_target":
@@ -222,14 +227,14 @@ class Candidates:
             return next((r for r in hits if r > 0), rounds + 1)
         return end.spent.get(name, 0.0) * rounds / end.at if end.at else 0.0
 
-    def _searched(self, index: int) -> list[End]:
-        end = self.ends.get(self.trial_id(Kind.SEARCH, index))
+    def _searched(self, index: int) -> list[TrialResult]:
+        end = self.ends.get(self.trial_id(TrialKind.SEARCH, index))
         return [] if end is None else [end]
 
-    def results(self, index: int) -> list[End]:
+    def results(self, index: int) -> list[TrialResult]:
         """The results of a configuration: its search trial's, and its confirming runs'."""
         seeds = self.study.confirm.seeds if self.study.confirm else 0
-        ids = [self.trial_id(Kind.CONFIRM, index, i) for i in range(seeds)]
+        ids = [self.trial_id(TrialKind.CONFIRM, index, i) for i in range(seeds)]
         return self._searched(index) + [self.ends[i] for i in ids if i in self.ends]
 
     def _all_ended(self, last: int) -> bool:
@@ -247,9 +252,11 @@ class Candidates:
             if self.study.traded is not None:
                 values.append(self.cost(end, self.study.traded))
             excess = self._exceeded(end)
-            self.proposer.tell(index, Told(end.status, tuple(values), end.intermediates, excess))
+            self.proposer.tell(
+                index, Observation(end.status, tuple(values), end.intermediates, excess)
+            )
 
-    def _value(self, end: End) -> float:
+    def _value(self, end: TrialResult) -> float:
         """A trial's score; the task's worst of one that diverged."""
         if end.status == Status.DIVERGED or end.value is None:
             return self.entry.task.worst

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from suite.search.candidates import Candidates
-from suite.search.trial import Ask, End, Known
-from trials.outcome import Kind
+from suite.search.trial import InitialConfiguration, TrialRequest, TrialResult
+from trials.outcome import TrialKind
 from trials.trial_id import REPEATS
 
 CONFIRM_SEEDS = 1_000_000
@@ -22,9 +22,9 @@ class EntrySearch:
         self.candidates, self.entry, self.study = candidates, candidates.entry, candidates.study
         self.ends, self.replicate = candidates.ends, candidates.replicate
         self.seed = self.study.seed + self.replicate.seed
-        self.partition_seed = self.entry.settings.partition_seed + self.replicate.deal
-        self.asks: list[Ask] = []
-        self.repeats: dict[str, Ask] = {}
+        self.partition_seed = self.entry.settings.partition_seed + self.replicate.partition
+        self.requests: list[TrialRequest] = []
+        self.repeats: dict[str, TrialRequest] = {}
         self._over = False
 
     @property
@@ -60,33 +60,33 @@ class EntrySearch:
         self._over = self._over or (
             not self.searching
             and self.candidates.confirmed
-            and all(ask.trial_id in self.ends for ask in self._due())
+            and all(request.trial_id in self.ends for request in self._due())
         )
         return self._over
 
     @property
-    def best(self) -> Ask | None:
+    def best(self) -> TrialRequest | None:
         """The search trial whose configuration is chosen; None while there is none."""
         chosen = self.candidates.chosen
-        return None if chosen is None or chosen >= len(self.asks) else self.asks[chosen]
+        return None if chosen is None or chosen >= len(self.requests) else self.requests[chosen]
 
     @property
-    def current_confirms(self) -> list[Ask]:
+    def current_confirms(self) -> list[TrialRequest]:
         """The runs that confirm the best few configurations, asked or not yet."""
         if self.study.confirm is None:
             return []
         seeds = range(self.study.confirm.seeds)
         return [
-            self._repeat(Kind.CONFIRM, index, i, CONFIRM_SEEDS + i)
+            self._repeat(TrialKind.CONFIRM, index, i, CONFIRM_SEEDS + i)
             for index in self.candidates.finalists
             for i in seeds
         ]
 
     @property
-    def current_finals(self) -> list[Ask]:
+    def current_finals(self) -> list[TrialRequest]:
         """The final runs of the best configuration, and of the front's knee, asked or not yet."""
         chosen, knee = self.candidates.chosen, self.candidates.knee
-        kinds = {Kind.FINAL: chosen, Kind.PARETO: knee}
+        kinds = {TrialKind.FINAL: chosen, TrialKind.PARETO: knee}
         return [
             self._repeat(kind, index, i, 1 + i)
             for kind, index in kinds.items()
@@ -95,62 +95,65 @@ class EntrySearch:
         ]
 
     @property
-    def repeated(self) -> list[Ask]:
+    def repeated(self) -> list[TrialRequest]:
         """The runs that repeat search trials and are planned, asked or not yet; none while it searches, since
         what is best may change.
         """
         return [] if self.searching else self._due()
 
-    def next(self) -> Ask | None:
+    def next(self) -> TrialRequest | None:
         """The next trial, or None when there is none now: wait for results, or all is asked."""
-        if len(self.asks) < self.candidates.budget:
+        if len(self.requests) < self.candidates.budget:
             return self._next_search()
         if self.done or self.searching:
             return None
-        ask = next((a for a in self._due() if a.trial_id not in self.repeats), None)
-        if ask is not None:
-            self.repeats[ask.trial_id] = ask
-        return ask
+        request = next((a for a in self._due() if a.trial_id not in self.repeats), None)
+        if request is not None:
+            self.repeats[request.trial_id] = request
+        return request
 
-    def end(self, trial_id: str, end: End) -> None:
+    def end(self, trial_id: str, end: TrialResult) -> None:
         """Take the result of a trial. The sampler is told later, in index order."""
         self._over = False
         self.candidates.end(trial_id, end)
 
-    def replay(self, asks: Iterable[Ask]) -> None:
-        """Take over the asks of a journal, whose `ends` are known already."""
+    def replay(self, requests: Iterable[TrialRequest]) -> None:
+        """Take over the requests for a journal, whose `ends` are known already."""
         self._over = False
-        for ask in asks:
-            if ask.kind in REPEATS:
-                self.repeats[ask.trial_id] = ask
+        for request in requests:
+            if request.kind in REPEATS:
+                self.repeats[request.trial_id] = request
             else:
-                self.candidates.restore(ask.index, Known(ask.origin, ask.params, ask.source))
-                self.asks.append(ask)
+                self.candidates.restore(
+                    request.index,
+                    InitialConfiguration(request.origin, request.params, request.source),
+                )
+                self.requests.append(request)
 
-    def forget(self, ask: Ask) -> bool:
+    def forget(self, request: TrialRequest) -> bool:
         """Drop an unfinished run that repeats what is not, or not yet again, to be repeated; whether
         it was one.
         """
-        if ask.kind not in REPEATS or (not self.searching and ask in self._due()):
+        if request.kind not in REPEATS or (not self.searching and request in self._due()):
             return False
-        del self.repeats[ask.trial_id]
+        del self.repeats[request.trial_id]
         return True
 
-    def _due(self) -> list[Ask]:
+    def _due(self) -> list[TrialRequest]:
         """The runs that repeat search trials, as far as it is known which: first those that confirm."""
         finals = self.current_finals if self.candidates.confirmed else []
         return self.current_confirms + finals
 
-    def _next_search(self) -> Ask | None:
-        i = len(self.asks)
+    def _next_search(self) -> TrialRequest | None:
+        i = len(self.requests)
         made = self.candidates.at(i)
         if made is None:
             return None
-        self.asks.append(
-            Ask(
-                trial_id=self.candidates.trial_id(Kind.SEARCH, i),
-                cell=self.entry.id,
-                kind=Kind.SEARCH,
+        self.requests.append(
+            TrialRequest(
+                trial_id=self.candidates.trial_id(TrialKind.SEARCH, i),
+                entry_id=self.entry.id,
+                kind=TrialKind.SEARCH,
                 index=i,
                 origin=made.origin,
                 params=made.params,
@@ -160,21 +163,21 @@ class EntrySearch:
                 replicate=self.replicate.name,
             )
         )
-        return self.asks[-1]
+        return self.requests[-1]
 
-    def _repeat(self, kind: Kind, index: int, number: int, seed: int) -> Ask:
+    def _repeat(self, kind: TrialKind, index: int, number: int, seed: int) -> TrialRequest:
         """The run that repeats search trial `index` with a seed that far from the search's."""
         made = self.candidates.proposer.made[index]
-        varies = self.study.vary_partition and kind != Kind.CONFIRM
-        return Ask(
+        varies = self.study.vary_partition and kind != TrialKind.CONFIRM
+        return TrialRequest(
             trial_id=self.candidates.trial_id(kind, index, number),
-            cell=self.entry.id,
+            entry_id=self.entry.id,
             kind=kind,
             index=number,
             origin=made.origin,
             params=made.params,
             seed=self.seed + seed,
             partition_seed=self.partition_seed + seed * varies,
-            source=self.candidates.trial_id(Kind.SEARCH, index),
+            source=self.candidates.trial_id(TrialKind.SEARCH, index),
             replicate=self.replicate.name,
         )

@@ -1,7 +1,7 @@
 """Samplers: which there are, what each learns from, and how Optuna is told.
 
 A `Proposer` owns the Optuna study of an entry (or of the entries that share one configuration) and gives
-configuration i: the anchor, published and warm ones first, then the sampler's. A sampler is made
+configuration i: the default configuration, published and warm ones first, then the sampler's. A sampler is made
 anew for each suggestion with a seed that is a hash of (study seed, entry, i), so that all it knows are
 the trials it was told of, in order of their number. The samplers that keep notes on trials (CMA-ES
 its distribution, NSGA-II its generations) write them again when a journal is replayed: every
@@ -31,7 +31,7 @@ from optuna.samplers.nsgaii import PolynomialMutation, SBXCrossover
 from optuna.trial import TrialState, create_trial
 
 from suite.search.optuna_internals import first_generation, report
-from suite.search.trial import Known
+from suite.search.trial import InitialConfiguration
 from suite.studies.modelling import POPULATION, STARTUP
 from suite.studies.space import Space
 from trials import randomness
@@ -101,11 +101,11 @@ SAMPLERS: dict[str, Sampler] = {
     "grid": Sampler(lambda seed: RandomSampler(seed=seed), prunes=True),
     "nsga2": Sampler(_nsga2, notes=True, bounds=True),
 }
-"""Grid needs no sampler: its points are known, and Optuna is told of them like of the anchor."""
+"""Grid needs no sampler: its points are known, and Optuna is told of them like of the default configuration."""
 
 
 @dataclass(frozen=True)
-class Told:
+class Observation:
     """What Optuna is told of a trial: its status, one value for each objective, the intermediate
     values by round, and how far each constraint is exceeded (at most 0: kept).
     """
@@ -127,7 +127,7 @@ class Proposer:
         self,
         name: str,
         space: Space,
-        known: Sequence[Known],
+        known: Sequence[InitialConfiguration],
         directions: Sequence[Direction],
         words: tuple[int, ...],
         opens: Callable[[int], dict[str, Any]] = lambda index: {},
@@ -135,12 +135,12 @@ class Proposer:
         self._opens = opens
         self.sampler, self.space, self.words = SAMPLERS[name], space, words
         self.known, self._directions = list(known), list(directions)
-        self.made: list[Known] = []
+        self.made: list[InitialConfiguration] = []
         self._optuna = optuna.create_study(directions=self._directions)
         self._later: list[Callable[[], None]] = []
         self._numbers: dict[int, int] = {}
 
-    def propose(self, index: int) -> Known:
+    def propose(self, index: int) -> InitialConfiguration:
         """Make configuration `index`, the next one."""
         self.catch_up()
         if index < len(self.known):
@@ -149,7 +149,7 @@ class Proposer:
         else:
             if given := self._opens(index):
                 self._optuna.enqueue_trial(given)
-            made = Known("sampled", self._suggest(index))
+            made = InitialConfiguration("sampled", self._suggest(index))
         self.made.append(made)
         return made
 
@@ -159,7 +159,7 @@ class Proposer:
         for do in later:
             do()
 
-    def restore(self, index: int, made: Known) -> None:
+    def restore(self, index: int, made: InitialConfiguration) -> None:
         """Take over configuration `index` from a journal. The sampler sees it once it has to make one."""
         self.made.append(made)
         self._later.append(partial(self._restore, index, made.params))
@@ -171,13 +171,13 @@ class Proposer:
         else:
             self._add(index, params)
 
-    def tell(self, index: int, told: Told) -> None:
+    def tell(self, index: int, told: Observation) -> None:
         """Tell Optuna how trial `index` ended, before it makes the next configuration; nothing where this one lies
         outside the ranges.
         """
         self._later.append(partial(self._tell, index, told))
 
-    def _tell(self, index: int, told: Told) -> None:
+    def _tell(self, index: int, told: Observation) -> None:
         if index not in self._numbers:
             return
         number, study = self._numbers[index], self._optuna

@@ -12,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
-from suite.search.trial import Ask
+from suite.search.trial import TrialRequest
 from suite.studies.entry import Entry
-from trials.outcome import Kind, Outcome
+from trials.outcome import Outcome, TrialKind
 
 REDUCTION = 3
 """ASHA keeps the best third of the trials that reach a stop."""
@@ -40,7 +40,7 @@ class Halving:
     the trials that came there before it.
 
     A bracket is the stop that it first decides at. ASHA has one, the first stop. HyperBand
-    (Li et al. 2018) has one for each of the k stops and one that never stops a trial, dealt in
+    (Li et al. 2018) has one for each of the k stops and one that never stops a trial, partitioned in
     HyperBand's proportions n_s = ceil((k + 1) / (s + 1) * 3^s), s the stops of the bracket, evenly
     over the trials' numbers: a trial's bracket depends on its number alone.
     """
@@ -52,7 +52,7 @@ class Halving:
             for first in range(min(brackets, count + 1))
         }
         places = [((j + 0.5) / size, first) for first, size in sizes.items() for j in range(size)]
-        self.deal = [first for _, first in sorted(places)]
+        self.partition = [first for _, first in sorted(places)]
         self.sign = entry.task.sign
         self.rungs: dict[int, dict[int, dict[str, float]]] = {
             first: {at: {} for at in entry.stops[first:]} for first in sizes
@@ -61,7 +61,7 @@ class Halving:
 
     def stops(self, index: int, trial_id: str, round_index: int, value: float) -> bool:
         """Whether the trial is below the best third of those that came to this stop before it."""
-        rungs = self.rungs[self.deal[index % len(self.deal)]]
+        rungs = self.rungs[self.partition[index % len(self.partition)]]
         reached = [rung for at, rung in rungs.items() if at <= round_index]
         if not reached or trial_id in reached[-1]:
             return False
@@ -115,19 +115,21 @@ SCHEDULERS: dict[str, Callable[[Entry], Scheduler] | None] = {
 class EntrySchedulers:
     """One scheduler per search of an entry; final and confirming runs are left alone."""
 
-    def __init__(self, entries: Sequence[Entry], asks: Mapping[str, Ask], scheduler: str) -> None:
+    def __init__(
+        self, entries: Sequence[Entry], requests: Mapping[str, TrialRequest], scheduler: str
+    ) -> None:
         make = SCHEDULERS[scheduler]
-        self.asks = asks
+        self.requests = requests
         self.stops = {entry.id: set(entry.stops) for entry in entries}
         self._makes = {} if make is None else {c.id: partial(make, c) for c in entries if c.stops}
         self.entries = {entry_id: of() for entry_id, of in self._makes.items()}
 
     def decide(self, trial_id: str, round_index: int, value: float) -> bool:
         """Whether a trial that scored a finite `value` ends after this round."""
-        ask = self.asks[trial_id]
-        if not self._decides(ask, round_index):
+        request = self.requests[trial_id]
+        if not self._decides(request, round_index):
             return False
-        return self._of(ask).stops(ask.index, trial_id, round_index, value)
+        return self._of(request).stops(request.index, trial_id, round_index, value)
 
     def replay(self, ended: Mapping[str, Outcome]) -> None:
         """Rebuild from what trials reported before a restart."""
@@ -135,17 +137,17 @@ class EntrySchedulers:
             # The last report of a trial that ended by itself was never shown to a scheduler.
             by_itself = outcome.status.ran_to_its_end
             last = outcome.history[-1]["round"] if by_itself and outcome.history else None
-            ask = self.asks[trial_id]
+            request = self.requests[trial_id]
             for round_index, value in outcome.intermediates.items():
-                if round_index != last and self._decides(ask, round_index):
-                    self._of(ask).record(ask.index, trial_id, round_index, value)
+                if round_index != last and self._decides(request, round_index):
+                    self._of(request).record(request.index, trial_id, round_index, value)
 
-    def _decides(self, ask: Ask, round_index: int) -> bool:
-        searches = ask.kind == Kind.SEARCH and ask.cell in self.entries
-        return searches and round_index in self.stops[ask.cell]
+    def _decides(self, request: TrialRequest, round_index: int) -> bool:
+        searches = request.kind == TrialKind.SEARCH and request.entry_id in self.entries
+        return searches and round_index in self.stops[request.entry_id]
 
-    def _of(self, ask: Ask) -> Scheduler:
+    def _of(self, request: TrialRequest) -> Scheduler:
         """The scheduler of the search that a trial is part of; of a further replicate made when first met."""
-        if ask.search not in self.entries:
-            self.entries[ask.search] = self._makes[ask.cell]()
-        return self.entries[ask.search]
+        if request.search not in self.entries:
+            self.entries[request.search] = self._makes[request.entry_id]()
+        return self.entries[request.search]

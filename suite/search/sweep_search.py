@@ -1,6 +1,6 @@
 """The search: which trial is next, in an order that timing cannot change.
 
-An entry hands out its search trials first (anchor, published and warm configurations, then the
+An entry hands out its search trials first (default configuration, published and warm configurations, then the
 sampler's); then, where the study confirms, its best few configurations with further search seeds;
 and once all of them have ended, its best configuration again with fresh seeds: the final runs.
 
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from suite.search.candidates import Candidates
 from suite.search.entry_search import EntrySearch
-from suite.search.trial import Ask, End, Known
+from suite.search.trial import InitialConfiguration, TrialRequest, TrialResult
 from suite.studies.entry import Entry
 from suite.studies.modelling import LAG, first_modelled, searched_by
 from suite.studies.study import Study
@@ -38,7 +38,7 @@ class SweepSearch:
         entries: list[Entry],
         study: Study,
         lag: int = LAG,
-        warm: Mapping[str, Sequence[Known]] | None = None,
+        warm: Mapping[str, Sequence[InitialConfiguration]] | None = None,
     ) -> None:
         self.study, self.lag = study, lag
         self.entries: dict[str, EntrySearch] = {}
@@ -46,51 +46,53 @@ class SweepSearch:
             starts = (warm or {}).get(entry.id, ())
             search = EntrySearch(Candidates(entry, study, lag, starts, replicate))
             self.entries[search.name] = search
-        self.asks: dict[str, Ask] = {}
-        self.again: list[Ask] = []
+        self.requests: dict[str, TrialRequest] = {}
+        self.again: list[TrialRequest] = []
         self._turn = 0
 
-    def replay(self, asks: list[Ask], ends: Mapping[str, End]) -> None:
-        """Rebuild from a journal. Of several asks of a trial the last holds. Trials without an end are
+    def replay(self, requests: list[TrialRequest], ends: Mapping[str, TrialResult]) -> None:
+        """Rebuild from a journal. Of several requests for a trial the last holds. Trials without an end are
         handed out again, as they were; but runs that repeat a search trial only if they still should, now
         that the sweep may have grown.
         """
-        of_search: dict[str, list[Ask]] = defaultdict(list)
-        for ask in asks:
-            of_search[ask.search].append(ask)
-            if ask.trial_id in ends:
-                self.entries[ask.search].end(ask.trial_id, ends[ask.trial_id])
+        of_search: dict[str, list[TrialRequest]] = defaultdict(list)
+        for request in requests:
+            of_search[request.search].append(request)
+            if request.trial_id in ends:
+                self.entries[request.search].end(request.trial_id, ends[request.trial_id])
         for name, search in self.entries.items():
             search.replay(of_search[name])
-        self.asks = {ask.trial_id: ask for ask in asks}
-        unfinished = [ask for ask in self.asks.values() if ask.trial_id not in ends]
-        self.again = [ask for ask in unfinished if not self.entries[ask.search].forget(ask)]
+        self.requests = {request.trial_id: request for request in requests}
+        unfinished = [request for request in self.requests.values() if request.trial_id not in ends]
+        self.again = [
+            request for request in unfinished if not self.entries[request.search].forget(request)
+        ]
 
-    def next(self) -> tuple[Ask, bool] | None:
+    def next(self) -> tuple[TrialRequest, bool] | None:
         """The next trial and whether it is new; None when there is none now."""
         if self.again:
             return self.again.pop(0), False
         entries = list(self.entries.values())
         for step in range(len(entries)):
-            ask = entries[(self._turn + step) % len(entries)].next()
-            if ask is not None:
+            request = entries[(self._turn + step) % len(entries)].next()
+            if request is not None:
                 self._turn = (self._turn + step + 1) % len(entries)
-                self.asks[ask.trial_id] = ask
-                return ask, True
+                self.requests[request.trial_id] = request
+                return request, True
         return None
 
-    def end(self, trial_id: str, end: End) -> Ask:
+    def end(self, trial_id: str, end: TrialResult) -> TrialRequest:
         """Take the result of a trial, and give its ask."""
-        ask = self.asks[trial_id]
-        self.entries[ask.search].end(trial_id, end)
-        return ask
+        request = self.requests[trial_id]
+        self.entries[request.search].end(trial_id, end)
+        return request
 
-    def repeated_beside(self, ask: Ask) -> list[Ask]:
+    def repeated_beside(self, request: TrialRequest) -> list[TrialRequest]:
         """The other runs that repeat trials of a trial's search; none while it searches. Of a sweep that
         grew some have ended before.
         """
-        found = self.entries[ask.search].repeated
-        return [one for one in found if one.trial_id != ask.trial_id]
+        found = self.entries[request.search].repeated
+        return [one for one in found if one.trial_id != request.trial_id]
 
     def cut(self) -> None:
         """Search no further: what runs ends, and the best of each entry runs again."""
@@ -181,7 +183,7 @@ class SweepSearch:
     @property
     def current_finals(self) -> set[str]:
         """The final runs of what is best now, asked or not yet."""
-        return {ask.trial_id for of in self.entries.values() for ask in of.current_finals}
+        return {request.trial_id for of in self.entries.values() for request in of.current_finals}
 
     @property
     def exhausted(self) -> bool:
@@ -193,12 +195,12 @@ class SweepSearch:
         """The algorithms of all entries."""
         return {entry.entry.algorithm for entry in self.entries.values()}
 
-    def spec(self, ask: Ask) -> TrialSpec:
-        """The trial that an ask runs; what only tests, and chooses nothing, is left out of the search."""
-        search = self.entries[ask.search]
+    def spec(self, request: TrialRequest) -> TrialSpec:
+        """The trial that a request runs; what only tests, and chooses nothing, is left out of the search."""
+        search = self.entries[request.search]
         split = search.replicate.split
-        spec = search.entry.spec(ask.params, ask.seed, ask.partition_seed, split)
-        if not ask.counted or spec.settings.fine_tune is None:
+        spec = search.entry.spec(request.params, request.seed, request.partition_seed, split)
+        if not request.counted or spec.settings.fine_tune is None:
             return spec
         untested = spec.settings.model_copy(update={"fine_tune": None})
         return spec.model_copy(update={"settings": untested})

@@ -6,11 +6,11 @@ from sys import intern
 from typing import Any, Self
 
 from trials.metrics import COUNTED, TASKS
-from trials.outcome import Kind, Outcome, Status
+from trials.outcome import Outcome, Status, TrialKind
 
 
 @dataclass(frozen=True)
-class Known:
+class InitialConfiguration:
     """A configuration that no sampler suggested; `source` says where a warm one is from."""
 
     origin: str
@@ -19,7 +19,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Ask:
+class TrialRequest:
     """A trial to run; `index` counts the entry's trials of its kind.
 
     `replicate` is the name of the entry's replicate that it is of (`suite.studies.replicates`);
@@ -27,8 +27,8 @@ class Ask:
     """
 
     trial_id: str
-    cell: str
-    kind: Kind
+    entry_id: str
+    kind: TrialKind
     index: int
     origin: str
     params: dict[str, Any]
@@ -39,18 +39,18 @@ class Ask:
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Self:
-        """Make an ask of plain data, as `fields` and JSON leave it."""
+        """Make a request of plain data, as `fields` and JSON leave it."""
         params = {intern(name): value for name, value in fields["params"].items()}
-        return cls(**{**fields, "kind": Kind(fields["kind"]), "params": params})
+        return cls(**{**fields, "kind": TrialKind(fields["kind"]), "params": params})
 
     def fields(self) -> dict[str, Any]:
-        """The plain data of an ask."""
+        """The plain data of an request."""
         return asdict(self)
 
     @property
     def search(self) -> str:
         """The search that it is part of: one replicate of one entry."""
-        return "-".join(filter(None, (self.cell, self.replicate)))
+        return "-".join(filter(None, (self.entry_id, self.replicate)))
 
     @property
     def counted(self) -> bool:
@@ -59,7 +59,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class End:
+class TrialResult:
     """What the search may know of how a trial ended: validation scores and counters, no test metric.
 
     `value` is its last validation score (a mean of three evaluations), `intermediates` maps round to

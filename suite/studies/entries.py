@@ -1,4 +1,4 @@
-"""The entries of a study, each dealt and fitted once to see that it can be run."""
+"""The entries of a study, each partitioned and fitted once to see that it can be run."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -14,9 +14,9 @@ from trials import algorithms, datasets
 from trials.datasets.base import Dataset
 from trials.evaluation import refuse_personal
 from trials.models.base import Model
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.spec import TrialSpec, refuse
-from trials.trial import deal_data, fit_model, load_dataset
+from trials.trial import fit_model, load_dataset, partition_data
 
 LARGEST_GRID = 1_000_000
 """Configurations of a grid, which is made whole before its order is drawn."""
@@ -43,8 +43,8 @@ def make_entries(study: Study, source: str) -> list[Entry]:
         faults.attempt(
             "algorithms", algorithm, partial(refuse, algorithm, cls, study.settings, level)
         )
-        place = Place.canonical(dataset, model, level)
-        search = {key: spec.on(place.dataset) for key, spec in study.search.items()}
+        scenario = Scenario.canonical(dataset, model, level)
+        search = {key: spec.on(scenario.dataset) for key, spec in study.search.items()}
         space = faults.attempt(
             "search",
             None,
@@ -61,18 +61,20 @@ def make_entries(study: Study, source: str) -> list[Entry]:
                 f"{LARGEST_GRID:,}: give fewer points, or sampler: random",
             )
         own = space_file(name)
-        known = tuple(p for p in own.published if p.matches(place.dataset, place.model))
+        known = tuple(p for p in own.published if p.matches(scenario.dataset, scenario.model))
         task = datasets.parse(dataset).task.by(study.settings.metric)
         entries.append(
             Entry(
                 name,
-                place,
+                scenario,
                 study.settings,
                 space,
                 known,
                 task,
                 bounds,
-                _implied(own.implied(place.dataset, place.model), algorithm, space, search, study),
+                _implied(
+                    own.implied(scenario.dataset, scenario.model), algorithm, space, search, study
+                ),
             )
         )
     faults.check()
@@ -80,21 +82,21 @@ def make_entries(study: Study, source: str) -> list[Entry]:
 
 
 def _implied(
-    anchor: Implied | None,
+    default: Implied | None,
     algorithm: str,
     space: Space,
     search: Mapping[str, RangeSpec],
     study: Study,
 ) -> dict[str, Any]:
-    """What a paper implies for an anchor, of what is searched, within its range, and has no default that the
+    """What a paper implies for a default configuration, of what is searched, within its range, and has no default that the
     study gives.
     """
-    if anchor is None:
+    if default is None:
         return {}
     given = [key for key, spec in search.items() if spec.default is not None]
     return {
         name: value
-        for name, value in anchor.values(study.settings.rounds).items()
+        for name, value in default.values(study.settings.rounds).items()
         if not {name, f"{algorithm}.{name}"} & set(given) and space.holds(name, value)
     }
 
@@ -102,11 +104,11 @@ def _implied(
 def load_data(
     entries: list[Entry], root: str | None, source: str, replicates: Sequence[Replicate] = (FIRST,)
 ) -> dict[str, Dataset]:
-    """The data sets of all entries by `TrialSpec.dataset_key`, each dealt and fitted once for every deal
+    """The data sets of all entries by `TrialSpec.dataset_key`, each partitioned and fitted once for every partition
     and split of the replicates to see that it can be, and every algorithm asked whether it can run
     there. Raises `UserError` with every fault.
     """
-    parts = sorted({Replicate(of.split, of.deal) for of in replicates})
+    parts = sorted({Replicate(of.split, of.partition) for of in replicates})
     faults = Faults(source)
     found: dict[tuple[str, str, str], Any] = {}
 
@@ -116,20 +118,20 @@ def load_data(
         return found[name, key, value]
 
     for entry, part in itertools.product(entries, parts):
-        seeds = (0, entry.settings.partition_seed + part.deal, part.split)
-        spec = entry.spec(entry.space.anchor(), *seeds)
+        seeds = (0, entry.settings.partition_seed + part.partition, part.split)
+        spec = entry.spec(entry.space.default(), *seeds)
         key = spec.dataset_key
-        data = once("datasets", key, entry.place.dataset, partial(load_dataset, spec, root))
+        data = once("datasets", key, entry.scenario.dataset, partial(load_dataset, spec, root))
         if data is None:
             continue
-        model = once("models", key, entry.place.model, partial(fit_model, spec, data))
-        level = entry.place.heterogeneity
+        model = once("models", key, entry.scenario.model, partial(fit_model, spec, data))
+        level = entry.scenario.heterogeneity
         clients = once("heterogeneity", spec.data_key, level, partial(_clients, spec, data))
         if model is None or clients is None:
             continue
         if spec.settings.metric == "personal":
             serves = partial(_serves_each, spec, data, model)
-            once("settings.metric", f"{spec.data_key}|{entry.place.model}", "personal", serves)
+            once("settings.metric", f"{spec.data_key}|{entry.scenario.model}", "personal", serves)
         for params in entry.space.corners():
             one = entry.spec(params, *seeds)
             check = partial(one.configured().check, clients, model, one.settings)
@@ -140,9 +142,9 @@ def load_data(
 
 def _serves_each(spec: TrialSpec, data: Dataset, model: Model) -> None:
     """Raise `UserError` where clients cannot be tested one by one."""
-    refuse_personal(deal_data(spec, data), model)
+    refuse_personal(partition_data(spec, data), model)
 
 
 def _clients(spec: TrialSpec, data: Dataset) -> int:
-    """The number of clients once the data are dealt."""
-    return deal_data(spec, data).clients
+    """The number of clients once the data are partitioned."""
+    return partition_data(spec, data).clients

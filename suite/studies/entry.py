@@ -1,4 +1,4 @@
-"""An entry: one algorithm in one cell of a study; what is asked, and what a trial of it runs."""
+"""An entry: one algorithm in one scenario of a study; what is asked, and what a trial of it runs."""
 
 import hashlib
 import itertools
@@ -11,7 +11,7 @@ from typing import Any
 from suite.studies.space import Published, Space
 from trials import algorithms
 from trials.metrics import Task
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.settings import Settings
 from trials.spec import TrialSpec, outside
 
@@ -21,14 +21,14 @@ class Entry:
     """One question: how good can this algorithm get on this data set, model and level?"""
 
     algorithm: str
-    place: Place
+    scenario: Scenario
     settings: Settings
     space: Space
     known: tuple[Published, ...]
     task: Task
     constraints: Mapping[str, float] = field(default_factory=dict)
     implied: Mapping[str, Any] = field(default_factory=dict)
-    """What the method's paper implies for the anchor here, instead of the algorithm's defaults."""
+    """What the method's paper implies for the default configuration here, instead of the algorithm's defaults."""
 
     @property
     def paper(self) -> str:
@@ -36,14 +36,14 @@ class Entry:
         return algorithms.resolve(self.algorithm).paper
 
     def outside(self, params: Mapping[str, Any] | None = None) -> str:
-        """How the settings of a configuration, by default of the anchor, are not those that the
+        """How the settings of a configuration, by default of the default configuration, are not those that the
         algorithm's paper assumes; "" where they are.
         """
-        spec = self.spec(params or self.space.anchor(), 0, self.settings.partition_seed)
+        spec = self.spec(params or self.space.default(), 0, self.settings.partition_seed)
         return outside(algorithms.resolve(self.algorithm), spec.settings)
 
     def reference(self, params: Mapping[str, Any] | None = None) -> bool:
-        """Whether a configuration, by default the anchor, is shown without a rank."""
+        """Whether a configuration, by default the default configuration, is shown without a rank."""
         cls = algorithms.resolve(self.algorithm)
         beside = cls.reference and cls.ranked_under != self.settings.metric
         return beside or bool(self.outside(params))
@@ -53,7 +53,7 @@ class Entry:
         """A hash of all that decides what is asked: not of budgets, seeds and how it is executed."""
         apart = {"data_seed", "partition_seed", "execution", "chunk"}
         fixed = self.settings.model_dump(exclude=apart, exclude_defaults=True)
-        content = [self.algorithm, *self.place, fixed, self.space.describe()]
+        content = [self.algorithm, *self.scenario, fixed, self.space.describe()]
         if self.constraints:
             content.append({"constraints": dict(self.constraints)})
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
@@ -61,11 +61,11 @@ class Entry:
     @property
     def name(self) -> str:
         """Readable: `folb · digits · logreg · dirichlet(0.3)`."""
-        return f"{self.label} · {self.place}"
+        return f"{self.label} · {self.scenario}"
 
     def about(self) -> dict[str, str]:
         """The parts of its name, and what it is ranked by, as plain data."""
-        return {"algorithm": self.algorithm, **self.place.names(), "metric": self.task.metric}
+        return {"algorithm": self.algorithm, **self.scenario.names(), "metric": self.task.metric}
 
     @property
     def label(self) -> str:
@@ -92,7 +92,7 @@ class Entry:
         return TrialSpec(
             algorithm=self.algorithm,
             params={k: v for k, v in params.items() if k in own},
-            **self.place.names(),
+            **self.scenario.names(),
             settings=Settings(**settings),
             seed=seed,
         )

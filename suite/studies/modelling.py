@@ -53,10 +53,10 @@ def first_modelled(sampler: str, lag: int) -> int | None:
 
 def searched_by(sampler: str, trials: int, lag: int) -> str:
     """How a search finds configurations, in words: a sampler's name only where it comes to model."""
-    blind = "grid search" if sampler == "grid" else "random search"
+    plain = "grid search" if sampler == "grid" else "random search"
     first = first_modelled(sampler, lag)
     if first is None:
-        return blind
+        return plain
     if first > trials:
-        return f"{blind} ({sampler} models from trial {first} on; budget {trials})"
+        return f"{plain} ({sampler} models from trial {first} on; budget {trials})"
     return f"{sampler} (models from trial {first} on; budget {trials})"

@@ -1,10 +1,10 @@
-"""The replicates of an entry: how often it is tuned anew, and on how many deals and splits of the data.
+"""The replicates of an entry: how often it is tuned anew, and on how many partitions and splits of the data.
 
 A replicate is one independent search with its own winner and its own final runs. What it draws is a
 function of (study seed, replicate, entry), the same for all algorithms as far as they share it:
 
-    run seeds:       study seed + tuning 10^4 + deal 10^7 + split 10^10
-    partition seed:  the study's + deal
+    run seeds:       study seed + tuning 10^4 + partition 10^7 + split 10^10
+    partition seed:  the study's + partition
     data seed:       the study's + split, which is what the validation samples are drawn by
 """
 
@@ -13,19 +13,19 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-TUNING_SEEDS, DEAL_SEEDS, SPLIT_SEEDS = 10**4, 10**7, 10**10
-"""How far the run seeds of neighbouring tunings, deals and splits are apart."""
+TUNING_SEEDS, PARTITION_SEEDS, SPLIT_SEEDS = 10**4, 10**7, 10**10
+"""How far the run seeds of neighbouring tunings, partitions and splits are apart."""
 MOST = 99
 """The most levels of a factor, and tunings' seeds stay below those of confirming runs."""
-_NAME = re.compile(r"(?:v(?P<split>\d+))?(?:d(?P<deal>\d+))?(?:t(?P<tuning>\d+))?")
+_NAME = re.compile(r"(?:v(?P<split>\d+))?(?:d(?P<partition>\d+))?(?:t(?P<tuning>\d+))?")
 
 
 @dataclass(frozen=True, order=True)
 class Replicate:
-    """Which split, deal and tuning a search is of, each counted from 0."""
+    """Which split, partition and tuning a search is of, each counted from 0."""
 
     split: int = 0
-    deal: int = 0
+    partition: int = 0
     tuning: int = 0
 
     @classmethod
@@ -39,24 +39,26 @@ class Replicate:
     @property
     def name(self) -> str:
         """`t2`, `d1`, `v1d1t2`; "" for the first."""
-        parts = (("v", self.split), ("d", self.deal), ("t", self.tuning))
+        parts = (("v", self.split), ("d", self.partition), ("t", self.tuning))
         return "".join(f"{letter}{level}" for letter, level in parts if level)
 
     @property
     def words(self) -> tuple[int, ...]:
         """What seeds a sampler besides the study's seed and the entry; nothing for the first."""
-        return (self.split, self.deal, self.tuning) if self.name else ()
+        return (self.split, self.partition, self.tuning) if self.name else ()
 
     @property
     def seed(self) -> int:
         """How far its run seeds are from the first replicate's."""
-        return self.tuning * TUNING_SEEDS + self.deal * DEAL_SEEDS + self.split * SPLIT_SEEDS
+        return (
+            self.tuning * TUNING_SEEDS + self.partition * PARTITION_SEEDS + self.split * SPLIT_SEEDS
+        )
 
 
 FIRST = Replicate()
 
 
-def replicates(tunings: int, deals: int, splits: int) -> list[Replicate]:
+def replicates(tunings: int, partitions: int, splits: int) -> list[Replicate]:
     """All of a study, in the order in which trials are handed out: the first of each kind first."""
-    levels = itertools.product(range(tunings), range(deals), range(splits))
-    return [Replicate(split, deal, tuning) for tuning, deal, split in levels]
+    levels = itertools.product(range(tunings), range(partitions), range(splits))
+    return [Replicate(split, partition, tuning) for tuning, partition, split in levels]

@@ -120,7 +120,7 @@ class Published(BaseModel):
 
 
 class Implied(BaseModel):
-    """What a paper's settings imply for the anchor of a cell: `params` as they are, and `of_rounds` as
+    """What a paper's settings imply for the default configuration of a scenario: `params` as they are, and `of_rounds` as
     shares of the study's rounds; on the data sets and models that are named, or on all.
     """
 
@@ -143,16 +143,16 @@ class Implied(BaseModel):
 
 
 class SpaceFile(BaseModel):
-    """`search_spaces/<algorithm>.yaml`; the first of its `anchors` that matches a cell holds there."""
+    """`search_spaces/<algorithm>.yaml`; the first of its `defaults` that matches a scenario holds there."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    anchors: list[Implied] = []
+    defaults: list[Implied] = []
     published: list[Published] = []
 
     def implied(self, dataset: str, model: str) -> Implied | None:
-        """What is implied for the anchor of a cell; None where nothing is."""
-        return next((one for one in self.anchors if one.matches(dataset, model)), None)
+        """What is implied for the default configuration of a scenario; None where nothing is."""
+        return next((one for one in self.defaults if one.matches(dataset, model)), None)
 
 
 def space_file(algorithm: str) -> SpaceFile:
@@ -165,13 +165,13 @@ def space_file(algorithm: str) -> SpaceFile:
 
 @dataclass(frozen=True)
 class Space:
-    """What one entry searches: a range and an anchor value for each name.
+    """What one entry searches: a range and a default configuration value for each name.
 
     Names are the algorithm's hyperparameters and the settings that the study moved into the search.
     """
 
     ranges: Mapping[str, Range]
-    anchor_values: Mapping[str, Any]
+    default_values: Mapping[str, Any]
 
     @classmethod
     def build(
@@ -186,10 +186,10 @@ class Space:
         `batch_size` (a setting), or `fedprox.mu` (this algorithm's only, which goes before). `costs` are
         those that the study bounds or makes an objective: what may be searched only `under` one of them is.
 
-        Raises `UserError` on an unknown name, low > high, an anchor of the wrong type, or a range for
+        Raises `UserError` on an unknown name, low > high, a default configuration of the wrong type, or a range for
         what may be searched only under a cost that the study leaves free.
         """
-        anchor = dict(algorithm.configured({}).__dict__)
+        default = dict(algorithm.configured({}).__dict__)
         ranges = {
             name: replace(spec, searched=spec.searched or spec.under in costs)
             for name, spec in algorithm.ranges().items()
@@ -201,11 +201,11 @@ class Space:
                 continue
             try:
                 if field in ranges:
-                    ranges[field], anchor[field] = _hyperparameter(
-                        ranges[field], anchor[field], spec
+                    ranges[field], default[field] = _hyperparameter(
+                        ranges[field], default[field], spec
                     )
                 elif not dot and field in Settings.model_fields:
-                    ranges[field], anchor[field] = _setting(field, settings, spec)
+                    ranges[field], default[field] = _setting(field, settings, spec)
                 elif dot:
                     raise unknown("hyperparameter", field, ranges)
                 if field in Settings.model_fields:
@@ -216,8 +216,8 @@ class Space:
                     _needs_bound(ranges[field], costs)
             except UserError as error:
                 raise UserError(f"{key}: {error}") from None
-        fixed = {k: _fixed(v, anchor[k]) for k, v in ranges.items() if not v.searched}
-        return cls({**ranges, **fixed}, anchor)
+        fixed = {k: _fixed(v, default[k]) for k, v in ranges.items() if not v.searched}
+        return cls({**ranges, **fixed}, default)
 
     @property
     def searched(self) -> dict[str, Range]:
@@ -237,20 +237,20 @@ class Space:
 
         return sorted(self.ranges, key=depth)
 
-    def anchor(self, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def default(self, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The common starting point, or a published configuration on top of it."""
-        return self.active({**self.anchor_values, **(overrides or {})})
+        return self.active({**self.default_values, **(overrides or {})})
 
     def holds(self, name: str, value: Any) -> bool:
         """Whether a name is searched, and a value of it within its range."""
         return name in self.searched and _inside(self.searched[name], value)
 
     def corners(self) -> Iterator[dict[str, Any]]:
-        """The anchor, and it with every other choice of one name."""
-        yield self.anchor()
+        """The default configuration, and it with every other choice of one name."""
+        yield self.default()
         for name, spec in self.ranges.items():
             for value in spec.choices or ():
-                yield self.anchor({name: value})
+                yield self.default({name: value})
 
     def suggest(self, trial: "optuna.Trial") -> dict[str, Any]:
         """Ask a sampler for a configuration; conditional names are asked only where they exist."""
@@ -306,7 +306,7 @@ class Space:
                 for k, v in spec.__dict__.items()
                 if v not in (None, False) and k not in NO_CONTENT
             }
-            | {"default": self.anchor_values[name]}
+            | {"default": self.default_values[name]}
             for name, spec in self.ranges.items()
         }
 
@@ -328,12 +328,12 @@ def _needs_bound(spec: Range, costs: Collection[str]) -> None:
 
 
 def _hyperparameter(base: Range, default: Any, spec: RangeSpec) -> tuple[Range, Any]:
-    """An algorithm's own range with what a study changes of it, and its anchor value."""
+    """An algorithm's own range with what a study changes of it, and its default configuration value."""
     return spec.over(base), default if spec.default is None else base.check("default", spec.default)
 
 
 def _setting(field: str, settings: Settings, spec: RangeSpec) -> tuple[Range, Any]:
-    """The range of a shared setting that a study moves into the search, and its anchor value."""
+    """The range of a shared setting that a study moves into the search, and its default configuration value."""
     if field in COMPARED:
         raise UserError("has to be the same for all trials, or they could not be compared")
     fixed = settings.model_dump()
@@ -344,14 +344,14 @@ def _setting(field: str, settings: Settings, spec: RangeSpec) -> tuple[Range, An
     else:
         real = _real(Settings.model_fields[field].annotation)
         found = Range("float" if real else "int", spec.low, spec.high, bool(spec.log))
-    anchor = fixed[field] if spec.default is None else spec.default
-    for value in (anchor, *(spec.choices or (spec.low, spec.high))):
+    default = fixed[field] if spec.default is None else spec.default
+    for value in (default, *(spec.choices or (spec.low, spec.high))):
         try:
             Settings(**{**fixed, field: value})
         except ValidationError as error:
             rule = error.errors()[0]["msg"].replace("Input should", "must")
             raise UserError(f"{value!r} is no {field}: {rule}") from None
-    return found, anchor
+    return found, default
 
 
 def _real(annotation: Any) -> bool:

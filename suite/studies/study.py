@@ -35,7 +35,7 @@ VALUES = (
     "warm_start",
     "pack",
     "tunings",
-    "deals",
+    "partitions",
     "splits",
 )
 """What else of a study the command line replaces, in the order of its options."""
@@ -47,7 +47,7 @@ class Study(SearchSettings):
     `search` overrides ranges: `lr` for every algorithm, `batch_size` moves a shared setting into the
     search of all, `fedprox.mu` is one algorithm's. Search runs use run seed `seed`; final runs
     `seed + 1, seed + 2, ...`. An entry is searched anew, with a winner and final runs of its own, in each
-    of `tunings` x `deals` x `splits` replicates (`suite.studies.replicates`). A trial that dies is started again from its checkpoint; when it has died
+    of `tunings` x `partitions` x `splits` replicates (`suite.studies.replicates`). A trial that dies is started again from its checkpoint; when it has died
     once and `retries` times more without getting any further, it has failed. `target` is a test score for "rounds to target",
     `margin` the largest difference of scores that does not matter.
     `save` keeps the final models of each entry's best final run.
@@ -66,7 +66,7 @@ class Study(SearchSettings):
     seed: Whole = 0
     vary_partition: bool = False
     tunings: Factor = 1
-    deals: Factor = 1
+    partitions: Factor = 1
     splits: Factor = 1
     margin: Margin = None
     retries: Whole = 2
@@ -78,21 +78,21 @@ class Study(SearchSettings):
     @property
     def replicates(self) -> list[Replicate]:
         """The replicates of every entry."""
-        return replicates(self.tunings, self.deals, self.splits)
+        return replicates(self.tunings, self.partitions, self.splits)
 
     def contradictions(self) -> Iterator[tuple[str, Any, str]]:
         """Settings that do not go together: key, value, rule."""
         yield from super().contradictions()
         if len(self.replicates) > 1 and self.seeds >= TUNING_SEEDS:
             yield "seeds", self.seeds, f"must be below {TUNING_SEEDS} where there are replicates"
-        if self.deals > 1 and self.vary_partition:
+        if self.partitions > 1 and self.vary_partition:
             yield (
                 "vary_partition",
                 True,
-                "deals every final run anew, which `deals` does for a search",
+                "partitions every final run anew, which `partitions` does for a search",
             )
         further = {
-            "partition_seed": self.deals - 1 + self.seeds * self.vary_partition,
+            "partition_seed": self.partitions - 1 + self.seeds * self.vary_partition,
             "data_seed": self.splits - 1,
         }
         for key, count in further.items():

@@ -9,7 +9,7 @@ LAST_ONLY = ("val_loss", "test_loss", "train_loss", *COUNTED)
 History = Sequence[dict[str, float]]
 
 
-def course(history: History, metric: str) -> list[dict[str, float]]:
+def curve(history: History, metric: str) -> list[dict[str, float]]:
     """The ranked metric of each evaluation, on validation and on test data."""
     named = ("round", f"val_{metric}", f"test_{metric}")
     return [{name: entry[name] for name in named if name in entry} for entry in history]

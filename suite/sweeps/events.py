@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from pydantic import TypeAdapter
 
 from suite.formats import FORMAT
-from suite.search.trial import Ask, Known
+from suite.search.trial import InitialConfiguration, TrialRequest
 from suite.studies.study import Study
 from suite.sweeps.journal import broken
-from trials.outcome import Kind, Outcome, Status
+from trials.outcome import Outcome, Status, TrialKind
 from trials.trial_id import REPEATS, TrialId
 
 if TYPE_CHECKING:
     from suite.search.sweep_search import SweepSearch  # which loads the samplers
 
 Line = Mapping[str, Any]
-Warm = Mapping[str, list[Known]]
+Warm = Mapping[str, list[InitialConfiguration]]
 """The configurations that entries start from, by entry."""
 
 
@@ -40,7 +40,7 @@ class Begun:
     study: Mapping[str, Any]
     lag: int
     warm: Warm
-    cells: int
+    entry_count: int
     planned: int
     id: str
     entries: Mapping[str, Mapping[str, str]]
@@ -71,26 +71,29 @@ class Begun:
     @classmethod
     def read(cls, line: Line) -> Self:
         """Read an event from a line's fields."""
-        warm = {entry: [Known(**k) for k in given] for entry, given in line["warm"].items()}
+        warm = {
+            entry: [InitialConfiguration(**k) for k in given]
+            for entry, given in line["warm"].items()
+        }
         begun = line["study_name"], line["study"], line["lag"], warm
-        return cls(*begun, line["cells"], line["planned"], line["id"], line["entries"])
+        return cls(*begun, line["entry_count"], line["planned"], line["id"], line["entries"])
 
 
 @dataclass(frozen=True)
-class Asked:
+class Requested:
     """A trial was handed out for the first time."""
 
-    name: ClassVar = "ask"
-    ask: Ask
+    name: ClassVar = "request"
+    request: TrialRequest
 
     def fields(self) -> dict[str, Any]:
         """The event's fields as journaled."""
-        return self.ask.fields()
+        return self.request.fields()
 
     @classmethod
     def read(cls, line: Line) -> Self:
         """Read an event from a line's fields."""
-        return cls(Ask.read(line))
+        return cls(TrialRequest.read(line))
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Chosen:
-    """How cells are computed, as it was measured; `suite.execution.choices`."""
+    """How scenarios are computed, as it was measured; `suite.execution.autotune`."""
 
     name: ClassVar = "chosen"
     executions: Mapping[str, str]
@@ -175,9 +178,9 @@ class Chosen:
         return cls(**line)
 
 
-Event = Begun | Asked | Ended | Died | Recorded | Chosen
+Event = Begun | Requested | Ended | Died | Recorded | Chosen
 EVENTS: dict[str, type[Event]] = {
-    kind.name: kind for kind in (Begun, Asked, Ended, Died, Recorded, Chosen)
+    kind.name: kind for kind in (Begun, Requested, Ended, Died, Recorded, Chosen)
 }
 
 
@@ -204,7 +207,9 @@ def _fields(value: Any) -> Any:
         return [_fields(one) for one in value]
     if isinstance(value, Mapping):
         return {key: _fields(one) for key, one in value.items()}
-    return vars(value) if isinstance(value, Ask | Known | Outcome) else value
+    return (
+        vars(value) if isinstance(value, TrialRequest | InitialConfiguration | Outcome) else value
+    )
 
 
 _TYPED = {name: TypeAdapter(kind) for name, kind in EVENTS.items()}
@@ -212,14 +217,14 @@ _TYPED = {name: TypeAdapter(kind) for name, kind in EVENTS.items()}
 
 @dataclass
 class SweepState:
-    """All that is known of a sweep from its events: what was asked, in order; who is over; the rounds at which attempts at trials died; the runs that trials are recorded in; how cells are
+    """All that is known of a sweep from its events: what was asked, in order; who is over; the rounds at which attempts at trials died; the runs that trials are recorded in; how scenarios are
     computed, where that was measured; the final runs of what is no longer the best (`superseded`). Of the last session also when its trials ended, and how many ran
     when the first of them did (`full`).
     """
 
     begun: Begun | None = None
     sessions: int = 0
-    asks: list[Ask] = field(default_factory=list)
+    requests: list[TrialRequest] = field(default_factory=list)
     ended: dict[str, Outcome] = field(default_factory=dict)
     deaths: dict[str, list[int]] = field(default_factory=dict)
     recorded: dict[str, str] = field(default_factory=dict)
@@ -229,14 +234,16 @@ class SweepState:
     full: int = 0
     superseded: set[str] = field(default_factory=set)
 
-    _finals: dict[tuple[str, Kind], list[Ask]] = field(default_factory=dict, repr=False)
-    _asked: set[str] = field(default_factory=set, repr=False)
+    _finals: dict[tuple[str, TrialKind], list[TrialRequest]] = field(
+        default_factory=dict, repr=False
+    )
+    _requested: set[str] = field(default_factory=set, repr=False)
     _counts: Counter[str] = field(default_factory=Counter, repr=False)
 
     @property
     def running(self) -> int:
         """How many trials were handed out and have not ended."""
-        return len({ask.trial_id for ask in self.asks} - self.ended.keys())
+        return len({request.trial_id for request in self.requests} - self.ended.keys())
 
     @property
     def done(self) -> int:
@@ -255,12 +262,12 @@ class SweepState:
                 self.begun, self.sessions = event, self.sessions + 1
                 self.ends, self.full = [], 0
                 self.id = event.id
-            case Asked(ask):
-                self._may_ask(ask)
-                self.asks.append(ask)
-                self._asked.add(ask.trial_id)
-                if ask.kind in (Kind.FINAL, Kind.PARETO):
-                    self._supersede(ask)
+            case Requested(request):
+                self._may_ask(request)
+                self.requests.append(request)
+                self._requested.add(request.trial_id)
+                if request.kind in (TrialKind.FINAL, TrialKind.PARETO):
+                    self._supersede(request)
             case Ended(trial_id, outcome, at):
                 self._must_be_open(trial_id)
                 self.full = self.full or self.running
@@ -275,33 +282,42 @@ class SweepState:
             case Chosen(executions):
                 self.executions |= executions
 
-    def _may_ask(self, ask: Ask) -> None:
+    def _may_ask(self, request: TrialRequest) -> None:
         """A search trial once, in the order of its entry's; a run that repeats one until it has ended:
         one that is not over is asked for anew where it is wanted again.
         """
-        own = TrialId.parse(ask.trial_id)
-        such = (own.cell, own.replicate, own.kind) == (ask.cell, ask.replicate, ask.kind)
-        _must(such, f"{ask.trial_id} is no id of such a trial")
-        again = ask.trial_id in (self.ended if ask.kind in REPEATS else self._asked)
-        _must(not again, f"trial {ask.trial_id} was asked for before")
-        if ask.kind != Kind.SEARCH:
-            _must(ask.source in self._asked, f"{ask.source}, which it repeats, was not asked for")
+        own = TrialId.parse(request.trial_id)
+        such = (own.entry_id, own.replicate, own.kind) == (
+            request.entry_id,
+            request.replicate,
+            request.kind,
+        )
+        _must(such, f"{request.trial_id} is no id of such a trial")
+        again = request.trial_id in (self.ended if request.kind in REPEATS else self._requested)
+        _must(not again, f"trial {request.trial_id} was asked for before")
+        if request.kind != TrialKind.SEARCH:
+            _must(
+                request.source in self._requested,
+                f"{request.source}, which it repeats, was not asked for",
+            )
         else:
-            first = self._counts[ask.search]
-            _must(ask.index == own.index == first, f"trial {first} of its entry was not asked for")
-            self._counts[ask.search] += 1
+            first = self._counts[request.search]
+            _must(
+                request.index == own.index == first, f"trial {first} of its entry was not asked for"
+            )
+            self._counts[request.search] += 1
 
-    def _supersede(self, ask: Ask) -> None:
+    def _supersede(self, request: TrialRequest) -> None:
         """Note the runs whose place another configuration's now take: of a sweep that grew, or chose again."""
-        group = self._finals.setdefault((ask.search, ask.kind), [])
-        if group and group[0].source != ask.source:
+        group = self._finals.setdefault((request.search, request.kind), [])
+        if group and group[0].source != request.source:
             self.superseded |= {one.trial_id for one in group}
             group.clear()
-        group.append(ask)
-        self.superseded.discard(ask.trial_id)
+        group.append(request)
+        self.superseded.discard(request.trial_id)
 
     def _must_be_open(self, trial_id: str) -> None:
-        _must(trial_id in self._asked, f"trial {trial_id} was not asked for")
+        _must(trial_id in self._requested, f"trial {trial_id} was not asked for")
         _must(trial_id not in self.ended, f"trial {trial_id} has ended before")
 
 

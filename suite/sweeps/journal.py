@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from suite.execution.stop_signal import HaltedError
 from suite.formats import check_format
-from suite.owned import others_hand, private
+from suite.permissions import others_hand, private
 from trials.errors import UserError
 
 Line = dict[str, Any]

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from suite.search.trial import Ask
-from suite.sweeps.ledger import Ledger
+from suite.search.trial import TrialRequest
+from suite.sweeps.recording import SweepRecording
 from trials.outcome import Outcome, Status
 
 SECONDS = 1.0
@@ -20,27 +20,27 @@ class Live:
     records.
     """
 
-    def __init__(self, ledger: Ledger, put: Callable[[Any], None]) -> None:
-        self.ledger, self.put = ledger, put
-        self._news: dict[str, tuple[Ask, Outcome]] = {}
+    def __init__(self, recording: SweepRecording, put: Callable[[Any], None]) -> None:
+        self.recording, self.put = recording, put
+        self._news: dict[str, tuple[TrialRequest, Outcome]] = {}
         self._lock = threading.Lock()
         self._next, self._waiting = time.monotonic() + SECONDS, False
 
-    def reported(self, ask: Ask, outcome: Outcome) -> None:
+    def reported(self, request: TrialRequest, outcome: Outcome) -> None:
         """A trial has said more."""
         if outcome.status != Status.RUNNING:
             return
         with self._lock:
-            self._news.setdefault(ask.trial_id, (ask, outcome))
+            self._news.setdefault(request.trial_id, (request, outcome))
             due = not self._waiting and time.monotonic() >= self._next
             self._waiting = self._waiting or due
         if due:
             self.put(self._write)
 
-    def over(self, ask: Ask) -> None:
+    def over(self, request: TrialRequest) -> None:
         """A trial runs no more; what is left of it is recorded with its end."""
         with self._lock:
-            self._news.pop(ask.trial_id, None)
+            self._news.pop(request.trial_id, None)
 
     def _write(self) -> None:
         with self._lock:
@@ -48,5 +48,5 @@ class Live:
             if not self._news:
                 return
             trial_id = next(iter(self._news))
-            ask, outcome = self._news.pop(trial_id)
-        self.ledger.show(ask, list(outcome.history))
+            request, outcome = self._news.pop(trial_id)
+        self.recording.show(request, list(outcome.history))

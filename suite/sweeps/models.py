@@ -7,14 +7,14 @@ from suite.configurations.configuration import relative_path
 from suite.console import say
 from suite.runs.saving import save
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import Ask
+from suite.search.trial import TrialRequest
 from suite.sweeps.paths import SweepPaths
 from suite.tracking.models import log_model
 from suite.tracking.store import Store
 from suite.tracking.tags import spec_params
 from trials.checkpoint import Checkpoint
 from trials.errors import UserError
-from trials.outcome import Kind, Outcome, Status
+from trials.outcome import Outcome, Status, TrialKind
 from trials.saved_model import SavedModel, read
 
 
@@ -29,12 +29,12 @@ def keep_best(
     MLflow's with its final run (`runs`, by trial id). Test scores choose nothing.
     """
     for entry_id, of in search.entries.items():
-        asks = [search.asks[i] for i in finals if search.asks[i].cell == entry_id]
-        best = _best(asks, finals, of.entry.task.sign)
+        requests = [search.requests[i] for i in finals if search.requests[i].entry_id == entry_id]
+        best = _best(requests, finals, of.entry.task.sign)
         if best is None:
             continue
         spec = search.spec(best)
-        place = paths.models / relative_path(spec.algorithm, spec.place)
+        place = paths.models / relative_path(spec.algorithm, spec.scenario)
         content = Checkpoint(paths.model(best.trial_id)).load()
         if content is not None:
             save(SavedModel.from_content(content), place)
@@ -48,21 +48,25 @@ def keep_best(
         log_model(store, runs[best.trial_id], place, rounds, spec_params(spec))
 
 
-def _best(asks: list[Ask], finals: Mapping[str, Outcome], sign: int) -> Ask | None:
+def _best(
+    requests: list[TrialRequest], finals: Mapping[str, Outcome], sign: int
+) -> TrialRequest | None:
     """The final run with the best validation score, of equally good ones the first."""
     able = [
-        ask
-        for ask in asks
-        if ask.kind == Kind.FINAL
-        and finals[ask.trial_id].status == Status.FINISHED
-        and finals[ask.trial_id].value is not None
+        request
+        for request in requests
+        if request.kind == TrialKind.FINAL
+        and finals[request.trial_id].status == Status.FINISHED
+        and finals[request.trial_id].value is not None
     ]
-    return max(able, key=lambda ask: sign * (finals[ask.trial_id].value or 0.0), default=None)
+    return max(
+        able, key=lambda request: sign * (finals[request.trial_id].value or 0.0), default=None
+    )
 
 
-def _holds(place: Path, ask: Ask, search: SweepSearch) -> bool:
+def _holds(place: Path, request: TrialRequest, search: SweepSearch) -> bool:
     """Whether a folder has the model of this run."""
     try:
-        return read(place).card.spec == search.spec(ask)
+        return read(place).card.spec == search.spec(request)
     except UserError:
         return False

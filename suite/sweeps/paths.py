@@ -12,11 +12,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from suite.configurations.warm_start import NEAREST, tuned_files
-from suite.owned import private
+from suite.permissions import private
 from suite.sweeps.events import Begun, SweepState, replay
 from suite.sweeps.journal import begins, begun, check_first, in_the_way, refuse_others, stream
 from suite.yaml_files import writable
-from trials.checkpoint import Folder
+from trials.checkpoint import CheckpointFolder
 from trials.errors import UserError
 from trials.files import plain
 
@@ -40,7 +40,7 @@ def check_name(name: str, given: str) -> None:
 @dataclass(frozen=True)
 class SweepPaths:
     """Where a sweep keeps its files and records, and finds its data. `log` is a further place for records
-    (`suite.tracking.elsewhere`).
+    (`suite.tracking.loggers`).
 
     Raises `UserError` for a name that is not one of a folder.
     """
@@ -137,7 +137,7 @@ class SweepPaths:
         return in_the_way(self.journal) or not (alone or MARKER in names)
 
     def _check_checkpoints(self) -> None:
-        place, folder = self.checkpoint_folder, Folder(self.checkpoint_folder)
+        place, folder = self.checkpoint_folder, CheckpointFolder(self.checkpoint_folder)
         if self._within(folder):
             return
         try:
@@ -158,7 +158,7 @@ class SweepPaths:
                 "Choose another --name or --checkpoints"
             )
 
-    def _within(self, folder: Folder) -> bool:
+    def _within(self, folder: CheckpointFolder) -> bool:
         """Whether checkpoints lie in the sweep's own folder, whose marker is enough."""
         local = folder.local
         return local is not None and local.is_relative_to(self.folder.resolve())
@@ -174,7 +174,7 @@ class SweepPaths:
 
         Raises `UserError` when it cannot be written.
         """
-        folder = Folder(self.checkpoint_folder)
+        folder = CheckpointFolder(self.checkpoint_folder)
         if self._within(folder):
             return
         try:
@@ -188,7 +188,7 @@ class SweepPaths:
         """Remove what these trials wrote, as far as it can be removed, and the folder. One that others have
         put files into stays, with its marker: it is the sweep's still.
         """
-        folder = Folder(self.checkpoint_folder)
+        folder = CheckpointFolder(self.checkpoint_folder)
         with suppress(OSError):
             folder.clear(asked)
             _give_up(folder)
@@ -197,10 +197,10 @@ class SweepPaths:
         """Leave no folder of a sweep that did nothing."""
         self.clear_checkpoints(())
         self.journal.unlink(missing_ok=True)
-        _give_up(Folder(str(self.folder.resolve())))
+        _give_up(CheckpointFolder(str(self.folder.resolve())))
 
 
-def _give_up(folder: Folder) -> None:
+def _give_up(folder: CheckpointFolder) -> None:
     """Remove the marker and the folder, if there is nothing else in it."""
     if folder.names() == [MARKER]:
         folder.delete(MARKER)

@@ -11,12 +11,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from suite.search.trial import Ask
+from suite.search.trial import TrialRequest
 from suite.studies.entry import Entry
-from suite.sweeps.pace import Pace, spell
+from suite.sweeps.eta import Eta, spell
 from trials.metrics import best_of
-from trials.outcome import ENDINGS, Kind, Status
-from trials.place import Place
+from trials.outcome import ENDINGS, Status, TrialKind
+from trials.scenario import Scenario
 
 LINE_SECONDS = 5.0
 AROUND = 10
@@ -32,7 +32,7 @@ class Progress:
     def __init__(self, entries: list[Entry], planned: Mapping[str, int], name: str) -> None:
         self.entries, self.name = {entry.id: entry for entry in entries}, name
         self.plan(planned)
-        self.running: dict[str, Ask] = {}
+        self.running: dict[str, TrialRequest] = {}
         self.counts: dict[str, Counter[str]] = {entry.id: Counter() for entry in entries}
         self.best: dict[str, float] = {}
         self.waiting = ""
@@ -40,7 +40,7 @@ class Progress:
         self._counted: set[str] = set()
         self._shares: dict[str, float] = {}
         self._processes: dict[str, str] = {}
-        self._pace, self._new = Pace(), 0
+        self._pace, self._new = Eta(), 0
         self._console = Console(stderr=True, emoji=False)
         self._done = threading.Event()
         self._live: Live | None = None
@@ -69,54 +69,56 @@ class Progress:
         """Count on so many trials of each entry from now on."""
         self.planned, self.expected = planned, sum(planned.values())
 
-    def began(self, ask: Ask, process: str) -> None:
+    def began(self, request: TrialRequest, process: str) -> None:
         """A trial runs, in a process that others of a pack may share."""
-        self.running[ask.trial_id] = ask
-        self._processes[ask.trial_id] = process
+        self.running[request.trial_id] = request
+        self._processes[request.trial_id] = process
 
-    def reported(self, ask: Ask, at: int) -> None:
+    def reported(self, request: TrialRequest, at: int) -> None:
         """A running trial came to this round."""
-        share = at / self.entries[ask.cell].settings.rounds
-        self._shares[ask.trial_id] = share
+        share = at / self.entries[request.entry_id].settings.rounds
+        self._shares[request.trial_id] = share
         self._pace.begin(time.monotonic(), share, len(self.running))
 
-    def ended(self, ask: Ask, status: Status, value: float | None, before: bool = False) -> None:
+    def ended(
+        self, request: TrialRequest, status: Status, value: float | None, before: bool = False
+    ) -> None:
         """A trial ended, which counts once; `before` says that it did so before it was told to count, in an
         earlier session of this sweep.
         """
-        if ask.trial_id in self._counted:
+        if request.trial_id in self._counted:
             return
-        self._counted.add(ask.trial_id)
+        self._counted.add(request.trial_id)
         if not before:
             self._pace.begin(time.monotonic(), 1.0, len(self.running))
-        self.stopped(ask)
-        self.counts[ask.cell][status] += 1
+        self.stopped(request)
+        self.counts[request.entry_id][status] += 1
         self._new += not before
-        if ask.kind == Kind.SEARCH and status == Status.FINISHED and value is not None:
-            better = best_of(self.entries[ask.cell].task.direction)
-            self.best[ask.cell] = better(value, self.best.get(ask.cell, value))
+        if request.kind == TrialKind.SEARCH and status == Status.FINISHED and value is not None:
+            better = best_of(self.entries[request.entry_id].task.direction)
+            self.best[request.entry_id] = better(value, self.best.get(request.entry_id, value))
         if not before:
-            self._say_if_done(self.entries[ask.cell].place)
+            self._say_if_done(self.entries[request.entry_id].scenario)
 
-    def stopped(self, ask: Ask) -> None:
+    def stopped(self, request: TrialRequest) -> None:
         """A trial runs no more, be it that it waits for another start."""
-        self.running.pop(ask.trial_id, None)
-        self._processes.pop(ask.trial_id, None)
-        self._shares.pop(ask.trial_id, None)
+        self.running.pop(request.trial_id, None)
+        self._processes.pop(request.trial_id, None)
+        self._shares.pop(request.trial_id, None)
 
     def note(self, text: str) -> None:
         """Say something that a person should know, and go on."""
         self._say(f"{self.name}: {text}")
 
-    def _say_if_done(self, place: Place) -> None:
-        """Say of a cell whose last trial ended that it is done, and who validated best."""
-        cell = [entry for entry in self.entries.values() if entry.place == place]
-        if not all(self._is_done(entry) for entry in cell):
+    def _say_if_done(self, scenario: Scenario) -> None:
+        """Say of a scenario whose last trial ended that it is done, and who validated best."""
+        entries = [entry for entry in self.entries.values() if entry.scenario == scenario]
+        if not all(self._is_done(entry) for entry in entries):
             return
-        scored = [entry for entry in cell if entry.id in self.best]
+        scored = [entry for entry in entries if entry.id in self.best]
         scored.sort(key=lambda entry: -entry.task.sign * self.best[entry.id])
         best = [f", best on validation: {e.label} {self.best[e.id]:.4f}" for e in scored[:1]]
-        self.note(f"{place} is done{''.join(best)}")
+        self.note(f"{scenario} is done{''.join(best)}")
 
     def _is_done(self, entry: Entry) -> bool:
         return sum(self.counts[entry.id].values()) >= self.planned[entry.id]
@@ -145,7 +147,10 @@ class Progress:
         return f"{trials} running{packed}"
 
     def _table(self) -> Group:
-        total, running = self._total(), Counter(ask.cell for ask in list(self.running.values()))
+        total, running = (
+            self._total(),
+            Counter(request.entry_id for request in list(self.running.values())),
+        )
         states = [state for state in ENDINGS[1:] if total[state]]
         table = Table(expand=True)
         table.add_column(f"entry ({self._common})" if self._common else "entry", ratio=1)
@@ -184,8 +189,10 @@ class Progress:
 
 def _names(entries: list[Entry]) -> tuple[str, dict[str, str]]:
     """What all entries have in common of data set, model and level, and each one's name without it."""
-    places = [entry.place for entry in entries]
-    differ = [i for i in range(len(Place._fields)) if len({place[i] for place in places}) > 1]
-    common = [part for i, part in enumerate(places[0]) if i not in differ] if places else []
-    names = {e.id: " · ".join([e.label, *(e.place[i] for i in differ)]) for e in entries}
+    scenarios = [entry.scenario for entry in entries]
+    differ = [
+        i for i in range(len(Scenario._fields)) if len({scenario[i] for scenario in scenarios}) > 1
+    ]
+    common = [part for i, part in enumerate(scenarios[0]) if i not in differ] if scenarios else []
+    names = {e.id: " · ".join([e.label, *(e.scenario[i] for i in differ)]) for e in entries}
     return " · ".join(common), names

@@ -12,10 +12,10 @@ from pathlib import Path
 from suite.console import say
 from suite.formats import FormatError
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import Ask
+from suite.search.trial import TrialRequest
 from suite.studies.entries import make_entries
 from suite.studies.study import Study
-from suite.sweeps.events import Asked, Begun, Died, Ended, Event, Recorded, SweepState, read
+from suite.sweeps.events import Begun, Died, Ended, Event, Recorded, Requested, SweepState, read
 from suite.sweeps.journal import alone, line, parsed, refuse_others
 from suite.sweeps.paths import MARKER, SweepPaths
 from suite.tracking.store import Record, Store, open_existing
@@ -125,12 +125,12 @@ def _complete(
 def _search(event: Event | None) -> str:
     """The search that an event is of; "" where it is of none."""
     match event:
-        case Asked(ask):
-            return ask.search
+        case Requested(request):
+            return request.search
         case Ended() | Died() | Recorded():
             with suppress(ValueError):
                 of = TrialId.parse(event.trial_id)
-                return "-".join(filter(None, (of.cell, of.replicate)))
+                return "-".join(filter(None, (of.entry_id, of.replicate)))
     return ""
 
 
@@ -153,8 +153,12 @@ def _records(store: Store, name: str) -> list[Found]:
         if run.tags.run_status in ("FINISHED", "FAILED")
     ]
     for run in sorted(runs, key=lambda run: run.tags.number.index):
-        ask, outcome = _ask(run), _outcome(store, run)
-        found += [Asked(ask), Ended(ask.trial_id, outcome), Recorded(ask.trial_id, run.run_id)]
+        request, outcome = _request(run), _outcome(store, run)
+        found += [
+            Requested(request),
+            Ended(request.trial_id, outcome),
+            Recorded(request.trial_id, run.run_id),
+        ]
     return [(line(event.name, event.fields()), event) for event in found]
 
 
@@ -165,11 +169,11 @@ def _begun(run: Record) -> Begun:
     return Begun.of(run.tags.study, study, search, {}, run.tags.sweep_id, {})
 
 
-def _ask(run: Record) -> Ask:
+def _request(run: Record) -> TrialRequest:
     tags, number = run.tags, run.tags.number
-    return Ask(
+    return TrialRequest(
         trial_id=tags.trial_id,
-        cell=number.cell,
+        entry_id=number.entry_id,
         kind=number.kind,
         index=number.index if number.number is None else number.number,
         origin=tags.origin,
@@ -184,7 +188,7 @@ def _ask(run: Record) -> Ask:
 def _outcome(store: Store, run: Record) -> Outcome:
     """What a run recorded; what was not finite is NaN, and validation scores are of every evaluation."""
     tags, metric = run.tags, f"val_{run.tags.metric}"
-    history = store.course(run, run.metrics.keys() - set(DERIVED))
+    history = store.curve(run, run.metrics.keys() - set(DERIVED))
     if history:
         history[-1] |= dict.fromkeys(tags.not_finite or (), math.nan)
     scores = {

@@ -22,7 +22,7 @@ class Summary:
 
     study: str
     name: str
-    cells: int
+    entries: int
     trials_finished: int
     trials_pruned: int
     trials_diverged: int

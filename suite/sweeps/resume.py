@@ -14,7 +14,7 @@ from trials.errors import UserError
 
 GROWS = ("algorithms", "datasets", "models", "heterogeneity")
 """What a resumed sweep may have more of, besides what it has a number of."""
-COUNTS = ("trials", "seeds", "tunings", "deals", "splits")
+COUNTS = ("trials", "seeds", "tunings", "partitions", "splits")
 """The numbers that may be larger in a resumed sweep."""
 FREE = ("retries", "pack", "description", "target", "margin")
 """What may be otherwise: no search depends on it, but for a `target` that costs are counted to."""
@@ -67,7 +67,7 @@ def _changed(key: str, new: Any, old: Any) -> Iterator[tuple[str, Any, Any]]:
 
 def check_entries(journal: Path, state: SweepState, entries: Iterable[Entry]) -> None:
     """Raise `UserError` where the journal has trials of entries that its study does not make."""
-    strange = {ask.cell for ask in state.asks} - {entry.id for entry in entries}
+    strange = {request.entry_id for request in state.requests} - {entry.id for entry in entries}
     if strange:
         raise UserError(
             f"journal {journal} has trials of {', '.join(sorted(strange))}, which its study "

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, FiniteFloat, TypeAdapter
 
-from suite.search.trial import Ask
+from suite.search.trial import TrialRequest
 from trials.files import plain
 from trials.outcome import Outcome
 
@@ -55,15 +55,15 @@ class Running:
         """A cluster runs the trials; Ray's own page is at this address, "" where it has none."""
         self._dashboard = dashboard
 
-    def reported(self, ask: Ask, outcome: Outcome) -> None:
+    def reported(self, request: TrialRequest, outcome: Outcome) -> None:
         """A trial has said more."""
-        self._outcomes[ask.trial_id] = f"val_{self.metrics[ask.cell]}", outcome
+        self._outcomes[request.trial_id] = f"val_{self.metrics[request.entry_id]}", outcome
         if time.monotonic() >= self._next:
             self._write()
 
-    def over(self, ask: Ask) -> None:
+    def over(self, request: TrialRequest) -> None:
         """A trial runs no more."""
-        self._outcomes.pop(ask.trial_id, None)
+        self._outcomes.pop(request.trial_id, None)
 
     def close(self) -> None:
         """Nothing runs any more."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from suite.configurations.library import list_tuned
 from suite.configurations.warm_start import NEAREST, tuned_files, warm_start
 from suite.console import say
-from suite.search.trial import Known
+from suite.search.trial import InitialConfiguration
 from suite.studies.entry import Entry
 from suite.sweeps.events import SweepState
 from suite.sweeps.paths import SweepPaths
@@ -32,7 +32,7 @@ def open_store(paths: SweepPaths) -> Store:
 
 def starts(
     where: str | None, entries: Sequence[Entry], paths: SweepPaths, state: SweepState, store: Store
-) -> dict[str, list[Known]]:
+) -> dict[str, list[InitialConfiguration]]:
     """What the entries start from: as journaled, and looked up `where` a study says for those that are
     new. Raises `UserError` where nothing there is of these algorithms.
     """

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from suite.execution.stop_signal import WORDS, Control
-from suite.owned import others_hand
+from suite.permissions import others_hand
+from suite.sweeps.eta import Eta
 from suite.sweeps.events import SweepState, replay
 from suite.sweeps.journal import begins, begun, broken, check_first, in_the_way, is_locked, stream
-from suite.sweeps.pace import Pace
 from suite.sweeps.paths import MARKER, check_name
 from trials.errors import UserError, unknown
 from trials.metrics import TASKS, best_of
-from trials.outcome import ENDINGS, Kind, Status
+from trials.outcome import ENDINGS, Status, TrialKind
 
 
 def sweeps(storage: Path) -> list[str]:
@@ -63,9 +63,9 @@ def status(storage: Path, name: str) -> dict[str, Any]:
         "name": name,
         "study": state.begun.study_name,
         "running": running,
-        "cells": state.begun.cells,
+        "cells": state.begun.entry_count,
         "expected": planned,
-        "asked": len({ask.trial_id for ask in state.asks}),
+        "asked": len({ask.trial_id for ask in state.requests}),
         "ended": len(state.ended),
         "superseded": len(state.ended) - state.done,
         "recorded": len(state.recorded),
@@ -84,7 +84,7 @@ def pace(state: SweepState) -> float | None:
     """Trials per second in the last session."""
     if not state.ends:
         return None
-    found = Pace()
+    found = Eta()
     found.begin(min(state.ends), 1.0, state.full)
     return found.rate(max(state.ends), len(state.ends))
 
@@ -94,16 +94,16 @@ def _best(state: SweepState) -> list[dict[str, Any]]:
     none yet), in the order of the study.
     """
     assert state.begun is not None
-    of = {ask.trial_id: ask for ask in state.asks if ask.kind == Kind.SEARCH}
+    of = {ask.trial_id: ask for ask in state.requests if ask.kind == TrialKind.SEARCH}
     scores: dict[str, list[float]] = defaultdict(list)
     for trial_id, outcome in state.ended.items():
         if trial_id in of and outcome.status == Status.FINISHED and outcome.value is not None:
-            scores[of[trial_id].cell].append(outcome.value)
+            scores[of[trial_id].entry_id].append(outcome.value)
     found = []
     for entry_id, about in state.begun.entries.items():
         better = best_of(TASKS[about["metric"]].direction)
         best = reduce(better, scores[entry_id]) if scores[entry_id] else None
-        found.append({"cell": entry_id, **about, "best": best, "trials": len(scores[entry_id])})
+        found.append({"entry_id": entry_id, **about, "best": best, "trials": len(scores[entry_id])})
     return found
 
 

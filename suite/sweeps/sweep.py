@@ -14,29 +14,29 @@ from suite.console import say
 from suite.environment import default, kept
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import Ask, End
+from suite.search.trial import TrialRequest, TrialResult
 from suite.studies.entries import load_data, make_entries
 from suite.studies.modelling import LAG
 from suite.studies.study import Study
 from suite.sweeps.deadline import Deadline
-from suite.sweeps.events import Asked, Begun, Chosen, Died, Ended, Event, Recorded, outcomes
-from suite.sweeps.harvest import Harvest
+from suite.sweeps.events import Begun, Chosen, Died, Ended, Event, Recorded, Requested, outcomes
+from suite.sweeps.finish import Finish
 from suite.sweeps.journal import Journal, size, stream
-from suite.sweeps.ledger import Ledger
 from suite.sweeps.live import Live
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.progress import Progress
+from suite.sweeps.recording import SweepRecording
 from suite.sweeps.records import Records
 from suite.sweeps.result import Result, Summary, counts
 from suite.sweeps.resume import check_entries
 from suite.sweeps.running import Running
 from suite.sweeps.starting import open_store, starts
-from suite.tracking.elsewhere import log_run
+from suite.tracking.loggers import log_run
 from suite.tracking.store import UnreadableError
 from suite.tracking.tags import spec_params, versions
 from suite.yaml_files import writable
 from trials.errors import UserError
-from trials.outcome import Kind, Outcome, Status, reason
+from trials.outcome import Outcome, Status, TrialKind, reason
 
 if TYPE_CHECKING:
     from suite.execution.resources import Resources
@@ -72,7 +72,7 @@ class Sweep:
         paths.check(study.warm_start)
         self.entries = make_entries(study, f"study {study_name}")
         say(
-            f"{len(self.entries)} entries; loading {', '.join(sorted({c.place.dataset for c in self.entries}))}"
+            f"{len(self.entries)} entries; loading {', '.join(sorted({c.scenario.dataset for c in self.entries}))}"
         )
         self.data = load_data(
             self.entries, paths.data_root, f"study {study_name}", study.replicates
@@ -97,7 +97,7 @@ class Sweep:
         self.deadline: Deadline | None = None
         begun = self.state.begun
         self.search = self._replayed(begun.lag if begun else LAG)
-        self.ledger = Ledger(
+        self.recording = SweepRecording(
             self.store,
             paths.name,
             study_name,
@@ -113,8 +113,8 @@ class Sweep:
     def _replayed(self, lag: int) -> SweepSearch:
         """The search as far as the journal has it."""
         search = SweepSearch(self.entries, self.study, lag, self.warm)
-        ends = {trial_id: End.of(outcome) for trial_id, outcome in self.state.ended.items()}
-        search.replay(self.state.asks, ends)
+        ends = {trial_id: TrialResult.of(outcome) for trial_id, outcome in self.state.ended.items()}
+        search.replay(self.state.requests, ends)
         return search
 
     def run(self, resources: "Resources", deadline: Deadline | None = None) -> Result:
@@ -128,7 +128,7 @@ class Sweep:
             self.deadline, self.control.deadline = deadline, deadline.at
         self.progress = Progress(self.entries, self.search.planned_by_entry, self.paths.name)
         for of in self.search.entries.values():
-            self._count_before([*of.asks, *of.repeated])
+            self._count_before([*of.requests, *of.repeated])
         self.board: Leaderboard | None = None
         # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
         with kept(RETRIES), interruptible(self.control), self.progress:
@@ -143,36 +143,36 @@ class Sweep:
         if not written:
             say(self._unrecorded())
         elif complete:
-            self.paths.clear_checkpoints(self.search.asks)
+            self.paths.clear_checkpoints(self.search.requests)
         ending = "" if complete and written else self.control.ending
         summary = self._summary(time.monotonic() - started)
         return Result(summary, self.board, ending, self.store)
 
     def _run(self, resources: "Resources") -> tuple[bool, bool]:
         """Run and record what is left; whether the search is at its end, and whether all is recorded."""
-        self._open_ledger()
+        self._open_recording()
         metrics = {entry.id: entry.task.metric for entry in self.entries}
-        self.running = Running(self.paths.folder, metrics, self.ledger.experiment)
+        self.running = Running(self.paths.folder, metrics, self.recording.experiment)
         records = self.records = Records(self.store.uri, self.control, self.progress)
-        self.live = Live(self.ledger, records.put)
-        missing = self.ledger.missing(self.state.ended)
+        self.live = Live(self.recording, records.put)
+        missing = self.recording.missing(self.state.ended)
         if missing and self.brief:
             self.state.ended |= outcomes(stream(self.paths.journal), set(missing))
         for trial_id in missing:
             records.put(partial(self._record, trial_id))
         complete = False
-        last: Callable[[], None] = partial(self.ledger.close, "KILLED")
+        last: Callable[[], None] = partial(self.recording.close, "KILLED")
         try:
             if not self.search.exhausted:
                 self.paths.mark_checkpoints(self.id)
                 self._drive(resources)
             complete = self.search.exhausted
         except UserError:
-            if not self.search.asks:
+            if not self.search.requests:
                 last = self._forget
             raise
         finally:
-            records.put(self._harvest if complete else last)
+            records.put(self._finish if complete else last)
             written = records.close()
             self.running.close()
             self.journal.close()
@@ -185,9 +185,9 @@ class Sweep:
         what = f"{trials} not" if left else "the leaderboard is not"
         return f"{what} in {self.store.uri} yet: the journal has all, and --resume records it"
 
-    def _open_ledger(self) -> None:
+    def _open_recording(self) -> None:
         try:
-            self.ledger.open()
+            self.recording.open()
         except (MlflowException, UnreadableError) as error:
             self.journal.close()
             reason = str(error).splitlines()[0][:300]
@@ -196,28 +196,28 @@ class Sweep:
             ) from None
         except UserError:  # another sweep of this name began there at the same time
             self.journal.close()
-            if not self.search.asks:
+            if not self.search.requests:
                 self.paths.forget()
             raise
 
     def _forget(self) -> None:
         """Leave nothing of a sweep that was refused before its first trial."""
-        self.ledger.delete()
+        self.recording.delete()
         self.paths.forget()
 
     def _drive(self, resources: "Resources") -> None:
         from suite.execution.driver import drive
         from suite.execution.estimate import Estimates
-        from suite.execution.plan import Hooks, Plan
+        from suite.execution.plan import ExecutionPlan, Hooks
 
         estimates = Estimates(self.study, self.data, resources)
         drive(
-            Plan(
+            ExecutionPlan(
                 self.search,
                 self.data,
                 resources,
                 Hooks(
-                    self._asked,
+                    self._requested,
                     self._ended,
                     self.control,
                     self._reported,
@@ -239,47 +239,47 @@ class Sweep:
             )
         )
 
-    def _model(self, ask: Ask) -> str | None:
+    def _model(self, request: TrialRequest) -> str | None:
         """Where a trial leaves its final models, if the study keeps them."""
-        if self.study.save == "none" or ask.kind != Kind.FINAL:
+        if self.study.save == "none" or request.kind != TrialKind.FINAL:
             return None
-        return self.paths.model(ask.trial_id)
+        return self.paths.model(request.trial_id)
 
-    def _asked(self, ask: Ask, new: bool) -> None:
+    def _requested(self, request: TrialRequest, new: bool) -> None:
         if new:
-            self._note(Asked(ask))
+            self._note(Requested(request))
 
-    def _reported(self, ask: Ask, outcome: Outcome) -> None:
-        self.progress.reported(ask, outcome.last_round)
-        self.live.reported(ask, outcome)
-        self.running.reported(ask, outcome)
+    def _reported(self, request: TrialRequest, outcome: Outcome) -> None:
+        self.progress.reported(request, outcome.last_round)
+        self.live.reported(request, outcome)
+        self.running.reported(request, outcome)
 
     def _chosen(self, executions: Mapping[str, str]) -> None:
         if executions:
             self._note(Chosen(executions))
 
-    def _ended(self, ask: Ask, outcome: Outcome) -> None:
-        self.live.over(ask)
-        self.running.over(ask)
-        if outcome.status == Status.FAILED and self._starts_again(ask, outcome):
+    def _ended(self, request: TrialRequest, outcome: Outcome) -> None:
+        self.live.over(request)
+        self.running.over(request)
+        if outcome.status == Status.FAILED and self._starts_again(request, outcome):
             return
-        self._note(Ended(ask.trial_id, outcome))
-        self.search.end(ask.trial_id, End.of(outcome))
-        self.records.put(partial(self._record, ask.trial_id))
-        self._count_before(self.search.repeated_beside(ask))
-        self.progress.ended(ask, outcome.status, outcome.value)
-        if self.deadline is not None and ask.kind == Kind.SEARCH:
-            self._keep_time(self.deadline, ask, outcome)
+        self._note(Ended(request.trial_id, outcome))
+        self.search.end(request.trial_id, TrialResult.of(outcome))
+        self.records.put(partial(self._record, request.trial_id))
+        self._count_before(self.search.repeated_beside(request))
+        self.progress.ended(request, outcome.status, outcome.value)
+        if self.deadline is not None and request.kind == TrialKind.SEARCH:
+            self._keep_time(self.deadline, request, outcome)
 
-    def _count_before(self, asks: Iterable[Ask]) -> None:
+    def _count_before(self, requests: Iterable[TrialRequest]) -> None:
         """Let the progress count those of these trials that ended before."""
-        for ask in asks:
-            if (outcome := self.state.ended.get(ask.trial_id)) is not None:
-                self.progress.ended(ask, outcome.status, outcome.value, before=True)
+        for request in requests:
+            if (outcome := self.state.ended.get(request.trial_id)) is not None:
+                self.progress.ended(request, outcome.status, outcome.value, before=True)
 
-    def _keep_time(self, deadline: Deadline, ask: Ask, outcome: Outcome) -> None:
+    def _keep_time(self, deadline: Deadline, request: TrialRequest, outcome: Outcome) -> None:
         """Cut the search where another trial would leave too little time for the final runs."""
-        deadline.took(ask.cell, outcome)
+        deadline.took(request.entry_id, outcome)
         if deadline.presses(self.search.entries.values()):
             self.search.cut()
             self.progress.plan(self.search.planned_by_entry)
@@ -289,60 +289,62 @@ class Sweep:
         self.journal.write(event.name, **event.fields())
         self.state.add(event)
 
-    def _starts_again(self, ask: Ask, outcome: Outcome) -> bool:
+    def _starts_again(self, request: TrialRequest, outcome: Outcome) -> bool:
         """Whether a trial that died is handed out once more, to go on from its checkpoint.
 
         It is, `retries` times; attempts that died without getting further than those before count.
         """
-        died = [*self.state.deaths.get(ask.trial_id, []), outcome.last_round]
+        died = [*self.state.deaths.get(request.trial_id, []), outcome.last_round]
         attempts = len(died) - died.index(max(died))
         if attempts > self.study.retries:
             return False
-        self._note(Died(ask.trial_id, outcome.last_round, outcome.error))
-        self.search.again.append(ask)
-        self.progress.stopped(ask)
+        self._note(Died(request.trial_id, outcome.last_round, outcome.error))
+        self.search.again.append(request)
+        self.progress.stopped(request)
         why = reason(outcome.error)[:200] or "no reason given"
-        self.progress.note(f"trial {ask.trial_id} died at round {died[-1]} and starts again: {why}")
+        self.progress.note(
+            f"trial {request.trial_id} died at round {died[-1]} and starts again: {why}"
+        )
         return True
 
     def _record(self, trial_id: str) -> None:
-        ask, outcome = self.search.asks[trial_id], self.state.ended[trial_id]
-        self._note(Recorded(trial_id, self.ledger.record(ask, outcome)))
+        request, outcome = self.search.requests[trial_id], self.state.ended[trial_id]
+        self._note(Recorded(trial_id, self.recording.record(request, outcome)))
         if self.paths.log is not None:
             self._log_elsewhere(self.paths.log, trial_id)
-        if ask.counted and self.brief:  # the journal has the rest, and memory need not
+        if request.counted and self.brief:  # the journal has the rest, and memory need not
             self.state.ended[trial_id] = replace(outcome, history=outcome.history[-1:])
 
     def _log_elsewhere(self, place: str, trial_id: str) -> None:
         """Write a trial where the person also wants it; what does not work there ends nothing here."""
-        ask = self.search.asks[trial_id]
-        params, history = spec_params(self.search.spec(ask)), self.state.ended[trial_id].history
+        request = self.search.requests[trial_id]
+        params, history = spec_params(self.search.spec(request)), self.state.ended[trial_id].history
         try:
             log_run(place, self.paths.folder / place, trial_id, params, history)
         except Exception as error:
             self.progress.note(f"{place} did not take trial {trial_id}: {error}")
 
-    def _harvest(self) -> None:
+    def _finish(self) -> None:
         current = self.search.current_finals
-        harvest = Harvest(self.ledger, self.paths.folder / "tuned")
-        self.board = harvest.bring_in(self.state.ended, current)
+        finish = Finish(self.recording, self.paths.folder / "tuned")
+        self.board = finish.bring_in(self.state.ended, current)
         if self.study.save == "best":
             from suite.sweeps.models import keep_best  # loads torch
 
             finals = {trial_id: self.state.ended[trial_id] for trial_id in current}
-            keep_best(self.store, self.search, finals, self.ledger.recorded, self.paths)
+            keep_best(self.store, self.search, finals, self.recording.recorded, self.paths)
 
     def _summary(self, seconds: float) -> Summary:
         ended = self.state.ended
-        searches = [o for i, o in ended.items() if self.search.asks[i].counted]
+        searches = [o for i, o in ended.items() if self.search.requests[i].counted]
         finals = [ended[i] for i in self.search.current_finals if i in ended]
         return Summary(
             study=self.study_name,
             name=self.paths.name,
-            cells=len(self.entries),
+            entries=len(self.entries),
             **counts(searches, finals),
             seconds=round(seconds, 3),
             tracking_uri=self.store.uri,
-            experiment_id=self.ledger.experiment,
+            experiment_id=self.recording.experiment,
             storage=str(self.paths.folder.resolve()),
         )

@@ -27,7 +27,7 @@ SPAN = {
 """What of a range says where it was searched, and what is not written since it is so by default."""
 
 
-class Confirm(BaseModel):
+class RecordedConfirm(BaseModel):
     """How often a study's best configurations are tried again."""
 
     best: int
@@ -45,10 +45,10 @@ class StudyRead(BaseModel):
     models: list[str]
     heterogeneity: list[str]
     settings: dict[str, Any]
-    confirm: Confirm | None
+    confirm: RecordedConfirm | None
     margin: float | None = None
     tunings: int = 1
-    deals: int = 1
+    partitions: int = 1
     splits: int = 1
 
 

@@ -14,7 +14,7 @@ from suite.tracking.forms import dumps
 OF_TRIALS = "trials"
 """The tag of an entry's run that has them."""
 ALWAYS = (
-    *("kind", "sweep", "cell", "algorithm", "dataset", "model", "heterogeneity"),
+    *("kind", "sweep", "entry_id", "algorithm", "dataset", "model", "heterogeneity"),
     *("trial_id", "status", "origin", "params"),
 )
 """Tags that every trial's run has itself, since people look for runs by them."""

@@ -57,14 +57,14 @@ class Reader(ABC):
             of = "no sweep" if sweep is None else f"sweep {sweep}"
             say(f"{runs} of {of} could not be read: {fault}")
 
-    def course(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
+    def curve(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
         """These metrics of a run as its history: one entry a round at which any was recorded."""
-        return self.courses([record], metrics)[0]
+        return self.curves([record], metrics)[0]
 
-    def courses(
+    def curves(
         self, records: Sequence[Record], metrics: Iterable[str]
     ) -> list[list[dict[str, float]]]:
-        """The `course` of each of several runs."""
+        """The `curve` of each of several runs."""
         found: list[dict[int, dict[str, float]]] = [{} for _ in records]
         for metric in dict.fromkeys(metrics):
             having = [record.run_id for record in records if metric in record.metrics]

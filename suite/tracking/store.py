@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from suite.console import say
 from suite.environment import kept
 from suite.formats import FORMAT, check_format, left_out
-from suite.owned import private
+from suite.permissions import private
 from suite.tracking import RUNS, VARIABLE, is_server
 from suite.tracking.database import alone, reason, refusal, refuse_others, sqlite_uri, tables
 from suite.tracking.inherited import OF_TRIALS, inherits, shared_by

@@ -21,7 +21,7 @@ from trials.algorithm import Range
 from trials.errors import UserError
 from trials.metrics import COUNTED, TASKS
 from trials.outcome import Outcome, Status
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.spec import TrialSpec
 from trials.trial_id import TrialId
 
@@ -33,7 +33,7 @@ class RunKind(StrEnum):
     """What a recorded run is."""
 
     SWEEP = "sweep"
-    CELL = "cell"
+    ENTRY = "entry"
     RUNNING = "running"
     """A trial that is not over; then it becomes one of the next two."""
     SEARCH = "search"
@@ -42,7 +42,7 @@ class RunKind(StrEnum):
     LEADERBOARD = "leaderboard"
     """A row of the leaderboard of its sweep."""
     SUPERSEDED = "superseded"
-    """A final run of what is no longer the best of its cell."""
+    """A final run of what is no longer the best of its scenario."""
     RUN = "run"
     REPRODUCE = "reproduce"
     READING = "reading"
@@ -123,8 +123,8 @@ class Tags(Mapping[str, str]):
     sweep_id = Tag(str)
     """A sweep's id, as its journal has it."""
 
-    cell = Tag(str)
-    cell_name = Tag(str)
+    entry_id = Tag(str)
+    entry_name = Tag(str)
     algorithm = Tag(str)
     paper = Tag(str)
     dataset = Tag(str)
@@ -156,7 +156,7 @@ class Tags(Mapping[str, str]):
     """On what it was computed: `cpu`, or the name of a GPU; absent where nothing was."""
     halved = Maybe[dict[str, int]](form(forms.Halved), dumps)
     """From which `round` on another `chunk` of clients was computed at once."""
-    eager = Maybe(str)
+    graph_error = Maybe(str)
     """Why its local steps were not captured on a device that captures those of others."""
     error = Maybe(str)
     not_finite = Maybe(forms.words, " ".join)
@@ -166,7 +166,7 @@ class Tags(Mapping[str, str]):
     source = Tag(forms.trial_id)
     origin = Tag(str)
     tuning = Maybe(forms.whole)
-    deal = Maybe(forms.whole)
+    partition = Maybe(forms.whole)
     split = Maybe(forms.whole)
     """Which replicate of its entry a run is of; absent: the first."""
     params = Tag[dict[str, Any]](form(forms.Params), dumps)
@@ -190,17 +190,17 @@ class Tags(Mapping[str, str]):
     claim = Tag(str)
     """The row of a paper's table that a run is for, with its `method`."""
     method = Tag(str)
-    source_cell = Tag(str)
-    """Where a configuration was tuned that is tried on `target_cell`."""
-    target_cell = Tag(str)
+    source_scenario = Tag(str)
+    """Where a configuration was tuned that is tried on `target_scenario`."""
+    target_scenario = Tag(str)
 
     def __init__(self, texts: Mapping[str, str], run_id: str = "") -> None:
         self._texts, self.run_id = texts, run_id
 
     @property
-    def place(self) -> Place:
-        """The cell's address."""
-        return Place.of(self)
+    def scenario(self) -> Scenario:
+        """The scenario's address."""
+        return Scenario.of(self)
 
     @property
     def number(self) -> TrialId:
@@ -246,25 +246,45 @@ class Tags(Mapping[str, str]):
 
 EVERY = ("run_status", "experiment_id")
 """What readers of every kind of run ask for."""
-_REPLICATE = ("tuning", "deal", "split")
+_REPLICATE = ("tuning", "partition", "split")
 _TRIAL = (
-    *("sweep", "cell", "cell_name", "algorithm", "number", "status", "metric", "params", "origin"),
+    *(
+        "sweep",
+        "entry_id",
+        "entry_name",
+        "algorithm",
+        "number",
+        "status",
+        "metric",
+        "params",
+        "origin",
+    ),
     *_REPLICATE,
 )
 _FINAL = (
-    *("sweep", "study", "cell", "cell_name", "algorithm", "paper", "place", "metric", "seed"),
+    *(
+        "sweep",
+        "study",
+        "entry_id",
+        "entry_name",
+        "algorithm",
+        "paper",
+        "scenario",
+        "metric",
+        "seed",
+    ),
     *("number", "source", "status", "spec", "params", "partition_fingerprint", "reference"),
     *("target", "reached", "code", *_REPLICATE),
 )
 NEEDS: Mapping[RunKind, tuple[str, ...]] = {
     RunKind.SWEEP: ("sweep", "study", "search", "sweep_id"),
-    RunKind.CELL: ("sweep", "cell", "algorithm", "place", "space", "reference", "tried"),
+    RunKind.ENTRY: ("sweep", "entry_id", "algorithm", "scenario", "space", "reference", "tried"),
     RunKind.SEARCH: (*_TRIAL, "confirm", "pareto", "feasible"),
     RunKind.FINAL: _FINAL,
     RunKind.PARETO: _FINAL,
     RunKind.LEADERBOARD: ("tuned", "importance"),
     RunKind.REPRODUCE: ("trial_id", "status", "metric", "claim", "method"),
-    RunKind.TRANSFER: ("trial_id", "status", "metric", "source_cell", "target_cell"),
+    RunKind.TRANSFER: ("trial_id", "status", "metric", "source_scenario", "target_scenario"),
 }
 """What readers of a kind of run ask for: one without it, or with a text that means nothing, is not read."""
 
@@ -294,7 +314,7 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: Outcome) -> dict[str, str]
         execution=outcome.execution or None,
         chunk=outcome.chunk,
         halved=outcome.halved,
-        eager=outcome.eager or None,
+        graph_error=outcome.graph_error or None,
         device=outcome.device or None,
         spec=spec,
         code=plugins.hashes(spec.algorithm, spec.dataset) or None,
@@ -309,7 +329,7 @@ def spec_tags(spec: TrialSpec) -> dict[str, str]:
     return written(
         algorithm=spec.algorithm,
         paper=algorithms.resolve(spec.algorithm).paper,
-        **spec.place.names(),
+        **spec.scenario.names(),
     )
 
 

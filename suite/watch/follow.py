@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from suite.execution.stop_signal import WORDS, Control
-from suite.search.trial import Ask
+from suite.search.trial import TrialRequest
 from suite.studies.entries import make_entries
 from suite.studies.entry import Entry
 from suite.studies.study import Study
-from suite.sweeps.events import Asked, Begun, Died, Ended, Event, Recorded, SweepState, read
+from suite.sweeps.events import Begun, Died, Ended, Event, Recorded, Requested, SweepState, read
 from suite.sweeps.journal import broken, is_locked, parsed
 from suite.sweeps.running import FILE, Reported
 from suite.sweeps.running import read as read_running
 from suite.sweeps.status import pace
 from trials.errors import UserError
 from trials.files import plain
-from trials.outcome import Kind, Outcome, Status, reason
+from trials.outcome import Outcome, Status, TrialKind, reason
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Tally:
 class Followed:
     """A sweep below a storage root, as far as it was read. Not for several threads at once.
 
-    `asks` has the trials in the order they were handed out, `tallies` what they add up to by entry: kept up
+    `requests` has the trials in the order they were handed out, `tallies` what they add up to by entry: kept up
     line by line, so that a look costs what is new, however long the sweep is. `finals` is how many final
     runs an entry has. `locked` is whether a process runs it, as far as this machine can see, `asked_to`
     what it was asked to do, `stop` or `cancel`, or "".
@@ -51,7 +51,7 @@ class Followed:
     entries: dict[str, Entry] = field(default_factory=dict)
     planned: int = 0
     finals: int = 0
-    asks: dict[str, Ask] = field(default_factory=dict)
+    requests: dict[str, TrialRequest] = field(default_factory=dict)
     tallies: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
     reported: Reported = field(default_factory=Reported)
     locked: bool = False
@@ -125,36 +125,38 @@ class Followed:
 
     def _count(self, event: Event, new: bool) -> None:
         match event:
-            case Asked(ask):
-                if ask.trial_id not in self.asks:
-                    self._places[ask.trial_id] = len(self._places)
-                self.asks[ask.trial_id] = ask
-                self.tallies[ask.cell].open.add(ask.trial_id)
+            case Requested(request):
+                if request.trial_id not in self.requests:
+                    self._places[request.trial_id] = len(self._places)
+                self.requests[request.trial_id] = request
+                self.tallies[request.entry_id].open.add(request.trial_id)
                 if len(self.state.superseded) > len(self._superseded):
                     self._supersede()
             case Ended(trial_id, outcome):
-                self._end(self.asks[trial_id], outcome)
+                self._end(self.requests[trial_id], outcome)
             case Recorded(trial_id) if new:
-                ask = self.asks[trial_id]
-                self.tallies[ask.cell].recorded += ask.kind == Kind.FINAL
+                request = self.requests[trial_id]
+                self.tallies[request.entry_id].recorded += request.kind == TrialKind.FINAL
             case Died():
                 self._deaths.append(event)
 
     def _supersede(self) -> None:
         """Count no final run of a former best any more."""
         for trial_id in self.state.superseded - self._superseded:
-            self.tallies[self.asks[trial_id].cell].recorded -= trial_id in self.state.recorded
+            self.tallies[self.requests[trial_id].entry_id].recorded -= (
+                trial_id in self.state.recorded
+            )
         self._superseded = set(self.state.superseded)
 
-    def _end(self, ask: Ask, outcome: Outcome) -> None:
-        of = self.tallies[ask.cell]
-        of.open.discard(ask.trial_id)
-        of.counts["search" if ask.counted else ask.kind] += 1
+    def _end(self, request: TrialRequest, outcome: Outcome) -> None:
+        of = self.tallies[request.entry_id]
+        of.open.discard(request.trial_id)
+        of.counts["search" if request.counted else request.kind] += 1
         of.counts[outcome.status] += 1
-        if ask.kind == Kind.SEARCH:
-            of.scores[self._places[ask.trial_id]] = _score(outcome)
+        if request.kind == TrialKind.SEARCH:
+            of.scores[self._places[request.trial_id]] = _score(outcome)
         if outcome.status in (Status.FAILED, Status.DIVERGED):
-            self._crashed.append((ask.trial_id, outcome))
+            self._crashed.append((request.trial_id, outcome))
         del outcome.history[:-1]  # its last evaluation is all that is shown
 
     def _begin(self, begun: Begun) -> None:
@@ -210,7 +212,7 @@ class Followed:
         return found
 
     def _called(self, trial_id: str) -> str:
-        entry = self.asks[trial_id].cell
+        entry = self.requests[trial_id].entry_id
         name = self.entries[entry].name if entry in self.entries else entry
         return f"{name} · {trial_id.rpartition('-')[2]}"
 

@@ -11,13 +11,13 @@ from urllib.parse import quote
 
 from reports.leaderboard.leaderboard import Leaderboard
 from reports.page.data import ReportData
-from reports.page.live import LiveCell, LiveEntry, LiveSweep
+from reports.page.live import LiveEntry, LiveScenario, LiveSweep
 
 # Before a thread needs them: libraries that two threads import at once for the first time break.
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.studies.entry import Entry
-from suite.sweeps.pace import spell
+from suite.sweeps.eta import spell
 from suite.sweeps.status import sweeps
 from suite.tracking.leaderboard_view import runs_page, start_page
 from suite.tracking.store import open_existing
@@ -61,7 +61,7 @@ class Views:
         with self._lock:
             followed = self._follow(name)
             followed.refresh()
-            whole = tuple(place for place, done in _whole(followed).items() if done)
+            whole = tuple(scenario for scenario, done in _whole(followed).items() if done)
             told = followed.state.sessions, followed.locked, *whole
             board = self._board(name, told, followed.locked) if whole else None
             return self._view(followed, board)
@@ -98,7 +98,7 @@ class Views:
         return self._followed[name]
 
     def _board(self, name: str | None, told: object, running: bool) -> Leaderboard | None:
-        """The leaderboard of a sweep, or of all. Where other cells are whole by now, or a session has begun or
+        """The leaderboard of a sweep, or of all. Where other scenarios are whole by now, or a session has begun or
         ended, it is read anew, in a thread of its own, since MLflow takes seconds: while sweeps run nobody waits
         for that, and what was read last is shown; when none does, it is the last reading, and waited for.
         """
@@ -149,7 +149,7 @@ class Views:
             left="" if left is None else spell(left),
             trials=study.trials if study else 0,
             seeds=study.seeds if study else 0,
-            cells=_cells(followed),
+            scenarios=_scenarios(followed),
             failures=followed.failures(),
             board=board,
             links=links,
@@ -162,31 +162,31 @@ def address(name: str) -> str:
     return f"/sweeps/{quote(name, safe='')}"
 
 
-def _by_place(followed: Followed) -> dict[str, list[Entry]]:
+def _by_scenario(followed: Followed) -> dict[str, list[Entry]]:
     found: dict[str, list[Entry]] = defaultdict(list)
     for entry in followed.entries.values():
-        found[str(entry.place)].append(entry)
+        found[str(entry.scenario)].append(entry)
     return found
 
 
 def _whole(followed: Followed) -> dict[str, bool]:
-    """Whether the final runs of a cell are all recorded."""
+    """Whether the final runs of a scenario are all recorded."""
     tallies = followed.tallies
     return {
-        place: all(tallies[entry.id].recorded >= followed.finals for entry in entries)
-        for place, entries in _by_place(followed).items()
+        scenario: all(tallies[entry.id].recorded >= followed.finals for entry in entries)
+        for scenario, entries in _by_scenario(followed).items()
     }
 
 
-def _cells(followed: Followed) -> list[LiveCell]:
+def _scenarios(followed: Followed) -> list[LiveScenario]:
     running: dict[str, dict[str, list[tuple[int, float]]]] = defaultdict(dict)
     for trial_id, points in followed.reported.trials.items():
-        ask = followed.asks.get(trial_id)
-        if ask is not None and trial_id in followed.tallies[ask.cell].open:
-            running[ask.cell][trial_id] = points
+        request = followed.requests.get(trial_id)
+        if request is not None and trial_id in followed.tallies[request.entry_id].open:
+            running[request.entry_id][trial_id] = points
     return [
-        LiveCell(
-            place,
+        LiveScenario(
+            scenario,
             entries[0].task.metric,
             entries[0].task.sign,
             [
@@ -201,5 +201,5 @@ def _cells(followed: Followed) -> list[LiveCell]:
                 for entry in entries
             ],
         )
-        for place, entries in _by_place(followed).items()
+        for scenario, entries in _by_scenario(followed).items()
     ]

@@ -74,7 +74,7 @@ def test_twenty_kills_of_the_driver_under_asha(tmp_path: Path) -> None:
         assert sessions == kills + 1
         store = Store(None, folder / "runs")
         runs = complete(store, "kills", search=40, finals=4)
-        per_cell = Counter((r.tags["cell"], r.tags["kind"]) for r in runs)
+        per_cell = Counter((r.tags["entry_id"], r.tags["kind"]) for r in runs)
         assert sorted(per_cell.values()) == [2, 2, 20, 20]
         shares[name] = pruned(runs)
         print(f"{name}: {sessions} sessions, {shares[name]:.0%} of search trials stopped")

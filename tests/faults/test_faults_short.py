@@ -166,7 +166,7 @@ def test_stop_lets_running_trials_finish_and_cancel_does_not(tmp_path: Path) -> 
     control.ask("stop")
     driver.finish(code=130)
     assert "Stopped; everything is kept" in driver.said
-    assert driver.ends() == len(journal(driver.journal, "ask")) == 4, (
+    assert driver.ends() == len(journal(driver.journal, "request")) == 4, (
         "two packs of two, of 6 trials"
     )
     again = Driver(tmp_path, *command, "--resume")
@@ -174,14 +174,14 @@ def test_stop_lets_running_trials_finish_and_cancel_does_not(tmp_path: Path) -> 
     control.ask("cancel")
     again.finish(code=130)
     assert "Cancelled; everything is kept" in again.said
-    assert len(journal(driver.journal, "ask")) > again.ends() >= 4
+    assert len(journal(driver.journal, "request")) > again.ends() >= 4
 
 
 def test_cancel_ends_what_never_returns(tmp_path: Path) -> None:
     """A pack of two, in a round without an end."""
     path = study(tmp_path, "stuck", seconds=1e6)
     driver = Driver(tmp_path, path, "--max-concurrent", 1)
-    driver.until(lambda: driver.journal.exists() and journal(driver.journal, "ask") != [])
+    driver.until(lambda: driver.journal.exists() and journal(driver.journal, "request") != [])
     driver.until(lambda: len(workers_of(driver.process.pid)) > 0)
     Control(tmp_path / "runs" / "stuck").ask("cancel")
     driver.finish(code=130)

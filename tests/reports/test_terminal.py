@@ -11,7 +11,7 @@ from rich.console import Console
 from reports.leaderboard.audit import Audit
 from reports.leaderboard.formats import audit_table
 from reports.leaderboard.leaderboard import Leaderboard
-from reports.terminal import Column, Kind, fitted, left_out
+from reports.terminal import Column, ColumnKind, fitted, left_out
 from tests.support.boards import LEVEL, A, B, board_of, runs, shown
 
 WIDTHS = st.integers(40, 200)
@@ -21,12 +21,12 @@ SENTENCES = st.lists(st.text("abc=.0123", min_size=1, max_size=9), max_size=12).
 MARKED = st.tuples(NUMBERS, st.sampled_from(["", " ~", " ≈", " ✗ fedprox"])).map("".join)
 COLUMNS = (
     Column("#"),
-    Column("algorithm", Kind.NAME),
+    Column("algorithm", ColumnKind.NAME),
     Column("test accuracy"),
-    Column("behind the best", Kind.MARKED),
+    Column("behind the best", ColumnKind.MARKED),
     Column("rounds to 0.9"),
     Column("worst 10 %"),
-    Column("tuned", Kind.WORDS),
+    Column("tuned", ColumnKind.WORDS),
 )
 ROWS = st.lists(
     st.tuples(st.integers(1, 99).map(str), NAMES, NUMBERS, MARKED, NUMBERS, NUMBERS, SENTENCES),
@@ -36,7 +36,7 @@ ROWS = st.lists(
 
 
 def cells(lines: list[str]) -> list[list[str]]:
-    """The body's cells, line by line."""
+    """The body's scenarios, line by line."""
     return [[c.strip() for c in line.split("│")[1:-1]] for line in lines if line.startswith("│")]
 
 
@@ -55,12 +55,12 @@ def test_numbers_and_marks_are_whole_or_their_column_is_named_as_left_out(rows, 
     for i, column in enumerate(COLUMNS[:kept]):
         there = [text for text in columns[i] if text]
         whole = [row[i] for row in rows]
-        if column.kind is Kind.NUMBER:
+        if column.kind is ColumnKind.NUMBER:
             assert there == whole
-        elif column.kind is Kind.MARKED:
+        elif column.kind is ColumnKind.MARKED:
             assert " ".join(there) == " ".join(whole)
             assert not [text for text in there if text in ("✗", "fedprox")]
-        elif column.kind is Kind.WORDS:
+        elif column.kind is ColumnKind.WORDS:
             assert " ".join(there).split() == " ".join(whole).split()
         else:
             assert "".join(there) == "".join(whole)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from suite.advice import advice, race
-from suite.dealt_data import describe
 from suite.execution.cluster import Resources
+from suite.partition_statistics import describe
 from tests.support.commands import document, suite_here
 from tests.support.configurations import a_tuned, folder
 from trials.errors import UserError
@@ -46,41 +46,41 @@ def test_the_methods_are_those_of_the_nearest_cells_best_first_beside_fedavg():
         a_tuned("fedprox", level="iid", score=0.95),
         a_tuned("fedadam", dataset="mnist", level="iid", score=0.95),
     ]
-    plan = race.make_plan(question(level="labels(3)"), known, None)
+    plan = race.make_race(question(level="labels(3)"), known, None)
     # References and methods outside their paper's setting (DeFed wants everyone awake) are none to advise.
     assert plan.study.algorithms == ["fedavg", "scaffold", "feddyn", "fedprox"]
     assert plan.near is not None
-    assert str(plan.near[1].place) == "digits · logreg · labels(2)"
+    assert str(plan.near[1].scenario) == "digits · logreg · labels(2)"
     assert plan.study.warm_start == "nearest"
     assert (plan.study.settings.rounds, plan.study.settings.clients) == (5, 10)
 
 
 def test_data_that_nobody_has_tuned_get_the_methods_that_are_always_raced(tmp_path):
-    plan = race.make_plan(question(data_file(tmp_path / "my.npz"), clients=8), [], None)
+    plan = race.make_race(question(data_file(tmp_path / "my.npz"), clients=8), [], None)
     assert plan.study.algorithms == list(race.METHODS)
     assert plan.study.warm_start is None
     assert plan.near is None
-    assert (plan.place.model, plan.place.heterogeneity) == ("logreg", "dirichlet(0.3)")
+    assert (plan.scenario.model, plan.scenario.heterogeneity) == ("logreg", "dirichlet(0.3)")
 
 
 def test_natural_owners_are_taken_and_the_skew_they_have_is_what_is_compared(tmp_path):
     known = [a_tuned(level="labels(1)", score=0.9), a_tuned("fedprox", level="iid", score=0.8)]
     owned = data_file(tmp_path / "owned.npz", clients=8)
-    plan = race.make_plan(question(owned, clients=None), known, None)
-    assert plan.place.heterogeneity == "natural"
+    plan = race.make_race(question(owned, clients=None), known, None)
+    assert plan.scenario.heterogeneity == "natural"
     assert plan.study.settings.clients is None
     assert plan.near is not None
     assert plan.near[1].heterogeneity == "iid"
 
 
 def test_what_nobody_says_of_a_regression_can_be_dealt_and_fitted():
-    plan = race.make_plan(question("sine"), [], None)
-    assert (plan.place.model, plan.place.heterogeneity) == ("linear", "iid")
+    plan = race.make_race(question("sine"), [], None)
+    assert (plan.scenario.model, plan.scenario.heterogeneity) == ("linear", "iid")
 
 
 def test_a_model_is_known_by_any_spelling():
     known = [a_tuned(model="mlp(20,20)"), a_tuned(level="labels(2)", model="mlp(20,20)")]
-    plan = race.make_plan(question(level="iid", model="mlp(20, 20)"), known, None)
+    plan = race.make_race(question(level="iid", model="mlp(20, 20)"), known, None)
     assert plan.near is not None
     assert plan.near[0].total == 0
 
@@ -92,12 +92,12 @@ def test_what_cannot_be_raced_is_not_started_from(tmp_path):
     settings = unvalidated.settings.model_copy(update={"val_fraction": 0.0})
     known = [a_tuned("centralized", score=0.99), gone]
     known.append(unvalidated.model_copy(update={"settings": settings}))
-    plan = race.make_plan(question(level="iid"), known, None)
+    plan = race.make_race(question(level="iid"), known, None)
     assert plan.study.algorithms == ["fedavg", "fedprox"]
     assert plan.near is not None
     assert plan.near[1].algorithm == "fedprox"
     assert plan.study.settings.val_fraction == 0.1, "what is raced is chosen by validation"
-    assert race.make_plan(question(level="iid"), known[:2], None).near is None
+    assert race.make_race(question(level="iid"), known[:2], None).near is None
 
 
 def test_a_time_that_is_too_short_is_refused_with_one_that_is_not(tmp_path, monkeypatch):
@@ -105,7 +105,7 @@ def test_a_time_that_is_too_short_is_refused_with_one_that_is_not(tmp_path, monk
     monkeypatch.setattr(
         race.Estimates, "entry", lambda self, entry, calibrate: {"seconds": 90.0, "trials": 10}
     )
-    plan = race.make_plan(
+    plan = race.make_race(
         question(), [], None
     )  # 4 methods, 10 s each with what a trial takes besides
     with pytest.raises(UserError) as refused:
@@ -139,13 +139,13 @@ def test_advice_from_the_data_to_the_command_that_uses_it(tmp_path, monkeypatch)
     values = " ".join(f"{k}={v:.3g}" for k, v in sorted(best["params"].items()))
     text = found["text"]
     assert text.startswith(
-        f"Use {best['algorithm']} with {values}. On npz:{tmp_path}/my.npz dealt "
+        f"Use {best['algorithm']} with {values}. On npz:{tmp_path}/my.npz partitioned "
     )
     for part in (
         f"it reaches a test accuracy of {best['mean']:.4f}",
         f"95 % interval {best['ci_low']:.4f} to {best['ci_high']:.4f} over 3 fresh seeds",
         f"The worst 10 % of clients get {best['worst_clients']:.4f}.",
-        "by 4 search trials of each of 2 methods, started from the nearest tuned cell, digits · logreg",
+        "by 4 search trials of each of 2 methods, started from the nearest tuned scenario, digits · logreg",
     ):
         assert part in text
     assert found["command"][:5] == ["suite", "run", "--tuned", "--algorithm", best["algorithm"]]

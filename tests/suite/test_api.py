@@ -171,7 +171,7 @@ def test_a_diverged_run_scores_as_the_untrained_model() -> None:
 
 def test_a_sweep_of_a_study_s_content(swept: Result, storage: Path) -> None:
     summary = swept.summary
-    assert (summary.study, summary.name, summary.cells) == ("mine", "mine", 2)
+    assert (summary.study, summary.name, summary.entries) == ("mine", "mine", 2)
     assert (summary.trials_finished, summary.final_runs, swept.ending) == (6, 4, "")
     assert Path(summary.storage) == storage.resolve() / "mine"
     assert swept.leaderboard is not None

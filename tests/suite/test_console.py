@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from suite.console import emit, say, tame, write
+from suite.console import emit, sanitise, say, write
 
 HOSTILE = "a\x1b[2Jb\x9bc\rd\u202ee\tf\ng é"
 SHOWN = "a\\x1b[2Jb\\x9bc\\rd\\u202ee\tf\ng é"
@@ -18,7 +18,7 @@ def test_control_characters_are_spelled_out(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_in_tables_too(capsys: pytest.CaptureFixture[str]) -> None:
-    tame()
+    sanitise()
     table = Table(HOSTILE.partition("\t")[0])
     table.add_row(HOSTILE.partition("\t")[0])
     Console(width=60).print(table, HOSTILE)

@@ -22,7 +22,7 @@ from suite.gpu_doctor import (
 )
 from suite.sweeps.request import SweepRequest
 from tests.support.commands import fault, suite_here
-from trials import captured
+from trials import cuda_graphs
 from trials.federation import Federation
 
 CPU = torch.device("cpu")
@@ -60,32 +60,32 @@ def test_steps_that_are_replayed_are_compared_with_eager_ones(
     device, only = torch.device("standin"), {"logreg": MODELS["logreg"]}
     monkeypatch.setattr(gpu_doctor, "MODELS", only)
     assert replayed(device)[0] == "not measured: steps are not captured on standin"
-    monkeypatch.setitem(captured.CAPTURES, "standin", standin.capture)
+    monkeypatch.setitem(cuda_graphs.CAPTURES, "standin", standin.capture)
     detail, table = replayed(device)
     assert detail.startswith("1 models, at most ")
     assert [row["model"] for row in table] == ["logreg"]
     assert table[0]["times_as_fast"] > 0
-    assert "standin" in captured.CAPTURES, "they are captured again"
+    assert "standin" in cuda_graphs.CAPTURES, "they are captured again"
 
     def forgets(work: Any) -> Any:
         standin.capture(work)
         return lambda: None
 
-    captured.blocks.clear()
-    monkeypatch.setitem(captured.CAPTURES, "standin", forgets)
+    cuda_graphs.blocks.clear()
+    monkeypatch.setitem(cuda_graphs.CAPTURES, "standin", forgets)
     with pytest.raises(RuntimeError, match=r"^logreg is \d\.\de[-+]\d\d off$"):
         replayed(device)
 
-    def refuses(work: Any) -> Any:
+    def unsupported(work: Any) -> Any:
         raise RuntimeError("not permitted while a graph is captured\nand more")
 
-    captured.blocks.clear()
-    monkeypatch.setitem(captured.CAPTURES, "standin", refuses)
+    cuda_graphs.blocks.clear()
+    monkeypatch.setitem(cuda_graphs.CAPTURES, "standin", unsupported)
     with pytest.raises(
         RuntimeError, match=r"^logreg is not captured: not permitted while a graph is captured$"
     ):
         replayed(device)
-    captured.faults.clear()
+    cuda_graphs.faults.clear()
 
 
 def test_what_is_computed_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

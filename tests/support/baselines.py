@@ -7,12 +7,12 @@ from itertools import count
 import numpy as np
 
 from tests.support.oracle import LR, SEED, STEPS, clients, local_sgd, selected, shares
-from tests.support.simulations import dealt, settings, simulation
+from tests.support.simulations import partitioned, settings, simulation
 from trials.randomness import uniform
 
 SIZES = [5, 9, 3, 12]
 N = len(SIZES)
-PARTS = list(clients(dealt(SIZES)))
+PARTS = list(clients(partitioned(SIZES)))
 EVERYONE = np.arange(N)
 
 
@@ -55,4 +55,4 @@ class Study:
             **given,
         )
         level = "iid" if self.most_steps is None else f"iid+system(steps=1..{self.most_steps})"
-        return simulation(algorithm, dealt(SIZES), common, level=level, seed=SEED)
+        return simulation(algorithm, partitioned(SIZES), common, level=level, seed=SEED)

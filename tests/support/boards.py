@@ -10,9 +10,9 @@ from reports.leaderboard.comparable import FinalRun
 from reports.leaderboard.formats import table
 from reports.leaderboard.leaderboard import Contest, Leaderboard, leaderboard
 from reports.leaderboard.replication import Draw
-from reports.page.data import Trial
+from reports.page.data import TrialPoint
 from trials.metrics import COUNTED, REACHED
-from trials.place import Place
+from trials.scenario import Scenario
 
 A = [0.91, 0.92, 0.90, 0.93, 0.89]
 B = [0.90, 0.92, 0.88, 0.92, 0.90]
@@ -37,9 +37,11 @@ def run(algorithm: str, seed: int, score: float, **given: Any) -> FinalRun:
     fields = {**base, **given}
     totals = {"client_steps": 1000.0, "sample_gradients": 9000.0, "uploaded_bytes": 2e6}
     fields["spent"] = {**dict.fromkeys(COUNTED, 0.0), **totals, **fields["spent"]}
-    place = Place(*(fields.pop(part) for part in Place._fields))
+    place = Scenario(*(fields.pop(part) for part in Scenario._fields))
     entry = "|".join([algorithm, *place])
-    return FinalRun(algorithm=algorithm, seed=seed, score=score, cell=entry, place=place, **fields)
+    return FinalRun(
+        algorithm=algorithm, seed=seed, score=score, entry_id=entry, scenario=place, **fields
+    )
 
 
 def by_seed(scores: Mapping[int, float]) -> dict[Draw, float]:
@@ -68,10 +70,10 @@ def trials(
     group: Contest,
     algorithm: str = "fedavg",
     scores: Sequence[float] = (0.5, 0.7, 0.6, 0.9, 0.8, 0.4, 0.3, 0.2),
-) -> list[Trial]:
+) -> list[TrialPoint]:
     """The rate decides everything, mu nothing."""
     return [
-        Trial(
+        TrialPoint(
             *(group, algorithm, i, "sampled", "finished", score),
             {"lr": score / 10, "mu": [1e-4, 1.0][i % 2], "variant": "ab"[i // 2 % 2]},
         )

@@ -10,7 +10,7 @@ from typing import Any
 from suite.boards.bundle import BOARD, LISTING
 from suite.boards.folders import listed
 from suite.configurations.configuration import Tuned
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.settings import Settings
 from trials.spec import canonical
 
@@ -33,7 +33,7 @@ FACTS = {
 }
 COMMON = {"sweep": "s", "study": "s", "run_status": "FINISHED", "experiment_id": "1"}
 ENTRY = {
-    **COMMON, **PLACE, "cell": "c", "cell_name": "fedavg · digits · logreg · iid",
+    **COMMON, **PLACE, "entry_id": "c", "entry_name": "fedavg · digits · logreg · iid",
     "algorithm": "fedavg", "paper": "McMahan et al. 2017", "reference": "false",
 }  # fmt: skip
 TRIAL = {
@@ -51,14 +51,14 @@ def kept(number: int, kind: str, tags: Mapping[str, str], **more: Any) -> Conten
 
 def final(number: int, score: float) -> Content:
     """A final run of one round."""
-    spec = canonical("fedavg", {"lr": 0.1}, Place(**PLACE), SETTINGS, number).model_dump()
+    spec = canonical("fedavg", {"lr": 0.1}, Scenario(**PLACE), SETTINGS, number).model_dump()
     tags = {
         **TRIAL, "seed": f"{number}", "spec": json.dumps(spec), "partition_fingerprint": "f",
         "trial_id": f"c-f0000-{number - 1}", "source": "c-s0000",
     }  # fmt: skip
     course = [{"rounds": [0, 1], "values": {"test_accuracy": [0.1, score]}}]
     metrics = {"test_accuracy": score, "test_score": score}
-    return kept(10 + number, "final", tags, metrics=metrics, course=course)
+    return kept(10 + number, "final", tags, metrics=metrics, curve=course)
 
 
 def content() -> Content:
@@ -71,7 +71,7 @@ def content() -> Content:
         BOARD: {"rows": []},
         RECORDS: [
             kept(1, "sweep", {**COMMON, "study_json": json.dumps(STUDY)}),
-            kept(2, "cell", {**ENTRY, "space": space}),
+            kept(2, "entry_id", {**ENTRY, "space": space}),
             kept(3, "leaderboard", {**ENTRY, "tuned": tuned}),
         ],
         SEARCHES: [kept(4, "search", search, metrics={"val_score": 0.5, "test_accuracy": 0.5})],

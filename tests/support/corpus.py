@@ -94,9 +94,9 @@ def _numbers() -> list[Row]:
     seed = r"Invalid value for '--seed': .* less than or equal to \d+"
     rows = [
         Row("seed of a run", f"run --seed {HUGE}", seed),
-        Row("seed of a deal", f"data describe digits --seed {HUGE}", seed),
+        Row("seed of a partition", f"data describe digits --seed {HUGE}", seed),
         Row(
-            "clients of a deal",
+            "clients of a partition",
             f"data describe digits --clients {HUGE}",
             rf"--clients {HUGE}: must be at least 1, and below 2\^63",
         ),

@@ -115,8 +115,8 @@ def _contents() -> list[Row]:
         ),
         (
             "a course of another length", SITE,
-            rf"{FINALS}: 0\.course\.0 = .*: test_accuracy has 1 values at 2 rounds",
-            lambda c: c[FINALS][0]["course"][0]["values"].update(test_accuracy=[0.1]),
+            rf"{FINALS}: 0\.curve\.0 = .*: test_accuracy has 1 values at 2 rounds",
+            lambda c: c[FINALS][0]["curve"][0]["values"].update(test_accuracy=[0.1]),
         ),
         (
             "a day that is none", SITE, rf"{RECORDS}: 0\.began = 1e\+300: .*",
@@ -182,7 +182,7 @@ def _outputs() -> list[Row]:
     """What lies where a site is to be written."""
     listed = {"../precious": {"sha256": hashlib.sha256(b"mine").hexdigest()}}
     there = both(text("precious", "mine"), text("out/site.json", json.dumps({"files": listed})))
-    elsewhere = r"cannot write out/cells/\S+: out/cells is there and is no folder"
+    elsewhere = r"cannot write out/scenarios/\S+: out/scenarios is there and is no folder"
     no_folder, looping = r"cannot write out: it is there and is no folder", r"cannot write out: .*"
     whole = (no_folder, looping)
     rows = []
@@ -193,8 +193,12 @@ def _outputs() -> list[Row]:
         ("a page of others", text("out/index.html", "mine"), rf"out/index.html {STAYS}"),
         ("a page that is a pipe", fifo("out/index.html"), rf"out/index.html {STAYS}"),
         ("a page that is a folder", directory("out/index.html"), rf"out/index.html {STAYS}"),
-        ("a folder that is a link", both(directory("d"), _link("out/cells", "../d")), elsewhere),
-        ("a folder that is a file", text("out/cells", "mine"), elsewhere),
+        (
+            "a folder that is a link",
+            both(directory("d"), _link("out/scenarios", "../d")),
+            elsewhere,
+        ),
+        ("a folder that is a file", text("out/scenarios", "mine"), elsewhere),
         ("a list of others", text("out/site.json", "{}"), rf"out/site.json {STAYS}"),
         ("a deep list", text("out/site.json", "[" * 100_000), rf"out/site.json {STAYS}"),
         ("a list that is a pipe", fifo("out/site.json"), rf"out/site.json {STAYS}"),

@@ -25,7 +25,7 @@ from suite.execution.cluster import TOKEN
 from suite.sweeps import brief
 from suite.tracking.store import Record, Store
 from tests.support.commands import SUITE, goes_on
-from trials.outcome import Kind
+from trials.outcome import TrialKind
 from trials.spec import TrialSpec
 from trials.trial import run
 
@@ -304,8 +304,8 @@ def unhurt(runs: list[Record]) -> dict[str, Any]:
         spec = TrialSpec.model_validate_json(one.tags["spec"])
         with patch("time.sleep"):
             history = run(spec)[0].history
-        if one.tags["kind"] == Kind.SEARCH:
-            scores = brief.course(history, "accuracy")
+        if one.tags["kind"] == TrialKind.SEARCH:
+            scores = brief.curve(history, "accuracy")
             history = [*scores, *brief.end(history, ())]
         metrics = sorted({k for e in history for k in e if not k.endswith("_seconds")} - {"round"})
         found[one.tags["trial_id"]] = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.oracle import EXECUTIONS, LR, SEED, clients, gradient, initial, selected, shares
-from tests.support.simulations import dealt, settings, simulation
+from tests.support.simulations import partitioned, settings, simulation
 from trials.algorithms import ALGORITHMS
 from trials.federation import Federation
 from trials.plans import minibatches
@@ -14,7 +14,7 @@ from trials.randomness import uniform
 
 SIZES, L, BATCH = [5, 9, 3, 7, 6], 3, 4
 N = len(SIZES)
-DATA = dealt(SIZES)
+DATA = partitioned(SIZES)
 PARTS = list(clients(DATA))
 PER_EPOCH = np.array([2, 3, 1, 2, 2])
 """Minibatches of at most 4 in a pass."""

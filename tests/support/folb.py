@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.support.oracle import SEED, selected
-from tests.support.simulations import dealt, finish, settings, simulation
+from tests.support.simulations import finish, partitioned, settings, simulation
 from trials.algorithms import ALGORITHMS
 from trials.federation import Federation
 from trials.randomness import uniform
@@ -36,6 +36,10 @@ def ran(name, data=None, level="iid", federation=Federation, params=None, **give
     algorithm = ALGORITHMS[name](**{"lr": 0.3, "mu": 0.1, **(params or {})})
     return finish(
         simulation(
-            algorithm, data or dealt(SIZES), settings(**given), level=level, federation=federation
+            algorithm,
+            data or partitioned(SIZES),
+            settings(**given),
+            level=level,
+            federation=federation,
         )
     )

@@ -64,7 +64,7 @@ def play(sweep: Sweep, most: int = 10**6, then: str = "cancelled") -> Any:
             if found is None:
                 return
             ask, new = found
-            sweep._asked(ask, new)
+            sweep._requested(ask, new)
             leave_behind(f"{folder}/{ask.trial_id}.pt")
             sweep._ended(ask, outcome(sweep.search.spec(ask)))
         sweep.control.end(then)

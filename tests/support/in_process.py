@@ -9,15 +9,15 @@ from ray.tune.schedulers import TrialScheduler
 from suite.execution import driver
 from suite.execution.cluster import Cluster
 from suite.execution.packs import PackCallback, Packs, PackScheduler
-from suite.execution.plan import Plan
+from suite.execution.plan import ExecutionPlan
 from suite.search.schedulers import EntrySchedulers
 from trials.trainable import FederatedTrial
 
 
-def drive(plan: Plan) -> None:
+def drive(plan: ExecutionPlan) -> None:
     """As `suite.execution.driver.drive`; one Tune trial at a time, unless the resources say otherwise."""
     config = driver._Config(plan, Cluster(plan.resources))
-    schedulers = EntrySchedulers(plan.entries, plan.source.asks, plan.scheduler)
+    schedulers = EntrySchedulers(plan.entries, plan.source.requests, plan.scheduler)
     schedulers.replay(plan.ended)
     packs = Packs(plan, config.of, lambda: plan.resources.max_concurrent or 1)
     callback = driver._Callback(plan.source, packs, plan.hooks)
@@ -40,7 +40,9 @@ def drive(plan: Plan) -> None:
             running.append((trial, actor))
 
 
-def started(trial_id: str, config: dict[str, Any], plan: Plan) -> tuple[Any, FederatedTrial]:
+def started(
+    trial_id: str, config: dict[str, Any], plan: ExecutionPlan
+) -> tuple[Any, FederatedTrial]:
     """A Tune trial, and the actor that runs it."""
     actor = FederatedTrial.__new__(FederatedTrial)
     actor.setup(config, datasets=plan.data)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from tests.support.simulations import dealt
+from tests.support.simulations import partitioned
 from trials import models
 from trials.federated_data import FederatedData
 from trials.losses import cross_entropy
@@ -28,8 +28,8 @@ class Case(NamedTuple):
             return torch.tensor(rng.integers(0, self.tokens, (*size, *self.shape))).double()
         return torch.tensor(rng.normal(size=(*size, *self.shape)))
 
-    def dealt(self, sizes: list[int]) -> FederatedData:
-        data = dealt(sizes, self.shape, CLASSES)
+    def partitioned(self, sizes: list[int]) -> FederatedData:
+        data = partitioned(sizes, self.shape, CLASSES)
         if self.tokens:
             rng = np.random.default_rng(1)
             data.dataset.x[:] = rng.integers(0, self.tokens, data.dataset.x.shape)

@@ -7,7 +7,7 @@ chance.
 
 import numpy as np
 
-from tests.support.simulations import dealt, settings, simulation, state
+from tests.support.simulations import partitioned, settings, simulation, state
 from trials.algorithms.fedavg import FedAvg
 from trials.federated_data import FederatedData
 from trials.randomness import uniform
@@ -90,7 +90,7 @@ def fedavg(data, select=None, lr_decay=1.0, prox=0.0, aggregation="samples", **l
 
 def run_of(algorithm, sizes=SIZES, level="iid", **given):
     """A simulation with `given` settings, at round 0."""
-    return simulation(algorithm, dealt(sizes), settings(**given), level=level, seed=SEED)
+    return simulation(algorithm, partitioned(sizes), settings(**given), level=level, seed=SEED)
 
 
 def agrees(run, oracle, of="w", least=1e-4):
@@ -112,7 +112,9 @@ def agrees(run, oracle, of="w", least=1e-4):
 
 def service(data=None, level="iid", model="logreg", at=3, **given):
     """What an algorithm is given in a round."""
-    fed = simulation(FedAvg(), data or dealt(SIZES), settings(**given), model, level, SEED).fed
+    fed = simulation(
+        FedAvg(), data or partitioned(SIZES), settings(**given), model, level, SEED
+    ).fed
     fed.begin(at)
     return fed
 

@@ -1,4 +1,4 @@
-"""Labels by their counts, and what a level deals of them."""
+"""Labels by their counts, and what a level partitions of them."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
 
 def shared(level: str, y: np.ndarray, clients: int, seed: int = 0, owner=None) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
-    return heterogeneity.parse(level).partition.deal(y, clients, owner, rng)
+    return heterogeneity.parse(level).partition.assign(y, clients, owner, rng)
 
 
 def counted(parts: list[np.ndarray], y: np.ndarray, classes: int = 10) -> np.ndarray:

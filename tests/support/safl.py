@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.oracle import LR, SEED, D, agrees
-from tests.support.simulations import dealt, settings, simulation
+from tests.support.simulations import partitioned, settings, simulation
 from trials.algorithms import ALGORITHMS
 from trials.federation import Federation
 from trials.randomness import uniform
@@ -29,7 +29,7 @@ def run_of(
     own = {field for field in ALGORITHMS[name].__dataclass_fields__ if field in given}
     params = {"lr": LR, **{field: given.pop(field) for field in own}}
     common = settings(init=init, participation=count / len(sizes), **given)
-    data = dealt(sizes)
+    data = partitioned(sizes)
     return simulation(
         ALGORITHMS[name](**params), data, common, model, seed=SEED, federation=federation
     )

@@ -8,10 +8,10 @@ from suite.execution import driver
 from suite.execution.plan import Hooks
 from suite.execution.stop_signal import Control
 from suite.search.schedulers import EntrySchedulers
-from suite.search.trial import Ask
+from suite.search.trial import TrialRequest
 from suite.studies.entry import Entry
 from tests.support.searches import entries_of
-from trials.outcome import Kind, Outcome
+from trials.outcome import Outcome, TrialKind
 
 STOP, CONTINUE, NAN = "STOP", "CONTINUE", float("nan")
 LEVELS = ["iid", "labels(2)"]
@@ -20,9 +20,9 @@ RUN_AS = {"execution": "batched", "chunk": 4}
 """How a trial says it was computed."""
 
 
-def ask(entry: Entry, index: int, kind: str = "search") -> Ask:
+def request(entry: Entry, index: int, kind: str = "search") -> TrialRequest:
     trial_id = f"{entry.id}-{kind[0]}{index:04d}"
-    return Ask(trial_id, entry.id, Kind(kind), index, "sampled", {"lr": 0.1}, 0, 0)
+    return TrialRequest(trial_id, entry.id, TrialKind(kind), index, "sampled", {"lr": 0.1}, 0, 0)
 
 
 @dataclass
@@ -31,24 +31,24 @@ class Bench:
 
     entries: list[Entry]
     scheduler: str = "asha"
-    asks: dict[str, Ask] = field(default_factory=dict)
+    requests: dict[str, TrialRequest] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.schedulers = EntrySchedulers(self.entries, self.asks, self.scheduler)
+        self.schedulers = EntrySchedulers(self.entries, self.requests, self.scheduler)
         self.decide = driver._Scheduler(self.schedulers)
         self.control = Control(Path("unused"))
         hooks = Hooks(lambda a, new: None, self._ended, self.control)
         search = SimpleNamespace(live=set())
-        source = SimpleNamespace(asks=self.asks)
+        source = SimpleNamespace(requests=self.requests)
         self.callback = driver._Callback(source, search, hooks)
 
-    def _ended(self, ask_: Ask, outcome: Outcome) -> None:
+    def _ended(self, ask_: TrialRequest, outcome: Outcome) -> None:
         self.outcomes[ask_.trial_id] = outcome
 
     def add(self, entry: Entry, index: int, kind: str = "search") -> SimpleNamespace:
-        made = ask(entry, index, kind)
-        self.asks[made.trial_id] = made
+        made = request(entry, index, kind)
+        self.requests[made.trial_id] = made
         return SimpleNamespace(trial_id=made.trial_id, config={"checkpoint": "/nowhere/x.pt"})
 
     def report(self, trial, round_index: int, value: float, status: str = "running") -> str:
@@ -91,7 +91,7 @@ def rungs(schedulers: EntrySchedulers) -> dict[str, list]:
 
 
 def replayed(bench: Bench) -> EntrySchedulers:
-    fresh = EntrySchedulers(bench.entries, bench.asks, bench.scheduler)
+    fresh = EntrySchedulers(bench.entries, bench.requests, bench.scheduler)
     fresh.replay(bench.outcomes)
     return fresh
 

@@ -11,7 +11,7 @@ import optuna
 
 from suite.search.entry_search import EntrySearch
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import Ask, End
+from suite.search.trial import TrialRequest, TrialResult
 from suite.studies.entries import make_entries
 from suite.studies.entry import Entry
 from suite.studies.study import Study
@@ -23,7 +23,7 @@ BASE = {
     "models": ["logreg"],
     "heterogeneity": ["iid"],
 }
-Ending = Callable[[Ask], End]
+Ending = Callable[[TrialRequest], TrialResult]
 
 
 def a_study(**given: Any) -> Study:
@@ -36,19 +36,19 @@ def entries_of(**given: Any) -> list[Entry]:
     return make_entries(a_study(**given), "test")
 
 
-def finished(value: float) -> End:
+def finished(value: float) -> TrialResult:
     """A trial that ran to its end."""
-    return End(Status.FINISHED, value, {5: value / 2, 10: value})
+    return TrialResult(Status.FINISHED, value, {5: value / 2, 10: value})
 
 
-def surprising(ask: Ask) -> End:
+def surprising(request: TrialRequest) -> TrialResult:
     """An end that looks random but depends on the trial alone: every status occurs."""
-    draw = random.Random(zlib.crc32(ask.trial_id.encode()))
+    draw = random.Random(zlib.crc32(request.trial_id.encode()))
     value = draw.random()
     (status,) = draw.choices(ENDINGS, [6, 2, 1, 1])
     if status == Status.FAILED:
-        return End(Status.FAILED, None, {})
-    return End(status, value, {1: draw.random(), 3: value})
+        return TrialResult(Status.FAILED, None, {})
+    return TrialResult(status, value, {1: draw.random(), 3: value})
 
 
 class Player:
@@ -60,8 +60,8 @@ class Player:
     def __init__(self, sweep: SweepSearch, ending: Ending = surprising) -> None:
         self.sweep, self.ending = sweep, ending
         self.log: list[tuple[Any, ...]] = []
-        self.running: list[Ask] = []
-        self.again: list[Ask] = []
+        self.running: list[TrialRequest] = []
+        self.again: list[TrialRequest] = []
 
     def play(
         self, draw: random.Random | None = None, concurrent: int = 1, limit: int = 10**6
@@ -69,54 +69,57 @@ class Player:
         """Until nothing is left, or `limit` events are logged (a kill)."""
         draw = draw or random.Random(0)
         while len(self.log) < limit:
-            asked = self._ask() if len(self.running) < concurrent else False
+            asked = self._request() if len(self.running) < concurrent else False
             if not self.running:
                 assert self.sweep.exhausted, "nothing runs, nothing is handed out, nothing is over"
                 break
             if not asked or draw.random() < 0.5:
-                ask = self.running.pop(draw.randrange(len(self.running)))
-                end = self.ending(ask)
-                self.log.append(("end", ask.trial_id, end))
-                self.sweep.end(ask.trial_id, end)
+                request = self.running.pop(draw.randrange(len(self.running)))
+                end = self.ending(request)
+                self.log.append(("end", request.trial_id, end))
+                self.sweep.end(request.trial_id, end)
         return self
 
-    def _ask(self) -> bool:
+    def _request(self) -> bool:
         found = self.sweep.next()
         if found is None:
             return False
-        ask, new = found
-        self.running.append(ask)
+        request, new = found
+        self.running.append(request)
         if new:
-            self.log.append(("ask", ask))
+            self.log.append(("request", request))
         else:
-            self.again.append(ask)
+            self.again.append(request)
         return True
 
-    def asks(self, kind: str | None = None) -> list[Ask]:
+    def requests(self, kind: str | None = None) -> list[TrialRequest]:
         """All that was asked anew, in order."""
-        return [e[1] for e in self.log if e[0] == "ask" and kind in (None, e[1].kind)]
+        return [e[1] for e in self.log if e[0] == "request" and kind in (None, e[1].kind)]
 
 
-def by_entry(asks: list[Ask]) -> dict[str, list[Ask]]:
-    """The asks of each entry, in order."""
-    return {entry: [a for a in asks if a.cell == entry] for entry in sorted({a.cell for a in asks})}
+def by_entry(requests: list[TrialRequest]) -> dict[str, list[TrialRequest]]:
+    """The requests for each entry, in order."""
+    return {
+        entry: [a for a in requests if a.entry_id == entry]
+        for entry in sorted({a.entry_id for a in requests})
+    }
 
 
-def _journaled(told: Ask | End) -> dict[str, Any]:
-    return told.fields() if isinstance(told, Ask) else dataclasses.asdict(told)
+def _journaled(told: TrialRequest | TrialResult) -> dict[str, Any]:
+    return told.fields() if isinstance(told, TrialRequest) else dataclasses.asdict(told)
 
 
 def replay(sweep: SweepSearch, log: list[tuple[Any, ...]]) -> SweepSearch:
     """Rebuild a fresh search from a log that went through JSON, as a journal does."""
-    asks, ends = [], {}
+    requests, ends = [], {}
     for event in log:
         plain = json.loads(json.dumps(_journaled(event[-1])))
-        if event[0] == "ask":
-            asks.append(Ask.read(plain))
+        if event[0] == "request":
+            requests.append(TrialRequest.read(plain))
         elif event[0] == "end":
             plain["intermediates"] = {int(k): v for k, v in plain["intermediates"].items()}
-            ends[event[1]] = End(**{**plain, "status": Status(plain["status"])})
-    sweep.replay(asks, ends)
+            ends[event[1]] = TrialResult(**{**plain, "status": Status(plain["status"])})
+    sweep.replay(requests, ends)
     return sweep
 
 
@@ -132,7 +135,11 @@ def told(search: EntrySearch) -> list[optuna.trial.FrozenTrial]:
 
 
 def play_one(
-    ends: dict[int, End], trials: int, entry: Entry | None = None, seeds: int = 2, **given: Any
+    ends: dict[int, TrialResult],
+    trials: int,
+    entry: Entry | None = None,
+    seeds: int = 2,
+    **given: Any,
 ) -> tuple[Player, EntrySearch]:
     """One entry whose search trial i ends with `ends[i]`, else finished(0.1); finals finish."""
     study = a_study(trials=trials, seeds=seeds, **given)

@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def dealt(
+def partitioned(
     sizes: list[int], shape: tuple[int, ...] = (2,), classes: int = 3, seed: int = 0, tests: int = 6
 ) -> FederatedData:
     """Clients of these sizes with Gaussian samples and random labels; their ids are scattered."""
@@ -57,14 +57,14 @@ def settings(**given: Any) -> Settings:
 
 def honoured(name: str, given: dict[str, Any], level: str) -> tuple[dict[str, Any], str]:
     """The settings and the level, less what the algorithm refuses."""
-    refused = ALGORITHMS[name].refuses
+    refused = ALGORITHMS[name].unsupported
     kept = {k: v for k, v in given.items() if not {k, f"{k}={v}"} & set(refused)}
     return kept, level.partition("+")[0] if "system" in refused else level
 
 
 def local_work(name: str, steps: int = 4) -> dict[str, Any]:
     """Full-batch steps, written as epochs where an algorithm refuses steps."""
-    if "local_steps" in ALGORITHMS[name].refuses:
+    if "local_steps" in ALGORITHMS[name].unsupported:
         return {"local_steps": None, "local_epochs": steps}
     return {"local_steps": steps}
 
@@ -79,7 +79,7 @@ def simulation(
     federation: type[Federation] = Federation,
     device: torch.device = CPU,
 ) -> Simulation:
-    """A simulation at round 0; of `level` only the system part matters, data are dealt already."""
+    """A simulation at round 0; of `level` only the system part matters, data are partitioned already."""
     loss = losses.resolve(common.loss, data.dataset.task.metric)
     shape, classes = data.dataset.shape, data.dataset.classes
     fitted = Model(models.parse(model), shape, classes, loss, common.dtype == "bf16")
@@ -137,7 +137,7 @@ def digest(run: Simulation) -> str:
 def linear_digest() -> str:
     """The digest of a run on compiled loops, on one thread."""
     torch.set_num_threads(1)
-    data = dealt([40, 30, 20], shape=(60,), classes=10)
+    data = partitioned([40, 30, 20], shape=(60,), classes=10)
     common = settings(dtype="float32", batch_size=10, local_steps=None, rounds=8)
     return digest(finish(simulation(ALGORITHMS["fedprox"](lr=0.3), data, common)))
 

@@ -32,7 +32,7 @@ aten = torch.ops.aten
 
 
 class _Backend:
-    """What torch asks of a device's module."""
+    """What torch requests for a device's module."""
 
     def is_available(self) -> bool:
         return True
@@ -93,7 +93,7 @@ def _lstm_cell_backward(
     gates: Tensor,
     biased: bool,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Gradients in the gates' inputs, in the cell before, and in the bias."""
+    """Gradients in the gates' inputs, in the scenario before, and in the bias."""
     i, f, g, o = gates.chunk(4, 1)
     tanh, zero = c.tanh(), torch.zeros_like(c)
     into_h, into_c = (zero if t is None else t for t in (into_h, into_c))
@@ -339,7 +339,7 @@ class StandIn(TorchDispatchMode):
 
 
 def _below_modes(function: Any) -> Any:
-    """What torch asks of a device out of sight of modes, as the copy in `torch.tensor(1, device=...)`."""
+    """What torch requests for a device out of sight of modes, as the copy in `torch.tensor(1, device=...)`."""
 
     def computed(*args: Any, **kwargs: Any) -> Any:
         return StandIn.open[-1].__torch_dispatch__(function, (), args, kwargs)

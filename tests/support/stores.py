@@ -19,7 +19,7 @@ RECORDED = {
     "trials": 2,
     "seeds": 2,
 }
-"""Four cells of two data sets; one method is a reference."""
+"""Four scenarios of two data sets; one method is a reference."""
 
 
 def recorded(temporary: pytest.TempPathFactory) -> Path:

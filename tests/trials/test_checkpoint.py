@@ -8,7 +8,7 @@ import torch
 
 from tests.support.actors import actor, config, finish, spec
 from tests.support.simulations import timeless
-from trials.checkpoint import Checkpoint, Folder, StorageError
+from trials.checkpoint import Checkpoint, CheckpointFolder, StorageError
 from trials.simulation import Simulation
 from trials.spec import TrialSpec
 from trials.trainable import FederatedTrial
@@ -43,7 +43,7 @@ def test_what_is_saved_is_loaded(tmp_path: Path, name: str, uri: bool) -> None:
     checkpoint.delete()
     assert checkpoint.load() is None
     for _ in range(2):
-        Folder(path.parent.as_uri() if uri else str(path.parent)).clear({"x"})
+        CheckpointFolder(path.parent.as_uri() if uri else str(path.parent)).clear({"x"})
     assert not path.parent.exists()
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.simulations import dealt, settings, simulation
+from tests.support.simulations import partitioned, settings, simulation
 from trials import models
 from trials.algorithms.fedavg import FedAvg
 from trials.datasets.base import Dataset
@@ -16,7 +16,7 @@ METRICS = {"test_accuracy_worst10", "test_accuracy_spread"}
 
 
 def federated(y, test, owners, client=None) -> FederatedData:
-    """Training samples 0, 1, ... dealt as `owners` lists them; the rest is test."""
+    """Training samples 0, 1, ... partitioned as `owners` lists them; the rest is test."""
     y, n = np.array(y), len(y)
     x = np.zeros((n, 2), np.float32)
     mask = np.zeros(n, bool)
@@ -59,7 +59,7 @@ def test_a_regression_without_owners_has_none():
 @pytest.mark.parametrize("sizes", [[5] * 20, [3, 4, 5]])
 def test_the_final_model_on_every_client(sizes):
     """Against accuracies by label, computed here; recorded of round 0 and the last round only."""
-    run = simulation(FedAvg(lr=0.5), dealt(sizes), settings(rounds=4, eval_every=2))
+    run = simulation(FedAvg(lr=0.5), partitioned(sizes), settings(rounds=4, eval_every=2))
     while not run.finished:
         run.advance()
     first, middle, last = run.history
@@ -86,7 +86,7 @@ def test_a_model_that_looks_at_the_whole_batch_has_none(monkeypatch):
     for name, alone in (("resnet18", True), ("resnet18(batch)", False), ("alexnet", True)):
         assert models.parse(name).one_by_one is alone
     monkeypatch.setattr(type(models.parse("logreg")), "one_by_one", False)
-    run = simulation(FedAvg(lr=0.5), dealt([5, 5]), settings(rounds=1))
+    run = simulation(FedAvg(lr=0.5), partitioned([5, 5]), settings(rounds=1))
     run.advance()
     assert not METRICS & {key for entry in run.history for key in entry}
 
@@ -96,7 +96,7 @@ def test_a_model_that_looks_at_the_whole_batch_has_none(monkeypatch):
 )
 def test_a_model_that_sees_its_batch_is_evaluated_on_batches_of_all_labels(model, labels):
     """The samples lie label by label, as those of folders do; 512 are in a batch."""
-    data = dealt([4, 4], (3, 16, 16), tests=1200)
+    data = partitioned([4, 4], (3, 16, 16), tests=1200)
     ids = data.test[np.argsort(data.dataset.y[data.test], kind="stable")]
     fed = simulation(FedAvg(), data, settings(rounds=1, dtype="float32"), model).fed
     seen = []

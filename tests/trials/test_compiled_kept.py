@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.simulations import ROOT, dealt, finish, settings, simulation
+from tests.support.simulations import ROOT, finish, partitioned, settings, simulation
 from trials.algorithms import ALGORITHMS
 
 pytest.importorskip("numba")
-KERNELS = ["_outputs", "_slopes", "_add", "_shift", "_sgd"]
+KERNELS = ["_outputs", "_gradients", "_add", "_shift", "_sgd"]
 SCRIPT = """
 import hashlib, json
 import numpy as np
@@ -27,7 +27,7 @@ for inputs, outputs, batch, pull, shifted in ((64, 10, 10, 0.0, 0), (17, 7, 5, 0
     steps = compiled.Steps(samples, weight, np.zeros(k, int), np.full(k, 4), np.full((1, 1), 0.1, f))
     shift = draw.normal(size=(k * shifted, d * shifted)).astype(f)
     rule = compiled.Rule(np.ones(k, f), np.full(k, pull, f), shift, 0.0, np.empty((0, 0), f))
-    loss = compiled.sgd(w, compiled.Samples(x, y, compiled.SOFTMAX), steps, rule)
+    loss = compiled.sgd(w, compiled.CompiledSamples(x, y, compiled.SOFTMAX), steps, rule)
     bits.update(w.tobytes() + np.float64(loss).tobytes())
 kernels = [getattr(compiled, name) for name in KERNELS]
 found = [(k.stats.cache_hits.total(), k.stats.cache_misses.total()) for k in kernels]
@@ -97,7 +97,7 @@ def test_marks_of_epochs_ask_for_no_loop_of_another_kind(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(compiled, "sgd", noted)
     common = settings(rounds=1, local_steps=None, local_epochs=3, batch_size=4)
-    run = finish(simulation(ALGORITHMS["fedagg"](), dealt([9, 6, 8]), common))
+    run = finish(simulation(ALGORITHMS["fedagg"](), partitioned([9, 6, 8]), common))
     assert run.fed.execution == "compiled"
     assert len(ends) > 6
     assert all(end.flags.c_contiguous for end in ends)

@@ -11,13 +11,13 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from tests.support.simulations import (
-    dealt,
     digest,
     finish,
     fresh_process,
     honoured,
     linear_digest,
     local_work,
+    partitioned,
     same,
     settings,
     simulation,
@@ -32,10 +32,10 @@ from trials.losses import cross_entropy
 from trials.memory import memory_budget
 from trials.metrics import REGRESSION
 from trials.models.base import Model
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.solver import execution
 from trials.spec import canonical
-from trials.trial import deal_data, load_dataset, simulate
+from trials.trial import load_dataset, partition_data, simulate
 
 every = pytest.mark.parametrize("name", ALGORITHMS)
 
@@ -53,7 +53,7 @@ def histories_agree(*runs, within):
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
 def test_compiled_equals_sequential(name, momentum):
     """Eleven outputs, seven samples a batch, five features: what is left over of each unrolled loop."""
-    data = dealt([9, 4, 17, 12], shape=(5,), classes=11)
+    data = partitioned([9, 4, 17, 12], shape=(5,), classes=11)
     common = {"participation": 0.75, "batch_size": 7, "momentum": momentum, "weight_decay": 0.01}
     common, level = honoured(name, common, "iid+system(steps=1..4)")
     common |= local_work(name, 2)
@@ -72,7 +72,7 @@ def test_compiled_equals_sequential(name, momentum):
 
 @pytest.mark.parametrize("loss", ["squared_error", "half_squared_error"])
 def test_compiled_regression_equals_sequential(loss):
-    data = dealt([9, 4, 17], shape=(3,))
+    data = partitioned([9, 4, 17], shape=(3,))
     target = data.dataset.x @ np.array([1.0, -2.0, 0.5], np.float32) + 1
     regression = replace(data.dataset, y=target, classes=1, task=REGRESSION)
     data = replace(data, dataset=regression)
@@ -98,7 +98,7 @@ def test_what_was_compiled_before_changes_no_bit():
 
 
 def test_what_is_fastest_is_taken_and_said():
-    data, cpu = dealt([4, 4], shape=(1, 16, 16)), torch.device("cpu")
+    data, cpu = partitioned([4, 4], shape=(1, 16, 16)), torch.device("cpu")
     for name, size, best in (
         ("logreg", 32, "compiled"),
         ("mlp", "full", "batched"),
@@ -129,14 +129,16 @@ def test_without_a_compiler_there_are_the_other_ways(monkeypatch):
 
 def test_what_diverges_shows_in_a_compiled_loop():
     """Sums may be reordered there, infinities and NaN may not be lost."""
-    run = finish(simulation(ALGORITHMS["fedavg"](lr=1e308), dealt([9, 4]), settings(rounds=9)))
+    run = finish(
+        simulation(ALGORITHMS["fedavg"](lr=1e308), partitioned([9, 4]), settings(rounds=9))
+    )
     assert run.fed.execution == "compiled"
     assert run.diverged
     assert not math.isfinite(run.history[-1]["train_loss"])
 
 
 def test_equal_samples_give_equal_bits_however_they_lie_in_memory():
-    data = dealt([9, 4, 7], shape=(5,))
+    data = partitioned([9, 4, 7], shape=(5,))
     x, y = np.asfortranarray(data.dataset.x), np.repeat(data.dataset.y, 2)[::2]
     strided = replace(data, dataset=replace(data.dataset, x=x, y=y))
     assert strided.fingerprint == data.fingerprint
@@ -193,7 +195,7 @@ def test_a_direction_that_is_not_affine_gives_the_same_numbers():
             return g.sign() + 0.1 * (w - start)
 
     runs = [
-        finish(simulation(Signed(lr=0.01), dealt([9, 4, 7]), settings(execution=how)))
+        finish(simulation(Signed(lr=0.01), partitioned([9, 4, 7]), settings(execution=how)))
         for how in ("compiled", "batched")
     ]
     assert digest(runs[0]) == digest(runs[1])
@@ -207,7 +209,11 @@ def test_a_number_in_a_direction_has_the_runs_precision():
             return g + 0.1
 
     runs = [
-        finish(simulation(Shifted(lr=1.0), dealt([9, 4]), settings(execution=how, clip_norm=clip)))
+        finish(
+            simulation(
+                Shifted(lr=1.0), partitioned([9, 4]), settings(execution=how, clip_norm=clip)
+            )
+        )
         for how, clip in (("compiled", None), ("batched", None), ("sequential", 1e9))
     ]
     for run in runs[:2]:
@@ -227,7 +233,7 @@ def test_every_built_in_direction_is_affine():
         for name, cls in ALGORITHMS.items():
             common, _ = honoured(name, {"rounds": 2}, "iid")
             common |= local_work(name, 1)
-            finish(simulation(cls(), dealt([5, 6]), settings(**common)))
+            finish(simulation(cls(), partitioned([5, 6]), settings(**common)))
     assert len(seen) > len(ALGORITHMS)
     assert None not in seen
 
@@ -237,7 +243,7 @@ def test_every_built_in_direction_is_affine():
 
 @every
 def test_chunks_change_only_rounding(name):
-    data = dealt([9, 4, 7, 12, 5])
+    data = partitioned([9, 4, 7, 12, 5])
     common, level = honoured(name, {"batch_size": 4}, "iid+system(steps=1..4)")
     common |= local_work(name, 2) | {"rounds": 2, "execution": "batched"}
     runs = [
@@ -266,9 +272,9 @@ def test_the_memory_of_a_client_is_what_its_step_keeps():
 
 def test_a_memory_budget_sets_the_chunk_and_nothing_free_does():
     spec = canonical(
-        "fedavg", {}, Place("digits", "mlp(16,8)", "iid"), settings(rounds=1, clients=8), 0
+        "fedavg", {}, Scenario("digits", "mlp(16,8)", "iid"), settings(rounds=1, clients=8), 0
     )
-    data = deal_data(spec, load_dataset(spec, None))
+    data = partition_data(spec, load_dataset(spec, None))
     model = simulate(spec, data).fed.model
     width = int(data.sizes.max())
     one = model.bytes_a_client(width, torch.empty(0, dtype=torch.float64))
@@ -301,13 +307,13 @@ def test_samples_on_demand_are_the_same_samples():
     spec = canonical(
         "folb",
         {},
-        Place("gaussians(6,3,5)", "logreg", "natural"),
+        Scenario("gaussians(6,3,5)", "logreg", "natural"),
         settings(rounds=3, clients=9, participation=0.4, local_steps=None, batch_size=2),
         1,
     )
     dataset = load_dataset(spec, None)
-    lazy = deal_data(spec, dataset)
-    held = deal_data(spec, replace(dataset, x=dataset.x.take(np.arange(len(dataset.y)))))
+    lazy = partition_data(spec, dataset)
+    held = partition_data(spec, replace(dataset, x=dataset.x.take(np.arange(len(dataset.y)))))
     assert (lazy.sizes == 5).all()
     for how in ("compiled", "batched", "sequential"):
         asked = spec.model_copy(
@@ -320,7 +326,11 @@ def test_samples_on_demand_are_the_same_samples():
 def test_gaussians_are_what_they_say():
     x = load_dataset(
         canonical(
-            "fedavg", {}, Place("gaussians(50,4,2)", "logreg", "natural"), settings(clients=400), 0
+            "fedavg",
+            {},
+            Scenario("gaussians(50,4,2)", "logreg", "natural"),
+            settings(clients=400),
+            0,
         ),
         None,
     )
@@ -346,7 +356,7 @@ def test_samples_are_fetched_in_any_shape():
 
 
 def test_bf16_is_near_and_its_weights_are_single():
-    data = dealt([40, 30], shape=(5,))
+    data = partitioned([40, 30], shape=(5,))
     runs = [
         finish(
             simulation(

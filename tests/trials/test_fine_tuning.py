@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.simulations import dealt, finish, settings, simulation, timeless
+from tests.support.simulations import finish, partitioned, settings, simulation, timeless
 from trials.algorithm import Devices
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
@@ -62,7 +62,7 @@ def agree(entry, expected):
 @pytest.mark.parametrize("execution", EXECUTIONS)
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
 def test_each_client_trains_the_final_model_and_is_tested_on_its_own_labels(execution, momentum):
-    data = dealt(SIZES, tests=40)
+    data = partitioned(SIZES, tests=40)
     common = settings(fine_tune=3, lr_decay=0.9, momentum=momentum, execution=execution)
     run = finish(simulation(FedAvg(lr=0.8), data, common))
     rate = 0.8 * 0.9**4  # the fifth round's
@@ -74,14 +74,14 @@ def test_each_client_trains_the_final_model_and_is_tested_on_its_own_labels(exec
 
 
 def test_before_training_it_is_what_clients_reach_alone():
-    data = dealt(SIZES, tests=40)
+    data = partitioned(SIZES, tests=40)
     run = simulation(FedAvg(lr=0.8), data, settings(fine_tune=4))
     models = tuned_by_hand(data, matrix(run.state["w"].numpy()), 0.8, 4)
     agree(run.history[0], measured_by_hand(data, models))
 
 
 def test_clients_with_models_of_their_own_go_on_from_those():
-    data = dealt(SIZES, tests=40)
+    data = partitioned(SIZES, tests=40)
     run = finish(simulation(LocalOnly(lr=0.3), data, settings(fine_tune=2)))
     own = run.state["z"][torch.arange(3)].numpy()
     models = [
@@ -92,7 +92,7 @@ def test_clients_with_models_of_their_own_go_on_from_those():
 
 @pytest.mark.parametrize("name", ["fedavg", "fedprox", "scaffold", "safl", "feddyn"])
 def test_it_changes_nothing_else_and_is_not_counted(name):
-    data = dealt(SIZES, tests=40)
+    data = partitioned(SIZES, tests=40)
     plain = finish(simulation(ALGORITHMS[name](), data, settings()))
     tuned = finish(simulation(ALGORITHMS[name](), data, settings(fine_tune=2)))
     left = [
@@ -105,7 +105,7 @@ def test_it_changes_nothing_else_and_is_not_counted(name):
 
 def test_clients_of_many_blocks_are_each_tested_once():
     """More clients than are fine-tuned at a time, each with one label of three."""
-    data = dealt([3] * 150, tests=30)
+    data = partitioned([3] * 150, tests=30)
     run = finish(simulation(FedAvg(lr=0.5), data, settings(fine_tune=1, rounds=1)))
     models = tuned_by_hand(data, matrix(run.state["w"].numpy()), 0.5, 1)
     found, expected = run.history[-1], measured_by_hand(data, models)
@@ -122,5 +122,5 @@ def test_the_models_of_some_devices_only_are_not_fine_tuned():
         def scored(self, state, fed):
             return {"two": Devices(state["w"].expand(2, -1), torch.tensor([0.5, 0.5]))}
 
-    run = simulation(Two(), dealt(SIZES), settings(fine_tune=1))
+    run = simulation(Two(), partitioned(SIZES), settings(fine_tune=1))
     assert not [key for key in run.history[0] if "fine_tuned" in key]

@@ -9,7 +9,7 @@ from trials.lazy import Lazy
 DESCRIBE = """
 import sys
 from trials import algorithms, datasets, heterogeneity, losses, models, names, topology
-from trials.place import Place
+from trials.scenario import Place
 from trials.settings import Settings
 from trials.spec import canonical
 

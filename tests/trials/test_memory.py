@@ -19,12 +19,12 @@ from trials.footprint import footprint
 from trials.memory import CONTEXT
 from trials.outcome import Outcome, Report
 from trials.pack import Pack
-from trials.place import Place
-from trials.running import Running
+from trials.running import RunningTrials
+from trials.scenario import Scenario
 from trials.simulation import Simulation
 from trials.solver import Solver
 from trials.spec import TrialSpec, canonical
-from trials.trial import deal_data, fit_model, load_dataset, simulate
+from trials.trial import fit_model, load_dataset, partition_data, simulate
 from trials.trial_config import TrialConfig
 
 CARD = 40 * CONTEXT
@@ -68,7 +68,7 @@ def test_trials_of_a_pack_share_the_part(monkeypatch: pytest.MonkeyPatch) -> Non
     the rest together.
     """
     asked, held = batched(chunk=None), []
-    data = deal_data(asked, load_dataset(asked, None))
+    data = partition_data(asked, load_dataset(asked, None))
     client = simulate(asked, data).fed.model.bytes_a_client(32, torch.empty(0))
     for part, room in (("memory_budget", 40e6), ("tables_budget", 160.0)):
         monkeypatch.setattr(
@@ -87,7 +87,7 @@ def test_a_minibatch_is_no_larger_than_a_client() -> None:
     found = []
     for size in ("full", 1000, 400):
         asked = batched("fedavg", chunk=None, batch_size=size)
-        data = deal_data(asked, load_dataset(asked, None))
+        data = partition_data(asked, load_dataset(asked, None))
         chunk = simulate(asked, data, memory=1e9).fed.chunk
         found.append((chunk, footprint(asked, data, fit_model(asked, data.dataset), "cpu", 1e9)))
     assert found[1] == found[2] == found[0]
@@ -99,10 +99,10 @@ def test_a_pack_takes_no_more_of_a_device_than_is_estimated(
     standin: Any, algorithms: list[str]
 ) -> None:
     """By the tensors on a stand-in; and not a small part of it, which would make packs too small."""
-    place = Place("digits", "mlp(64,32)", "iid")
+    place = Scenario("digits", "mlp(64,32)", "iid")
     common = settings(rounds=2, clients=20, participation=0.5, batch_size=10, dtype="float32")
     specs = [canonical(name, {}, place, common, seed) for seed, name in enumerate(algorithms)]
-    data, pack = deal_data(specs[0], load_dataset(specs[0], None)), Pack()
+    data, pack = partition_data(specs[0], load_dataset(specs[0], None)), Pack()
     of = [footprint(spec, data, fit_model(spec, data.dataset), "standin") for spec in specs]
     standin.counts = Counts()
     pack.run([partial(ended, spec, data, pack) for spec in specs])
@@ -176,8 +176,8 @@ def test_clients_that_memory_does_not_hold_are_halved_once(
 def test_scores_of_what_was_computed_before_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory fails in round 5 of a trial without a checkpoint, which starts again from round 0."""
     asked = batched("fedavg")
-    data = deal_data(asked, load_dataset(asked, None))
-    running = Running(TrialConfig.of(config(asked, (2, 4, 7))), lambda spec: data)
+    data = partition_data(asked, load_dataset(asked, None))
+    running = RunningTrials(TrialConfig.of(config(asked, (2, 4, 7))), lambda spec: data)
     holds(monkeypatch, 2, since=4)
     reached = [running.step(lambda: False).round for _ in range(2)]
     assert (reached, running.step(lambda: True).round) == ([2, 4], 1)
@@ -229,7 +229,7 @@ def test_a_run_that_memory_does_not_hold_says_what_to_change(
 
 def test_tables_longer_than_their_part_lie_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = batched("scaffold")
-    data = deal_data(asked, load_dataset(asked, None))
+    data = partition_data(asked, load_dataset(asked, None))
     one = 4 * 650 * 4
     for room, host in ((one, False), (one - 1, True)):
         monkeypatch.setattr("trials.budget.tables_budget", lambda device, held, room=room: room)
@@ -250,7 +250,7 @@ def test_a_part_is_taken_by_tables_that_there_are(
     """Own weights z, which SAFL and ASTW share, and ASTW's uploads."""
     monkeypatch.setattr("trials.budget.tables_budget", lambda device, held: 1e6)
     asked = batched(name)
-    run = simulate(asked, deal_data(asked, load_dataset(asked, None)))
+    run = simulate(asked, partition_data(asked, load_dataset(asked, None)))
     assert run.fed.tables == 1e6 - tables * 4 * 650 * 4
 
 
@@ -269,12 +269,14 @@ def test_deals_of_a_data_set_share_its_samples() -> None:
     asked = spec()
     dataset = load_dataset(asked, None)
     other = asked.settings.model_copy(update={"partition_seed": 7})
-    deals = [
-        deal_data(asked, dataset),
-        deal_data(asked.model_copy(update={"settings": other}), dataset),
+    partitions = [
+        partition_data(asked, dataset),
+        partition_data(asked.model_copy(update={"settings": other}), dataset),
     ]
-    assert not np.array_equal(deals[0].train, deals[1].train)
-    (x, y), (same_x, same_y) = (data.tensors(torch.device("cpu"), torch.float64) for data in deals)
+    assert not np.array_equal(partitions[0].train, partitions[1].train)
+    (x, y), (same_x, same_y) = (
+        data.tensors(torch.device("cpu"), torch.float64) for data in partitions
+    )
     assert x is same_x
     assert y is same_y
 
@@ -299,7 +301,7 @@ def test_a_checkpoint_holds_the_rows_that_were_written(tmp_path: Path) -> None:
     asked = spec("scaffold")
     few = asked.settings.model_copy(update={"clients": 40, "participation": 0.07, "rounds": 1})
     asked = asked.model_copy(update={"settings": few})
-    simulation = simulate(asked, deal_data(asked, load_dataset(asked, None)))
+    simulation = simulate(asked, partition_data(asked, load_dataset(asked, None)))
     simulation.advance()
     saved = simulation.save()
     values = saved["rows"]["c_k"]["values"]
@@ -307,7 +309,7 @@ def test_a_checkpoint_holds_the_rows_that_were_written(tmp_path: Path) -> None:
     assert values.untyped_storage().nbytes() == 3 * 650 * 4
     Checkpoint(str(tmp_path / "x.pt")).save(saved)
     assert (tmp_path / "x.pt").stat().st_size < 5 * 650 * 4 + 6000, "w, c and three rows"
-    again: Simulation = simulate(asked, deal_data(asked, load_dataset(asked, None)))
+    again: Simulation = simulate(asked, partition_data(asked, load_dataset(asked, None)))
     again.load(saved)
     ids = torch.arange(40)
     assert torch.equal(again.state["c_k"][ids], simulation.state["c_k"][ids])

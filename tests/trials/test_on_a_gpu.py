@@ -20,11 +20,11 @@ from tests.support.standin import DEVICE, Counts
 from trials import randomness
 from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.simulation import Simulation
 from trials.spec import canonical
 from trials.transfer import uniform_on
-from trials.trial import deal_data, load_dataset, simulate
+from trials.trial import load_dataset, partition_data, simulate
 
 every = pytest.mark.parametrize("name", ALGORITHMS)
 both = pytest.mark.parametrize("execution", ["batched", "sequential"])
@@ -38,7 +38,7 @@ def made(name, model, given, level="iid", device=DEVICE):
     algorithm = ALGORITHMS[name](lr=0.1, **FEW_SWEEPS.get(name, {}))
     common, level = honoured(name, given, level)
     return simulation(
-        algorithm, case.dealt([3, 2, 4]), settings(**common), case.text, level, device=device
+        algorithm, case.partitioned([3, 2, 4]), settings(**common), case.text, level, device=device
     )
 
 
@@ -99,10 +99,10 @@ def test_bf16_is_near(standin):
 
 
 def test_samples_on_demand(standin):
-    place = Place("gaussians(6,3,5)", "logreg", "natural")
+    place = Scenario("gaussians(6,3,5)", "logreg", "natural")
     common = settings(rounds=2, clients=9, participation=0.4, batch_size=2, execution="batched")
     spec = canonical("folb", {}, place, common, 1)
-    data = deal_data(spec, load_dataset(spec, None))
+    data = partition_data(spec, load_dataset(spec, None))
     there, here = (finish(simulate(spec, data, kind)) for kind in (DEVICE.type, "cpu"))
     same(here, there, 1e-10)
 
@@ -140,7 +140,7 @@ def test_coins_are_hashed_on_the_device(standin):
 def test_unknown_tokens_are_found_before_the_first_step(standin, wrong):
     """On a GPU a step cannot say so."""
     case = CASES["char_lstm"]
-    data = case.dealt([3, 2])
+    data = case.partitioned([3, 2])
     data.dataset.x[1, 2] = wrong
     with pytest.raises(UserError, match=r"token ids must be 0\.\.2 .* ids from"):
         simulation(ALGORITHMS["fedavg"](), data, settings(), case.text, device=DEVICE)
@@ -150,7 +150,7 @@ def test_unknown_tokens_are_found_before_the_first_step(standin, wrong):
 
 
 def spent(run: Simulation, device, index: int) -> Counts:
-    """What a round asks of the device, with the question whether it diverged and without evaluation."""
+    """What a round requests for the device, with the question whether it diverged and without evaluation."""
     device.counts = Counts()
     run.fed.begin(index)
     run.state = run.algorithm.round(run.state, run.fed)

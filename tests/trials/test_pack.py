@@ -11,11 +11,11 @@ import torch
 from greenlet import GreenletExit
 
 from tests.support.simulations import (
-    dealt,
     digest,
     finish,
     honoured,
     local_work,
+    partitioned,
     settings,
     simulation,
 )
@@ -29,7 +29,7 @@ from trials.plugins import ExitedError
 from trials.simulation import Simulation
 from trials.solver import Solver
 
-WHOLE = dealt([23, 40, 9, 31, 17], shape=(3, 5), classes=4, tests=40)
+WHOLE = partitioned([23, 40, 9, 31, 17], shape=(3, 5), classes=4, tests=40)
 DATA = replace(WHOLE, val=WHOLE.test[::2], test=WHOLE.test[1::2])
 UNEVEN = {"batch_size": 7, "rounds": 3, "lr_decay": 0.9, "dtype": "float32"}
 STUDIES: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -78,7 +78,7 @@ def test_who_diverges_changes_no_other(study: str) -> None:
     members = [
         (makes(study, name, lr), 0)
         for name, lr in rates.items()
-        if not {"momentum"} & set(ALGORITHMS[name].refuses) & set(STUDIES[study][1])
+        if not {"momentum"} & set(ALGORITHMS[name].unsupported) & set(STUDIES[study][1])
     ]
     assert packed(members) == [ends(make, seed) for make, seed in members]
 
@@ -96,7 +96,7 @@ def test_what_is_computed_together_is_computed_once(monkeypatch: pytest.MonkeyPa
 
         monkeypatch.setattr(Solver, name, noted)
 
-    for name in ("follow", "rated", "minibatches", "initial"):
+    for name in ("follow", "scores_of_rows", "minibatches", "initial"):
         counted(name)
     make = makes("mlp", "fedavg")
     ends(make)
@@ -212,7 +212,7 @@ class Torn(OnDemand):
 
 @pytest.mark.parametrize("fault", [ValueError("lost"), SystemExit("lost")], ids=repr)
 def test_whose_samples_cannot_be_made_fails_alone(fault: BaseException) -> None:
-    """Two deals of a data set are computed together; the samples that fail are in one of them."""
+    """Two partitions of a data set are computed together; the samples that fail are in one of them."""
     torn = replace(DATA, dataset=replace(WHOLE.dataset, x=Torn(fault)))
     rest = replace(torn, train=WHOLE.train[WHOLE.offsets[1] :], offsets=WHOLE.offsets[1:] - 23)
     pack = Pack()
@@ -237,7 +237,7 @@ def test_whose_samples_cannot_be_made_fails_alone(fault: BaseException) -> None:
 
 def test_what_differs_in_data_or_model_shares_a_pack_and_no_call() -> None:
     """Nor does what is computed one after the other."""
-    other = dealt([5, 6], shape=(3, 5), classes=4)
+    other = partitioned([5, 6], shape=(3, 5), classes=4)
     common = settings(execution="batched", batch_size=3)
     runs = [
         partial(simulation, ALGORITHMS["fedavg"](), data, given, model)
@@ -268,7 +268,7 @@ def test_a_pack_of_sixteen_asks_a_gpu_for_little(standin: Any, name: str, share:
         runs()
         return int(standin.counts.launches - before)
 
-    data = dealt([30] * 4, shape=(5,), classes=4, tests=8)
+    data = partitioned([30] * 4, shape=(5,), classes=4, tests=8)
     common = settings(execution="batched", batch_size=5, local_steps=6, rounds=1, eval_every=1)
     make = partial(simulation, ALGORITHMS[name](), data, common, "mlp(7,5)", device=DEVICE)
     alone = launched(lambda: finish(make()))

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from tests.support.simulations import (
-    dealt,
     finish,
     honoured,
     local_work,
+    partitioned,
     settings,
     simulation,
     timeless,
@@ -30,7 +30,7 @@ every = pytest.mark.parametrize("name", sorted(ALGORITHMS))
 
 def validated(sizes, tests=40, count=30):
     """Hand-made clients, with `count` of the test samples to validate on."""
-    data = dealt(sizes, tests=tests + count)
+    data = partitioned(sizes, tests=tests + count)
     return replace(data, val=data.test[::2][:count], test=np.setdiff1d(data.test, data.test[::2]))
 
 
@@ -166,9 +166,11 @@ def test_models_of_some_devices_only_are_nobody_s():
         def scored(self, state, fed):
             return {"two": Devices(state["w"].expand(2, -1), torch.tensor([0.5, 0.5]))}
 
-    assert not [k for k in simulation(Two(), dealt(SIZES), settings()).history[0] if "worst" in k]
+    assert not [
+        k for k in simulation(Two(), partitioned(SIZES), settings()).history[0] if "worst" in k
+    ]
     with pytest.raises(UserError, match="metric personal needs a model of every client"):
-        simulation(Two(), dealt(SIZES), settings(metric="personal"))
+        simulation(Two(), partitioned(SIZES), settings(metric="personal"))
 
 
 def test_models_that_are_not_one_a_client_are_refused():
@@ -177,19 +179,19 @@ def test_models_that_are_not_one_a_client_are_refused():
         def personal(self, state, fed):
             return state["w"].expand(3, -1)
 
-    finish(simulation(Three(), dealt(SIZES), settings()))
+    finish(simulation(Three(), partitioned(SIZES), settings()))
     with pytest.raises(UserError, match=r"personal\(\) gives the shape \(3, 9\), not \(4, 9\)"):
-        simulation(Three(), dealt(SIZES), settings(metric="personal"))
+        simulation(Three(), partitioned(SIZES), settings(metric="personal"))
 
 
 def test_where_no_client_has_test_data_it_is_refused():
-    data = dealt(SIZES)
+    data = partitioned(SIZES)
     numbers = Dataset(
         data.dataset.x, np.zeros(35, np.float32), data.dataset.test, 1, task=REGRESSION
     )
     with pytest.raises(UserError, match="metric personal needs test data of each client"):
         simulation(FedAvg(), replace(data, dataset=numbers), settings(metric="personal"), "linear")
-    images = dealt(SIZES, (3, 16, 16))
+    images = partitioned(SIZES, (3, 16, 16))
     common = settings(metric="personal", dtype="float32")
     with pytest.raises(UserError, match="needs a model that scores each sample by itself"):
         simulation(FedAvg(), images, common, "resnet18(batch)")

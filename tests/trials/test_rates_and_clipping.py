@@ -22,10 +22,10 @@ from tests.support.oracle import (
     selected,
 )
 from tests.support.simulations import (
-    dealt,
     finish,
     honoured,
     local_work,
+    partitioned,
     rounds,
     same,
     settings,
@@ -43,12 +43,12 @@ every = pytest.mark.parametrize("name", ALGORITHMS)
 @pytest.mark.parametrize("execution", EXECUTIONS)
 @pytest.mark.parametrize("lr_decay", [0.5, 0.998])
 def test_fedavg_at_a_decaying_rate(lr_decay, execution):
-    oracle = fedavg(dealt(SIZES), lr_decay=lr_decay)
+    oracle = fedavg(partitioned(SIZES), lr_decay=lr_decay)
     agrees(run_of(FedAvg(lr=LR), lr_decay=lr_decay, execution=execution), oracle)
 
 
 def test_fedsgd_at_a_decaying_rate():
-    data = dealt(SIZES)
+    data = partitioned(SIZES)
     parts, p = list(clients(data)), np.array(SIZES) / sum(SIZES)
 
     def oracle():
@@ -64,7 +64,7 @@ def test_fedsgd_at_a_decaying_rate():
 @pytest.mark.parametrize("count", [5, 2])
 def test_scaffold_at_a_decaying_rate(count):
     """Option II divides by the current rate."""
-    n, parts = 5, list(clients(dealt(SIZES)))
+    n, parts = 5, list(clients(partitioned(SIZES)))
 
     def oracle():
         w, c, own, t = initial(), np.zeros(D), np.zeros((n, D)), 0
@@ -94,7 +94,7 @@ def common_to(name, **given):
 @every
 def test_the_rate_of_round_2_is_the_decayed_one(name):
     """Round 2 under lr_decay = 0.5 is round 2 of the same state at half the rate."""
-    cls, data = ALGORITHMS[name], dealt([9, 4, 7, 12])
+    cls, data = ALGORITHMS[name], partitioned([9, 4, 7, 12])
     common = common_to(name, rounds=2, momentum=0.5, weight_decay=0.01)
     decaying = finish(
         simulation(cls(lr=0.2), data, common.model_copy(update={"lr_decay": 0.5}), "mlp(5,4)")
@@ -115,7 +115,7 @@ def test_the_rate_of_round_2_is_the_decayed_one(name):
 @pytest.mark.parametrize("clip", [0.05, 0.5])
 @pytest.mark.parametrize(("momentum", "decay"), [(0.0, 0.0), (0.6, 0.0), (0.0, 0.5), (0.6, 0.5)])
 def test_a_step_is_cut_with_its_weight_decay_and_before_momentum(momentum, decay, clip, execution):
-    data = dealt(SIZES)
+    data = partitioned(SIZES)
     local = {"momentum": momentum, "decay": decay, "clip": clip}
     assert np.abs(next(fedavg(data, **local)) - next(fedavg(data))).max() > 1e-3
     common = {"momentum": momentum, "weight_decay": decay, "clip_norm": clip}
@@ -124,7 +124,7 @@ def test_a_step_is_cut_with_its_weight_decay_and_before_momentum(momentum, decay
 
 def test_the_cases_of_clipping_differ():
     """Else the test above could not tell them apart."""
-    data, clip = dealt(SIZES), 0.5
+    data, clip = partitioned(SIZES), 0.5
     cases = [{"decay": 0.5}, {"decay": 0.5, "clip": clip}, {"decay": 0.5, "momentum": 0.6}]
     cases.append({"decay": 0.5, "momentum": 0.6, "clip": clip})
     ends = [next(fedavg(data, **case)) for case in cases]
@@ -134,22 +134,22 @@ def test_the_cases_of_clipping_differ():
 
 
 def test_some_steps_are_cut_and_some_are_not():
-    norms = [np.linalg.norm(gradient(initial(), x, y)) for x, y in clients(dealt(SIZES))]
+    norms = [np.linalg.norm(gradient(initial(), x, y)) for x, y in clients(partitioned(SIZES))]
     assert min(norms) < 0.5 < max(norms)
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_the_whole_direction_is_cut(execution):
     """FedProx's pull is in it."""
-    oracle = fedavg(dealt(SIZES), prox=2.0, clip=0.2)
+    oracle = fedavg(partitioned(SIZES), prox=2.0, clip=0.2)
     given = {"clip_norm": 0.2, "execution": execution}
     agrees(run_of(FedProx(lr=LR, mu=2.0), **given), oracle)
-    outside = fedavg(dealt(SIZES), prox=2.0)
+    outside = fedavg(partitioned(SIZES), prox=2.0)
     assert np.abs(next(oracle) - next(outside)).max() > 1e-3
 
 
 def test_fedsgd_cuts_what_a_client_sends():
-    parts, p = list(clients(dealt(SIZES))), np.array(SIZES) / sum(SIZES)
+    parts, p = list(clients(partitioned(SIZES))), np.array(SIZES) / sum(SIZES)
 
     def oracle():
         w = initial()
@@ -163,7 +163,7 @@ def test_fedsgd_cuts_what_a_client_sends():
 @every
 def test_a_huge_clip_changes_only_rounding(name):
     """Unclipped steps of a known form are computed in another order."""
-    data = dealt([9, 4, 7, 12])
+    data = partitioned([9, 4, 7, 12])
     common = {"momentum": 0.5, "rounds": 2}
     plain, clipped = (
         finish(simulation(ALGORITHMS[name](lr=0.2), data, common_to(name, **common, **given)))
@@ -178,7 +178,7 @@ def test_a_tiny_clip_bounds_how_far_a_client_goes(execution):
     ids = torch.arange(len(SIZES))
     for steps in (1, 3):
         common = settings(clip_norm=1e-3, local_steps=steps, execution=execution)
-        fed = simulation(FedAvg(), dealt(SIZES), common, seed=SEED).fed
+        fed = simulation(FedAvg(), partitioned(SIZES), common, seed=SEED).fed
         fed.begin(1)
         start = fed.initial(ids)
         far = (fed.train(ids, start, LR, lambda w, g: g) - start).norm(dim=1).numpy()
@@ -188,13 +188,15 @@ def test_a_tiny_clip_bounds_how_far_a_client_goes(execution):
 
 @pytest.mark.parametrize("name", ["fedavg", "fedprox", "scaffold", "fedavgm", "fedsgd"])
 def test_a_tiny_clip_bounds_how_far_the_server_goes(name):
-    run = simulation(ALGORITHMS[name](lr=LR), dealt(SIZES), settings(clip_norm=1e-3), seed=SEED)
+    run = simulation(
+        ALGORITHMS[name](lr=LR), partitioned(SIZES), settings(clip_norm=1e-3), seed=SEED
+    )
     moved = np.linalg.norm(next(rounds(run)) - initial())
     assert 0 < moved <= LR * STEPS * 1e-3 * (1 + 1e-9)
 
 
 def test_clipping_zeros_gives_zeros_and_short_rows_stay():
-    fed = simulation(FedAvg(), dealt(SIZES), settings(clip_norm=2.0)).fed
+    fed = simulation(FedAvg(), partitioned(SIZES), settings(clip_norm=2.0)).fed
     rows = torch.tensor([[0.0, 0.0], [0.3, -0.4], [0.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
     expected = [[0, 0], [0.3, -0.4], [0, 2], [1.2, 1.6]]
     np.testing.assert_allclose(fed.clipped(rows).numpy(), expected, rtol=0, atol=1e-15)

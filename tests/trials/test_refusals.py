@@ -9,7 +9,7 @@ from tests.support.oracle import (
     spelled,
 )
 from tests.support.searches import entries_of
-from tests.support.simulations import dealt, finish, settings, simulation, state
+from tests.support.simulations import finish, partitioned, settings, simulation, state
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
 from trials.errors import UserError
@@ -33,7 +33,7 @@ OTHER = {
 }
 """A value that is not the default."""
 
-REFUSED = [(name, key) for name, cls in ALGORITHMS.items() for key in cls.refuses]
+REFUSED = [(name, key) for name, cls in ALGORITHMS.items() for key in cls.unsupported]
 
 
 def asked(key):
@@ -50,7 +50,7 @@ def test_what_is_refused_is_refused_by_name_and_with_its_reason(name, key):
     cls, (given, level, words) = ALGORITHMS[name], asked(key)
     with pytest.raises(UserError) as caught:
         refuse(name, cls, Settings(**given), level)
-    for part in (name, words, cls.refuses[key]):
+    for part in (name, words, cls.unsupported[key]):
         assert part in str(caught.value)
     refuse(name, cls, Settings(), "iid")
     refuse("fedavg", FedAvg, Settings(**given), level)
@@ -64,7 +64,7 @@ def test_a_trial_with_a_refused_setting_never_begins(name, key, monkeypatch):
     began = []
     monkeypatch.setattr("trials.federation.Federation.begin", lambda *a: began.append(a))
     with pytest.raises(UserError, match=words):
-        finish(simulate(spec, dealt(SIZES)))
+        finish(simulate(spec, partitioned(SIZES)))
     with pytest.raises(UserError, match=words):
         spec.configured()
     assert not began
@@ -76,7 +76,7 @@ def test_a_study_with_a_refused_setting_is_refused_as_a_whole(name, key):
     given, level, words = asked(key)
     with pytest.raises(UserError) as caught:
         entries_of(algorithms=["fedavg", name], settings=given, heterogeneity=[level])
-    for part in (name, words, ALGORITHMS[name].refuses[key]):
+    for part in (name, words, ALGORITHMS[name].unsupported[key]):
         assert part in str(caught.value)
     assert entries_of(algorithms=["fedavg", name])
     assert entries_of(algorithms=["fedavg"], settings=given, heterogeneity=[level])
@@ -92,14 +92,14 @@ def test_a_search_over_a_refused_setting_is_refused(name, key):
     spec = {"default": choices[0] if usual is None else usual, "choices": choices}
     with pytest.raises(UserError) as caught:
         entries_of(algorithms=["fedavg", name], search={setting: spec})
-    assert ALGORITHMS[name].refuses[key] in str(caught.value)
+    assert ALGORITHMS[name].unsupported[key] in str(caught.value)
     assert entries_of(algorithms=["fedavg"], search={setting: spec})
 
 
 def test_an_algorithm_refuses_what_it_is_made_of_refuses():
     """What FedDC cannot honour its combination with FedUmf cannot either."""
-    parts, whole = (ALGORITHMS[name].refuses for name in ("feddc", "fedumf_feddc"))
-    assert set(parts) | set(ALGORITHMS["fedumf"].refuses) <= set(whole)
+    parts, whole = (ALGORITHMS[name].unsupported for name in ("feddc", "fedumf_feddc"))
+    assert set(parts) | set(ALGORITHMS["fedumf"].unsupported) <= set(whole)
 
 
 @pytest.mark.parametrize("name", ["fedumf_feddc", "feddc", "feddyn", "scaffold"])
@@ -112,7 +112,7 @@ def test_a_server_that_keeps_a_mean_of_states_keeps_it(name, selection):
         refuse(name, cls, common)
     except UserError:
         return
-    found = state(finish(simulation(cls(lr=0.1), dealt(SIZES), common, seed=SEED)))
+    found = state(finish(simulation(cls(lr=0.1), partitioned(SIZES), common, seed=SEED)))
     for mean, rows in (("mean_h", "h"), ("g", "g_k"), ("c", "c_k")):
         if mean in found:
             np.testing.assert_allclose(found[mean], found[rows].mean(0), rtol=0, atol=1e-10)

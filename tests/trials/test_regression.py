@@ -12,25 +12,25 @@ from suite.studies.study import Study
 from tests.support.commands import suite_here
 from trials import losses
 from trials.errors import UserError
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.scores import SCORES
 from trials.settings import Settings
 from trials.spec import canonical
-from trials.trial import deal_data, fit_model, load_dataset, run
+from trials.trial import fit_model, load_dataset, partition_data, run
 
 COMMON = {"rounds": 4, "clients": 5, "participation": 1.0, "eval_every": 1, "dtype": "float64"}
 
 
 def spec(algorithm="fedavg", lr=0.01, **given):
     common = Settings(**{**COMMON, **given})
-    return canonical(algorithm, {"lr": lr}, Place("sine", "linear", "iid"), common, 3)
+    return canonical(algorithm, {"lr": lr}, Scenario("sine", "linear", "iid"), common, 3)
 
 
 @pytest.mark.parametrize(("name", "factor"), [("squared_error", 2.0), ("half_squared_error", 1.0)])
 def test_full_gradient_descent_on_a_line(name, factor):
     """FedSGD on w x + b by the gradients (z - y) x and z - y, times 2 where the loss has no 1/2."""
     asked = spec("fedsgd", loss=name)
-    data = deal_data(asked, load_dataset(asked, None))
+    data = partition_data(asked, load_dataset(asked, None))
     done, _ = run(asked)
     x, y = data.dataset.x[data.train, 0].astype(float), data.dataset.y[data.train].astype(float)
     w, b = fit_model(asked, data.dataset).initial(np.array([-1]), 3)[0]
@@ -66,7 +66,7 @@ def test_top_5_is_scored_above_five_classes():
 
 
 def test_less_is_better_from_search_to_leaderboard(tmp_path: Path):
-    """A rate that overshoots every round loses against the anchor, which hardly moves."""
+    """A rate that overshoots every round loses against the default configuration, which hardly moves."""
     study = {
         "algorithms": ["fedavg", "fedprox"],
         "datasets": ["sine"],

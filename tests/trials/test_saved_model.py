@@ -11,8 +11,8 @@ import torch
 
 from tests.support.simulations import fresh_process
 from trials.errors import UserError
-from trials.place import Place
 from trials.saved_model import SavedModel, read
+from trials.scenario import Scenario
 from trials.settings import Settings
 from trials.spec import TrialSpec, canonical
 from trials.trial import run
@@ -31,7 +31,7 @@ COMMON = {"rounds": 2, "clients": 4, "eval_every": 1}
 def kept(folder, algorithm, model, given):
     """A run on digits and its saved models, written and read."""
     settings = Settings(**{**COMMON, **given})
-    spec = canonical(algorithm, {}, Place("digits", model, "labels(3)"), settings, 3)
+    spec = canonical(algorithm, {}, Scenario("digits", model, "labels(3)"), settings, 3)
     simulation, data = run(spec)
     SavedModel.of(spec, simulation).files(folder)
     return simulation, data, read(folder)
@@ -196,7 +196,10 @@ def test_a_folder_without_its_parts_is_refused(folder, tmp_path):
     card.write_text("{}")
     with pytest.raises(UserError) as refused:
         read(tmp_path)
-    assert str(refused.value) == f"saved model {card} cannot be read: 7 validation errors for Card"
+    assert (
+        str(refused.value)
+        == f"saved model {card} cannot be read: 7 validation errors for ModelCard"
+    )
 
 
 def test_other_data_are_refused(folder, monkeypatch):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reports.leaderboard.wording import params_text
 from suite.configurations.configuration import parse, read
 from tests.support.commands import document, records, suite_here
-from tests.support.simulations import dealt, digest, finish, local_work, settings, simulation
+from tests.support.simulations import digest, finish, local_work, partitioned, settings, simulation
 from trials import schedule
 from trials.algorithm import Algorithm
 from trials.algorithms import ALGORITHMS
@@ -20,7 +20,7 @@ from trials.schedule import at, is_schedule, last, pieces, written
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 PIECES = st.dictionaries(st.integers(2, 10**6), FINITE, max_size=5)
-DATA = dealt([9, 4, 17, 12])
+DATA = partitioned([9, 4, 17, 12])
 
 
 @given(FINITE, PIECES)

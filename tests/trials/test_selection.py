@@ -20,7 +20,7 @@ from tests.support.oracle import (
     run_of,
     service,
 )
-from tests.support.simulations import dealt, settings, simulation
+from tests.support.simulations import partitioned, settings, simulation
 from trials.algorithms.fedavg import FedAvg
 from trials.randomness import uniform
 
@@ -57,7 +57,7 @@ def test_the_selections_have_repeats_and_empty_rounds():
 @pytest.mark.parametrize("selection", WAYS)
 def test_fedavg_of_who_is_selected(selection, aggregation, execution):
     """A client drawn twice weighs twice."""
-    oracle = fedavg(dealt(SIZES), WAYS[selection], aggregation=aggregation)
+    oracle = fedavg(partitioned(SIZES), WAYS[selection], aggregation=aggregation)
     given = {"participation": 0.6, "aggregation": aggregation, "execution": execution}
     run = agrees(run_of(FedAvg(lr=LR), selection=selection, **given), oracle)
     sent = np.cumsum([0] + [len(set(WAYS[selection](t).tolist())) for t in range(1, 6)])
@@ -68,7 +68,7 @@ def test_fedavg_of_who_is_selected(selection, aggregation, execution):
 
 
 def test_independent_selection_has_at_least_one_client():
-    oracle = fedavg(dealt(SIZES), lambda t: independent(t, 5, 0.2))
+    oracle = fedavg(partitioned(SIZES), lambda t: independent(t, 5, 0.2))
     given = {"participation": 0.2, "selection": "independent", "rounds": 12}
     agrees(run_of(FedAvg(lr=LR), **given), oracle)
 
@@ -83,7 +83,7 @@ def test_who_is_selected(n, participation, t, stream):
     chosen = {}
     for selection in ("without_replacement", "with_replacement", "independent"):
         common = settings(participation=participation, selection=selection)
-        fed = simulation(FedAvg(), dealt([1] * n), common, seed=SEED).fed
+        fed = simulation(FedAvg(), partitioned([1] * n), common, seed=SEED).fed
         fed.begin(t)
         ids = fed.select() if stream == "select" else fed.select(stream)
         assert ids.dtype == torch.int64
@@ -97,7 +97,7 @@ def test_who_is_selected(n, participation, t, stream):
 
 def test_participation_1_selects_everyone_where_nobody_repeats():
     for selection in ("without_replacement", "independent"):
-        fed = simulation(FedAvg(), dealt(SIZES), settings(selection=selection)).fed
+        fed = simulation(FedAvg(), partitioned(SIZES), settings(selection=selection)).fed
         fed.begin(1)
         assert fed.select().tolist() == [0, 1, 2, 3, 4]
 
@@ -110,7 +110,9 @@ probabilities = st.lists(
 @given(probabilities, st.floats(0.2, 1.0), st.integers(1, 40))
 def test_a_draw_maps_uniform_numbers_through_the_cumulative_probabilities(p, participation, t):
     n = len(p)
-    fed = simulation(FedAvg(), dealt([1] * n), settings(participation=participation), seed=SEED).fed
+    fed = simulation(
+        FedAvg(), partitioned([1] * n), settings(participation=participation), seed=SEED
+    ).fed
     fed.begin(t)
     found = fed.draw(torch.tensor(p, dtype=torch.float64)).tolist()
     u = uniform("select", SEED, t, np.arange(max(1, round(participation * n))))
@@ -130,14 +132,14 @@ def test_a_draw_on_an_edge_belongs_to_the_next(monkeypatch):
     edges = np.array([0.0, 0.25, 0.5, 0.75])
     monkeypatch.setattr("trials.randomness.uniform", lambda *words: edges)
     for p, expected in [([1, 1, 1, 1], [0, 1, 2, 3]), ([0, 1, 1, 0, 2], [1, 2, 4, 4])]:
-        fed = simulation(FedAvg(), dealt([1] * len(p)), settings(init="zeros"), seed=SEED).fed
+        fed = simulation(FedAvg(), partitioned([1] * len(p)), settings(init="zeros"), seed=SEED).fed
         assert fed.draw(torch.tensor(p, dtype=torch.float64)).tolist() == expected
 
 
 def test_a_draw_is_proportional():
     """6,000 draws, each count within 5 deviations; scale does not matter."""
     p = np.array([0.1, 0.0, 0.6, 0.3])
-    fed = simulation(FedAvg(), dealt([1] * 4), settings(), seed=SEED).fed
+    fed = simulation(FedAvg(), partitioned([1] * 4), settings(), seed=SEED).fed
     counts = np.zeros(4)
     for t in range(1, 1501):
         fed.begin(t)
@@ -176,7 +178,7 @@ def test_a_repeated_client_works_and_sends_once(execution):
     for row, k in enumerate(twice.tolist()):
         one = once.tolist().index(k)
         np.testing.assert_allclose(w[row], alone[one], rtol=0, atol=1e-14)
-        part = list(clients(dealt(SIZES)))[k]
+        part = list(clients(partitioned(SIZES)))[k]
         np.testing.assert_allclose(g[row], gradient(w[row].numpy(), *part), rtol=0, atol=1e-12)
         z = part[0] @ w[row, :6].numpy().reshape(3, 2).T + w[row, 6:].numpy()
         assert float(accuracy[row]) == pytest.approx(np.mean(z.argmax(1) == part[1]), abs=1e-12)

@@ -16,7 +16,7 @@ from tests.support.oracle import (
     local_sgd,
     service,
 )
-from tests.support.simulations import dealt, finish, settings, simulation
+from tests.support.simulations import finish, partitioned, settings, simulation
 from trials.algorithms.fedprox import FedProx
 from trials.plans import minibatches
 from trials.randomness import uniform
@@ -94,8 +94,8 @@ def test_rates_of_clients_with_unequal_steps(execution):
         )
 
 
-def pulled(w, g, anchor, a):
-    return g + a * (w - anchor)
+def pulled(w, g, default, a):
+    return g + a * (w - default)
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)
@@ -103,16 +103,16 @@ def test_rows_reach_the_client_they_belong_to(execution):
     """Also where clients are sorted by their steps, drawn twice, and cut to those at work."""
     fed = service(level=SYSTEM, batch_size=2, execution=execution)
     ids, rng = torch.tensor([4, 1, 1, 0, 3]), np.random.default_rng(5)
-    start, anchor = (torch.from_numpy(rng.normal(size=(5, D))) for _ in range(2))
-    start[2], anchor[2] = start[1], anchor[1]
+    start, default = (torch.from_numpy(rng.normal(size=(5, D))) for _ in range(2))
+    start[2], default[2] = start[1], default[1]
     a = torch.tensor([[0.1], [0.5], [0.5], [0.9], [0.3]], dtype=torch.float64)
     rates = torch.tensor([0.1, 0.2, 0.2, 0.3, 0.4], dtype=torch.float64)
-    found = fed.train(ids, start, rates, pulled, anchor=anchor, a=a)
+    found = fed.train(ids, start, rates, pulled, default=default, a=a)
     batches = work(fed, torch.tensor([4, 1, 0, 3]))
     for row, i in enumerate([0, 1, 1, 2, 3]):
 
         def extra(v, row=row):
-            return a[row].numpy() * (v - anchor[row].numpy())
+            return a[row].numpy() * (v - default[row].numpy())
 
         expected = local_sgd(start[row].numpy(), batches[i], float(rates[row]), extra=extra)
         np.testing.assert_allclose(found[row], expected, rtol=0, atol=1e-12)
@@ -125,7 +125,7 @@ def test_rows_reach_the_client_they_belong_to(execution):
 def test_a_trajectory_is_train_epoch_by_epoch(kind, batch, momentum, execution):
     given = {"batch_size": batch, "momentum": momentum, "execution": execution, "clip_norm": 0.8}
     ids, rng = torch.tensor([3, 0, 4, 1]), np.random.default_rng(6)
-    start, anchor = (torch.from_numpy(rng.normal(size=(4, D))) for _ in range(2))
+    start, default = (torch.from_numpy(rng.normal(size=(4, D))) for _ in range(2))
     a = torch.full((4, 1), 0.3, dtype=torch.float64)
     eta = torch.from_numpy(rng.uniform(0.1, 0.9, (4, 3)))
 
@@ -134,14 +134,14 @@ def test_a_trajectory_is_train_epoch_by_epoch(kind, batch, momentum, execution):
 
     rate = LR if kind == "one" else eta
     fed = made(3)
-    path = fed.trajectory(ids, start, rate, pulled, anchor=anchor, a=a)
+    path = fed.trajectory(ids, start, rate, pulled, default=default, a=a)
     assert path.shape == (4, 4, D)
     assert torch.equal(path[:, 0], start)
-    assert torch.equal(path[:, -1], made(3).train(ids, start, rate, pulled, anchor=anchor, a=a))
+    assert torch.equal(path[:, -1], made(3).train(ids, start, rate, pulled, default=default, a=a))
     for epochs in (1, 2, 3):
         other = made(epochs)
         rate = LR if kind == "one" else eta[:, :epochs]
-        end = other.train(ids, start, rate, pulled, anchor=anchor, a=a)
+        end = other.train(ids, start, rate, pulled, default=default, a=a)
         np.testing.assert_allclose(path[:, epochs], end, rtol=0, atol=1e-13)
         assert (path[:, epochs] - path[:, epochs - 1]).abs().amax(1).min() > 1e-4
     assert fed.counters["client_steps"] == other.counters["client_steps"]
@@ -199,7 +199,7 @@ def test_a_rate_in_a_round_is_what_a_user_gave():
 
     algorithm = Watched(lr=0.8, mu=0.3)
     run = finish(
-        simulation(algorithm, dealt(SIZES), settings(lr_decay=0.5, rounds=4, eval_every=2))
+        simulation(algorithm, partitioned(SIZES), settings(lr_decay=0.5, rounds=4, eval_every=2))
     )
     assert seen == [(1, 0.8, 0.3), (2, 0.4, 0.3), (3, 0.2, 0.3), (4, 0.1, 0.3)]
     assert run.algorithm == algorithm == replace(algorithm, lr=0.8)

@@ -10,10 +10,10 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from tests.support.simulations import (
-    dealt,
     finish,
     honoured,
     local_work,
+    partitioned,
     same,
     settings,
     simulation,
@@ -42,7 +42,7 @@ def taken(plan, row):
 
 @given(sizes_, batches_, st.integers(1, 3), words_)
 def test_each_pass_covers_each_sample_once(sizes, batch_size, passes, words):
-    data, ids = dealt(sizes), np.arange(len(sizes))
+    data, ids = partitioned(sizes), np.arange(len(sizes))
     per_epoch = steps_per_epoch(data.sizes, batch_size)
     plan = minibatches(data, ids, passes * per_epoch, batch_size, words)
     for k in ids:
@@ -58,7 +58,7 @@ def test_each_pass_covers_each_sample_once(sizes, batch_size, passes, words):
 
 @given(sizes_, batches_, words_, st.data())
 def test_weights_and_padding(sizes, batch_size, words, more):
-    data, ids = dealt(sizes), np.arange(len(sizes))
+    data, ids = partitioned(sizes), np.arange(len(sizes))
     steps = np.array([more.draw(st.integers(1, 20)) for _ in ids])
     plan = minibatches(data, ids, steps, batch_size, words)
     assert plan.samples.shape == plan.weight.shape
@@ -76,7 +76,7 @@ def test_weights_and_padding(sizes, batch_size, words, more):
 @given(sizes_, batches_, words_, st.data())
 def test_a_plan_is_the_clients_own(sizes, batch_size, words, more):
     """Neither the company, its order, nor how much is asked for changes what a client meets."""
-    data, everyone = dealt(sizes), np.arange(len(sizes))
+    data, everyone = partitioned(sizes), np.arange(len(sizes))
     steps = np.array([more.draw(st.integers(1, 20)) for _ in everyone])
     plan = minibatches(data, everyone, steps, batch_size, words)
     some = np.array(more.draw(st.permutations(everyone)))[: more.draw(st.integers(1, len(sizes)))]
@@ -88,7 +88,7 @@ def test_a_plan_is_the_clients_own(sizes, batch_size, words, more):
 
 
 def test_passes_rounds_seeds_and_clients_shuffle_differently():
-    data = dealt([60, 60])
+    data = partitioned([60, 60])
     orders = []
     for words in [(0, 1), (0, 2), (1, 1)]:
         plan = minibatches(data, np.arange(2), np.array([2, 2]), 60, words)
@@ -99,7 +99,7 @@ def test_passes_rounds_seeds_and_clients_shuffle_differently():
 
 def test_all_orders_are_equally_likely():
     """Three samples, 6 orders, 3,000 rounds: counts within 5 deviations of 500."""
-    data, found = dealt([3]), {}
+    data, found = partitioned([3]), {}
     for t in range(3000):
         plan = minibatches(data, np.array([0]), np.array([3]), 1, (0, t))
         order = tuple(chain(*taken(plan, 0)))
@@ -110,7 +110,7 @@ def test_all_orders_are_equally_likely():
 
 @given(sizes_, st.integers(1, 20))
 def test_a_full_pass_weighs_each_sample_1_over_m(sizes, width):
-    data, ids = dealt(sizes), np.arange(len(sizes))[::-1]
+    data, ids = partitioned(sizes), np.arange(len(sizes))[::-1]
     plan = full_pass(data, ids, width)
     for row, k in enumerate(ids):
         steps = taken(plan, row)
@@ -123,7 +123,7 @@ def test_a_full_pass_weighs_each_sample_1_over_m(sizes, width):
 
 @pytest.mark.parametrize("execution", ["compiled", "batched", "sequential"])
 def test_a_full_pass_in_blocks_gives_the_gradient_on_all_samples(execution):
-    data = dealt([700, 3])
+    data = partitioned([700, 3])
     run = simulation(ALGORITHMS["fedavg"](), data, settings(execution=execution))
     assert run.fed.execution == execution
     w = run.fed.initial(torch.arange(2))
@@ -164,7 +164,9 @@ def test_all_algorithms_meet_the_same_amount_of_work():
     other = {"fedsgd", "fedagg", "fedagg_literal", "lb_optimal", "lb_norm"}
     for name in ALGORITHMS.keys() - everyone - other:
         common = settings(participation=0.5)
-        run = finish(simulation(ALGORITHMS[name](), dealt([5] * 8), common, level=level, seed=3))
+        run = finish(
+            simulation(ALGORITHMS[name](), partitioned([5] * 8), common, level=level, seed=3)
+        )
         counted[name] = [entry["client_steps"] for entry in run.history]
     assert all(steps == counted["fedavg"] for steps in counted.values())
     draws = np.diff(counted["fedavg"])
@@ -175,7 +177,7 @@ def test_all_algorithms_meet_the_same_amount_of_work():
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("model", SMALL.values())
 def test_batched_equals_sequential(model, algorithm):
-    data = dealt([9, 4, 7, 12], shape=(1, 16, 16))
+    data = partitioned([9, 4, 7, 12], shape=(1, 16, 16))
     given = {"participation": 0.75, "batch_size": 4, "momentum": 0.5, "weight_decay": 0.01}
     given, level = honoured(algorithm, given, "iid+system(steps=1..4)")
     common = {**given, **local_work(algorithm, 2)}

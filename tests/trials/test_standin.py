@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from tests.support.simulations import dealt, finish, same, settings, simulation
+from tests.support.simulations import finish, partitioned, same, settings, simulation
 from tests.support.standin import DEVICE, Counts, StandIn
 from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.spec import canonical
-from trials.trial import deal_data, load_dataset, simulate
+from trials.trial import load_dataset, partition_data, simulate
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_writing_in_place_keeps_the_tensor(rows):
 
 
 def test_a_trial_runs_on_it_as_on_the_cpu(standin):
-    data, algorithm = dealt([5, 8]), ALGORITHMS["fedavg"](lr=0.1)
+    data, algorithm = partitioned([5, 8]), ALGORITHMS["fedavg"](lr=0.1)
     common = settings(execution="batched")
     here, there = (
         finish(simulation(algorithm, data, common, device=device))
@@ -125,14 +125,14 @@ def test_a_trial_runs_on_it_as_on_the_cpu(standin):
 
 
 def test_a_trial_of_a_spec_runs_on_it_while_it_is_open(standin):
-    place = Place("digits", "logreg", "iid")
+    place = Scenario("digits", "logreg", "iid")
     spec = canonical("fedavg", {}, place, settings(rounds=1, clients=8), 0)
-    data = deal_data(spec, load_dataset(spec, None))
+    data = partition_data(spec, load_dataset(spec, None))
     assert simulate(spec, data, DEVICE.type).fed.device == torch.device(DEVICE.type)
 
 
 def test_it_is_no_device_of_the_project():
-    spec = canonical("fedavg", {}, Place("digits", "logreg", "iid"), settings(clients=8), 0)
-    data = deal_data(spec, load_dataset(spec, None))
+    spec = canonical("fedavg", {}, Scenario("digits", "logreg", "iid"), settings(clients=8), 0)
+    data = partition_data(spec, load_dataset(spec, None))
     with StandIn(), pytest.raises(UserError, match="must be cpu or cuda"):
         simulate(spec, data, DEVICE.type)

@@ -19,7 +19,7 @@ from tests.support.oracle import (
     initial,
     spelled,
 )
-from tests.support.simulations import dealt, finish, rounds, same, state
+from tests.support.simulations import finish, partitioned, rounds, same, state
 from trials import models
 from trials.losses import LOSSES
 from trials.models.base import Model
@@ -175,8 +175,8 @@ def test_models_under_the_two_sided_loss(model):
 
 @pytest.mark.parametrize("execution", GENERAL)
 def test_fedavg_under_the_two_sided_loss(execution):
-    run = simulate(spelled(loss="two_sided", execution=execution), dealt(SIZES))
-    oracle = fedavg(dealt(SIZES), slope=two_sided_gradient)
+    run = simulate(spelled(loss="two_sided", execution=execution), partitioned(SIZES))
+    oracle = fedavg(partitioned(SIZES), slope=two_sided_gradient)
     x, y = run.fed.x[run.fed.data.test].numpy(), run.fed.y[run.fed.data.test].numpy()
     for found, expected in zip(rounds(run), oracle, strict=False):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
@@ -184,21 +184,21 @@ def test_fedavg_under_the_two_sided_loss(execution):
         loss = two_sided(z, y).mean()
         assert run.history[-1]["test_loss"] == pytest.approx(loss, abs=1e-10)
     assert run.finished
-    ordinary = finish(simulate(spelled(execution=execution), dealt(SIZES)))
+    ordinary = finish(simulate(spelled(execution=execution), partitioned(SIZES)))
     assert np.abs(state(run)["w"] - state(ordinary)["w"]).max() > 1e-2
 
 
 def test_full_gradients_are_of_the_two_sided_loss():
-    parts, p = list(clients(dealt(SIZES))), np.array(SIZES) / sum(SIZES)
+    parts, p = list(clients(partitioned(SIZES))), np.array(SIZES) / sum(SIZES)
     w = initial()
-    run = simulate(spelled("fedsgd", loss="two_sided", rounds=1), dealt(SIZES))
+    run = simulate(spelled("fedsgd", loss="two_sided", rounds=1), partitioned(SIZES))
     step = p @ np.array([two_sided_gradient(w, *part) for part in parts])
     np.testing.assert_allclose(next(rounds(run)), w - LR * step, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("model", SMALL)
 def test_batched_equals_sequential_under_the_two_sided_loss(model):
-    data = dealt([9, 4, 7, 12], shape=(1, 16, 16))
+    data = partitioned([9, 4, 7, 12], shape=(1, 16, 16))
     given = {"batch_size": 4, "momentum": 0.5, "weight_decay": 0.01, "clip_norm": 1.0}
     text = "mlp(7,5)" if model == "mlp" else model
     runs = [

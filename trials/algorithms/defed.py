@@ -33,7 +33,7 @@ class DeFed(Algorithm):
     """
 
     paper = "DeFed"
-    assumes = {
+    requires = {
         "participation": (
             1.0,
             "neighbours exchange models only in rounds in which both take part, so what is measured is "

@@ -35,7 +35,7 @@ class FedAgg(FedAvg):
     """
 
     paper = "FedAgg"
-    refuses = {
+    unsupported = {
         "init=own": "step sizes compare clients that start from one common model w",
         "local_steps": "step sizes belong to whole local epochs",
         "system": "step sizes belong to L whole local epochs, and all devices take all of them",

@@ -32,7 +32,7 @@ class FedAggLiteral(FedAvg):
     """
 
     paper = "FedAgg"
-    refuses = {
+    unsupported = {
         "init=own": "the mean fields belong to one common model w",
         "local_steps": "step sizes belong to whole local epochs",
         "system": "step sizes belong to L whole local epochs, and all devices take all of them",

@@ -27,8 +27,8 @@ class FedDC(FedDyn):
 
     paper = "Gao et al. 2022"
     sent: ClassVar[tuple[str, ...]] = ("w", "g")
-    refuses = {
-        **FedDyn.refuses,
+    unsupported = {
+        **FedDyn.unsupported,
         "momentum": "the mean gradient is read off w_k - w, which momentum distorts",
     }
 

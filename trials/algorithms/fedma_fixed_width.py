@@ -14,7 +14,7 @@ from trials.federation import Federation
 from trials.models.base import Model
 from trials.settings import Settings
 from trials.tensors import Tensor, torch
-from trials.transfer import sent
+from trials.transfer import to_device
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def match(w: Tensor, reference: Tensor, model: Model) -> Tensor:
         units, target = [_units(one, tensors) for one in mine], _units(theirs, tensors)
         # |a - b|^2 = |a|^2 + |b|^2 - 2 <a, b>, of which only the product depends on the matching.
         cost = torch.stack([-(target @ own.T).nan_to_num(0.0) for own in units])
-        orders = list(sent(assignments(cost.cpu().numpy()), w.device))
+        orders = list(to_device(assignments(cost.cpu().numpy()), w.device))
         for one, order in zip(mine, orders, strict=True):
             for t in tensors:
                 one[t].copy_(one[t][order].clone())

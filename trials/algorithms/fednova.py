@@ -21,7 +21,7 @@ class FedNova(FedAvg):
     """
 
     paper = "Wang et al. 2020 (FedNova)"
-    refuses = {"init=own": "updates are relative to one common model w"}
+    unsupported = {"init=own": "updates are relative to one common model w"}
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation

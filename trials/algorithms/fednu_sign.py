@@ -21,7 +21,7 @@ class FedNuSign(FedProx):
 
     paper = "FOLB"
     reference = True
-    refuses = {"init=own": "gradients are compared at one common model w"}
+    unsupported = {"init=own": "gradients are compared at one common model w"}
 
     def round(self, state: State, fed: Federation) -> State:
         """All devices give their gradients, the selected ones train."""

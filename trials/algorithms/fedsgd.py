@@ -20,7 +20,7 @@ class FedSGD(FedAvg):
         step it does nothing.
     """
 
-    refuses = {"init=own": "gradients are taken at one common model w"}
+    unsupported = {"init=own": "gradients are taken at one common model w"}
 
     def round(self, state: State, fed: Federation) -> State:
         """Gradients up, one step."""

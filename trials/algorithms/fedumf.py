@@ -28,7 +28,7 @@ class FedUmf(FedAvg):
     """
 
     paper = "FedUmf"
-    refuses = {"init=own": "unselected clients train from one common model theta"}
+    unsupported = {"init=own": "unselected clients train from one common model theta"}
 
     alpha: float = real(1.0, low=0.05, high=1.0, at_least=0)
 

@@ -22,7 +22,7 @@ class FedUmfFedDC(FedUmf, FedDC):
         (`displacement_from=theta`), or w_i - v, the start after fusion (`start`).
     """
 
-    refuses = {**FedUmf.refuses, **FedDC.refuses}
+    unsupported = {**FedUmf.unsupported, **FedDC.unsupported}
 
     alpha: float = real(0.01, low=1e-4, high=1.0, log=True, at_least=0)
     fusion: float = real(1.0, low=0.05, high=1.0, at_least=0)

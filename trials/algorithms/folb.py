@@ -30,7 +30,7 @@ class FOLB(FedProx):
     """
 
     paper = "FOLB"
-    refuses = {"init=own": "gradients are compared at one common model w"}
+    unsupported = {"init=own": "gradients are compared at one common model w"}
 
     variant: str = choice("plain", ("plain", "heterogeneity"))
     psi: float = real(

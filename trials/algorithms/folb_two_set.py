@@ -27,7 +27,7 @@ class FOLBTwoSet(FedProx):
     """
 
     paper = "FOLB"
-    refuses = {"init=own": "gradients are compared at one common model w"}
+    unsupported = {"init=own": "gradients are compared at one common model w"}
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation

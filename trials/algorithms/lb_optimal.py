@@ -23,7 +23,7 @@ class LBOptimal(FedProx):
 
     paper = "FOLB"
     reference = True
-    refuses = {"init=own": "gradients are compared at one common model w"}
+    unsupported = {"init=own": "gradients are compared at one common model w"}
 
     def round(self, state: State, fed: Federation) -> State:
         """All devices say how much they matter, the drawn ones train."""

@@ -28,7 +28,7 @@ class SCAFFOLD(FedAvg):
 
     paper = "Karimireddy et al. 2020"
     sent: ClassVar[tuple[str, ...]] = ("w", "c")
-    refuses = {
+    unsupported = {
         "init=own": "drift is measured from one common model w",
         "momentum": "option II reads the mean gradient off w - w_k, which momentum distorts",
         "selection=with_replacement": "the server's c is the mean of states that change once a round",

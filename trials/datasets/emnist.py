@@ -12,7 +12,7 @@ from trials.datasets.base import Array, Dataset, File
 from trials.datasets.images import Images, Pixels, contents, idx, on_devices
 from trials.datasets.leaf import Leaf
 from trials.errors import UserError
-from trials.heterogeneity.partitions import Labels, deal_counts
+from trials.heterogeneity.partitions import Labels, assign_counts
 from trials.heterogeneity.sizes import LogNormalAbsolute
 
 ARCHIVE = File("EMNIST/raw/gzip.zip", "md5 58c8d27c78d21e728a6bc7b3cc06412e")
@@ -132,7 +132,7 @@ class FEMNIST10(EMNISTByClass):
     each, n_u = floor(LogNormal(4, 1) + 5). A tenth of each device's images is test.
 
     Reading: 5 labels as in the paper (femnist10(3) is its code). In the code all devices share the
-    first images of a letter, which would put one image in two splits: here each image is dealt once,
+    first images of a letter, which would put one image in two splits: here each image is partitioned once,
     two to every device that has the letter and the others in turn while they last.
     """
 
@@ -147,18 +147,20 @@ class FEMNIST10(EMNISTByClass):
         """The images of `clients` devices (default 200)."""
         pixels = self.pixels(root)
         letter = np.concatenate([pixels.train_y, pixels.test_y]) - 36
-        dealt = self._deal(letter, clients or 200, randomness.generator("femnist10", seed))
-        x, test, client = on_devices(pixels, dealt, "femnist10_test", seed)
+        partitioned = self._partition(
+            letter, clients or 200, randomness.generator("femnist10", seed)
+        )
+        x, test, client = on_devices(pixels, partitioned, "femnist10_test", seed)
         x /= np.float32(255)
-        return Dataset(x, letter[np.concatenate(dealt)], test, 10, client)
+        return Dataset(x, letter[np.concatenate(partitioned)], test, 10, client)
 
-    def _deal(self, letter: Array, devices: int, rng: np.random.Generator) -> list[Array]:
+    def _partition(self, letter: Array, devices: int, rng: np.random.Generator) -> list[Array]:
         stock = np.minimum(np.bincount(letter[letter >= 0], minlength=10)[:10], 4000)
         try:
             counts = LogNormalAbsolute(4, 1).counts(Labels(self.labels), stock, devices, rng)
         except UserError as error:
             raise UserError(f"femnist10: {error}") from None
-        return deal_counts(letter, counts, rng)
+        return assign_counts(letter, counts, rng)
 
 
 @dataclass(frozen=True)

@@ -219,22 +219,22 @@ class FashionMNIST(MNIST):
 
 
 def on_devices(
-    pixels: Pixels, dealt: list[Array], stream: str, seed: int
+    pixels: Pixels, partitioned: list[Array], stream: str, seed: int
 ) -> tuple[Array, Array, Array]:
     """Images that are born on devices: x (N, channels, height, width) float32 in 0..255, test (N,)
-    and owner (N,), device after device. `dealt` holds each device's places in the training images
+    and owner (N,), device after device. `partitioned` holds each device's places in the training images
     followed by the test ones; a tenth of each is test, drawn by `seed` in the named stream.
     """
-    ids, n = np.concatenate(dealt), len(pixels.train)
+    ids, n = np.concatenate(partitioned), len(pixels.train)
     x = np.empty((len(ids), *pixels.train.shape[1:]), np.float32)
     early = ids < n
     x[early] = pixels.train[ids[early]]
     x[~early] = pixels.test[ids[~early] - n]
     tenths = [
         randomness.generator(stream, seed, k).permutation(len(mine)) < len(mine) // 10
-        for k, mine in enumerate(dealt)
+        for k, mine in enumerate(partitioned)
     ]
-    client = np.repeat(np.arange(len(dealt)), [len(mine) for mine in dealt])
+    client = np.repeat(np.arange(len(partitioned)), [len(mine) for mine in partitioned])
     return x, np.concatenate(tenths), client
 
 
@@ -302,7 +302,7 @@ class MNISTPowerLaw(MNIST):
 
     Device u has the digits (u + j) mod 10, j < `labels` (2; FOLB Fig. 6: 1, 2, 5, 10), with the sizes
     of `labels(c)+sizes(powerlaw)` on the pooled images. `mnist` under that level has the official
-    test set and deals 54,000 images, and thus has smaller clients.
+    test set and partitions 54,000 images, and thus has smaller clients.
 
     A pixel p of 0..255 becomes (p - mean) / (deviation + 0.001), mean and deviation of that pixel over
     all 70,000 images, as in the authors' code; with the flag `unit` p / 255.
@@ -323,12 +323,12 @@ class MNISTPowerLaw(MNIST):
         y = np.concatenate([pixels.train_y, pixels.test_y]).astype(np.int64)
         try:
             rng = randomness.generator("mnist_powerlaw", seed)
-            dealt = PowerLaw().deal(Labels(self.labels), y, clients or 1000, rng)
+            partitioned = PowerLaw().assign(Labels(self.labels), y, clients or 1000, rng)
         except UserError as error:
             raise UserError(f"mnist_powerlaw: {error}") from None
-        x, test, client = on_devices(pixels, dealt, "mnist_powerlaw_test", seed)
+        x, test, client = on_devices(pixels, partitioned, "mnist_powerlaw_test", seed)
         _scale_each(x, pixels, self.unit)
-        return Dataset(x, y[np.concatenate(dealt)], test, 10, client)
+        return Dataset(x, y[np.concatenate(partitioned)], test, 10, client)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class GaussianSizes(Partition):
         """The labels of device k."""
 
     @override
-    def deal(
+    def assign(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
         present = np.flatnonzero(stocks(self.level, y))
@@ -50,12 +50,12 @@ class GaussianSizes(Partition):
                 f"{sizes.argmax()} would hold {sizes.max():.0f} samples, but there are {len(y)}"
             )
         of_label = {label: np.flatnonzero(y == label) for label in present}
-        dealt = []
+        partitioned = []
         for k, m in enumerate(sizes.astype(int)):
             mine = self.held(k, clients, present, rng)
             pool = np.concatenate([of_label[label] for label in mine])
-            dealt.append(pool[rng.choice(len(pool), m, replace=len(pool) < m)])
-        return dealt
+            partitioned.append(pool[rng.choice(len(pool), m, replace=len(pool) < m)])
+        return partitioned
 
     def _check_sizes(self) -> None:
         if not (0 < self.mean < math.inf and 0 <= self.std < math.inf):

@@ -77,11 +77,11 @@ class Sized(Partition):
     partition: Partition
     law: Law
 
-    def deal(
+    def assign(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
-        """Deal as the law says, within the partition."""
-        return self.law.deal(self.partition, y, clients, rng)
+        """Partition as the law says, within the partition."""
+        return self.law.assign(self.partition, y, clients, rng)
 
 
 @dataclass(frozen=True)

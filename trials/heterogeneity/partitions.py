@@ -1,7 +1,7 @@
 """Partitions: how samples reach clients.
 
 A partition is a pure function of labels `y` (N,), the number of clients n and a generator: one index
-array a client, none empty, or a `UserError` that says why it cannot. No sample is dealt twice, except
+array a client, none empty, or a `UserError` that says why it cannot. No sample is partitioned twice, except
 by those of `gaussian.py`, whose devices may share samples.
 """
 
@@ -31,7 +31,7 @@ class Partition(ABC):
     """Where the clients' sizes come from, for the message that refuses other ones."""
 
     @abstractmethod
-    def deal(
+    def assign(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
         """Indices into `y` (N,) for each client; `owner` (N,) where data are born on clients."""
@@ -45,13 +45,13 @@ class IID(Partition):
     own_sizes: ClassVar[str] = "equal, or lognormal(sigma)"
 
     @override
-    def deal(
+    def assign(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
         enough(len(y), clients)
-        return self.deal_to(y, equal(len(y), clients), rng)
+        return self.assign_sizes(y, equal(len(y), clients), rng)
 
-    def deal_to(self, y: Array, sizes: Array, rng: np.random.Generator) -> list[Array]:
+    def assign_sizes(self, y: Array, sizes: Array, rng: np.random.Generator) -> list[Array]:
         """Exactly these sizes (n,)."""
         return np.split(rng.permutation(len(y)), np.cumsum(sizes)[:-1])
 
@@ -74,19 +74,19 @@ class Dirichlet(Partition):
         _concentration("dirichlet(a)", self.a)
 
     @override
-    def deal(
+    def assign(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
         enough(len(y), clients)
-        return self.deal_to(y, np.full(clients, len(y) // clients), rng)
+        return self.assign_sizes(y, np.full(clients, len(y) // clients), rng)
 
-    def deal_to(self, y: Array, sizes: Array, rng: np.random.Generator) -> list[Array]:
+    def assign_sizes(self, y: Array, sizes: Array, rng: np.random.Generator) -> list[Array]:
         """Exactly these sizes (n,), sum at most N."""
         stock = stocks("dirichlet(a)", y).tolist()
         prior = rng.dirichlet(np.full(len(stock), self.a), len(sizes))
         left = [rng.permutation(np.flatnonzero(y == label)).tolist() for label in range(len(stock))]
         room, free = list(range(len(sizes))), sizes.tolist()
-        dealt: list[list[int]] = [[] for _ in free]
+        partitioned: list[list[int]] = [[] for _ in free]
         # q_k restricted to the labels left, cumulated; it changes only when a label is used up.
         known: list[list[float] | None] = [None] * len(free)
         for pick, coin in rng.random((sum(free), 2)).tolist():
@@ -101,14 +101,14 @@ class Dirichlet(Partition):
                     total = sum(stock)
                     shares = [below / total for below in accumulate(stock)]
             label = bisect_right(shares, coin)
-            dealt[k].append(left[label].pop())
+            partitioned[k].append(left[label].pop())
             stock[label] -= 1
             if stock[label] == 0:
                 known = [None] * len(free)
-            if len(dealt[k]) == free[k]:
+            if len(partitioned[k]) == free[k]:
                 room[slot] = room[-1]
                 room.pop()
-        return [np.array(part) for part in dealt]
+        return [np.array(part) for part in partitioned]
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class DirichletByClass(Partition):
         _concentration("dirichlet_by_class(a)", self.a)
 
     @override
-    def deal(
+    def assign(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
         enough(len(y), clients)
@@ -147,7 +147,7 @@ class DirichletByClass(Partition):
             for client, change in ((giver, -1), (k, 1)):
                 counts[client, label] += change
                 sizes[client] += change
-        return deal_counts(y, counts, rng)
+        return assign_counts(y, counts, rng)
 
 
 @dataclass(frozen=True)
@@ -166,14 +166,14 @@ class Labels(Partition):
             raise UserError(f"heterogeneity labels(c): c >= 1 must hold, got {self.c}")
 
     @override
-    def deal(
+    def assign(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
         stock = stocks("labels(c)", y)
         holds = self.held(stock, clients, 1)
         share, more = np.divmod(stock, np.maximum(1, holds.sum(0)))
         place = np.cumsum(holds, axis=0) - 1
-        return deal_counts(y, holds * (share + (place < more)), rng)
+        return assign_counts(y, holds * (share + (place < more)), rng)
 
     def held(self, stock: Array, clients: int, least: int) -> Array:
         """Who holds which label, (n, C) bool, so that every holder can get `least` of the `stock` (C,)
@@ -220,7 +220,7 @@ class Shards(Partition):
             raise UserError(f"heterogeneity shards(s): s >= 1 must hold, got {self.s}")
 
     @override
-    def deal(
+    def assign(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
         stock, shards = stocks("shards(s)", y), self.s * clients
@@ -260,7 +260,7 @@ class Natural(Partition):
     own_sizes: ClassVar[str] = "those that clients were born with"
 
     @override
-    def deal(
+    def assign(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
         if owner is None:
@@ -279,7 +279,7 @@ class Natural(Partition):
 def enough(samples: int, clients: int) -> None:
     """Raise `UserError` when there are fewer samples than clients."""
     if samples < clients:
-        raise UserError(f"{samples} training samples cannot be dealt to {clients} clients")
+        raise UserError(f"{samples} training samples cannot be partitioned to {clients} clients")
 
 
 def equal(samples: int, parts: int) -> Array:
@@ -297,7 +297,7 @@ def stocks(level: str, y: Array) -> Array:
     return np.bincount(y)
 
 
-def deal_counts(y: Array, counts: Array, rng: np.random.Generator) -> list[Array]:
+def assign_counts(y: Array, counts: Array, rng: np.random.Generator) -> list[Array]:
     """Random samples so that client k gets `counts[k, l]` of label l, `counts` (n, C)."""
     holder, ids = [], []
     for label, wanted in enumerate(counts.T):

@@ -7,14 +7,14 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from trials.errors import UserError
-from trials.heterogeneity.partitions import Array, Labels, Partition, deal_counts, enough, stocks
+from trials.heterogeneity.partitions import Array, Labels, Partition, assign_counts, enough, stocks
 
 
 @runtime_checkable
 class TakesSizes(Protocol):
     """A partition that can give clients any sizes."""
 
-    def deal_to(self, y: Array, sizes: Array, rng: np.random.Generator) -> list[Array]:
+    def assign_sizes(self, y: Array, sizes: Array, rng: np.random.Generator) -> list[Array]:
         """The samples of each client, exactly `sizes` (n,) of them; their sum is at most N."""
         ...
 
@@ -29,10 +29,10 @@ class Law(Protocol):
         """Whether the law can follow this partition."""
         ...
 
-    def deal(
+    def assign(
         self, partition: Partition, y: Array, clients: int, rng: np.random.Generator
     ) -> list[Array]:
-        """The samples of each client, as `Partition.deal` gives them, in this law's sizes."""
+        """The samples of each client, as `Partition.partition` gives them, in this law's sizes."""
         ...
 
 
@@ -58,13 +58,13 @@ class LogNormal:
         """Whether the partition takes any sizes."""
         return isinstance(partition, TakesSizes)
 
-    def deal(
+    def assign(
         self, partition: Partition, y: Array, clients: int, rng: np.random.Generator
     ) -> list[Array]:
-        """Deal what `sizes` draws."""
+        """Partition what `sizes` draws."""
         assert isinstance(partition, TakesSizes)
         enough(len(y), clients)
-        return partition.deal_to(y, self.sizes(len(y), clients, rng), rng)
+        return partition.assign_sizes(y, self.sizes(len(y), clients, rng), rng)
 
     def sizes(self, samples: int, clients: int, rng: np.random.Generator) -> Array:
         """m_k (n,), at least 1 each, sum `samples`."""
@@ -98,10 +98,10 @@ class PowerLaw:
         """Whether clients hold given labels."""
         return isinstance(partition, Labels)
 
-    def deal(
+    def assign(
         self, partition: Partition, y: Array, clients: int, rng: np.random.Generator
     ) -> list[Array]:
-        """Deal `LEAST` samples of each label that a client holds, and the rest in lognormal shares."""
+        """Partition `LEAST` samples of each label that a client holds, and the rest in lognormal shares."""
         assert isinstance(partition, Labels)
         stock = stocks("labels(c)", y)
         holds = partition.held(stock, clients, self.LEAST)
@@ -109,7 +109,7 @@ class PowerLaw:
         a = rng.lognormal(0, self.SIGMA, holds.shape) * holds
         share = a / np.where(holds.any(0), a.sum(0), 1)
         counts = holds * self.LEAST + np.floor(share * rest).astype(int)
-        return deal_counts(y, counts, rng)
+        return assign_counts(y, counts, rng)
 
 
 @dataclass(frozen=True)
@@ -137,13 +137,13 @@ class LogNormalAbsolute:
         """Whether clients hold given labels."""
         return isinstance(partition, Labels)
 
-    def deal(
+    def assign(
         self, partition: Partition, y: Array, clients: int, rng: np.random.Generator
     ) -> list[Array]:
-        """Deal what `counts` draws of each label."""
+        """Partition what `counts` draws of each label."""
         assert isinstance(partition, Labels)
         stock = stocks("labels(c)", y)
-        return deal_counts(y, self.counts(partition, stock, clients, rng), rng)
+        return assign_counts(y, self.counts(partition, stock, clients, rng), rng)
 
     def counts(
         self, partition: Labels, stock: Array, clients: int, rng: np.random.Generator

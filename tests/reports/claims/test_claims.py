@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from reports.claims.metrics import Metric, Run, as_scored, measured, metric
+from reports.claims.metrics import ClaimRun, Metric, as_scored, measured, metric
 from reports.claims.page import measured as measured_text
 from reports.claims.page import published
 from reports.claims.verdicts import (
@@ -30,14 +30,14 @@ from trials.errors import UserError
 ACCURACY, ROUNDS, LOSS = metric("test_accuracy"), metric("rounds_to(70)"), metric("test_loss")
 
 
-def run(*accuracies: float, rounds: int | None = None, diverged: bool = False, **last) -> Run:
+def run(*accuracies: float, rounds: int | None = None, diverged: bool = False, **last) -> ClaimRun:
     """Round 0, 1, 2, ... with these test accuracies; `last` are other values of the last round."""
     history = [{"round": i, "test_accuracy": a} for i, a in enumerate(accuracies)]
     history[-1] |= last
-    return Run(history, rounds or len(accuracies) - 1, diverged)
+    return ClaimRun(history, rounds or len(accuracies) - 1, diverged)
 
 
-def of(name: str, *runs: Run, **others: Run) -> dict[int, float]:
+def of(name: str, *runs: ClaimRun, **others: ClaimRun) -> dict[int, float]:
     """A metric of method `a`, which has these runs; others have one run each, seed 0."""
     given = {"a": dict(enumerate(runs)), **{k: {0: v} for k, v in others.items()}}
     return measured(metric(name), "a", given)
@@ -285,7 +285,7 @@ def test_what_is_scored_of_a_history():
     assert accuracies("last", "average") == [0.2, 0.6, 0.4, 0.9]
     assert accuracies("best", "average") == [0.2, 0.6, 0.6, 0.9]
     assert as_scored(history, "best", "average")[3]["clients_uploaded"] == 5.0
-    absent = {"a": {0: Run(as_scored(history, "best", "devices"), 3)}}
+    absent = {"a": {0: ClaimRun(as_scored(history, "best", "devices"), 3)}}
     for name in ("test_accuracy", "rounds_to(50)", "mean_accuracy", "best_test_accuracy"):
         assert measured(metric(name), "a", absent) == {}, "the method has no such model"
 

@@ -20,16 +20,16 @@ from reports.claims.fit import (
     off,
     rounds_needed,
 )
-from reports.claims.metrics import Run, metric
+from reports.claims.metrics import ClaimRun, metric
 from reports.claims.verdicts import FAILED, NOT_RUN, REPRODUCED, printed
 
 ROUNDS = metric("rounds_to(80)")
 ACCURACY = metric("test_accuracy")
 
 
-def run_of(*accuracies: float, rounds: int = 4) -> Run:
+def run_of(*accuracies: float, rounds: int = 4) -> ClaimRun:
     history = [{"round": i, "test_accuracy": a} for i, a in enumerate((0.1, *accuracies))]
-    return Run(history, rounds)
+    return ClaimRun(history, rounds)
 
 
 @pytest.mark.parametrize(

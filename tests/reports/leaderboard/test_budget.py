@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from reports.leaderboard.budget import budgets, expected_best
 from reports.leaderboard.wording import budget_text
-from trials.place import Place
+from trials.scenario import Scenario
 
-PLACE = Place("digits", "logreg", "iid")
+PLACE = Scenario("digits", "logreg", "iid")
 SCORES = st.lists(
     st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=7, unique_by=lambda t: t[0]
 )

@@ -53,7 +53,7 @@ def test_what_is_not_comparable_is_said_and_not_merged(terms, said):
 
 def test_another_budget_is_not_comparable():
     found = [runs("a", A), runs("b", B, **DAY)]
-    trials = {("night", found[0][0].cell): 16, ("day", found[1][0].cell): 8}
+    trials = {("night", found[0][0].entry_id): 16, ("day", found[1][0].entry_id): 8}
     board = board_of(*found, trials=trials)
     assert names(board) == [["a"], ["b"]]
     assert "8 against 16 search trials" in board.notes[0]
@@ -112,7 +112,7 @@ def test_levels_of_a_data_set_are_averaged_into_one_row():
     (compared,) = board_of(*found).overall.values()
     assert (compared.algorithms, compared.ranks) == (("a", "b"), (1.0, 2.0))
     assert (compared.rank_low, compared.rank_high) == ((1.0, 2.0), (1.0, 2.0))
-    assert len(compared.cells) == 4
+    assert len(compared.scenarios) == 4
     assert compared.left_out_algorithms == ("c",)
 
 

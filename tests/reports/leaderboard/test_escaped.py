@@ -10,7 +10,7 @@ from reports.leaderboard.comparable import FinalRun
 from reports.leaderboard.formats import render
 from reports.leaderboard.leaderboard import leaderboard
 from trials.metrics import COUNTED
-from trials.place import Place
+from trials.scenario import Scenario
 
 
 def board(algorithm: str):
@@ -19,11 +19,11 @@ def board(algorithm: str):
             algorithm=algorithm,
             seed=seed,
             score=0.9,
-            cell="1",
+            entry_id="1",
             sweep="=night",
             study="quick",
             paper="@paper",
-            place=Place("digits", "logreg", "iid"),
+            scenario=Scenario("digits", "logreg", "iid"),
             metric="accuracy",
             diverged=False,
             spent=dict.fromkeys(COUNTED, 0.0),

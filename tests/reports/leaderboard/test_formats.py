@@ -97,7 +97,7 @@ def test_latex_has_rules_and_balanced_braces():
 
 
 def test_latex_says_in_comments_what_a_caption_has_to():
-    board = replace(board_of(runs("a", A), runs("b", B)), notes=("cell: c has\nno row.",))
+    board = replace(board_of(runs("a", A), runs("b", B)), notes=("scenario: c has\nno row.",))
     comments = [line for line in render(board, "latex").splitlines() if line.startswith("%")]
     assert comments == [
         "% needs \\usepackage{booktabs}",
@@ -105,7 +105,7 @@ def test_latex_says_in_comments_what_a_caption_has_to():
         "if the search were run again, which is usually more. To measure that, sweep with --tunings 5.",
         "% $\\pm$: 95 % Student-t interval over seeds. Bold: the best and what is not shown to be behind it; "
         "a line: under the second, where the best stands alone.",
-        "% Note: cell: c has no row.",
+        "% Note: scenario: c has no row.",
     ]
 
 

@@ -158,7 +158,7 @@ def test_work_is_the_mean_over_seeds_and_trials_are_counted_per_cell():
         run("a", i, s, spent={"client_steps": 100.0 * i, "uploaded_bytes": 1e6 * i})
         for i, s in enumerate(A)
     ]
-    trials = {("night", found[0].cell): 16, ("day", found[0].cell): 99}
+    trials = {("night", found[0].entry_id): 16, ("day", found[0].entry_id): 99}
     (row,) = board_of(found, trials=trials).rows
     assert (row.client_steps, row.uploaded_bytes, row.trials) == (200.0, 2e6, 16)
 

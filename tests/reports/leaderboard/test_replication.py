@@ -25,11 +25,13 @@ on digits, where tunings of a method move its score three to twelve times as muc
 """
 
 
-def drawn(rng: np.random.Generator, tunings: int, seeds: int, deals: int = 1, deal: float = 0.0):
-    """Final runs of two methods that are 0.02 apart: tunings within deals, seeds within tunings."""
-    of_deal = rng.normal(0, deal, (2, deals)) + rng.normal(0, deal, deals)
-    of_tuning = rng.normal(0, 1, (2, deals, tunings)) * np.reshape(TUNING, (2, 1, 1))
-    shape = (deals, tunings, seeds)
+def drawn(
+    rng: np.random.Generator, tunings: int, seeds: int, partitions: int = 1, partition: float = 0.0
+):
+    """Final runs of two methods that are 0.02 apart: tunings within partitions, seeds within tunings."""
+    of_deal = rng.normal(0, partition, (2, partitions)) + rng.normal(0, partition, partitions)
+    of_tuning = rng.normal(0, 1, (2, partitions, tunings)) * np.reshape(TUNING, (2, 1, 1))
+    shape = (partitions, tunings, seeds)
     of_seed = rng.normal(0, SEED, (2, *shape)) + rng.normal(0, SHARED, shape)
     scores = of_deal[:, :, None, None] + of_tuning[..., None] + of_seed
     scores += np.reshape([0.82, 0.80], (2, 1, 1, 1))
@@ -67,12 +69,17 @@ def test_intervals_over_tunings_cover_methods_and_those_over_seeds_do_not(tuning
     assert old == pytest.approx(0.09, abs=0.03)
 
 
-@pytest.mark.parametrize(("deals", "tunings"), [(5, 1), (5, 3), (2, 5)])
-def test_intervals_over_deals_cover_what_deals_move(deals, tunings):
-    """Two deals are fixed: an interval is about them, and here they do not move the difference."""
-    moves = 0.05 if deals > 2 else 0.0
+@pytest.mark.parametrize(("partitions", "tunings"), [(5, 1), (5, 3), (2, 5)])
+def test_intervals_over_deals_cover_what_deals_move(partitions, tunings):
+    """Two partitions are fixed: an interval is about them, and here they do not move the difference."""
+    moves = 0.05 if partitions > 2 else 0.0
     new = covers(
-        np.random.default_rng(deals), 800, deals=deals, tunings=tunings, seeds=2, deal=moves
+        np.random.default_rng(partitions),
+        800,
+        partitions=partitions,
+        tunings=tunings,
+        seeds=2,
+        partition=moves,
     )
     assert abs(new - LEVEL) < 3 * 0.0077
 
@@ -86,9 +93,9 @@ def test_the_sample_is_the_outermost_factor_with_three_levels():
     assert over(tunings=1, seeds=5) == ("seed", 4)
     assert over(tunings=2, seeds=5) == ("seed", 8), "two tunings are strata"
     assert over(tunings=3, seeds=5) == ("tuning", 2)
-    assert over(tunings=5, seeds=2, deals=2) == ("tuning", 8), "two deals are strata"
-    assert over(tunings=5, seeds=2, deals=3) == ("deal", 2)
-    assert over(tunings=1, seeds=2, deals=4) == ("deal", 3)
+    assert over(tunings=5, seeds=2, partitions=2) == ("tuning", 8), "two partitions are strata"
+    assert over(tunings=5, seeds=2, partitions=3) == ("partition", 2)
+    assert over(tunings=1, seeds=2, partitions=4) == ("partition", 3)
 
 
 def test_a_mean_over_tunings_by_hand():
@@ -132,7 +139,7 @@ def test_a_tie_is_what_an_equivalence_test_shows():
 @pytest.mark.parametrize("spread", [[0.03] * 7, np.geomspace(0.009, 0.1, 7)])
 def test_the_best_is_seldom_shown_not_to_be(spread):
     """7 methods, 5 tunings, the best ahead by nothing: with spreads alike, and a factor of eleven apart
-    as on digits, where a variance pooled over methods errs in one cell of four.
+    as on digits, where a variance pooled over methods errs in one scenario of four.
     """
     rng, boards, out = np.random.default_rng(5), 400, 0
     for _ in range(boards):
@@ -193,10 +200,10 @@ def test_all_pairs_by_hand():
 
 @pytest.mark.parametrize(("k", "n"), [(3, 5), (7, 8)])
 def test_equal_algorithms_are_seldom_told_apart(k, n):
-    """Any claim in a cell of k equal algorithms is false; at most 5 % of cells may make one.
+    """Any claim in a scenario of k equal algorithms is false; at most 5 % of scenarios may make one.
 
     Correcting only for the comparisons with the best would not do: the best is the one that luck
-    favoured, and with 7 algorithms such claims are false in 10 % of cells.
+    favoured, and with 7 algorithms such claims are false in 10 % of scenarios.
     """
     draw, cells = np.random.default_rng(k), 500
     false = lenient = 0

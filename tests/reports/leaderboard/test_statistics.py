@@ -38,13 +38,13 @@ CRITICAL_Q = [1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164]
 
 
 def table(columns: dict[str, list[float]]) -> dict[str, dict[str, float]]:
-    """scores[cell][algorithm] of columns."""
+    """scores[scenario][algorithm] of columns."""
     n = len(next(iter(columns.values())))
-    return {f"cell {i}": {a: float(v[i]) for a, v in columns.items()} for i in range(n)}
+    return {f"scenario {i}": {a: float(v[i]) for a, v in columns.items()} for i in range(n)}
 
 
 def compared(rows: dict[str, dict[str, float]]) -> Across | None:
-    """Data sets of one cell that was tuned once."""
+    """Data sets of one scenario that was tuned once."""
     return across({row: {row: {a: [v] for a, v in of.items()}} for row, of in rows.items()})
 
 
@@ -122,7 +122,7 @@ def test_wilcoxon_with_ties_is_the_exact_permutation_test(gaps):
 
 
 def test_wilcoxon_by_hand():
-    """Of three unequal cells all one way: 2 of 8 sign patterns are as extreme."""
+    """Of three unequal scenarios all one way: 2 of 8 sign patterns are as extreme."""
     assert wilcoxon(np.array([0.1, 0.2, 0.3])) == 0.25
     assert wilcoxon(np.array([0.1, 0.1, 0.1, 0.0])) == 0.25
     assert wilcoxon(np.array([0.1, -0.1])) == 1.0
@@ -131,7 +131,7 @@ def test_wilcoxon_by_hand():
 
 @pytest.mark.parametrize(("n", "verdict"), [(2, CANNOT), (5, CANNOT), (6, DIFFERS), (12, DIFFERS)])
 def test_what_no_data_of_this_size_could_show_is_said(n, verdict):
-    """Two algorithms that always differ: the least p-value of n cells is 2^(1-n), at 0.05."""
+    """Two algorithms that always differ: the least p-value of n scenarios is 2^(1-n), at 0.05."""
     found = compared(table({"a": [i + 1.0 for i in range(n)], "b": [0.0] * n}))
     (pair,) = found.pairs
     assert pair.smallest == pair.wilcoxon == 2.0 ** (1 - n)
@@ -147,7 +147,7 @@ def test_cells_that_could_have_shown_a_difference_and_did_not():
 
 
 def test_the_threshold_is_that_of_the_step_at_which_holm_stops():
-    """c is below a and b in all 8 cells (p = 2/256, times 3 and 2), a and b are alike."""
+    """c is below a and b in all 8 scenarios (p = 2/256, times 3 and 2), a and b are alike."""
     draw = np.random.default_rng(1).normal(size=(2, 8))
     found = compared(table({"a": list(draw[0]), "b": list(draw[1]), "c": list(draw.min(0) - 5)}))
     verdicts = {frozenset((p.first, p.second)): p.verdict for p in found.pairs}
@@ -161,7 +161,7 @@ def test_the_threshold_is_that_of_the_step_at_which_holm_stops():
 
 
 def test_friedman_says_when_it_cannot_reject():
-    """Two cells in perfect agreement: chi2 = n (k - 1) is all it can be."""
+    """Two scenarios in perfect agreement: chi2 = n (k - 1) is all it can be."""
     same = {"a": [3.0, 3.0], "b": [2.0, 2.0], "c": [1.0, 1.0]}
     found = compared(table(same))
     assert (found.chi2, found.friedman_verdict) == (4.0, CANNOT)
@@ -182,9 +182,9 @@ def test_ties_share_ranks():
 
 def test_holes_are_left_out_and_named():
     whole = table(random_columns(3, 6, 2))
-    part = {**whole, "cell 3": {"a": 0.5}, "new": {"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.4}}
+    part = {**whole, "scenario 3": {"a": 0.5}, "new": {"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.4}}
     found = compared(part)
-    assert found.left_out_datasets == ("cell 3",)
+    assert found.left_out_datasets == ("scenario 3",)
     assert found.left_out_algorithms == ("d",)
     assert set(found.algorithms) == {"a", "b", "c"}
     assert len(found.datasets) == 6

@@ -86,7 +86,7 @@ def report(store, served, tmp_path_factory) -> str:
     found = tuple(t for g in groups for n in ("zeta", "folb") for t in trials(g, n))
     path = tmp_path_factory.mktemp("report") / "report.html"
     long = "params: {" + ", ".join(f"hyperparameter{i}: 0.123456789" for i in range(30)) + "}"
-    tuned = {(row.sweep, row.cell): long for row in board.rows}
+    tuned = {(row.sweep, row.entry_id): long for row in board.rows}
     path.write_text(build(ReportData(board, curves, found, server=served, tuned=tuned))[0])
     return path.as_uri()
 
@@ -136,7 +136,7 @@ def test_rows_filter_and_lines_hide(page, report):
     assert visible.count() == 6
     chromium.drawn(page)
     line = page.locator("#curves svg text", has_text="zeta")
-    assert line.count() == 4, "two cells, against rounds and bytes"
+    assert line.count() == 4, "two scenarios, against rounds and bytes"
     page.click(".chip[data-name=zeta]")
     page.wait_for_function(NO_ZETA)
     page.click(".chip[data-name=zeta]")

@@ -9,7 +9,7 @@ OTHER = {"heterogeneity": "labels(2)"}
 
 def test_methods_that_are_first_in_equally_many_cells_are_named_together() -> None:
     board = board_of(runs("a", A), runs("b", C), runs("a", C, **OTHER), runs("b", A, **OTHER))
-    assert headline(board)[0] == "a, b: first in 1 of 2 cells each"
+    assert headline(board)[0] == "a, b: first in 1 of 2 scenarios each"
 
 
 def test_an_exact_tie_has_no_leader() -> None:
@@ -31,5 +31,5 @@ def test_an_average_rank_over_data_sets_is_not_called_one_over_cells() -> None:
         runs(name, of, dataset=d) for d in ("digits", "mnist") for name, of in (("a", A), ("b", B))
     ]
     lead, known = headline(board_of(*found))
-    assert lead == "a: first in 2 of 2 cells"
+    assert lead == "a: first in 2 of 2 scenarios"
     assert "Over 2 data sets a has the best average rank, 1.00; no test can tell it" in known

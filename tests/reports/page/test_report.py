@@ -13,7 +13,7 @@ import pytest
 from reports.leaderboard.pareto import Front, Point
 from reports.page import drawing, line_charts, search_charts, style, tuning
 from reports.page.board_table import leading, strip
-from reports.page.data import Curve, Failure, ReportData, Sweep, Trial
+from reports.page.data import Curve, Failure, ReportData, SweepFacts, TrialPoint
 from reports.page.headline import headline
 from reports.page.page import build, leaderboard_page
 from tests.support.boards import LEVELS, A, B, C, board_of, run, runs, trials
@@ -53,11 +53,11 @@ def data() -> ReportData:
         trials=tuple(t for g in groups for name in ("fedavg", "folb") for t in trials(g, name)),
         failures=(Failure("folb · seed 3", "final", "failed", "<b>ZeroDivisionError</b>", "/#/f"),),
         sweeps=(
-            Sweep(
+            SweepFacts(
                 "night", "quick", "trials: 8\n", {"commit": "abc123", "final seeds": "1, 2"}, "/#/s"
             ),
         ),
-        tuned={(row.sweep, row.cell): f"algorithm: {row.algorithm}\n" for row in found.rows},
+        tuned={(row.sweep, row.entry_id): f"algorithm: {row.algorithm}\n" for row in found.rows},
     )
 
 
@@ -361,7 +361,7 @@ def test_best_so_far_by_hand():
     group = ("s", "d", "m", "iid", False)
 
     def trial(i, status, value):
-        return Trial(group, "a", i, "sampled", status, value, {})
+        return TrialPoint(group, "a", i, "sampled", status, value, {})
 
     ends = [
         ("failed", None),
@@ -382,7 +382,7 @@ def test_several_searches_of_an_entry_are_averaged_by_their_own_trials():
     group = ("s", "d", "m", "iid", False)
     first, second = (
         [
-            Trial(group, "a", i, "sampled", "finished", value, {"lr": value, "mu": i}, name)
+            TrialPoint(group, "a", i, "sampled", "finished", value, {"lr": value, "mu": i}, name)
             for i, value in enumerate(of)
         ]
         for name, of in (("", (0.2, 0.4)), ("t1", (0.8, 0.6)))
@@ -420,7 +420,7 @@ def test_importance_finds_what_matters():
 
 
 def test_the_first_line_says_who_won_and_what_is_known(data, built):
-    assert "<h1>fedavg: first in 2 of 2 cells</h1>" in built[0]
+    assert "<h1>fedavg: first in 2 of 2 scenarios</h1>" in built[0]
     assert (
         "Over 2 data sets fedavg has the best average rank, 1.00; no test can tell it from the others."
         in built[0]
@@ -457,7 +457,7 @@ def test_a_leaderboard_alone_is_a_page():
 
 
 def test_a_page_says_first_what_its_intervals_leave_out():
-    """Of the cells whose methods were tuned once; nothing where each was tuned several times."""
+    """Of the scenarios whose methods were tuned once; nothing where each was tuned several times."""
     thrice = [
         [
             run(name, seed, score, tuning=tuning)
@@ -472,4 +472,4 @@ def test_a_page_says_first_what_its_intervals_leave_out():
     luck = "± shows how much a score changes with the random seed."
     assert luck not in headline(board_of(*thrice))[1]
     assert f". {luck}" in headline(board_of(*once))[1]
-    assert f"In 1 of 2 cells {luck}" in headline(board_of(*thrice, *once))[1]
+    assert f"In 1 of 2 scenarios {luck}" in headline(board_of(*thrice, *once))[1]

@@ -40,7 +40,7 @@ def page(browser):
 
 def heads(page: Any) -> list[str]:
     """The columns that are shown."""
-    found = page.locator("#matrix th.cell")
+    found = page.locator("#matrix th.scenario")
     return [head.inner_text() for head in found.all() if head.is_visible()]
 
 
@@ -67,7 +67,7 @@ def test_charts_are_drawn_without_vega_too(page, site, tmp_path):
     script = tmp_path / "site" / "assets" / "vega.js"
     whole = script.read_text()
     script.unlink()
-    cell = (tmp_path / "site" / "cells" / "digits-logreg-iid.html").as_uri()
+    cell = (tmp_path / "site" / "scenarios" / "digits-logreg-iid.html").as_uri()
     page.goto(cell)
     chromium.drawn(page)
     charts = page.locator("figure.chart")
@@ -93,20 +93,20 @@ def test_columns_are_filtered_and_ranks_are_over_those_shown(page, site):
     assert page.inner_text("#left") == ""
     whole = dict(zip(column(page, 0), column(page, 1), strict=True))
     assert whole.pop("local_only") == "–", "a reference has no rank"
-    assert sum(map(float, whole.values())) == 3.0, "ranks 1 and 2 in each cell"
+    assert sum(map(float, whole.values())) == 3.0, "ranks 1 and 2 in each scenario"
     page.select_option("[name=dataset]", "digits")
     page.select_option("[name=level]", "iid")
-    assert page.inner_text("#left") == "1 of 4 cells"
+    assert page.inner_text("#left") == "1 of 4 scenarios"
     assert len(heads(page)) == 1
     assert heads(page)[0].startswith("digits iid")
     one = dict(zip(column(page, 0), column(page, 1), strict=True))
     assert sorted(one.values()) == ["1.00", "2.00", "–"]
     assert next(iter(one.values())) == "1.00", "the first is on top"
-    assert page.locator("#cells tbody tr:visible").count() == 1
+    assert page.locator("#scenarios tbody tr:visible").count() == 1
     page.reload()
-    assert page.inner_text("#left") == "1 of 4 cells", "the address keeps what was asked for"
+    assert page.inner_text("#left") == "1 of 4 scenarios", "the address keeps what was asked for"
     page.select_option("[name=dataset]", "")
-    assert page.inner_text("#left") == "2 of 4 cells"
+    assert page.inner_text("#left") == "2 of 4 scenarios"
     assert page.complaints == []
 
 
@@ -120,7 +120,7 @@ def test_the_cost_and_what_is_shown_are_switched(page, site):
     page.locator("label", has_text="client work").click()
     at = page.evaluate(
         "[...document.querySelectorAll('#matrix tbody tr')].map((row) => "
-        "[row.cells[0].innerText, JSON.parse(row.cells[3].dataset.at).steps[0]])"
+        "[row.scenarios[0].innerText, JSON.parse(row.scenarios[3].dataset.at).steps[0]])"
     )
     assert dict(zip(column(page, 0), column(page, 3), strict=True)) == dict(at)
     page.locator("label", has_text="rounds").click()
@@ -138,7 +138,7 @@ def test_a_number_says_its_configuration_and_command(page, site):
     )
     assert "after one search of 2 trials" in told.locator(".how").inner_text()
     told.locator(".whole").click()
-    page.wait_for_url("**/cells/digits-logreg-iid.html#fedprox")
+    page.wait_for_url("**/scenarios/digits-logreg-iid.html#fedprox")
     assert page.locator("#fedprox pre").is_visible(), "its row is open"
     page.locator("#fedprox th a").click()
     page.wait_for_url("**/methods/fedprox.html")
@@ -150,6 +150,6 @@ def test_it_reads_without_a_script(browser, site):
     page = context.new_page()
     page.goto((site / "index.html").as_uri())
     page.locator("#matrix td.n a").first.click()
-    page.wait_for_url("**/cells/digits-logreg-iid.html#*")
+    page.wait_for_url("**/scenarios/digits-logreg-iid.html#*")
     assert page.locator("table.sortable tbody tr").first.is_visible()
     context.close()

@@ -260,7 +260,7 @@ def test_a_third_partys_method_has_a_short_name_once_a_sweep_was_given_its_file(
     assert name_in("run", "--algorithm", "Mine", *short)["algorithm"] == full
     assert name_in("run", "--tuned", "--algorithm", "Mine", *short)["algorithm"] == full
     plan = name_in("sweep", "smoke", "--algorithms", "Mine", "--name", "two", "--dry-run")
-    assert {cell["name"].partition(" ")[0] for cell in plan["cells"]} == {"Mine"}
+    assert {cell["name"].partition(" ")[0] for cell in plan["entries"]} == {"Mine"}
     (tmp_path / "other.py").write_text(SOUND)
     journal = (tmp_path / "runs/mine/journal.jsonl").read_text()
     (tmp_path / "runs/three").mkdir()

@@ -126,7 +126,7 @@ def test_a_result_that_differs_is_said(mine: Path) -> None:
 
     def change(runs: list[dict[str, Any]]) -> None:
         for run in runs:
-            for stretch in run["course"]:
+            for stretch in run["curve"]:
                 if "train_loss" in stretch["values"]:
                     stretch["values"]["train_loss"][-1] += 0.25
 
@@ -208,7 +208,7 @@ def test_a_tuned_file_of_other_runs_is_said(mine: Path) -> None:
 def test_another_processor_agrees_to_rounding(mine: Path, apart: float, verdict: str) -> None:
     def change(runs: list[dict[str, Any]]) -> None:
         for run in runs:
-            for stretch in run["course"]:
+            for stretch in run["curve"]:
                 if "train_loss" in stretch["values"]:
                     stretch["values"]["train_loss"][-1] += apart
 

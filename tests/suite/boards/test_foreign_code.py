@@ -61,7 +61,7 @@ def test_code_runs_only_with_trust(published: Path) -> None:
     )
     suite_here("board", "b", "--output", "site", cwd=published)
     assert not ran(published)
-    page = (published / "site" / "cells" / "digits-logreg-iid.html").read_text()
+    page = (published / "site" / "scenarios" / "digits-logreg-iid.html").read_text()
     assert "suite run specs/digits-logreg-iid/mine.yaml --seed 1 --trust" in page
     done = suite_here("board", "verify", "b", "--trust", cwd=published)
     assert done.stdout == "b: identical to the bit\n"

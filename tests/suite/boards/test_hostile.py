@@ -42,7 +42,7 @@ NAMES = (
     "y" * 3000,
     "",
 )
-TAGS = ("sweep", "study", "algorithm", "paper", "dataset", "heterogeneity", "cell_name", "version")
+TAGS = ("sweep", "study", "algorithm", "paper", "dataset", "heterogeneity", "entry_name", "version")
 
 
 def renamed(name: str) -> Change:
@@ -269,7 +269,7 @@ def test_values_that_are_not_finite_are_not_published(
     stored(tmp_path_factory, tmp_path, change)
     suite_here("publish", "--output", "out", cwd=tmp_path)
     runs = json.loads((tmp_path / "out" / FINALS).read_text())
-    at = {tuple(c["rounds"]) for run in runs for c in run["course"] if "test_loss" in c["values"]}
+    at = {tuple(c["rounds"]) for run in runs for c in run["curve"] if "test_loss" in c["values"]}
     assert at == {(0, 2)}
     suite_here("board", "out", "--output", "site", cwd=tmp_path)
 

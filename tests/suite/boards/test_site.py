@@ -61,8 +61,8 @@ def test_every_link_leads_to_a_file_and_a_place_in_it(site: Path) -> None:
 
 def test_it_has_a_page_a_cell_a_method_and_a_paper(site: Path) -> None:
     names = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
-    assert {name for name in names if name.startswith("cells/")} == {
-        f"cells/{data}-logreg-{level}.html"
+    assert {name for name in names if name.startswith("scenarios/")} == {
+        f"scenarios/{data}-logreg-{level}.html"
         for data in ("digits", "synthetic-1-1")
         for level in ("iid", "dirichlet-0-3")
     }
@@ -80,7 +80,7 @@ def test_it_names_nothing_of_the_machine(site: Path, there: Path) -> None:
 
 def test_a_number_is_repeated_by_the_command_beside_it(site: Path, there: Path) -> None:
     """Run in the site's folder, it gives the score of the row's first final run."""
-    page = (site / "cells" / "digits-logreg-iid.html").read_text()
+    page = (site / "scenarios" / "digits-logreg-iid.html").read_text()
     found = re.search(
         r"<pre>suite (run specs/digits-logreg-iid/fedprox\.yaml --seed 1)</pre>", page
     )
@@ -96,11 +96,11 @@ def test_a_number_is_repeated_by_the_command_beside_it(site: Path, there: Path) 
 
 
 def test_the_study_beside_it_is_one(site: Path, there: Path) -> None:
-    page = (site / "cells" / "digits-logreg-iid.html").read_text()
+    page = (site / "scenarios" / "digits-logreg-iid.html").read_text()
     assert "<pre>suite sweep studies/s.yaml --name s-again</pre>" in page
     command = ("sweep", "studies/s.yaml", "--name", "s-again", "--dry-run", "--json")
     plan = document(suite_here(*command, "--storage", there / "elsewhere", cwd=site))
-    assert len(plan["cells"]) == 12
+    assert len(plan["entries"]) == 12
 
 
 def test_the_commands_of_the_docs_run(there: Path, tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ def test_a_method_has_its_equations_ranges_and_cells(site: Path) -> None:
     page = (site / "methods" / "fedprox.html").read_text()
     assert "<dt>Equations</dt>" in page
     assert "mu = 0.01 (0.0001..1 log)" in page
-    assert page.count('<circle cx="') == 2 * 4, "two hyperparameters in four cells"
-    assert len(re.findall(r'href="\.\./cells/[^"]+#fedprox"', page)) == 4
+    assert page.count('<circle cx="') == 2 * 4, "two hyperparameters in four scenarios"
+    assert len(re.findall(r'href="\.\./scenarios/[^"]+#fedprox"', page)) == 4
 
 
 def test_a_site_is_made_anew_and_over_nothing_else(there: Path, tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_tuned_import_makes_a_configuration_known(tmp_path: Path) -> None:
 
 def test_dry_run_starts_nothing(tmp_path: Path) -> None:
     plan = document(suite_here("sweep", "quickstart", "--dry-run", "--json", cwd=tmp_path))
-    assert len(plan["cells"]) == 14
+    assert len(plan["entries"]) == 14
     assert list(tmp_path.iterdir()) == []
 
 
@@ -234,7 +234,7 @@ def test_smoke_takes_the_clients_that_natural_data_have(tmp_path: Path) -> None:
     for levels in ("natural", "iid,natural", "iid"):
         asked = [*options, "--heterogeneity", levels, "--dry-run", "--json"]
         plan = document(suite_here("sweep", "quickstart", *asked, cwd=tmp_path))
-        assert (plan["trials_per_cell"], len(plan["cells"])) == (3, len(levels.split(",")))
+        assert (plan["trials_per_entry"], len(plan["entries"])) == (3, len(levels.split(",")))
 
 
 def test_help_ends_with_an_example(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from suite import dealt_data as data
+from suite import partition_statistics as data
 from tests.support.commands import document, fault, records, suite_here
 from trials.datasets import DATASETS
 
@@ -147,7 +147,7 @@ BAD = {
     ),
     "many": (
         ["digits", "iid", "--clients", 5000],
-        "1294 training samples cannot be dealt to 5000 clients",
+        "1294 training samples cannot be partitioned to 5000 clients",
     ),
     "sizes": (
         ["digits", "shards(2)+sizes(lognormal(1))"],

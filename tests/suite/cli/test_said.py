@@ -24,11 +24,11 @@ def test_the_plan_shows_start_up_lag_and_what_can_be_modelled(tmp_path: Path):
     plan = document(suite_here("sweep", path, "--dry-run", "--json", cwd=tmp_path))
     assert (plan["sampler"], plan["startup"], plan["lag"]) == ("tpe", 5, 4)
     assert (plan["modelled_from"], plan["searched_by"]) == (9, BLIND)
-    assert [entry["modelled"] for entry in plan["cells"]] == [0, 0]
+    assert [entry["modelled"] for entry in plan["entries"]] == [0, 0]
     assert f"{BLIND}: 0 modelled suggestions in 2 of 2 entries" in plan["warnings"]
     options = ("--dry-run", "--trials", 11, "--json")
     plan = document(suite_here("sweep", path, *options, cwd=tmp_path))
-    assert [entry["modelled"] for entry in plan["cells"]] == [3, 3]
+    assert [entry["modelled"] for entry in plan["entries"]] == [3, 3]
     assert not [warning for warning in plan["warnings"] if "tpe" in warning]
     text = " ".join(suite_here("sweep", path, "--dry-run", cwd=tmp_path).stdout.split())
     for words in (BLIND, "Start-up: 5", "Lag: 4", "Modelled: 0 of an entry's 4 trials", "Warning:"):
@@ -68,7 +68,7 @@ def test_a_method_outside_its_paper_s_setting_is_shown_and_not_ranked(swept):
     here = ("--dataset", "digits", "--heterogeneity", "iid")
     best = document(suite_here("tuned", "recommend", *here, "--json", cwd=folder))
     assert best["configuration"]["algorithm"] == "fedavg"
-    assert best["evidence"]["algorithms_tuned_on_that_cell"] == 1
+    assert best["evidence"]["algorithms_tuned_on_that_scenario"] == 1
     shown = suite_here("leaderboard", "--format", "md", cwd=folder).stdout
     assert "| † | defed |" in shown
     assert f"Note: {note}" in shown
@@ -81,7 +81,7 @@ def test_every_run_of_it_is_tagged_as_a_reference_and_why(swept):
     folder, _ = swept
     for algorithm, kinds in (("defed", REFERENCE), ("fedavg", RANKED)):
         found = records(folder, algorithm=algorithm)
-        assert {r.tags["kind"] for r in found} == {"cell", "search", "final", "leaderboard"}
+        assert {r.tags["kind"] for r in found} == {"entry_id", "search", "final", "leaderboard"}
         assert {(r.tags["reference"], r.tags.get("outside", "")[:13]) for r in found} == kinds
 
 

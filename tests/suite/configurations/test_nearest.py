@@ -1,4 +1,4 @@
-"""How near two cells are: hand-made cases, an independent computation of skews, and properties."""
+"""How near two scenarios are: hand-made cases, an independent computation of skews, and properties."""
 
 import itertools
 import math
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from suite.configurations.distance import KINDS, Distance, distance, nearest, skew
 from trials import datasets, heterogeneity, models
-from trials.place import Place
+from trials.scenario import Scenario
 
 GROUPS = heterogeneity.parse("groups").name
 """Half of the clients hold five labels, half of them one."""
@@ -46,7 +46,7 @@ DATASETS = [
 ]
 MODELS = ["logreg", "linear", "mlp", "mlp(100,100)", "lenet5", "char_lstm"]
 cells = st.builds(
-    Place, st.sampled_from(DATASETS), st.sampled_from(MODELS), st.sampled_from(LEVELS)
+    Scenario, st.sampled_from(DATASETS), st.sampled_from(MODELS), st.sampled_from(LEVELS)
 )
 
 
@@ -99,7 +99,7 @@ def test_every_kind_holds_known_names_once():
     ],
 )
 def test_distances_by_hand(a, b, dataset, model, level):
-    found = distance(Place(*a), Place(*b))
+    found = distance(Scenario(*a), Scenario(*b))
     assert (found.dataset, found.model) == (dataset, model)
     assert found.heterogeneity == pytest.approx(level)
     assert found.total == pytest.approx(dataset + model + level)
@@ -136,20 +136,20 @@ def test_it_is_a_distance(a, b, c):
 
 @given(cells, st.lists(cells, max_size=8), st.randoms())
 def test_nearest_first_whatever_the_order(wanted, found, draw):
-    found = [SimpleNamespace(place=place) for place in found]
+    found = [SimpleNamespace(scenario=place) for place in found]
     ranked = nearest(wanted, found)
     totals = [d.total for d, _ in ranked]
     assert totals == sorted(totals)
-    assert all(d == distance(wanted, item.place) for d, item in ranked)
+    assert all(d == distance(wanted, item.scenario) for d, item in ranked)
     shuffled = list(found)
     draw.shuffle(shuffled)
     assert [d.total for d, _ in nearest(wanted, shuffled)] == totals
-    of_the_task = [c for c in found if (c.place.dataset == "sine") == (wanted.dataset == "sine")]
+    of_the_task = [c for c in found if (c.scenario.dataset == "sine") == (wanted.dataset == "sine")]
     assert len(ranked) == len(of_the_task), "other tasks are left out, nothing else is"
-    if wanted in [item.place for item in found]:
+    if wanted in [item.scenario for item in found]:
         assert ranked[0][0].total == 0
 
 
 def test_in_words():
-    assert str(Distance(0, 0, 0)) == "the same cell"
+    assert str(Distance(0, 0, 0)) == "the same scenario"
     assert str(Distance(0.5, 0, 0.05)) == "0.55 away (dataset 0.50, heterogeneity 0.05)"

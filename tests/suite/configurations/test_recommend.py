@@ -1,4 +1,4 @@
-"""Recommendations: the exact cell, else the nearest; imports that are refused."""
+"""Recommendations: the exact scenario, else the nearest; imports that are refused."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from suite.tracking.store import Store
 from tests.support.commands import document, fault, suite_here
 from tests.support.configurations import a_tuned, folder
 from trials.errors import UserError
-from trials.place import Place
+from trials.scenario import Scenario
 
 KNOWN = [
     a_tuned(score=0.90),
@@ -53,7 +53,7 @@ def test_else_the_nearest():
     found = recommend(KNOWN, "digits", "labels(3)")
     assert not found.exact
     assert (
-        "The nearest cell: digits · logreg · labels(2), 0.11 away (heterogeneity 0.11)"
+        "The nearest scenario: digits · logreg · labels(2), 0.11 away (heterogeneity 0.11)"
         in found.lines()[0]
     )
     assert [_where(t) for _, t in found.others] == [
@@ -89,8 +89,8 @@ ITEMS = st.builds(
 @given(st.lists(ITEMS, min_size=1, max_size=8), LEVELS, st.sampled_from(["logreg", "mlp"]))
 def test_nothing_known_is_nearer_nor_as_near_and_better(found, level, model):
     got = recommend(found, "mnist", level, model=model)
-    wanted = Place("mnist", model, level)
-    away = [distance(wanted, item.place).total for item in found]
+    wanted = Scenario("mnist", model, level)
+    away = [distance(wanted, item.scenario).total for item in found]
     assert got.distance.total == min(away)
     at_least = [
         t.scores["val_accuracy"] for t, d in zip(found, away, strict=True) if d == min(away)
@@ -112,14 +112,14 @@ def test_imported_offline_then_recommended_and_run(tmp_path):
     assert found["exact"] is True
     assert found["configuration"]["algorithm"] == "fedavg"
     assert found["evidence"]["scores"]["test_accuracy"] == 0.8
-    assert found["evidence"]["algorithms_tuned_on_that_cell"] == 2
+    assert found["evidence"]["algorithms_tuned_on_that_scenario"] == 2
     near = suite_here(
         "tuned", "recommend", "--dataset", "digits", "--heterogeneity", "labels(4)", cwd=tmp_path
     )
     assert tuned.parse(near.stdout, "out").heterogeneity == "labels(4)"
     assert near.stderr == (
         "reading the records\n"
-        "The nearest cell: digits · logreg · labels(2), 0.21 away (heterogeneity 0.21); fedavg validates "
+        "The nearest scenario: digits · logreg · labels(2), 0.21 away (heterogeneity 0.21); fedavg validates "
         "best of 2 algorithms tuned there.\n"
         "Evidence: test_accuracy 0.8 over 1 final seeds (16 trials).\n"
         "Tuned under: rounds 5, clients 10, participation 0.5, batch_size 32, local_epochs 1. Other "
@@ -145,9 +145,9 @@ def test_imported_offline_then_recommended_and_run(tmp_path):
 
 def test_a_configuration_is_adapted_to_the_cell_and_says_how():
     best = a_tuned(score=0.9)
-    place = Place("mnist", "mlp", "labels(2)")
+    place = Scenario("mnist", "mlp", "labels(2)")
     made = adapt(best, place, 40)
-    assert made.configuration.place == place
+    assert made.configuration.scenario == place
     # Five of ten clients took part in a round, so five of forty do.
     settings = made.configuration.settings
     assert (settings.clients, settings.participation) == (40, 0.125)
@@ -163,15 +163,15 @@ def test_a_configuration_is_adapted_to_the_cell_and_says_how():
         "participation 0.5 -> 0.125",
         "its scores, those of digits · logreg · iid, are left out",
     )
-    assert adapt(best, best.place) == Adapted(best, ())
-    assert adapt(best, best.place._replace(heterogeneity="natural")).changes[1] == (
+    assert adapt(best, best.scenario) == Adapted(best, ())
+    assert adapt(best, best.scenario._replace(heterogeneity="natural")).changes[1] == (
         "clients 10 -> as many as there are"
     )
 
 
 @pytest.mark.parametrize("clients", [60, 30_000, 3_000_000])
 def test_as_many_clients_take_part_however_many_there_are(clients):
-    settings = adapt(a_tuned(), a_tuned().place, clients).configuration.settings
+    settings = adapt(a_tuned(), a_tuned().scenario, clients).configuration.settings
     assert settings.participation * clients == pytest.approx(5, rel=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""`suite transfer` on two cells and two algorithms, against the same runs by hand."""
+"""`suite transfer` on two scenarios and two algorithms, against the same runs by hand."""
 
 from statistics import fmean
 
@@ -33,7 +33,7 @@ def test_the_matrix(place):
         (e["source"].split(" · ")[2], e["target"].split(" · ")[2]): e for e in found["entries"]
     }
     assert set(entries) == {(a, b) for a in CELLS for b in CELLS}
-    assert {e["algorithm"] for e in found["entries"]} == {"fedavg"}, "fedprox has one cell"
+    assert {e["algorithm"] for e in found["entries"]} == {"fedavg"}, "fedprox has one scenario"
     assert len(records(place, kind="transfer")) == 2 * 4
     for (source, target), entry in entries.items():
         theirs = [by_hand(source, target, FIRST_SEED + k) for k in (0, 1)]
@@ -54,6 +54,6 @@ def test_the_matrix(place):
 def test_nothing_to_transfer(place):
     done = suite_here("transfer", "--algorithm", "fedprox", cwd=place, code=2)
     assert fault(done) == (
-        "transfer needs one algorithm that is tuned for two cells of one task: see `suite tuned list`, "
+        "transfer needs one algorithm that is tuned for two scenarios of one task: see `suite tuned list`, "
         "or add some with `suite sweep` or `suite tuned import`"
     )

@@ -16,7 +16,7 @@ from suite.runs.request import Request
 from suite.tracking.store import Store
 from tests.support.foreign import swept
 from trials.errors import UserError
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.settings import Settings
 
 MINIMAL = "algorithm: fedprox\ndataset: digits\nmodel: logreg\nheterogeneity: labels(2)\n"
@@ -219,7 +219,7 @@ def test_different_cells_have_different_paths():
 def request(*assignments: str, **given) -> Request:
     base = {
         "algorithm": "fedprox",
-        "place": Place("digits", "logreg", "iid"),
+        "scenario": Scenario("digits", "logreg", "iid"),
         "params": {},
         "settings": {},
         "seed": 1,
@@ -318,14 +318,18 @@ def test_set_needs_an_equals_sign():
 
 
 def test_several_faults_at_once():
-    message = faults(request("muu=1", "rounds=0", "lr", place=Place("digit", "logrg", "labels(0)")))
+    message = faults(
+        request("muu=1", "rounds=0", "lr", scenario=Scenario("digit", "logrg", "labels(0)"))
+    )
     assert "6 faults" in message
     for fault in ("--set muu", "rounds = 0", "KEY=VALUE", "'digits'", "'logreg'", "c >= 1"):
         assert fault in message
 
 
 def test_faults_beside_an_unknown_algorithm():
-    message = faults(request("rounds=0", algorithm="fedprx", place=Place("digit", "logreg", "iid")))
+    message = faults(
+        request("rounds=0", algorithm="fedprx", scenario=Scenario("digit", "logreg", "iid"))
+    )
     for fault in ("'fedprox'", "'digits'", "rounds = 0"):
         assert fault in message
 
@@ -351,7 +355,7 @@ def test_a_request_from_a_tuned_file_is_its_spec():
     found = a_tuned()
     asked = request(
         algorithm=found.algorithm,
-        place=found.place,
+        scenario=found.scenario,
         params=found.params,
         settings=found.settings.model_dump(),
         seed=4,

@@ -16,9 +16,9 @@ from suite.execution import cluster, reach
 from suite.execution.cluster import Cluster, Resources, fits
 from suite.execution.estimate import Estimates
 from suite.execution.stop_signal import Control
-from suite.search.trial import Ask
+from suite.search.trial import TrialRequest
 from suite.studies.entries import load_data
-from suite.sweeps.events import Asked, Begun, Ended
+from suite.sweeps.events import Begun, Ended, Requested
 from suite.sweeps.journal import Journal, peek
 from tests.support.commands import STUDY, document, fault, records, study_file, suite_here
 from tests.support.searches import a_study, entries_of
@@ -26,10 +26,10 @@ from trials.algorithms import ALGORITHMS
 from trials.client_rows import ClientRows
 from trials.errors import UserError
 from trials.footprint import footprint
-from trials.outcome import Kind, Outcome, Status
+from trials.outcome import Outcome, Status, TrialKind
 from trials.settings import Settings
 from trials.spec import TrialSpec
-from trials.trial import deal_data, fit_model, load_dataset, simulate
+from trials.trial import fit_model, load_dataset, partition_data, simulate
 
 NODES = [
     {"CPU": 8.0, "memory": 10e9},
@@ -123,7 +123,7 @@ def trial(algorithm: str, model: str = "logreg", **settings: Any) -> TrialSpec:
 def test_the_state_s_size_is_known_before_it_exists(algorithm: str) -> None:
     """Against the state after rounds in which every client took part."""
     spec = trial(algorithm)
-    data = deal_data(spec, load_dataset(spec, None))
+    data = partition_data(spec, load_dataset(spec, None))
     found = footprint(spec, data, fit_model(spec, data.dataset), "cpu")
     simulation = simulate(spec, data)
     while not simulation.finished:
@@ -139,7 +139,7 @@ def test_the_state_s_size_is_known_before_it_exists(algorithm: str) -> None:
 
 def test_memory_grows_with_what_trials_hold() -> None:
     def memory(spec: TrialSpec) -> int:
-        data = deal_data(spec, load_dataset(spec, None))
+        data = partition_data(spec, load_dataset(spec, None))
         return footprint(spec, data, fit_model(spec, data.dataset), "cpu").memory
 
     small, wide = memory(trial("fedavg", "mlp(64)")), memory(trial("fedavg", "mlp(4096)"))
@@ -154,9 +154,9 @@ PEAK = """
 import resource, sys
 from trials.footprint import footprint
 from trials.spec import TrialSpec
-from trials.trial import deal_data, fit_model, load_dataset, simulate
+from trials.trial import partition_data, fit_model, load_dataset, simulate
 spec = TrialSpec.model_validate_json(sys.argv[1])
-data = deal_data(spec, load_dataset(spec, None))
+data = partition_data(spec, load_dataset(spec, None))
 simulation = simulate(spec, data)
 while not simulation.finished:
     simulation.advance()
@@ -206,13 +206,13 @@ def test_the_plan_says_what_a_sweep_takes(tmp_path: Path) -> None:
     plan = document(suite_here("sweep", path, "--dry-run", "--json", cwd=tmp_path))
     assert (plan["trials"], plan["rounds"], plan["retries"]) == (4 * 8, 4 * 8 * 6, 2)
     assert plan["cpu_hours"] is None
-    iid = [c["estimate"] for c in plan["cells"] if "iid" in c["name"]]
+    iid = [c["estimate"] for c in plan["entries"] if "iid" in c["name"]]
     # digits: 1797 samples, a fifth for tests, a tenth of the rest for validation; 4 clients, full
     # participation, one epoch of minibatches of 32.
     spec = trial("fedavg", clients=4)
-    sizes = deal_data(spec, load_dataset(spec, None)).sizes
+    sizes = partition_data(spec, load_dataset(spec, None)).sizes
     assert iid[0]["client_steps"] == 8 * 6 * sum(-(-int(m) // 32) for m in sizes)
-    assert plan["client_steps"] == sum(c["estimate"]["client_steps"] for c in plan["cells"])
+    assert plan["client_steps"] == sum(c["estimate"]["client_steps"] for c in plan["entries"])
     assert iid[0]["checkpoint_bytes_per_trial"] == 650 * 4
     assert not (tmp_path / "runs").exists()
     measured = document(
@@ -220,7 +220,7 @@ def test_the_plan_says_what_a_sweep_takes(tmp_path: Path) -> None:
     )
     assert 0 < measured["cpu_hours"] < 1
     assert measured["gpu_hours"] == 0
-    assert measured["cells"][0]["estimate"]["seconds"] > 0
+    assert measured["entries"][0]["estimate"]["seconds"] > 0
     shown = suite_here("sweep", path, "--dry-run", "--calibrate", cwd=tmp_path).stdout
     assert re.search(r"About \d+ s of CPUs: \d+ s here", shown)
     assert "checkpoints" in shown
@@ -231,11 +231,11 @@ def test_a_sweep_is_asked_to_end_by_a_file(tmp_path: Path) -> None:
     journal = Journal(folder / "journal.jsonl")
     study = a_study(trials=3, seeds=2).model_dump(mode="json")
     journal.write("begin", **Begun("s", study, 4, {}, 1, 5, "id", {}).fields())
-    for index, trial_id in enumerate(("cell-s0000", "cell-s0001")):
-        ask = Ask(trial_id, "cell", Kind.SEARCH, index, "anchor", {}, 0, 0)
-        journal.write("ask", **Asked(ask).fields())
-    journal.write("died", trial_id="cell-s0000", round=3, error="x")
-    journal.write("end", **Ended("cell-s0000", Outcome(Status.FINISHED)).fields())
+    for index, trial_id in enumerate(("scenario-s0000", "scenario-s0001")):
+        request = TrialRequest(trial_id, "entry_id", TrialKind.SEARCH, index, "default", {}, 0, 0)
+        journal.write("request", **Requested(request).fields())
+    journal.write("died", trial_id="scenario-s0000", round=3, error="x")
+    journal.write("end", **Ended("scenario-s0000", Outcome(Status.FINISHED)).fields())
     status = document(suite_here("status", "mine", "--json", cwd=tmp_path))
     assert status["running"] is True, "another file handle holds the lock"
     wanted = {"asked": 2, "ended": 1, "finished": 1, "died": 1, "recorded": 0, "expected": 5}
@@ -330,7 +330,7 @@ def test_who_answers_refuses(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.MonkeyPatch.context() as patch:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         patch.setenv("RAY_ADDRESS", address)
-        patch.setattr(cluster.ray, "init", refuses)
+        patch.setattr(cluster.ray, "init", unsupported)
         said = suite_here("sweep", path, cwd=tmp_path, code=2).stderr
         assert not records(tmp_path)
         assert suite_here("sweep", path, cwd=tmp_path, code=2).stderr == said, "nothing was begun"
@@ -338,7 +338,7 @@ def test_who_answers_refuses(tmp_path: Path) -> None:
     assert "RAY_AUTH_MODE" in said
 
 
-def refuses(address: str, **given: Any) -> None:
+def unsupported(address: str, **given: Any) -> None:
     assert given["job_config"]
     packages = [Path(place).name for place in given["runtime_env"]["py_modules"]]
     assert packages == ["suite", "trials", "reports", "search_spaces"]
@@ -383,7 +383,7 @@ def test_the_journal_ends_with_what_the_disk_took(tmp_path: Path, monkeypatch) -
     from suite.sweeps import journal as module
 
     journal = Journal(tmp_path / "journal.jsonl")
-    journal.write("ask", trial_id="a")
+    journal.write("request", trial_id="a")
     real = module.os.write
     monkeypatch.setattr(module.os, "write", lambda fd, line: real(fd, line[:7]))
     with pytest.raises(HaltedError, match=r"journal\.jsonl cannot be written: No space left"):

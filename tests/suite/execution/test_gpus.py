@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from suite.execution import cards, cluster, reach
-from suite.execution.cards import Card
+from suite.execution import cluster, gpus, reach
 from suite.execution.cluster import Resources, fits
+from suite.execution.gpus import Gpu
 from tests.support.commands import document, fault, study_file, suite_here
 from trials import device
 from trials.errors import UserError
@@ -16,7 +16,7 @@ from trials.footprint import Footprint, footprint
 from trials.memory import CONTEXT
 from trials.settings import Settings
 from trials.spec import TrialSpec
-from trials.trial import deal_data, fit_model, load_dataset
+from trials.trial import fit_model, load_dataset, partition_data
 
 NO_GPU = (
     "gpus_per_trial is 0.5, but this machine has no GPU that Ray knows of: leave it out, or run where "
@@ -150,7 +150,7 @@ def trial(algorithm: str = "fedavg", **settings: Any) -> TrialSpec:
 
 
 def taken(spec: TrialSpec) -> Footprint:
-    data = deal_data(spec, load_dataset(spec, None))
+    data = partition_data(spec, load_dataset(spec, None))
     return footprint(spec, data, fit_model(spec, data.dataset, "cuda"), "cuda")
 
 
@@ -160,7 +160,7 @@ def needed(spec: TrialSpec) -> int:
 
 def test_the_estimate_of_a_gpu_counts_all_that_must_be_there() -> None:
     """digits: 1797 images of 64 pixels; 650 weights. Clients hold at most 162 samples: 6 steps of 32."""
-    data = deal_data(trial(), load_dataset(trial(), None))
+    data = partition_data(trial(), load_dataset(trial(), None))
     assert data.sizes.max() == 162
     samples = 1797 * (64 * 4 + 8)
     of_round = 4 * (6 * 32 * (8 + 4) + 5 * 650 * 4)
@@ -175,7 +175,7 @@ def test_the_estimate_of_a_pack_counts_what_each_of_its_trials_has() -> None:
     """Its plan and seven vectors of a round, its tables, and its clients at once, or what evaluates it: 512
     samples, each of 64 pixels and ten outputs and their logarithms.
     """
-    data = deal_data(trial(), load_dataset(trial(), None))
+    data = partition_data(trial(), load_dataset(trial(), None))
     of_round = 4 * (6 * 32 * (8 + 4) + 7 * 650 * 4)
     client = fit_model(trial(), data.dataset).bytes_a_client(32, torch.empty(0))
     evaluated = 512 * (client - 5 * 650 * 4) / 32
@@ -190,7 +190,7 @@ def test_the_estimate_of_a_pack_counts_what_each_of_its_trials_has() -> None:
     assert more == 4 * (client + width * (8 + 4) + 7 * 650 * 4), "four clients more"
 
 
-FOUND = [Card("Large", "b", 80 * CONTEXT), Card("Small", "a", 16 * CONTEXT)]
+FOUND = [Gpu("Large", "b", 80 * CONTEXT), Gpu("Small", "a", 16 * CONTEXT)]
 
 
 def takes(device: int, beside: int = 1) -> Footprint:
@@ -199,12 +199,12 @@ def takes(device: int, beside: int = 1) -> Footprint:
 
 def test_a_trial_that_its_part_of_a_card_does_not_hold() -> None:
     quarter = Resources(gpus_per_trial=0.25)
-    cards.refuse(FOUND, {"a trial": takes(4 * CONTEXT)}, quarter)
-    cards.refuse([], {"a trial": takes(5 * CONTEXT)}, quarter)
-    cards.refuse(FOUND, {"a trial": takes(5 * CONTEXT)}, Resources(gpus_per_trial=0.5))
+    gpus.refuse(FOUND, {"a trial": takes(4 * CONTEXT)}, quarter)
+    gpus.refuse([], {"a trial": takes(5 * CONTEXT)}, quarter)
+    gpus.refuse(FOUND, {"a trial": takes(5 * CONTEXT)}, Resources(gpus_per_trial=0.5))
     small, large = takes(CONTEXT), takes(5 * CONTEXT)
     with pytest.raises(UserError) as refused:
-        cards.refuse(FOUND, {"small": small, "fedavg on x": large}, quarter)
+        gpus.refuse(FOUND, {"small": small, "fedavg on x": large}, quarter)
     assert str(refused.value) == (
         "a trial of fedavg on x takes 5.0 GB of a GPU at least, by estimate, and 0.25 of Small (node a) is "
         "4.0 GB: a larger --gpus-per-trial, fewer clients a round, smaller minibatches or another model "
@@ -223,13 +223,13 @@ def test_packs_are_no_larger_than_their_part_of_a_card_holds(
         "c": takes(4 * CONTEXT, CONTEXT),
     }
     asked = {"a": 16, "b": 16, "c": 2}
-    assert cards.limited(FOUND, asked, of, quarter) == {"a": 6, "b": 6, "c": 1}
+    assert gpus.limited(FOUND, asked, of, quarter) == {"a": 6, "b": 6, "c": 1}
     assert capsys.readouterr().err == (
         "a pack has 6 trials, not 16: 0.25 of Small (node a) is 4.0 GB\n"
         "a pack has 1 trials, not 2: 0.25 of Small (node a) is 4.0 GB\n"
     )
-    assert cards.limited(FOUND, asked, of, Resources(gpus_per_trial=1.0)) == asked
-    assert cards.limited([], asked, of, quarter) == asked
+    assert gpus.limited(FOUND, asked, of, Resources(gpus_per_trial=1.0)) == asked
+    assert gpus.limited([], asked, of, quarter) == asked
     assert capsys.readouterr().err == ""
 
 

@@ -10,24 +10,27 @@ from ray.tune.schedulers import FIFOScheduler
 
 from suite.execution.packs import PackCallback, Packs, PackScheduler
 from suite.execution.stop_signal import Control
-from suite.search.trial import Ask
-from trials.outcome import Kind
+from suite.search.trial import TrialRequest
+from trials.outcome import TrialKind
 
 
 def four_asks(folder: Path, places: list[int]) -> Packs:
     """Four asks of an entry, whose packs are of two; as many places at once as `places` says."""
-    asks = [Ask(f"cell-s{i:04d}", "cell", Kind.SEARCH, i, "sampled", {}, 0, 0) for i in range(4)]
-    handed = iter(asks)
+    requests = [
+        TrialRequest(f"cell-s{i:04d}", "cell", TrialKind.SEARCH, i, "sampled", {}, 0, 0)
+        for i in range(4)
+    ]
+    handed = iter(requests)
     settings = SimpleNamespace(loss="l", dtype="d", execution=None)
     spec = SimpleNamespace(dataset_key="digits", model="logreg", settings=settings)
     source = SimpleNamespace(
-        asks={ask.trial_id: ask for ask in asks},
-        next=lambda: (ask, True) if (ask := next(handed, None)) else None,
-        spec=lambda ask: spec,
+        requests={request.trial_id: request for request in requests},
+        next=lambda: (request, True) if (request := next(handed, None)) else None,
+        spec=lambda request: spec,
     )
-    hooks = SimpleNamespace(control=Control(folder), asked=lambda ask, new: None)
+    hooks = SimpleNamespace(control=Control(folder), asked=lambda request, new: None)
     plan: Any = SimpleNamespace(source=source, hooks=hooks, packs={"cell": 2})
-    return Packs(plan, lambda ask: {}, lambda: places[0])
+    return Packs(plan, lambda request: {}, lambda: places[0])
 
 
 @pytest.mark.parametrize("ending", ["", "stopped", "halted"])

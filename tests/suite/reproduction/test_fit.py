@@ -11,7 +11,7 @@ from reports.claims.readings_page import readings_page
 from suite.reproduction import experiments, paper
 from suite.runs.batch import Batch
 from tests.support.commands import SINGLY, document, records, suite_here
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.settings import Settings
 from trials.spec import canonical
 from trials.trial import run
@@ -62,7 +62,7 @@ KNOWN, OTHER = {"lr": 0.05, "momentum": 0.9}, {"lr": 0.01, "momentum": 0.0}
 def told(of: dict[str, float]) -> dict[str, float]:
     """What a paper that ran a reading would print: means over two seeds."""
     found: dict[str, float] = {}
-    place = Place("digits", "logreg", "shards(2)")
+    place = Scenario("digits", "logreg", "shards(2)")
     common = {"rounds": 6, "clients": 10, "batch_size": 10, "eval_every": 1, "val_fraction": 0.0}
     params = {"fedavg": {}, "fedprox": {"mu": 0.1}, "folb": {"mu": 0.1, "variant": "plain"}}
     for method, given in params.items():

@@ -31,10 +31,10 @@ def test_values_name_candidates_and_the_rest_stays():
     for text in given:
         (changed,) = under_reading([made], [text, "momentum=0.9", "data_seed=7"])
         fedavg = changed.methods["fedavg"]
-        assert fedavg.place.heterogeneity == "iid+system(epochs=1..3)"
+        assert fedavg.scenario.heterogeneity == "iid+system(epochs=1..3)"
         assert fedavg.value("momentum") == 0.9
         assert fedavg.decisions["momentum"].why == "third"
-        assert fedavg.value("partition_seed") == 7, "with the draw comes the deal"
+        assert fedavg.value("partition_seed") == 7, "with the draw comes the partition"
         assert fedavg.readings == ("heterogeneity = iid+system(epochs=1..3): other",)
         assert (fedavg.value("aggregation"), fedavg.value("scored")) == ("samples", "last")
 

@@ -122,7 +122,7 @@ def test_what_cannot_be_open(old, new, said):
     assert said in str(refused.value)
 
 
-@pytest.mark.parametrize("place", selected(None), ids="/".join)
+@pytest.mark.parametrize("scenario", selected(None), ids="/".join)
 def test_the_open_settings_of_the_shipped_papers_are_sound(place):
     made = experiment(read_paper(place[0]), *place)
     if made is not None:
@@ -132,7 +132,7 @@ def test_the_open_settings_of_the_shipped_papers_are_sound(place):
 def test_set_reaches_what_is_open_and_one_method_alone():
     made = opened()
     (level,) = otherwise([made], {"heterogeneity": "iid+system(epochs=1..2)"})
-    assert level.methods["fedavg"].place.heterogeneity == "iid+system(epochs=1..2)"
+    assert level.methods["fedavg"].scenario.heterogeneity == "iid+system(epochs=1..2)"
     (fixed,) = otherwise([made], {"partition_seed": 3})
     assert fixed.methods["fedavg"].spec({}, 1, 5, 5).settings.partition_seed == 3
     (one,) = otherwise([made], {"fedprox.aggregation": "plain"})

@@ -151,7 +151,7 @@ def test_an_entry_with_a_final_run_too_many_is_not_ranked(altered: Store) -> Non
         key: value for key, value in run.tags.items() if key not in ("run_status", "experiment_id")
     }
     again = altered.create(run.tags.experiment_id, "again", tags)
-    course = altered.course(run, ["test_accuracy"])
+    course = altered.curve(run, ["test_accuracy"])
     altered.log(again, history=[*course, {"round": 2, "test_score": run.metrics["test_score"]}])
     altered.set_status(again, "FINISHED")
     board = read_leaderboard(altered)

@@ -12,8 +12,8 @@ from suite.cli.app import app
 from suite.runs import single
 from suite.tracking.store import Store
 from trials.device import computes, name_of
-from trials.place import Place
 from trials.saved_model import SavedModel
+from trials.scenario import Scenario
 from trials.settings import Settings
 from trials.spec import TrialSpec, canonical
 from trials.trial import run
@@ -23,7 +23,7 @@ CARD = "Example 9000"
 
 def spec(**given: object) -> TrialSpec:
     common = Settings(**{"rounds": 2, "clients": 4, "execution": "batched", **given})
-    return canonical("fedavg", {}, Place("digits", "logreg", "iid"), common, 0)
+    return canonical("fedavg", {}, Scenario("digits", "logreg", "iid"), common, 0)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from suite.configurations.configuration import Tuned
 from suite.configurations.recommend import recommend
 from suite.search.samplers import SAMPLERS
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import End, Known
+from suite.search.trial import InitialConfiguration, TrialResult
 from suite.studies.modelling import LAG, LEARNING, first_modelled, searched_by
 from tests.support.searches import Player, a_study, entries_of, finished, sweep_of
 from trials.outcome import Status
@@ -43,7 +43,9 @@ def played(
     lag: int = LAG, known: int = 0, ending=lambda ask: finished(0.5), **given
 ) -> SweepSearch:
     entries = entries_of(**given)
-    warm = {entries[0].id: [Known("warm", {"lr": 0.01 * i}) for i in range(1, known + 1)]}
+    warm = {
+        entries[0].id: [InitialConfiguration("warm", {"lr": 0.01 * i}) for i in range(1, known + 1)]
+    }
     sweep = SweepSearch(entries, a_study(**given), lag, warm)
     Player(sweep, ending).play()
     return sweep
@@ -83,7 +85,7 @@ def test_tpe_models_from_the_ninth_trial_the_eighth_suggestion_on():
 
 @pytest.mark.parametrize(("known", "trials"), [(3, 10), (7, 10), (9, 12), (9, 10)])
 def test_known_configurations_are_told_and_are_no_suggestions(modelled, known, trials):
-    """The anchor and warm ones count as told; where they are many, the sampler's come after them."""
+    """The default configuration and warm ones count as told; where they are many, the sampler's come after them."""
     sweep = played(known=known, trials=trials)
     assert modelled == list(range(max(9, known + 2), trials + 1))
     assert allowed(sweep) == len(modelled)
@@ -100,7 +102,7 @@ def test_published_configurations_are_told_too(modelled):
 @pytest.mark.parametrize("sampler", ["tpe", "gp"])
 def test_failed_trials_put_it_off(modelled, sampler):
     def ending(ask):
-        return End(Status.FAILED, None, {}) if ask.index in (1, 3) else finished(0.5)
+        return TrialResult(Status.FAILED, None, {}) if ask.index in (1, 3) else finished(0.5)
 
     sweep = played(sampler=sampler, trials=12, ending=ending)
     assert modelled == [11, 12]
@@ -109,7 +111,7 @@ def test_failed_trials_put_it_off(modelled, sampler):
 
 def test_stopped_and_diverged_trials_do_not(modelled):
     def ending(ask):
-        return End([Status.PRUNED, Status.DIVERGED][ask.index % 2], 0.3, {1: 0.3})
+        return TrialResult([Status.PRUNED, Status.DIVERGED][ask.index % 2], 0.3, {1: 0.3})
 
     played(trials=10, ending=ending)
     assert modelled == [9, 10]

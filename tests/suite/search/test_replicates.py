@@ -1,4 +1,4 @@
-"""Tunings, deals and splits: independent searches of an entry, each with a winner and final runs of its own."""
+"""Tunings, partitions and splits: independent searches of an entry, each with a winner and final runs of its own."""
 
 import random
 from collections import Counter
@@ -7,9 +7,9 @@ import pytest
 
 from suite.studies.replicates import Replicate
 from suite.studies.study import complete
-from suite.sweeps.events import Asked
+from suite.sweeps.events import Requested
 from tests.support.searches import Player, a_study, finished, replay, sweep_of
-from trials.outcome import Kind
+from trials.outcome import TrialKind
 from trials.trial_id import TrialId
 
 BOTH = {"algorithms": ["fedavg", "fedprox"], "trials": 6, "seeds": 2}
@@ -20,32 +20,36 @@ def played(**given) -> Player:
 
 
 def test_the_budget_of_every_replicate_is_exact():
-    asks = played(tunings=3, deals=2).asks()
-    counts = Counter((a.cell, a.replicate, a.kind) for a in asks)
+    asks = played(tunings=3, partitions=2).requests()
+    counts = Counter((a.entry_id, a.replicate, a.kind) for a in asks)
     assert len(counts) == 2 * 6 * 2
-    assert {kind: n for (_, _, kind), n in counts.items()} == {Kind.SEARCH: 6, Kind.FINAL: 2}
+    assert {kind: n for (_, _, kind), n in counts.items()} == {
+        TrialKind.SEARCH: 6,
+        TrialKind.FINAL: 2,
+    }
     assert len({a.trial_id for a in asks}) == len(asks) == 2 * 6 * 8
     assert {a.replicate for a in asks} == {"", "t1", "t2", "d1", "d1t1", "d1t2"}
 
 
 def test_the_first_replicate_is_what_there_was_before():
-    alone = {a.trial_id: a for a in played().asks()}
-    among = {a.trial_id: a for a in played(tunings=3).asks() if not a.replicate}
+    alone = {a.trial_id: a for a in played().requests()}
+    among = {a.trial_id: a for a in played(tunings=3).requests() if not a.replicate}
     assert among == alone
-    assert all("replicate" not in Asked(a).fields() for a in alone.values())
-    new = {"tunings", "deals", "splits", "margin"}
+    assert all("replicate" not in Requested(a).fields() for a in alone.values())
+    new = {"tunings", "partitions", "splits", "margin"}
     assert not new & a_study().model_dump(mode="json").keys()
     assert complete(a_study()).keys() >= new
 
 
 def test_tunings_draw_for_themselves_and_share_over_algorithms():
-    asks = played(tunings=3).asks()
-    searches = [a for a in asks if a.kind == Kind.SEARCH]
-    for cell in {a.cell for a in asks}:
+    asks = played(tunings=3).requests()
+    searches = [a for a in asks if a.kind == TrialKind.SEARCH]
+    for cell in {a.entry_id for a in asks}:
         of = [
-            [a.params for a in searches if (a.cell, a.replicate) == (cell, t)] for t in ("", "t1")
+            [a.params for a in searches if (a.entry_id, a.replicate) == (cell, t)]
+            for t in ("", "t1")
         ]
-        assert of[0][0] == of[1][0], "the anchor"
+        assert of[0][0] == of[1][0], "the default configuration"
         assert not [p for p in of[0][1:] if p in of[1]], "draws"
     seeds = {t: {a.seed for a in asks if a.replicate == t} for t in ("", "t1", "t2")}
     assert seeds == {"": {0, 1, 2}, "t1": {10000, 10001, 10002}, "t2": {20000, 20001, 20002}}
@@ -53,10 +57,10 @@ def test_tunings_draw_for_themselves_and_share_over_algorithms():
 
 
 def test_deals_draw_for_themselves():
-    asks = played(tunings=2, deals=2).asks()
+    asks = played(tunings=2, partitions=2).requests()
     found = {
         of: (
-            [a.params for a in asks if a.replicate == of and a.kind == Kind.SEARCH][:4],
+            [a.params for a in asks if a.replicate == of and a.kind == TrialKind.SEARCH][:4],
             {a.seed for a in asks if a.replicate == of},
             {a.partition_seed for a in asks if a.replicate == of},
         )
@@ -69,7 +73,7 @@ def test_deals_draw_for_themselves():
 
 def test_a_split_moves_the_data_seed_only():
     sweep = sweep_of(**BOTH, splits=2)
-    asks = Player(sweep).play().asks()
+    asks = Player(sweep).play().requests()
     data = {(a.replicate, sweep.spec(a).settings.data_seed) for a in asks}
     assert data == {("", 0), ("v1", 1)}
 
@@ -80,38 +84,38 @@ def test_every_tuning_repeats_its_own_winner():
 
     player = Player(sweep_of(trials=6, seeds=2, tunings=2), ending).play()
     for of, best in (("", min), ("t1", max)):
-        tried = [a for a in player.asks("search") if a.replicate == of]
+        tried = [a for a in player.requests("search") if a.replicate == of]
         winner = best(tried, key=lambda a: a.params["lr"])
-        finals = [a for a in player.asks("final") if a.replicate == of]
+        finals = [a for a in player.requests("final") if a.replicate == of]
         assert {a.source for a in finals} == {winner.trial_id}
         assert all(a.params == winner.params for a in finals)
 
 
 @pytest.mark.parametrize("limit", [1, 20, 55, 80])
 def test_a_search_with_tunings_and_deals_goes_on_as_if_it_had_not_been_killed(limit):
-    given = {**BOTH, "tunings": 2, "deals": 2}
-    whole = {a.trial_id: a for a in Player(sweep_of(**given)).play(random.Random(1), 3).asks()}
+    given = {**BOTH, "tunings": 2, "partitions": 2}
+    whole = {a.trial_id: a for a in Player(sweep_of(**given)).play(random.Random(1), 3).requests()}
     cut = Player(sweep_of(**given)).play(random.Random(2), 3, limit)
     rest = Player(replay(sweep_of(**given), cut.log)).play(random.Random(5), 3)
-    assert {a.trial_id: a for a in [*cut.asks(), *rest.asks()]} == whole
+    assert {a.trial_id: a for a in [*cut.requests(), *rest.requests()]} == whole
 
 
 def test_more_tunings_are_added_to_those_there_are():
     two = played(tunings=2)
     four = Player(replay(sweep_of(**BOTH, tunings=4), two.log)).play()
-    assert {a.replicate for a in four.asks()} == {"t2", "t3"}
-    whole = {a.trial_id: a for a in played(tunings=4).asks()}
-    assert {a.trial_id: a for a in [*two.asks(), *four.asks()]} == whole
+    assert {a.replicate for a in four.requests()} == {"t2", "t3"}
+    whole = {a.trial_id: a for a in played(tunings=4).requests()}
+    assert {a.trial_id: a for a in [*two.requests(), *four.requests()]} == whole
 
 
 def test_confirming_runs_have_replicates_too():
-    asks = played(tunings=2, confirm={"best": 2, "seeds": 1}).asks("confirm")
+    asks = played(tunings=2, confirm={"best": 2, "seeds": 1}).requests("confirm")
     assert Counter(a.replicate for a in asks) == {"": 4, "t1": 4}
     assert {a.seed for a in asks} == {1_000_000, 1_010_000}
 
 
 @pytest.mark.parametrize("replicate", ["", "t2", "d1", "v1d12t3"])
-@pytest.mark.parametrize(("kind", "number"), [(Kind.SEARCH, None), (Kind.FINAL, 3)])
+@pytest.mark.parametrize(("kind", "number"), [(TrialKind.SEARCH, None), (TrialKind.FINAL, 3)])
 def test_ids_of_trials_hold_their_replicate(replicate, kind, number):
     made = TrialId("1f3a9c0d", kind, 4, number, replicate)
     assert TrialId.parse(str(made)) == made
@@ -122,6 +126,6 @@ def test_what_cannot_be_varied_together_is_refused():
     def said(**given) -> list[tuple]:
         return [fault[:2] for fault in a_study(**given).contradictions()]
 
-    assert said(deals=2, vary_partition=True) == [("vary_partition", True)]
+    assert said(partitions=2, vary_partition=True) == [("vary_partition", True)]
     assert said(tunings=2, seeds=10_000) == [("seeds", 10_000)]
-    assert said(tunings=3, deals=3, splits=2) == []
+    assert said(tunings=3, partitions=3, splits=2) == []

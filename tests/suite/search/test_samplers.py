@@ -13,7 +13,7 @@ from optuna.trial import TrialState
 
 from suite.search.candidates import Candidates
 from suite.search.samplers import SAMPLERS, grid
-from suite.search.trial import Ask, End
+from suite.search.trial import TrialRequest, TrialResult
 from suite.studies.modelling import POPULATION
 from tests.support.searches import Ending, Player, by_entry, entries_of, finished, replay, sweep_of
 from trials import algorithms
@@ -24,11 +24,11 @@ LEARNING = ["gp", "cmaes", "nsga2"]
 """TPE and random are in test_search.py."""
 
 
-def priced(ask: Ask) -> End:
+def priced(request: TrialRequest) -> TrialResult:
     """A trial that ran to its end: the score is best at lr = 0.1, and a larger rate costs more."""
-    rate = ask.params["lr"]
+    rate = request.params["lr"]
     value = 1 - abs(math.log10(rate) + 1) / 4
-    return End(
+    return TrialResult(
         Status.FINISHED, value, {10: value}, {10: value}, {"uploaded_bytes": 100 * rate}, at=50
     )
 
@@ -50,7 +50,7 @@ def small(sampler: str) -> dict:
 
 @pytest.mark.parametrize("sampler", LEARNING)
 def test_neither_timing_nor_kills_change_what_is_asked(sampler):
-    expected = by_entry(Player(sweep_of(**small(sampler))).play().asks())
+    expected = by_entry(Player(sweep_of(**small(sampler))).play().requests())
 
     @settings(
         max_examples=1 if sampler == "gp" else 8,
@@ -64,7 +64,7 @@ def test_neither_timing_nor_kills_change_what_is_asked(sampler):
         player = Player(replay(sweep_of(**small(sampler)), log))
         player.log = log
         player.play(draw, concurrent)
-        assert by_entry(player.asks()) == expected
+        assert by_entry(player.requests()) == expected
 
     check()
 
@@ -92,20 +92,20 @@ def test_a_sampler_learns(sampler):
     """
     trials = 18 if sampler == "gp" else 28
     player = Player(sweep_of(trials=trials, seeds=1, sampler=sampler), priced).play()
-    away = [abs(math.log10(a.params["lr"]) + 1) for a in player.asks("search")[8:]]
+    away = [abs(math.log10(a.params["lr"]) + 1) for a in player.requests("search")[8:]]
     assert sorted(away)[len(away) // 2] < 0.55
 
 
 def test_nsga2_learns_both_objectives():
     """Score rises with the rate up to 0.01 and the cost rises with it: above, it is all loss."""
 
-    def ending(ask: Ask) -> End:
-        rate = ask.params["lr"]
+    def ending(request: TrialRequest) -> TrialResult:
+        rate = request.params["lr"]
         value = 1 - abs(math.log10(rate) + 2) / 4
-        return End(Status.FINISHED, value, {}, {}, {"uploaded_bytes": rate}, at=50)
+        return TrialResult(Status.FINISHED, value, {}, {}, {"uploaded_bytes": rate}, at=50)
 
     player = Player(sweep_of(trials=60, seeds=1, sampler="nsga2"), ending).play()
-    rates = [a.params["lr"] for a in player.asks("search")]
+    rates = [a.params["lr"] for a in player.requests("search")]
     assert sum(r > 0.02 for r in rates[:10]) >= 4, "uniform at first: 57 % are above"
     assert sum(r > 0.02 for r in rates[40:]) <= 4
 
@@ -118,9 +118,9 @@ def test_stopped_trials_are_told_as_the_sampler_understands_them(sampler):
     if sampler == "nsga2":
         return  # two objectives: nothing is stopped, see test_two_objectives_cannot_be_stopped
 
-    def ending(ask: Ask) -> End:
-        stops = ask.index == 1
-        return End(Status.PRUNED, 0.3, {1: 0.2, 3: 0.3}) if stops else finished(0.5)
+    def ending(request: TrialRequest) -> TrialResult:
+        stops = request.index == 1
+        return TrialResult(Status.PRUNED, 0.3, {1: 0.2, 3: 0.3}) if stops else finished(0.5)
 
     player = Player(sweep_of(trials=9, sampler=sampler, grid_points=9), ending).play()
     stopped = told(player)[1]
@@ -140,29 +140,29 @@ def test_a_grid_is_all_combinations_once_known_ones_first():
     }
     given = {"algorithms": ["folb"], "sampler": "grid", "grid_points": 4, "trials": 99}
     player = Player(sweep_of(**given, search=search)).play()
-    asks = player.asks("search")
+    requests = player.requests("search")
     rates, mus = [0.001, 0.01, 0.1, 1.0], [0.0, 0.1]
     plain = [(r, m, "plain", None) for r, m in itertools.product(rates, mus)]
     other = [(r, m, "heterogeneity", 0.5) for r, m in itertools.product(rates, mus)]
     got = [
         (pytest.approx(a.params["lr"]), a.params["mu"], a.params["variant"], a.params.get("psi"))
-        for a in asks
+        for a in requests
     ]
     missing = [one for one in plain + other if one not in got]
     assert missing == []
-    known = [a for a in asks if a.origin != "sampled"]
-    assert len(asks) in (16, 16 + len(known)), "trials = min(budget, grid and known ones)"
-    assert len({repr(sorted(a.params.items())) for a in asks}) == len(asks)
+    known = [a for a in requests if a.origin != "sampled"]
+    assert len(requests) in (16, 16 + len(known)), "trials = min(budget, grid and known ones)"
+    assert len({repr(sorted(a.params.items())) for a in requests}) == len(requests)
 
 
 def test_a_budget_smaller_than_the_grid_sees_all_of_it_thinly_and_grows_into_the_rest():
     given = {"sampler": "grid", "grid_points": 9, "seeds": 1}
     short = Player(sweep_of(**given, trials=5)).play()
-    assert len(short.asks("search")) == 5
+    assert len(short.requests("search")) == 5
     grown = Player(replay(sweep_of(**given, trials=50), short.log)).play()
-    asks = short.asks("search") + grown.asks("search")
-    assert len(asks) == 1 + 9, "the anchor is none of the nine"
-    assert len({a.params["lr"] for a in asks}) == 10
+    requests = short.requests("search") + grown.requests("search")
+    assert len(requests) == 1 + 9, "the default configuration is none of the nine"
+    assert len({a.params["lr"] for a in requests}) == 10
 
 
 def test_grid_points_are_evenly_spaced_on_their_scale_and_whole_where_they_must_be():
@@ -214,16 +214,18 @@ def test_nsga2_breeds_from_the_front_and_known_configurations_are_in_its_first_g
 def test_constraints_are_told_as_shares_of_what_is_allowed(sampler):
     given = {"trials": 9, "sampler": sampler, "constraints": {"uploaded_bytes": {"max": 5.0}}}
     player = Player(sweep_of(**given), priced).play()
-    for ask, trial in zip(player.asks("search"), told(player), strict=True):
+    for request, trial in zip(player.requests("search"), told(player), strict=True):
         if trial.state == TrialState.COMPLETE:
-            share = 100 * ask.params["lr"] / 5 - 1
+            share = 100 * request.params["lr"] / 5 - 1
             assert trial.constraints == {"uploaded_bytes": pytest.approx(share)}
 
 
 @pytest.mark.parametrize("at", [10, 50])
 def test_what_a_stopped_trial_spends_is_taken_in_proportion(at):
-    def ending(ask: Ask) -> End:
-        return End(Status.PRUNED, 0.1, {at: 0.1}, {at: 0.1}, {"uploaded_bytes": 4.0 * at}, at=at)
+    def ending(request: TrialRequest) -> TrialResult:
+        return TrialResult(
+            Status.PRUNED, 0.1, {at: 0.1}, {at: 0.1}, {"uploaded_bytes": 4.0 * at}, at=at
+        )
 
     given = {"trials": 7, "constraints": {"uploaded_bytes": {"max": 100.0}}}
     player = Player(sweep_of(**given), ending).play()
@@ -233,25 +235,25 @@ def test_what_a_stopped_trial_spends_is_taken_in_proportion(at):
 def test_the_best_of_those_that_keep_the_constraint_is_chosen():
     bound = {"uploaded_bytes": {"max": 5.0}}  # lr at most 0.05; the score is best at 0.1
     player = Player(sweep_of(trials=30, constraints=bound), priced).play()
-    kept = [a.params["lr"] for a in player.asks("search") if a.params["lr"] <= 0.05]
+    kept = [a.params["lr"] for a in player.requests("search") if a.params["lr"] <= 0.05]
     assert kept
-    assert {a.params["lr"] for a in player.asks("final")} == {max(kept)}
+    assert {a.params["lr"] for a in player.requests("final")} == {max(kept)}
 
 
 def test_where_none_keeps_the_constraint_the_least_excess_is_chosen():
     bound = {"uploaded_bytes": {"max": 0.05}}  # lr at most 0.0005
     player = Player(sweep_of(trials=12, constraints=bound), priced).play()
-    least = min(a.params["lr"] for a in player.asks("search"))
-    assert {a.params["lr"] for a in player.asks("final")} == {least}
+    least = min(a.params["lr"] for a in player.requests("search"))
+    assert {a.params["lr"] for a in player.requests("final")} == {least}
 
 
 def test_two_objectives_repeat_the_best_and_the_knee():
     """Scores 1 - (log10 lr + 1)^2 / 4 at cost lr: the front is convex, its knee between the ends."""
 
-    def ending(ask: Ask) -> End:
-        rate = ask.params["lr"]
+    def ending(request: TrialRequest) -> TrialResult:
+        rate = request.params["lr"]
         value = 1 - (math.log10(rate) + 1) ** 2 / 4
-        return End(Status.FINISHED, value, {10: value}, {}, {"uploaded_bytes": rate}, at=50)
+        return TrialResult(Status.FINISHED, value, {10: value}, {}, {"uploaded_bytes": rate}, at=50)
 
     given = {
         "trials": 9,
@@ -262,58 +264,60 @@ def test_two_objectives_repeat_the_best_and_the_knee():
     }
     player = Player(sweep_of(**given), ending).play()
     rates = [10 ** (-3 + 3 * k / 8) for k in range(9)]
-    assert {a.params["lr"] for a in player.asks("final")} == {0.1}
+    assert {a.params["lr"] for a in player.requests("final")} == {0.1}
     front = [(1 - (math.log10(r) + 1) ** 2 / 4, r) for r in sorted([*rates, 0.1]) if r <= 0.1]
     gains = {
         r: (v - front[0][0]) / (front[-1][0] - front[0][0]) - (r - 0.001) / (0.1 - 0.001)
         for v, r in front
     }
     knee = max(gains, key=gains.__getitem__)
-    repeated = player.asks("pareto")
+    repeated = player.requests("pareto")
     assert [a.params["lr"] for a in repeated] == [pytest.approx(knee)] * 2
-    assert [a.seed for a in repeated] == [a.seed for a in player.asks("final")] == [1, 2]
+    assert [a.seed for a in repeated] == [a.seed for a in player.requests("final")] == [1, 2]
 
 
 def test_rounds_to_target_is_read_off_the_validation_curve():
-    def ending(ask: Ask) -> End:
-        curve = {r: min(0.9, ask.params["lr"] * r) for r in (0, 10, 20, 30, 40, 50)}
-        return End(Status.FINISHED, curve[50], {50: curve[50]}, curve, {}, at=50)
+    def ending(request: TrialRequest) -> TrialResult:
+        curve = {r: min(0.9, request.params["lr"] * r) for r in (0, 10, 20, 30, 40, 50)}
+        return TrialResult(Status.FINISHED, curve[50], {50: curve[50]}, curve, {}, at=50)
 
     given = {"trials": 9, "pareto": "rounds_to_target", "target": 0.8}
     player = Player(sweep_of(**given), ending).play()
-    for ask, trial in zip(player.asks("search"), told(player), strict=True):
+    for request, trial in zip(player.requests("search"), told(player), strict=True):
         if trial.state == TrialState.COMPLETE:
-            hits = [r for r in (10, 20, 30, 40, 50) if ask.params["lr"] * r >= 0.8]
+            hits = [r for r in (10, 20, 30, 40, 50) if request.params["lr"] * r >= 0.8]
             assert trial.values[1] == (hits[0] if hits else 51)
 
 
 CONFIRM = {"trials": 8, "seeds": 2, "confirm": {"best": 3, "seeds": 2}}
 
 
-def noisy(ask: Ask) -> End:
+def noisy(request: TrialRequest) -> TrialResult:
     """Trial i scores i / 10; the best one's further seeds disappoint."""
-    if ask.kind == "search":
-        return finished(ask.index / 10)
-    return finished(0.1 if ask.source and ask.source.endswith("s0007") else 0.5)
+    if request.kind == "search":
+        return finished(request.index / 10)
+    return finished(0.1 if request.source and request.source.endswith("s0007") else 0.5)
 
 
 def test_the_best_few_are_confirmed_with_further_seeds_before_one_is_chosen():
     player = Player(sweep_of(**CONFIRM), noisy).play(random.Random(1), 4)
-    confirms = player.asks("confirm")
+    confirms = player.requests("confirm")
     assert sorted({a.source[-5:] for a in confirms}) == ["s0005", "s0006", "s0007"]
     assert len(confirms) == 6
     assert all(a.counted for a in confirms)
     # 7: (0.7 + 0.1 + 0.1) / 3; 6: (0.6 + 0.5 + 0.5) / 3; 5: (0.5 + 0.5 + 0.5) / 3
-    assert {a.source[-5:] for a in player.asks("final")} == {"s0006"}
-    seeds = {kind: {a.seed for a in player.asks(kind)} for kind in ("search", "confirm", "final")}
+    assert {a.source[-5:] for a in player.requests("final")} == {"s0006"}
+    seeds = {
+        kind: {a.seed for a in player.requests(kind)} for kind in ("search", "confirm", "final")
+    }
     assert [len(s) for s in seeds.values()] == [1, 2, 2]
     assert len(set.union(*seeds.values())) == 5
 
 
 def test_constraints_that_only_confirming_runs_exceed_are_told_of():
-    def ending(ask: Ask) -> End:
-        bytes_ = {"uploaded_bytes": 9.0 if ask.kind == "confirm" else 1.0}
-        return dataclasses.replace(noisy(ask), spent=bytes_, at=50)
+    def ending(request: TrialRequest) -> TrialResult:
+        bytes_ = {"uploaded_bytes": 9.0 if request.kind == "confirm" else 1.0}
+        return dataclasses.replace(noisy(request), spent=bytes_, at=50)
 
     given = {**CONFIRM, "constraints": {"uploaded_bytes": {"max": 2.0}}}
     assert Player(sweep_of(**given), ending).play().sweep.unmet == [
@@ -323,13 +327,13 @@ def test_constraints_that_only_confirming_runs_exceed_are_told_of():
 
 
 def test_confirming_runs_come_between_search_and_finals_and_survive_kills():
-    expected = Player(sweep_of(**CONFIRM), noisy).play().asks()
+    expected = Player(sweep_of(**CONFIRM), noisy).play().requests()
     assert [a.kind for a in expected] == ["search"] * 8 + ["confirm"] * 6 + ["final"] * 2
     for at in (3, 17, 19, 24, 28, 30):
         log = Player(sweep_of(**CONFIRM), noisy).play(random.Random(at), 3, limit=at).log
         player = Player(replay(sweep_of(**CONFIRM), log), noisy)
         player.log = list(log)
-        assert player.play(random.Random(at), 3).asks() == expected
+        assert player.play(random.Random(at), 3).requests() == expected
 
 
 def killed_in_finals(ending: Ending, **given) -> Player:
@@ -347,15 +351,17 @@ def killed_in_finals(ending: Ending, **given) -> Player:
 def test_a_sweep_killed_in_its_finals_and_extended_does_not_repeat_them_first():
     """Unfinished finals of what was the best are dropped; more search comes first."""
 
-    def ending(ask: Ask) -> End:
-        return finished(0.9 if ask.index == 7 and ask.kind == "search" else 0.5 - ask.index / 100)
+    def ending(request: TrialRequest) -> TrialResult:
+        return finished(
+            0.9 if request.index == 7 and request.kind == "search" else 0.5 - request.index / 100
+        )
 
     given = {"seeds": 3}
     full = killed_in_finals(ending, **given, trials=5)
     grown = Player(replay(sweep_of(**given, trials=9), full.log), ending).play()
     assert grown.again == []
-    assert [a.kind for a in grown.asks()] == ["search"] * 4 + ["final"] * 3
-    assert {a.source[-5:] for a in grown.asks("final")} == {"s0007"}
+    assert [a.kind for a in grown.requests()] == ["search"] * 4 + ["final"] * 3
+    assert {a.source[-5:] for a in grown.requests("final")} == {"s0007"}
     same = Player(replay(sweep_of(**given, trials=5), full.log), ending).play()
     assert same.again == full.running, "not extended: it goes on where it was"
 
@@ -363,8 +369,8 @@ def test_a_sweep_killed_in_its_finals_and_extended_does_not_repeat_them_first():
 def test_an_extended_sweep_whose_best_stays_asks_for_its_dropped_final_again():
     full = killed_in_finals(lambda a: finished(0.5), seeds=1, trials=4)
     grown = Player(replay(sweep_of(seeds=1, trials=6), full.log), lambda a: finished(0.5)).play()
-    assert [a.kind for a in grown.asks()] == ["search"] * 2 + ["final"]
-    assert grown.asks()[2:] == full.running
+    assert [a.kind for a in grown.requests()] == ["search"] * 2 + ["final"]
+    assert grown.requests()[2:] == full.running
     again = Player(replay(sweep_of(seeds=1, trials=6), full.log + grown.log))
     again.play()
-    assert again.asks() == [], "all is done"
+    assert again.requests() == [], "all is done"

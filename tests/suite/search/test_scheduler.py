@@ -8,7 +8,7 @@ import pytest
 
 from suite.execution import driver
 from suite.execution.cluster import Cluster, Resources
-from suite.execution.plan import Hooks, Plan
+from suite.execution.plan import ExecutionPlan, Hooks
 from suite.execution.stop_signal import Control
 from suite.search.sweep_search import SweepSearch
 from tests.support.schedulers import (
@@ -19,8 +19,8 @@ from tests.support.schedulers import (
     SETTINGS,
     STOP,
     Bench,
-    ask,
     replayed,
+    request,
     rungs,
 )
 from tests.support.searches import a_study, entries_of
@@ -209,7 +209,7 @@ def test_only_search_trials_under_a_scheduler_report_at_stops():
         ("none", "search", []),
     ):
         cluster = Cluster(Resources())
-        plan = Plan(
+        plan = ExecutionPlan(
             sweep,
             {},
             cluster.resources,
@@ -220,7 +220,7 @@ def test_only_search_trials_under_a_scheduler_report_at_stops():
             scheduler,
             memory={entry.id: 5},
         )
-        made = driver._Config(plan, cluster).of(ask(entry, 0, kind))
+        made = driver._Config(plan, cluster).of(request(entry, 0, kind))
         assert made["stops"] == stops
         assert made["trial"]["params"] == {"lr": 0.1}
         assert (made["device"], made["threads"]) == ("cpu", 1)

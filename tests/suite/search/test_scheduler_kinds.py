@@ -19,7 +19,7 @@ class Named(NamedTuple):
 
 
 @pytest.mark.parametrize("scheduler", ["asha", "hyperband", "median"])
-def test_no_scheduler_measures_a_hard_cell_by_an_easy_one(scheduler):
+def test_no_scheduler_measures_a_hard_scenario_by_an_easy_one(scheduler):
     """What the hard entry decides is what it decides without the easy one beside it."""
     draw = random.Random(3)
     values = [0.1 + draw.random() / 10 for _ in range(20)]
@@ -117,8 +117,8 @@ def test_hyperband_deals_its_brackets_in_its_proportions():
     """Stops 5, 15, 45: brackets of 3, 2, 1 and 0 stops; n_s = ceil(4 / (s + 1) * 3^s)."""
     (entry,) = entries_of(settings=SETTINGS)
     halving = Halving(entry, brackets=4)
-    assert Counter(halving.deal) == {0: 27, 1: 12, 2: 6, 3: 4}
-    assert set(halving.deal[:8]) == {0, 1, 2, 3}, "every kind comes early"
+    assert Counter(halving.partition) == {0: 27, 1: 12, 2: 6, 3: 4}
+    assert set(halving.partition[:8]) == {0, 1, 2, 3}, "every kind comes early"
     assert {first: list(rungs) for first, rungs in halving.rungs.items()} == {
         0: [5, 15, 45],
         1: [15, 45],
@@ -133,5 +133,5 @@ def test_hyperband_s_last_bracket_stops_nothing():
     halving = bench.schedulers.entries[entry.id]
     for i in range(60):
         ended = bench.run(bench.add(entry, i), entry, 0.9 - i / 100)
-        first = halving.deal[i % len(halving.deal)]
+        first = halving.partition[i % len(halving.partition)]
         assert ended >= (*entry.stops, 50)[first]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from suite.search.entry_search import EntrySearch
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import Ask, End
+from suite.search.trial import TrialRequest, TrialResult
 from tests.support.searches import (
     Player,
     by_entry,
@@ -29,24 +29,26 @@ WIDE = {"lr": {"default": 0.1, "low": 0.001, "high": 1.0}}
 
 def test_anchor_then_published_then_sampled():
     player = Player(sweep_of(algorithms=["fedprox"], datasets=["mnist"], trials=8, search=WIDE))
-    asks = player.play().asks("search")
-    assert [a.origin for a in asks] == ["anchor", "published", "published", *["sampled"] * 5]
-    assert asks[0].params == {"lr": 0.1, "mu": 0.01}
-    assert asks[1].params == {"lr": 0.03, "mu": 1.0}
-    assert asks[2].params == {"lr": 0.01, "mu": 0.01}
-    assert len({tuple(a.params.items()) for a in asks[3:]}) == 5
+    requests = player.play().requests("search")
+    assert [a.origin for a in requests] == ["default", "published", "published", *["sampled"] * 5]
+    assert requests[0].params == {"lr": 0.1, "mu": 0.01}
+    assert requests[1].params == {"lr": 0.03, "mu": 1.0}
+    assert requests[2].params == {"lr": 0.01, "mu": 0.01}
+    assert len({tuple(a.params.items()) for a in requests[3:]}) == 5
 
 
 def test_anchor_takes_the_study_default_and_published_ones_the_anchor_for_the_rest():
     search = {"lr": {"default": 0.2}, "batch_size": {"default": 8, "choices": [8, 32]}}
-    asks = Player(sweep_of(datasets=["mnist"], trials=3, search=search)).play().asks("search")
-    assert asks[0].params == {"lr": 0.2, "batch_size": 8}
-    assert asks[1].params == {"lr": 0.03, "batch_size": 8}
+    requests = (
+        Player(sweep_of(datasets=["mnist"], trials=3, search=search)).play().requests("search")
+    )
+    assert requests[0].params == {"lr": 0.2, "batch_size": 8}
+    assert requests[1].params == {"lr": 0.03, "batch_size": 8}
 
 
 def test_no_published_configuration_on_other_data():
     player = Player(sweep_of(algorithms=["fedprox"], trials=3)).play()
-    assert [a.origin for a in player.asks("search")] == ["anchor", "sampled", "sampled"]
+    assert [a.origin for a in player.requests("search")] == ["default", "sampled", "sampled"]
 
 
 @pytest.mark.parametrize("trials", [1, 2, 7])
@@ -54,56 +56,63 @@ def test_no_published_configuration_on_other_data():
 def test_budget_is_exact(trials, seeds):
     """Also when it is smaller than the number of published configurations."""
     given = {"algorithms": ["fedprox"], "datasets": ["mnist", "digits"]}
-    player = Player(sweep_of(**given, trials=trials, seeds=seeds), lambda ask: finished(0.5))
-    counts = Counter((a.cell, a.kind) for a in player.play(random.Random(1), 5).asks())
+    player = Player(sweep_of(**given, trials=trials, seeds=seeds), lambda request: finished(0.5))
+    counts = Counter((a.entry_id, a.kind) for a in player.play(random.Random(1), 5).requests())
     assert len(counts) == 4
     assert all(n == {"search": trials, "final": seeds}[kind] for (_, kind), n in counts.items())
 
 
 def test_finals_come_after_the_search_with_fresh_seeds_that_all_cells_share():
     sweep = sweep_of(algorithms=["fedavg", "folb"], trials=6, seeds=3, seed=7)
-    player = Player(sweep, lambda ask: finished(0.5)).play(random.Random(2), 4)
+    player = Player(sweep, lambda request: finished(0.5)).play(random.Random(2), 4)
     for entry in sweep.entries:
         kinds = [
-            (event[0], sweep.asks[event[1] if event[0] == "end" else event[1].trial_id].kind)
+            (event[0], sweep.requests[event[1] if event[0] == "end" else event[1].trial_id].kind)
             for event in player.log
-            if sweep.asks[event[1] if event[0] == "end" else event[1].trial_id].cell == entry
+            if sweep.requests[event[1] if event[0] == "end" else event[1].trial_id].entry_id
+            == entry
         ]
-        assert kinds.index(("ask", "final")) > max(
+        assert kinds.index(("request", "final")) > max(
             i for i, kind in enumerate(kinds) if kind == ("end", "search")
         )
-    searched = {a.seed for a in player.asks("search")}
-    finals = by_entry(player.asks("final"))
+    searched = {a.seed for a in player.requests("search")}
+    finals = by_entry(player.requests("final"))
     assert len(finals) == 2
-    for asks in finals.values():
-        assert [a.seed for a in asks] == [8, 9, 10]
-        assert searched.isdisjoint(a.seed for a in asks)
-        assert [a.index for a in asks] == [0, 1, 2]
+    for requests in finals.values():
+        assert [a.seed for a in requests] == [8, 9, 10]
+        assert searched.isdisjoint(a.seed for a in requests)
+        assert [a.index for a in requests] == [0, 1, 2]
 
 
 def test_finals_repeat_the_best_configuration():
     player, search = play_one({3: finished(0.9), 4: finished(0.8)}, trials=6)
-    best = player.asks("search")[3]
+    best = player.requests("search")[3]
     assert search.best == best
-    for ask in player.asks("final"):
-        assert (ask.params, ask.origin, ask.source) == (best.params, best.origin, best.trial_id)
-        assert ask.cell == best.cell
+    for request in player.requests("final"):
+        assert (request.params, request.origin, request.source) == (
+            best.params,
+            best.origin,
+            best.trial_id,
+        )
+        assert request.entry_id == best.entry_id
 
 
 @pytest.mark.parametrize("vary", [False, True])
 def test_the_partition_varies_over_finals_only_when_the_study_says_so(vary):
     given = {"settings": {"partition_seed": 5}, "vary_partition": vary}
     player, _ = play_one({}, trials=3, seeds=3, **given)
-    assert {a.partition_seed for a in player.asks("search")} == {5}
-    assert [a.partition_seed for a in player.asks("final")] == ([6, 7, 8] if vary else [5, 5, 5])
+    assert {a.partition_seed for a in player.requests("search")} == {5}
+    assert [a.partition_seed for a in player.requests("final")] == (
+        [6, 7, 8] if vary else [5, 5, 5]
+    )
 
 
 def test_specs_carry_seeds_partition_and_params():
     given = {"settings": {"partition_seed": 5}, "vary_partition": True, "seed": 3}
     player, _ = play_one({}, trials=2, seeds=1, **given)
-    specs = [player.sweep.spec(ask) for ask in player.asks()]
+    specs = [player.sweep.spec(request) for request in player.requests()]
     assert [(s.seed, s.settings.partition_seed) for s in specs] == [(3, 5), (3, 5), (4, 6)]
-    assert [s.params for s in specs] == [a.params for a in player.asks()]
+    assert [s.params for s in specs] == [a.params for a in player.requests()]
 
 
 def test_no_more_than_lag_trials_of_a_cell_are_in_flight():
@@ -111,9 +120,9 @@ def test_no_more_than_lag_trials_of_a_cell_are_in_flight():
     handed = []
     while (found := sweep.next()) is not None:
         handed.append(found[0])
-    assert Counter(a.cell for a in handed) == dict.fromkeys(sweep.entries, 3)
+    assert Counter(a.entry_id for a in handed) == dict.fromkeys(sweep.entries, 3)
     first = handed[0]
-    later = next(a for a in handed if a.cell == first.cell and a.index == 1)
+    later = next(a for a in handed if a.entry_id == first.entry_id and a.index == 1)
     sweep.end(later.trial_id, finished(0.5))
     assert sweep.next() is None, "trial 3 waits for trial 0, whatever else has ended"
     sweep.end(first.trial_id, finished(0.5))
@@ -123,7 +132,7 @@ def test_no_more_than_lag_trials_of_a_cell_are_in_flight():
 
 def test_cells_take_turns():
     sweep = sweep_of(algorithms=["fedavg", "folb", "safl"], trials=3)
-    entries = [sweep.next()[0].cell for _ in range(9)]
+    entries = [sweep.next()[0].entry_id for _ in range(9)]
     assert entries[:3] == entries[3:6] == entries[6:]
     assert len(set(entries[:3])) == 3
 
@@ -136,7 +145,7 @@ def reference(sampler: str) -> tuple[dict, dict]:
         "sampler": sampler,
         "search": {"batch_size": {"choices": [10, 32, "full"]}, "fedprox.mu": {"high": 10}},
     }
-    return given, by_entry(Player(sweep_of(**given)).play().asks())
+    return given, by_entry(Player(sweep_of(**given)).play().requests())
 
 
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
@@ -147,7 +156,7 @@ def test_timing_cannot_change_what_is_asked(sampler):
     @given(st.randoms(use_true_random=False), st.integers(1, 10))
     def check(draw, concurrent):
         player = Player(sweep_of(**given_)).play(draw, concurrent)
-        assert by_entry(player.asks()) == expected
+        assert by_entry(player.requests()) == expected
 
     check()
 
@@ -165,7 +174,7 @@ def test_kills_cannot_change_what_is_asked(sampler):
             sessions += 1
             sweep = replay(sweep_of(**given_), log)
             ended = {event[1] for event in log if event[0] == "end"}
-            unfinished = [e[1] for e in log if e[0] == "ask" and e[1].trial_id not in ended]
+            unfinished = [e[1] for e in log if e[0] == "request" and e[1].trial_id not in ended]
             player = Player(sweep)
             player.log = list(log)
             player.play(draw, max(concurrent, len(unfinished)), len(log) + session)
@@ -175,9 +184,9 @@ def test_kills_cannot_change_what_is_asked(sampler):
             assert len(player.log) > len(log)
             log = player.log
         assert player.again == unfinished
-        assert by_entry(player.asks()) == expected
+        assert by_entry(player.requests()) == expected
         ends = [event[1] for event in player.log if event[0] == "end"]
-        assert sorted(ends) == sorted(a.trial_id for a in player.asks()), "each ends once"
+        assert sorted(ends) == sorted(a.trial_id for a in player.requests()), "each ends once"
 
     check()
 
@@ -190,7 +199,7 @@ def test_unfinished_trials_are_handed_out_again_as_they_were():
     unfinished = {a.trial_id: a for a in player.running}
     handed = [rebuilt.next() for _ in unfinished]
     assert [new for _, new in handed] == [False] * len(handed)
-    assert {ask.trial_id: ask for ask, _ in handed} == unfinished
+    assert {request.trial_id: request for request, _ in handed} == unfinished
     assert rebuilt.next()[1], "what follows is new"
 
 
@@ -199,23 +208,23 @@ def test_an_end_that_a_repaired_journal_lacks_comes_again(sampler):
     """Of a trial that later suggestions were made from: it runs again, and what follows is as ever."""
     given_, expected = reference(sampler)
     log = Player(sweep_of(**given_)).play(limit=48).log
-    lacking = next(ask for kind, ask, *_ in log if kind == "ask" and ask.index == 1)
+    lacking = next(request for kind, request, *_ in log if kind == "request" and request.index == 1)
     rebuilt = Player(
         replay(sweep_of(**given_), [e for e in log if e[:2] != ("end", lacking.trial_id)])
     )
-    new = rebuilt.play().asks()
+    new = rebuilt.play().requests()
     assert lacking in rebuilt.again
-    asked = [event[1] for event in log if event[0] == "ask"]
+    asked = [event[1] for event in log if event[0] == "request"]
     assert by_entry(asked + new) == expected
 
 
 def test_another_seed_is_another_search_and_cells_differ():
-    first = Player(sweep_of(algorithms=["fedavg", "safl"], trials=6)).play().asks("search")
+    first = Player(sweep_of(algorithms=["fedavg", "safl"], trials=6)).play().requests("search")
     second = Player(sweep_of(algorithms=["fedavg", "safl"], trials=6, seed=1)).play()
     rates = [a.params["lr"] for a in first if a.origin == "sampled"]
     assert len(rates) == 10
-    assert len(set(rates)) == 5, "the methods of a cell share their first rates"
-    assert not set(rates) & {a.params["lr"] for a in second.asks() if a.origin == "sampled"}
+    assert len(set(rates)) == 5, "the methods of a scenario share their first rates"
+    assert not set(rates) & {a.params["lr"] for a in second.requests() if a.origin == "sampled"}
 
 
 def test_more_trials_extend_the_same_sequence():
@@ -224,66 +233,70 @@ def test_more_trials_extend_the_same_sequence():
     grown = replay(sweep_of(algorithms=["folb"], trials=14), short.log)
     more = Player(grown).play(random.Random(5), 4)
     straight = Player(sweep_of(algorithms=["folb"], trials=14)).play()
-    assert short.asks("search") + more.asks("search") == straight.asks("search")
+    assert short.requests("search") + more.requests("search") == straight.requests("search")
 
 
 @pytest.mark.parametrize("better", [False, True])
 def test_more_trials_change_the_finals_only_when_the_best_changes(better):
-    def ending(ask: Ask) -> End:
-        return finished(0.5 - ask.index / 100 + 0.4 * (better and ask.index == 7))
+    def ending(request: TrialRequest) -> TrialResult:
+        return finished(0.5 - request.index / 100 + 0.4 * (better and request.index == 7))
 
     short = Player(sweep_of(trials=5, seeds=3), ending).play()
     grown = replay(sweep_of(trials=9, seeds=3), short.log)
     more = Player(grown, ending).play()
     entry = next(iter(grown.entries.values()))
-    assert len(more.asks("search")) == 4
+    assert len(more.requests("search")) == 4
     if better:
-        assert [a.source for a in more.asks("final")] == [entry.asks[7].trial_id] * 3
-        old = {a.trial_id for a in short.asks("final")}
-        assert old.isdisjoint(a.trial_id for a in more.asks("final"))
-        assert [a.seed for a in more.asks("final")] == [a.seed for a in short.asks("final")]
+        assert [a.source for a in more.requests("final")] == [entry.requests[7].trial_id] * 3
+        old = {a.trial_id for a in short.requests("final")}
+        assert old.isdisjoint(a.trial_id for a in more.requests("final"))
+        assert [a.seed for a in more.requests("final")] == [a.seed for a in short.requests("final")]
     else:
-        assert more.asks("final") == []
-        assert entry.current_finals == short.asks("final")
+        assert more.requests("final") == []
+        assert entry.current_finals == short.requests("final")
 
 
 def test_more_seeds_add_finals_to_those_there_are():
     short = Player(sweep_of(trials=4, seeds=2)).play()
     more = Player(replay(sweep_of(trials=4, seeds=5), short.log)).play()
-    assert [a.index for a in more.asks()] == [2, 3, 4]
-    assert {a.source for a in more.asks()} == {a.source for a in short.asks("final")}
+    assert [a.index for a in more.requests()] == [2, 3, 4]
+    assert {a.source for a in more.requests()} == {a.source for a in short.requests("final")}
 
 
 def test_best_ignores_pruned_and_failed():
     ends = {
-        1: End(Status.PRUNED, 0.99, {3: 0.99}),
-        2: End(Status.FAILED, 0.98, {3: 0.98}),
+        1: TrialResult(Status.PRUNED, 0.99, {3: 0.99}),
+        2: TrialResult(Status.FAILED, 0.98, {3: 0.98}),
         3: finished(0.2),
     }
     assert play_one(ends, trials=5)[1].best.index == 3
 
 
 def test_best_prefers_any_finished_trial_to_a_diverged_one():
-    worst = End(Status.FINISHED, 0.0, {10: 0.0})
-    ends = {0: End(Status.DIVERGED, 0.9, {3: 0.9}), 1: worst, 2: End(Status.DIVERGED, None, {})}
+    worst = TrialResult(Status.FINISHED, 0.0, {10: 0.0})
+    ends = {
+        0: TrialResult(Status.DIVERGED, 0.9, {3: 0.9}),
+        1: worst,
+        2: TrialResult(Status.DIVERGED, None, {}),
+    }
     assert play_one(ends, trials=3)[1].best.index == 1
 
 
 def test_best_is_never_a_pruned_trial():
-    pruned = End(Status.PRUNED, 0.9, {3: 0.9})
+    pruned = TrialResult(Status.PRUNED, 0.9, {3: 0.9})
     player, search = play_one(dict.fromkeys(range(3), pruned), trials=3)
     assert search.best is None
     assert search.done
-    assert player.asks("final") == []
-    ends = {0: pruned, 1: End(Status.DIVERGED, 0.1, {3: 0.1}), 2: pruned}
+    assert player.requests("final") == []
+    ends = {0: pruned, 1: TrialResult(Status.DIVERGED, 0.1, {3: 0.1}), 2: pruned}
     assert play_one(ends, trials=3)[1].best.index == 1
 
 
 def test_best_is_a_diverged_trial_when_all_are():
-    ends = {i: End(Status.DIVERGED, i / 10, {3: i / 10}) for i in range(3)}
+    ends = {i: TrialResult(Status.DIVERGED, i / 10, {3: i / 10}) for i in range(3)}
     player, search = play_one(ends, trials=3)
     assert search.best.index == 0
-    assert len(player.asks("final")) == 2
+    assert len(player.requests("final")) == 2
 
 
 def test_best_is_the_earliest_on_ties():
@@ -292,20 +305,22 @@ def test_best_is_the_earliest_on_ties():
 
 
 def test_a_cell_whose_trials_all_fail_is_done_without_finals():
-    ends = {i: End(Status.FAILED, None, {}) for i in range(4)}
+    ends = {i: TrialResult(Status.FAILED, None, {}) for i in range(4)}
     player, search = play_one(ends, trials=4)
     assert search.best is None
     assert search.done
     assert player.sweep.exhausted
-    assert player.asks("final") == []
+    assert player.requests("final") == []
 
 
 def test_a_cell_with_failed_finals_is_done():
     sweep = sweep_of(trials=3, seeds=2)
-    failed = End(Status.FAILED, None, {})
-    player = Player(sweep, lambda ask: finished(0.5) if ask.kind == "search" else failed).play()
+    failed = TrialResult(Status.FAILED, None, {})
+    player = Player(
+        sweep, lambda request: finished(0.5) if request.kind == "search" else failed
+    ).play()
     assert sweep.exhausted
-    assert len(player.asks("final")) == 2
+    assert len(player.requests("final")) == 2
 
 
 def test_a_searched_setting_reaches_the_settings_of_every_algorithm():
@@ -316,19 +331,19 @@ def test_a_searched_setting_reaches_the_settings_of_every_algorithm():
         "momentum": {"low": 0.0, "high": 0.9},
     }
     player = Player(sweep_of(algorithms=algorithms, trials=12, search=search)).play()
-    for asks in by_entry(player.asks("search")).values():
-        specs = [player.sweep.spec(a) for a in asks]
+    for requests in by_entry(player.requests("search")).values():
+        specs = [player.sweep.spec(a) for a in requests]
         assert {s.settings.batch_size for s in specs} == {10, 32}
         assert {s.settings.local_epochs for s in specs} <= {1, 2, 3, 4}
-        for ask, spec in zip(asks, specs, strict=True):
-            assert spec.settings.momentum == ask.params["momentum"]
-            assert spec.settings.local_epochs == ask.params["local_epochs"]
-            assert set(spec.params) == set(ask.params) - set(search)
+        for request, spec in zip(requests, specs, strict=True):
+            assert spec.settings.momentum == request.params["momentum"]
+            assert spec.settings.local_epochs == request.params["local_epochs"]
+            assert set(spec.params) == set(request.params) - set(search)
             spec.configured()
 
 
 def test_a_suggestion_depends_on_study_seed_cell_and_number_alone(monkeypatch):
-    """The sampler's seed is a hash of these three, a shared rate one of seed and cell; nothing global is drawn
+    """The sampler's seed is a hash of these three, a shared rate one of seed and scenario; nothing global is drawn
     from.
     """
     words = []
@@ -348,10 +363,10 @@ def test_a_suggestion_depends_on_study_seed_cell_and_number_alone(monkeypatch):
 
 def test_cells_of_a_study_do_not_depend_on_each_other():
     """An entry asks the same when other entries are added to the study."""
-    alone = by_entry(Player(sweep_of(algorithms=["folb"], trials=10)).play().asks())
-    both = by_entry(Player(sweep_of(algorithms=["safl", "folb"], trials=10)).play().asks())
-    ((entry, asks),) = alone.items()
-    assert both[entry] == asks
+    alone = by_entry(Player(sweep_of(algorithms=["folb"], trials=10)).play().requests())
+    both = by_entry(Player(sweep_of(algorithms=["safl", "folb"], trials=10)).play().requests())
+    ((entry, requests),) = alone.items()
+    assert both[entry] == requests
 
 
 def test_what_is_over_is_not_looked_through_again(monkeypatch):
@@ -360,9 +375,9 @@ def test_what_is_over_is_not_looked_through_again(monkeypatch):
     due, end = EntrySearch._due, SweepSearch.end
 
     def step(self, trial_id, found):
-        ask = end(self, trial_id, found)
+        request = end(self, trial_id, found)
         assert len({self.exhausted for _ in range(3)}) == 1
-        return ask
+        return request
 
     monkeypatch.setattr(EntrySearch, "_due", lambda self: looked.append(self) or due(self))
     monkeypatch.setattr(SweepSearch, "end", step)
@@ -371,7 +386,7 @@ def test_what_is_over_is_not_looked_through_again(monkeypatch):
         looked.clear()
         levels = [f"dirichlet({i / 10})" for i in range(1, entries + 1)]
         player = Player(sweep_of(algorithms=["fedprox"], heterogeneity=levels, trials=4, seeds=5))
-        asks = player.play(concurrent=2).asks()
-        return len(looked) / len(asks)
+        requests = player.play(concurrent=2).requests()
+        return len(looked) / len(requests)
 
     assert a_trial(40) < 1.2 * a_trial(4)

@@ -9,7 +9,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from suite.search.trial import Ask, End
+from suite.search.trial import TrialRequest, TrialResult
 from tests.support.searches import (
     Player,
     entries_of,
@@ -29,11 +29,11 @@ LAST = 10
 
 def test_optuna_is_told_each_kind_of_end_as_it_is():
     ends = {
-        0: End(Status.FINISHED, 0.7, {5: 0.6, 10: 0.7}),
-        1: End(Status.PRUNED, 0.3, {1: 0.2, 3: 0.3}),
-        2: End(Status.DIVERGED, 0.9, {5: 0.9}),
-        3: End(Status.FAILED, None, {}),
-        4: End(Status.FINISHED, 0.4, {10: 0.4}),
+        0: TrialResult(Status.FINISHED, 0.7, {5: 0.6, 10: 0.7}),
+        1: TrialResult(Status.PRUNED, 0.3, {1: 0.2, 3: 0.3}),
+        2: TrialResult(Status.DIVERGED, 0.9, {5: 0.9}),
+        3: TrialResult(Status.FAILED, None, {}),
+        4: TrialResult(Status.FINISHED, 0.4, {10: 0.4}),
     }
     player, search = play_one(ends, trials=5 + LAST)
     first = told(search)[:5]
@@ -47,7 +47,7 @@ def test_optuna_is_told_each_kind_of_end_as_it_is():
     assert [first[i].value for i in (0, 2, 4)] == [0.7, search.entry.task.worst, 0.4]
     assert first[1].intermediate_values == {1: 0.2, 3: 0.3}
     assert first[3].value is None
-    assert [t.params for t in first] == [a.params for a in player.asks("search")[:5]]
+    assert [t.params for t in first] == [a.params for a in player.requests("search")[:5]]
 
 
 def test_a_replayed_search_has_told_optuna_the_same():
@@ -72,9 +72,9 @@ def test_results_are_told_in_index_order_and_only_up_to_the_lag(monkeypatch):
         lambda self, trial, *a, **k: (numbers.append(trial), original(self, trial, *a, **k))[1],
     )
     sweep = sweep_of(lag=3, trials=6)
-    asks = [sweep.next()[0] for _ in range(3)]
-    for ask in reversed(asks):
-        sweep.end(ask.trial_id, finished(0.5))
+    requests = [sweep.next()[0] for _ in range(3)]
+    for request in reversed(requests):
+        sweep.end(request.trial_id, finished(0.5))
     assert numbers == []
     sweep.next()
     assert numbers == [0], "trial 3 may depend on trial 0 alone"
@@ -85,18 +85,18 @@ def test_results_are_told_in_index_order_and_only_up_to_the_lag(monkeypatch):
 
 def test_a_diverged_trial_is_the_worst_where_less_is_better():
     entry = dataclasses.replace(entries_of()[0], task=Task("mse", "minimize", 1e6))
-    ends = {0: End(Status.DIVERGED, 0.001, {5: 0.001}), 1: finished(0.5), 2: finished(0.2)}
+    ends = {0: TrialResult(Status.DIVERGED, 0.001, {5: 0.001}), 1: finished(0.5), 2: finished(0.2)}
     player, search = play_one(ends, trials=3 + LAST, entry=entry)
     assert search.candidates.proposer._optuna.direction == optuna.study.StudyDirection.MINIMIZE
     assert [t.value for t in told(search)[:3]] == [1e6, 0.5, 0.2]
     assert search.best.index == 3, "0.1 of the default end is the least"
-    assert player.asks("final")[0].source == search.asks[3].trial_id
+    assert player.requests("final")[0].source == search.requests[3].trial_id
 
 
 def test_a_gaussian_process_is_told_of_errors_by_their_logarithm():
     """Beside one of 1e30 all others were the same to it."""
     entry = dataclasses.replace(entries_of()[0], task=Task("mse", "minimize", 1e30))
-    ends = {0: End(Status.DIVERGED, None, {}), 1: finished(0.5), 2: finished(0.0)}
+    ends = {0: TrialResult(Status.DIVERGED, None, {}), 1: finished(0.5), 2: finished(0.0)}
     _, search = play_one(ends, trials=3 + LAST, entry=entry, sampler="gp")
     smallest = math.log(2.0**-1022)
     assert [t.value for t in told(search)[:3]] == [math.log(1e30), math.log(0.5), smallest]
@@ -107,35 +107,35 @@ def test_a_gaussian_process_is_told_of_errors_by_their_logarithm():
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
 def test_psi_is_there_only_under_its_variant(sampler):
     player = Player(sweep_of(algorithms=["folb"], trials=40, sampler=sampler)).play()
-    sampled = [a for a in player.asks("search") if a.origin == "sampled"]
+    sampled = [a for a in player.requests("search") if a.origin == "sampled"]
     assert Counter(a.params["variant"] for a in sampled).keys() == {"plain", "heterogeneity"}
-    for ask in sampled:
-        assert ("psi" in ask.params) == (ask.params["variant"] == "heterogeneity")
-        player.sweep.spec(ask).configured()
+    for request in sampled:
+        assert ("psi" in request.params) == (request.params["variant"] == "heterogeneity")
+        player.sweep.spec(request).configured()
 
 
 def test_a_published_configuration_outside_the_range_runs_but_is_not_told():
     search = {"lr": {"default": 0.1, "low": 0.02, "high": 1.0}}
     given = {"algorithms": ["fedprox"], "datasets": ["mnist"], "trials": 4 + LAST}
-    player = Player(sweep_of(**given, search=search), lambda ask: finished(0.5)).play()
+    player = Player(sweep_of(**given, search=search), lambda request: finished(0.5)).play()
     (entry,) = player.sweep.entries.values()
-    asks = player.asks("search")
-    assert [(a.origin, a.params["lr"]) for a in asks[:3]] == [
-        ("anchor", 0.1),
+    requests = player.requests("search")
+    assert [(a.origin, a.params["lr"]) for a in requests[:3]] == [
+        ("default", 0.1),
         ("published", 0.03),
         ("published", 0.01),
     ]
-    assert [t.params for t in told(entry)] == [a.params for a in asks if a.index != 2]
+    assert [t.params for t in told(entry)] == [a.params for a in requests if a.index != 2]
     assert all(t.params["lr"] >= 0.02 for t in told(entry))
-    assert player.sweep.spec(asks[2]).params == {"lr": 0.01, "mu": 0.01}
+    assert player.sweep.spec(requests[2]).params == {"lr": 0.01, "mu": 0.01}
 
 
 SECRET = 777.0
 
 
-def outcome(ask: Ask) -> Outcome:
+def outcome(request: TrialRequest) -> Outcome:
     """As the driver collects it: test metrics in the history, validation scores beside it."""
-    end = surprising(ask)
+    end = surprising(request)
     history = [
         {
             "round": float(r),
@@ -151,11 +151,13 @@ def outcome(ask: Ask) -> Outcome:
 
 def test_an_end_has_no_place_for_a_test_metric():
     fields = {"status", "value", "intermediates", "curve", "spent", "at"}
-    assert {f.name for f in dataclasses.fields(End)} == fields
-    ask = next(
-        a for a in Player(sweep_of(trials=9)).play().asks() if surprising(a).status == "finished"
+    assert {f.name for f in dataclasses.fields(TrialResult)} == fields
+    request = next(
+        a
+        for a in Player(sweep_of(trials=9)).play().requests()
+        if surprising(a).status == "finished"
     )
-    end, bare = End.of(outcome(ask)), surprising(ask)
+    end, bare = TrialResult.of(outcome(request)), surprising(request)
     assert (end.status, end.value, end.intermediates) == (
         bare.status,
         bare.value,
@@ -168,10 +170,10 @@ def test_an_end_has_no_place_for_a_test_metric():
 
 def test_the_value_of_an_outcome_is_its_last_validation_score():
     intermediates = {10: 0.3, 50: 0.6, 30: 0.9}
-    assert End.of(Outcome(Status.FINISHED, [], intermediates)) == End(
+    assert TrialResult.of(Outcome(Status.FINISHED, [], intermediates)) == TrialResult(
         Status.FINISHED, 0.6, intermediates
     )
-    assert End.of(Outcome(Status.FAILED)) == End(Status.FAILED, None, {})
+    assert TrialResult.of(Outcome(Status.FAILED)) == TrialResult(Status.FAILED, None, {})
 
 
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
@@ -206,15 +208,17 @@ def test_no_test_metric_is_ever_told_to_optuna(monkeypatch, sampler):
     monkeypatch.setattr(optuna.Study, "add_trial", spy_add)
     given = {"algorithms": ["folb", "fedavg"], "trials": 16, "sampler": sampler}
     given["constraints"] = {"uploaded_bytes": {"max": 40.0}}
-    player = Player(sweep_of(**given), lambda ask: End.of(outcome(ask))).play(random.Random(6), 5)
+    player = Player(sweep_of(**given), lambda request: TrialResult.of(outcome(request))).play(
+        random.Random(6), 5
+    )
     live = len(numbers)
     for search in replay(sweep_of(**given), player.log).entries.values():
         search.candidates.proposer.catch_up()
     assert len(numbers) > live > 15
     assert set(excesses) == (set() if sampler == "random" else {9.0})
     legitimate = {0.0}
-    for ask in player.asks("search"):
-        legitimate |= set(surprising(ask).intermediates.values())
+    for request in player.requests("search"):
+        legitimate |= set(surprising(request).intermediates.values())
     assert set(numbers) <= legitimate
     for entry in player.sweep.entries.values():
         for trial in told(entry):
@@ -243,7 +247,7 @@ def test_a_condition_on_what_exists_only_under_another_one_is_searched(tmp_path,
     file.write_text(NESTED)
     given = {"algorithms": [f"{file}:Nested"], "trials": 30, "sampler": sampler, "seeds": 1}
     player = Player(sweep_of(**given)).play()
-    names = {tuple(sorted(a.params.keys() - {"lr"})) for a in player.asks("search")}
+    names = {tuple(sorted(a.params.keys() - {"lr"})) for a in player.requests("search")}
     assert names == {("c",), ("b", "c"), ("a", "b", "c")}
-    for ask in player.asks():
-        assert player.sweep.spec(ask).configured().params().keys() == ask.params.keys()
+    for request in player.requests():
+        assert player.sweep.spec(request).configured().params().keys() == request.params.keys()

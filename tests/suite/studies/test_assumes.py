@@ -16,7 +16,7 @@ from trials.algorithms import ALGORITHMS
 from trials.settings import Settings
 from trials.spec import outside
 
-ASSUMING = [(name, key) for name, cls in ALGORITHMS.items() for key in cls.assumes]
+ASSUMING = [(name, key) for name, cls in ALGORITHMS.items() for key in cls.requires]
 
 PLUGIN = """
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from trials.algorithms.fedavg import FedAvg
 
 @dataclass(frozen=True)
 class Whole(FedAvg):
-    assumes = {
+    requires = {
         "batch_size": ("full", "its step is a full gradient"),
         "momentum": (0.0, "its rate is a plain step's"),
     }
@@ -38,7 +38,7 @@ def test_defed_assumes_that_all_clients_are_awake():
 @pytest.mark.parametrize(("name", "key"), ASSUMING)
 def test_a_default_is_outside_where_it_is_another_value(name, key):
     cls = ALGORITHMS[name]
-    value, reason = cls.assumes[key]
+    value, reason = cls.requires[key]
     assert outside(cls, Settings(**{key: value})) == ""
     default = getattr(Settings(), key)
     words = outside(cls, Settings())
@@ -65,7 +65,7 @@ def test_any_class_can_declare_them(tmp_path):
 def test_where_the_setting_is_searched_the_configuration_decides():
     search = {"participation": {"default": 1.0, "low": 0.1, "high": 1.0}}
     (entry,) = entries_of(algorithms=["defed"], search=search)
-    chosen = entry.space.anchor()
+    chosen = entry.space.default()
     assert not entry.reference()
     assert entry.reference({**chosen, "participation": 0.2})
     assert not entry.reference({**chosen, "participation": 1.0})
@@ -80,7 +80,7 @@ def test_a_reference_by_nature_stays_one_without_a_reason():
 def test_the_mark_is_no_part_of_what_a_cell_asks(name):
     """The entries of the first published leaderboard, from before there was such a mark, keep their ids."""
     with open(Path(__file__).with_name("leaderboard_first.csv"), encoding="utf-8") as file:
-        published = {row["cell"] for row in csv.DictReader(file) if row["study"] == name}
+        published = {row["entry_id"] for row in csv.DictReader(file) if row["study"] == name}
     entries = make_entries(read_study(name, {})[1], name)
     assert {entry.id for entry in entries} == published
     assert {entry.algorithm for entry in entries if entry.outside()} == {"defed"}

@@ -26,7 +26,7 @@ def test_cells_are_the_product_with_algorithms_innermost():
         "heterogeneity": ["iid", "labels( 2 )"],
     }
     entries = entries_of(**given_)
-    assert [(*c.place, c.algorithm) for c in entries] == [
+    assert [(*c.scenario, c.algorithm) for c in entries] == [
         (d, m, h, a)
         for d in ("digits", "mnist")
         for m in ("logreg", "mlp")
@@ -69,7 +69,7 @@ OTHER = {
     "validation": {"settings": {"val_fraction": 0.2}},
     "init": {"settings": {"init": "zeros"}},
     "range": {"search": {"lr": {"high": 2.0}}},
-    "anchor": {"search": {"lr": {"default": 0.2}}},
+    "default": {"search": {"lr": {"default": 0.2}}},
     "scale": {"search": {"lr": {"log": False}}},
     "constraint": {"constraints": {"uploaded_bytes": {"max": 1e6}}},
     "another constraint": {"constraints": {"uploaded_bytes": {"max": 2e6}}},
@@ -99,8 +99,8 @@ def test_spellings_of_a_name_are_one_cell():
     a = entries_of(heterogeneity=["dirichlet(0.30)"], models=["mlp(200, 200)"])[0]
     b = entries_of(heterogeneity=[" dirichlet( 0.3 )"], models=["mlp"])[0]
     assert a.id == b.id
-    assert a.place.heterogeneity == "dirichlet(0.3)"
-    assert a.place.model == "mlp"
+    assert a.scenario.heterogeneity == "dirichlet(0.3)"
+    assert a.scenario.model == "mlp"
 
 
 def test_names_are_readable():
@@ -136,7 +136,7 @@ def test_an_algorithm_refuses_what_it_cannot_honour(faults):
     message = faults(given_)
     assert "1 fault," in message
     assert "folb cannot run with init=own" in message
-    assert algorithms.resolve("folb").refuses["init=own"] in message
+    assert algorithms.resolve("folb").unsupported["init=own"] in message
     assert entries_of(algorithms=["fedavg", "safl"], settings={"init": "own"})
 
 
@@ -157,7 +157,7 @@ UNRUNNABLE = {
     "words for a number": {"lr": {"default": "fast", "choices": ["fast", "slow"]}},
     "a batch of -1": {"batch_size": {"choices": [-1, 32]}},
     "no epochs": {"local_epochs": {"low": 0, "high": 3}},
-    "no epochs at the anchor": {"local_epochs": {"default": 0, "low": 0, "high": 3}},
+    "no epochs at the default configuration": {"local_epochs": {"default": 0, "low": 0, "high": 3}},
     "momentum above 1": {"momentum": {"low": 0.0, "high": 1.5}},
     "no bound": {"lr": {"high": float("inf")}},
     "not a number": {"lr": {"low": float("nan")}},
@@ -232,9 +232,9 @@ def test_an_anchor_that_is_no_number_of_its_range_is_refused_or_run(given_):
     """The unset setting, and `full`: either a fault of the study, or a value that is not told."""
     with contextlib.suppress(UserError):
         (entry,) = entries_of(**given_)
-        anchor = entry.space.anchor()
-        assert entry.space.distributions(anchor) is None
-        entry.spec(anchor, 0, 0).configured()
+        default = entry.space.default()
+        assert entry.space.distributions(default) is None
+        entry.spec(default, 0, 0).configured()
 
 
 def test_scientific_notation_means_a_number(study_file):
@@ -242,7 +242,7 @@ def test_scientific_notation_means_a_number(study_file):
     text = yaml.safe_dump(BASE) + "search: {lr: {default: 2e-3, low: 1e-3, high: 1e-1}}\n"
     _, study = read_study(study_file(text), {})
     (entry,) = make_entries(study, "mine")
-    assert entry.space.anchor() == {"lr": 0.002}
+    assert entry.space.default() == {"lr": 0.002}
     assert (entry.space.ranges["lr"].low, entry.space.ranges["lr"].high) == (0.001, 0.1)
 
 
@@ -278,7 +278,7 @@ def test_a_range_for_one_algorithm_goes_before_that_of_all_wherever_it_stands(ke
     entries = entries_of(algorithms=["fedavg", "fedprox"], search={k: given_[k] for k in keys})
     spans = [(e.space.ranges["lr"].low, e.space.ranges["lr"].high) for e in entries]
     assert spans == [(0.01, 1), (0.01, 3)]
-    assert [e.space.anchor()["lr"] for e in entries] == [0.1, 2]
+    assert [e.space.default()["lr"] for e in entries] == [0.1, 2]
 
 
 @given(st.integers(1, 400), st.integers(1, 400) | st.none())
@@ -320,12 +320,12 @@ def test_a_third_party_algorithm_is_named_by_its_file(tmp_path):
     ("key", "given_", "last"),
     [
         ("partition_seed", {"vary_partition": True, "seeds": 3}, 2**32 - 4),
-        ("partition_seed", {"deals": 2}, 2**32 - 2),
+        ("partition_seed", {"partitions": 2}, 2**32 - 2),
         ("data_seed", {"splits": 3}, 2**32 - 3),
     ],
 )
 def test_seeds_that_a_sweep_would_come_to_have_to_be_seeds(faults, key, given_, last):
-    """Final runs with another deal would end a sweep when its search is over."""
+    """Final runs with another partition would end a sweep when its search is over."""
     entries_of(settings={key: last}, **given_)
     count = 2**32 - 1 - last
     assert faults({**BASE, **given_, "settings": {key: last + 1}}).splitlines()[1:] == [

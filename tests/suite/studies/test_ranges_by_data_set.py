@@ -17,7 +17,9 @@ GIVEN = {
 
 
 def test_a_range_on_a_data_set_goes_before_by_exact_or_bare_name():
-    found = {(e.algorithm, e.place.dataset): e.space for e in make_entries(a_study(**GIVEN), "x")}
+    found = {
+        (e.algorithm, e.scenario.dataset): e.space for e in make_entries(a_study(**GIVEN), "x")
+    }
     spans = {key: of.ranges["lr"] for key, of in found.items()}
     for name in ("fedavg", "folb"):
         high = {d: spans[name, d].high for d in ("digits", "mnist")}
@@ -27,7 +29,7 @@ def test_a_range_on_a_data_set_goes_before_by_exact_or_bare_name():
         assert spans[name, "synthetic(1,1)"] == Range("choice", choices=(0.1, 1.0))
     mu = {dataset: of.ranges["mu"] for (name, dataset), of in found.items() if name == "folb"}
     assert (mu["mnist"].low, mu["mnist"].high, mu["digits"].low) == (0.5, 1.0, 0.0001)
-    assert found["folb", "mnist"].anchor()["mu"] == 0.7
+    assert found["folb", "mnist"].default()["mu"] == 0.7
 
 
 def test_an_interval_on_a_data_set_takes_the_place_of_choices():

@@ -22,7 +22,7 @@ from suite.sweeps.paths import SweepPaths
 from suite.sweeps.sweep import Result, Sweep
 from suite.tracking.store import Store
 from tests.support.searches import a_study
-from tests.support.simulations import dealt, finish, settings, simulation
+from tests.support.simulations import finish, partitioned, settings, simulation
 from trials.algorithms import ALGORITHMS
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
@@ -167,7 +167,7 @@ def with_rows(data: FederatedData, ids: Any, value: float) -> FederatedData:
 @pytest.mark.parametrize("algorithm", ["fedavg", "defed"])
 @pytest.mark.parametrize("validated", [True, False])
 def test_divergence_is_decided_by_validation_and_training(algorithm: str, validated: bool) -> None:
-    data = dealt([9, 6, 8])
+    data = partitioned([9, 6, 8])
     held_out = data.test[:3]
     data = dataclasses.replace(data, test=data.test[3:], val=held_out if validated else data.val)
     made = ALGORITHMS[algorithm]()

@@ -61,14 +61,14 @@ def test_a_search_that_is_cut_ends_with_the_final_runs_of_what_it_has():
     sweep = sweep_of(algorithms=["fedavg", "fedprox"], trials=30, seeds=2, lag=4)
     player = Player(sweep, lambda ask: finished(0.1 + ask.index / 100))
     player.play(limit=9, concurrent=2)
-    asked = len(player.asks("search"))
+    asked = len(player.requests("search"))
     assert 3 < asked < 8
     sweep.cut()
     player.play(concurrent=2)
-    assert len(player.asks("search")) == asked
-    best = {search.entry.id: len(search.asks) - 1 for search in sweep.entries.values()}
-    finals = player.asks("final")
-    assert sorted((ask.cell, ask.source[-4:]) for ask in finals) == sorted(
+    assert len(player.requests("search")) == asked
+    best = {search.entry.id: len(search.requests) - 1 for search in sweep.entries.values()}
+    finals = player.requests("final")
+    assert sorted((ask.entry_id, ask.source[-4:]) for ask in finals) == sorted(
         (entry, f"{index:04d}") for entry, index in best.items() for _ in range(2)
     )
 
@@ -77,7 +77,7 @@ def test_a_search_that_is_cut_at_once_tries_one_configuration():
     sweep = sweep_of(trials=30, seeds=2)
     sweep.cut()
     player = Player(sweep, lambda ask: finished(0.1)).play()
-    assert [len(player.asks(kind)) for kind in ("search", "final")] == [1, 2]
+    assert [len(player.requests(kind)) for kind in ("search", "final")] == [1, 2]
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_a_race_that_is_out_of_time_answers_from_what_is_there(race, tmp_path):
     assert found["recommended"] == best
     name = best["algorithm"]
     said = re.fullmatch(
-        rf"Use {name} with lr=\S+( mu=\S+)?\. On npz:\S+ dealt dirichlet\(0\.3\) to 4 clients "
+        rf"Use {name} with lr=\S+( mu=\S+)?\. On npz:\S+ partitioned dirichlet\(0\.3\) to 4 clients "
         r"\(18 samples each, label skew 0\.\d\d\) its best validation accuracy is "
         rf"{best['best']:.4f}, of one seed: the time was up before the final runs were over, so this "
         rf"is interim, and flatters\. The others so far: {other['algorithm']} "

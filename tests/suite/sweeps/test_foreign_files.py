@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.sweeps.harvest import Harvest
+from suite.sweeps.finish import Finish
 from suite.sweeps.paths import MARKER, SweepPaths
 from suite.sweeps.sweep import Sweep
 from suite.tracking.reader import Reader
@@ -243,7 +243,7 @@ def act(place: SweepPaths, action: str, value: int | None) -> None:
         result = play(sweep, 10**6 if value is None else value)
         if not result.ending:
             left = contents(place.storage.parent)
-            ids = tuple(sweep.search.asks)
+            ids = tuple(sweep.search.requests)
             assert not [path for path in left if Path(path).name.startswith(ids)]
 
 
@@ -349,7 +349,7 @@ def two_entries(tmp_path: Path) -> SweepPaths:
 
 @pytest.mark.parametrize(
     ("where", "dates"),
-    [((Harvest, "_publish"), (2, 0)), ((Store, "delete"), (0, 2)), ((Store, "set_status"), (1, 1))],
+    [((Finish, "_publish"), (2, 0)), ((Store, "delete"), (0, 2)), ((Store, "set_status"), (1, 1))],
 )
 def test_a_harvest_cut_off_leaves_a_row_for_every_cell(
     two_entries: SweepPaths, where: Any, dates: tuple[int, int]
@@ -362,9 +362,9 @@ def test_a_harvest_cut_off_leaves_a_row_for_every_cell(
         raise CutError
 
     sweep = Sweep("s", little(heterogeneity=["iid", "labels(2)"]), two_entries, resume=True)
-    sweep.ledger.open()
+    sweep.recording.open()
     with patch.object(*where, cut), pytest.raises(CutError):
-        sweep._harvest()
+        sweep._finish()
     sweep.journal.close()
     former, new = dates
     assert tuned() == [False] * new + [True] * former

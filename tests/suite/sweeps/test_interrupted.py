@@ -11,8 +11,8 @@ import pytest
 
 from suite.execution.cluster import Resources
 from suite.sweeps import records
-from suite.sweeps.ledger import Ledger
 from suite.sweeps.paths import SweepPaths
+from suite.sweeps.recording import SweepRecording
 from suite.sweeps.result import Result
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
@@ -30,10 +30,14 @@ def test_it_ends_soon_and_says_what_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The store takes a record and then no other, as one does that does not answer."""
-    paths, gate, write = SweepPaths(tmp_path / "runs", "s"), threading.Event(), Ledger.record
+    paths, gate, write = (
+        SweepPaths(tmp_path / "runs", "s"),
+        threading.Event(),
+        SweepRecording.record,
+    )
     written: list[str] = []
 
-    def slow(self: Ledger, ask: Any, outcome: Any) -> str:
+    def slow(self: SweepRecording, ask: Any, outcome: Any) -> str:
         if written:
             gate.wait(60)
         written.append(write(self, ask, outcome))
@@ -45,7 +49,7 @@ def test_it_ends_soon_and_says_what_is_left(
         os.kill(os.getpid(), signal.SIGINT)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Ledger, "record", slow)
+        patched.setattr(SweepRecording, "record", slow)
         patched.setattr(records, "PERSON_SECONDS", 0.1)
         threading.Thread(target=interrupt).start()
         result = swept(paths)

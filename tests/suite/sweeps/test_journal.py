@@ -14,7 +14,7 @@ from trials.errors import UserError
 
 EVENTS = [
     {"event": "begin", "format": 2, "study": {"algorithms": ["folb"], "target": None, "lr": 1e-5}},
-    {"event": "ask", "trial_id": "a-s0000", "params": {"lr": 0.1, "variant": "plain"}},
+    {"event": "request", "trial_id": "a-s0000", "params": {"lr": 0.1, "variant": "plain"}},
     {"event": "end", "trial_id": "a-s0000", "error": "line\nof a traceback · é \u2028 \x85"},
 ]
 

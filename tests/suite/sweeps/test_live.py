@@ -6,8 +6,8 @@ import pytest
 
 from suite.search.sweep_search import SweepSearch
 from suite.sweeps import live as live_module
-from suite.sweeps.ledger import Ledger
 from suite.sweeps.live import Live
+from suite.sweeps.recording import SweepRecording
 from suite.tracking.store import Store
 from tests.support.searches import a_study, entries_of
 from trials.outcome import Outcome, Status
@@ -22,22 +22,22 @@ def store(tmp_path_factory) -> Store:
 
 @pytest.fixture
 def sweep(store, request, monkeypatch) -> SimpleNamespace:
-    """A ledger with two trials handed out, and the writes that were put off, on a clock of its own."""
+    """A recording with two trials handed out, and the writes that were put off, on a clock of its own."""
     clock = [0.0]
     monkeypatch.setattr(live_module.time, "monotonic", lambda: clock[0])
     search = SweepSearch(entries_of(**STUDY), a_study(**STUDY), 4, {})
     name = request.node.name
-    ledger = Ledger(store, name, "live", a_study(**STUDY), search, {}, {}, "id", None)
-    ledger.open()
+    recording = SweepRecording(store, name, "live", a_study(**STUDY), search, {}, {}, "id", None)
+    recording.open()
     writes = []
     asks = [search.next()[0] for _ in range(2)]
     return SimpleNamespace(
         name=name,
-        ledger=ledger,
-        asks=asks,
+        recording=recording,
+        requests=asks,
         writes=writes,
         clock=clock,
-        live=Live(ledger, writes.append),
+        live=Live(recording, writes.append),
     )
 
 
@@ -54,7 +54,7 @@ def running(store: Store, sweep: SimpleNamespace) -> list:
 
 
 def test_a_trial_shows_its_curve_while_it_runs(store, sweep):
-    ask, outcome = sweep.asks[0], going(0, 5)
+    ask, outcome = sweep.requests[0], going(0, 5)
     sweep.live.reported(ask, outcome)
     assert sweep.writes == [], "the first second"
     sweep.clock[0] = 1.0
@@ -73,7 +73,7 @@ def test_a_trial_shows_its_curve_while_it_runs(store, sweep):
 
     sweep.live.over(ask)
     ended = Outcome(Status.FINISHED, [entry(at) for at in (0, 5, 10, 20)], {20: 0.9}, "abc")
-    assert sweep.ledger.record(ask, ended) == run.run_id
+    assert sweep.recording.record(ask, ended) == run.run_id
     assert running(store, sweep) == []
     (found,) = store.find(sweep=sweep.name, kind="search")
     assert (found.run_id, found.tags.run_status) == (run.run_id, "FINISHED")
@@ -85,9 +85,9 @@ def test_a_trial_shows_its_curve_while_it_runs(store, sweep):
 def test_it_is_recorded_as_if_nobody_had_looked(store, sweep):
     """Tags, params and metrics are those of a trial that was never shown."""
     ended = Outcome(Status.FINISHED, [entry(at) for at in (0, 5, 20)], {20: 0.9}, "abc", "", 2.0)
-    seen, unseen = sweep.asks
-    sweep.ledger.show(seen, [entry(0)])
-    records = [store.get(sweep.ledger.record(ask, ended)) for ask in (seen, unseen)]
+    seen, unseen = sweep.requests
+    sweep.recording.show(seen, [entry(0)])
+    records = [store.get(sweep.recording.record(ask, ended)) for ask in (seen, unseen)]
     assert [run.metrics for run in records] == [records[0].metrics] * 2
     assert {*records[0].tags} == {*records[1].tags}
     assert {*records[0].params} == {*records[1].params}
@@ -96,8 +96,8 @@ def test_it_is_recorded_as_if_nobody_had_looked(store, sweep):
 def test_one_write_a_second_of_who_waited_longest(sweep, monkeypatch):
     """Two trials report ten times a second for 4 s."""
     shown = []
-    monkeypatch.setattr(sweep.ledger, "show", lambda ask, history: shown.append(ask.trial_id))
-    first, second = sweep.asks
+    monkeypatch.setattr(sweep.recording, "show", lambda ask, history: shown.append(ask.trial_id))
+    first, second = sweep.requests
     for step in range(1, 41):
         sweep.clock[0] = step / 10
         for ask in (second, first):
@@ -109,9 +109,9 @@ def test_one_write_a_second_of_who_waited_longest(sweep, monkeypatch):
 
 def test_an_attempt_that_starts_again_adds_only_what_is_new(store, sweep):
     """It reports its whole history once more."""
-    ask = sweep.asks[0]
-    sweep.ledger.show(ask, [entry(0), entry(5)])
-    sweep.ledger.show(ask, [entry(0), entry(5), entry(10)])
+    ask = sweep.requests[0]
+    sweep.recording.show(ask, [entry(0), entry(5)])
+    sweep.recording.show(ask, [entry(0), entry(5), entry(10)])
     (run,) = running(store, sweep)
     points = store.client.get_metric_history(run.run_id, "val/accuracy")
     assert [point.step for point in points] == [0, 5, 10]
@@ -119,27 +119,27 @@ def test_an_attempt_that_starts_again_adds_only_what_is_new(store, sweep):
 
 def test_a_trial_that_is_over_is_not_shown(sweep):
     sweep.clock[0] = 5.0
-    ask = sweep.asks[0]
+    ask = sweep.requests[0]
     sweep.live.reported(ask, Outcome(Status.FINISHED, [entry(0)]))
     assert sweep.writes == []
 
 
 def test_a_session_that_ends_or_was_killed_leaves_no_running_trial(store, sweep):
-    ask = sweep.asks[0]
-    sweep.ledger.show(ask, [entry(0)])
-    sweep.ledger.close("KILLED")
+    ask = sweep.requests[0]
+    sweep.recording.show(ask, [entry(0)])
+    sweep.recording.close("KILLED")
     assert running(store, sweep) == []
-    sweep.ledger.show(ask, [entry(0)])
-    Ledger(
-        store, sweep.name, "live", a_study(**STUDY), sweep.ledger.search, {}, {}, "id", None
+    sweep.recording.show(ask, [entry(0)])
+    SweepRecording(
+        store, sweep.name, "live", a_study(**STUDY), sweep.recording.search, {}, {}, "id", None
     ).open()
     assert running(store, sweep) == []
 
 
 def test_a_record_that_fails_halfway_is_written_anew_and_once(store, sweep, monkeypatch):
-    ask = sweep.asks[0]
+    ask = sweep.requests[0]
     ended = Outcome(Status.FINISHED, [entry(0), entry(20)], {20: 0.9}, "abc")
-    sweep.ledger.show(ask, [entry(0)])
+    sweep.recording.show(ask, [entry(0)])
     log = store.log
 
     def fail(*args, **given):
@@ -148,9 +148,9 @@ def test_a_record_that_fails_halfway_is_written_anew_and_once(store, sweep, monk
 
     monkeypatch.setattr(store, "log", fail)
     with pytest.raises(OSError, match="lost"):
-        sweep.ledger.record(ask, ended)
+        sweep.recording.record(ask, ended)
     monkeypatch.undo()
-    run_id = sweep.ledger.record(ask, ended)
+    run_id = sweep.recording.record(ask, ended)
     (found,) = store.find(sweep=sweep.name, trial_id=ask.trial_id)
     assert found.run_id == run_id
     assert [at for at, _ in store.history(run_id, "val_accuracy")] == [0, 20]

@@ -62,7 +62,7 @@ def test_the_interim_ranking_is_by_validation_until_all_finals_are_there(tmp_pat
     assert sorted(one.finals for one in standing) == [0, 1]
     searches = Store(None, storage).find(kind="search")
     for one in standing:
-        mine = [run for run in searches if run.tags.cell == one.cell]
+        mine = [run for run in searches if run.tags.entry_id == one.entry_id]
         best = max(mine, key=lambda run: run.metrics["val_score"])
         assert (one.best, one.params) == (best.metrics["val_score"], best.tags.params)
     assert standing[0].best >= standing[1].best
@@ -77,7 +77,7 @@ def test_the_interim_ranking_is_by_validation_until_all_finals_are_there(tmp_pat
 
 
 def test_final_runs_of_a_former_best_are_no_part_of_a_board_in_the_middle_of_an_extension(tmp_path):
-    """The second search trial is better than the anchor, whose final runs are there; one is of the new best."""
+    """The second search trial is better than the default configuration, whose final runs are there; one is of the new best."""
     lr = {"search": {"lr": {"default": 0.001, "low": 0.001, "high": 10}}, "seeds": 3}
     place = swept(tmp_path, trials=1, **lr)
     play(Sweep("s", little(trials=4, **lr), place, resume=True), most=4)
@@ -119,7 +119,7 @@ def test_a_report_in_the_middle_of_a_sweep_shows_the_interim_ranking_marked_as_s
     html = suite_here("leaderboard", "small", "--format", "html", cwd=tmp_path).stdout
     for text in (page, html):
         assert "<h1>Nothing is ranked yet</h1>" in text
-        known = "No cell has all of its final runs. 1 cell is not over: interim, validation only."
+        known = "No scenario has all of its final runs. 1 scenario is not over: interim, validation only."
         assert f'<p class="lead">{known}</p>' in text
         assert '<h2>Standings <small class="mark">interim, validation only</small></h2>' in text
         assert "<h3>digits · logreg · iid (small)</h3>" in text
@@ -140,7 +140,7 @@ def test_an_interim_ranking_is_asked_for_by_a_third_party_s_short_name(tmp_path)
 def test_the_audit_names_edges_and_the_commands_that_mend_them(tmp_path):
     storage = tmp_path / "runs"
     study = {**STUDY, "trials": 1, "search": {"lr": {"low": 0.01, "high": 0.1}}}
-    sweep(storage, study)  # one trial, the anchor: its lr is 0.1
+    sweep(storage, study)  # one trial, the default configuration: its lr is 0.1
     board = read_leaderboard(Store(None, storage), Query("small"))
     prox, avg = (
         next(r.audit for r in board.rows if r.algorithm == n) for n in ("fedprox", "fedavg")

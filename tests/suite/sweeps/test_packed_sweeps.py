@@ -19,7 +19,7 @@ from tests.support.searches import a_study
 from tests.support.simulations import timeless
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedprox import FedProx
-from trials.outcome import Kind
+from trials.outcome import TrialKind
 from trials.simulation import Simulation
 from trials.trial_config import PACK
 from trials.trial_id import TrialId
@@ -70,7 +70,7 @@ def said(folder: Path) -> tuple[dict[str, Any], dict[str, Any], str]:
     """
     paths = SweepPaths(folder, "s")
     lines = [json.loads(line) for line in paths.journal.read_text().splitlines()]
-    found: dict[str, dict[str, Any]] = {"ask": {}, "end": {}}
+    found: dict[str, dict[str, Any]] = {"request": {}, "end": {}}
     for line in lines:
         if (event := line.pop("event")) in found:
             kept = {k: v for k, v in line.items() if k not in ("at", "seconds", "intermediates")}
@@ -78,14 +78,14 @@ def said(folder: Path) -> tuple[dict[str, Any], dict[str, Any], str]:
                 assert line["trial_id"] not in found["end"], "one end a trial"
                 kept["history"] = timeless(line["history"])
             found[event][line["trial_id"]] = kept
-    assert found["ask"].keys() == found["end"].keys()
+    assert found["request"].keys() == found["end"].keys()
     tuned = sorted((paths.folder / "tuned").rglob("*.yaml"))
-    return found["ask"], found["end"], "".join(str(read(path).params) for path in tuned)
+    return found["request"], found["end"], "".join(str(read(path).params) for path in tuned)
 
 
 STUDIES: dict[str, dict[str, Any]] = {
     "modelled": {"sampler": "tpe", "trials": 8, "algorithms": ["fedavg"]},
-    "cells": {
+    "scenarios": {
         "heterogeneity": ["iid", "labels(2)"],
         "models": ["mlp(8,8)", "mlp(6,6)"],
         "trials": 2,
@@ -136,8 +136,8 @@ def test_a_killed_pack_is_resumed(
     with pytest.raises(Killed):
         killed.run(Resources(max_concurrent=2, checkpoint_seconds=0.0))
     killed.journal.close()
-    asked = [e["trial_id"] for e in peek(killed.paths.journal) if e["event"] == "ask"]
-    assert any(TrialId.parse(name).kind == Kind.FINAL for name in asked) == (share > 0.5)
+    asked = [e["trial_id"] for e in peek(killed.paths.journal) if e["event"] == "request"]
+    assert any(TrialId.parse(name).kind == TrialKind.FINAL for name in asked) == (share > 0.5)
     assert said(swept(tmp_path / "cut", 3, resume=True, **given)) == alone
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from suite.search.trial import Ask
+from suite.search.trial import TrialRequest
 from suite.studies.entries import make_entries
 from suite.studies.study import read_study
 from suite.sweeps import progress as progress_module
@@ -24,18 +24,18 @@ def progress() -> Progress:
     return Progress(entries, {entry.id: PER_ENTRY for entry in entries}, name)
 
 
-def ask(shown: Progress, entry: int, index: int) -> Ask:
+def request(shown: Progress, entry: int, index: int) -> TrialRequest:
     (*ids,) = shown.entries
-    return Ask(f"{entry}-{index}", ids[entry], "search", index, "sampled", {}, 0, 0)
+    return TrialRequest(f"{entry}-{index}", ids[entry], "search", index, "sampled", {}, 0, 0)
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_the_live_table_fits_and_counts(width: int) -> None:
     shown = progress()
     for index, status in enumerate(("finished", "pruned", "diverged", "finished")):
-        shown.began(ask(shown, 0, index), f"0-{index}")
-        shown.ended(ask(shown, 0, index), status, 0.5 + index / 10)
-    shown.began(ask(shown, 1, 0), "1-0")
+        shown.began(request(shown, 0, index), f"0-{index}")
+        shown.ended(request(shown, 0, index), status, 0.5 + index / 10)
+    shown.began(request(shown, 1, 0), "1-0")
     console = Console(width=width, height=40, file=io.StringIO())
     console.print(shown._table())
     lines = console.file.getvalue().splitlines()
@@ -60,7 +60,7 @@ def test_many_cells_are_cut_to_the_screen() -> None:
 def test_trials_of_an_earlier_session_do_not_count_as_speed() -> None:
     shown = progress()
     for index in range(5):
-        shown.ended(ask(shown, 0, index), "finished", 0.5, before=True)
+        shown.ended(request(shown, 0, index), "finished", 0.5, before=True)
     assert f"5/{TRIALS} trials" in shown._line()
     assert "0 trials/min" in shown._line()
 
@@ -69,9 +69,9 @@ def test_what_is_still_written_is_said_when_nothing_runs() -> None:
     shown = progress()
     shown.unrecorded = 3
     assert "recorded" not in shown._line(), "of the sweep itself, before it has trials"
-    shown.began(ask(shown, 0, 0), "0-0")
+    shown.began(request(shown, 0, 0), "0-0")
     assert "recorded" not in shown._line()
-    shown.ended(ask(shown, 0, 0), "finished", 0.5)
+    shown.ended(request(shown, 0, 0), "finished", 0.5)
     assert "0 running" in shown._line()
     assert shown._line().endswith(", 3 still to be recorded")
 
@@ -87,15 +87,15 @@ def test_starting_up_is_no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     """30 s of start-up, then two at once, a second each: 2 trials/s, not 4 in 32 s."""
     shown, now = progress(), clock(monkeypatch)
     for index in range(2):
-        shown.began(ask(shown, 0, index), f"0-{index}")
+        shown.began(request(shown, 0, index), f"0-{index}")
     now[0] += 30
     assert "left" not in shown._line()
     for step in range(3):
         now[0] += 1
         for index in (2 * step, 2 * step + 1):
-            shown.began(ask(shown, 0, index), f"0-{index}")
+            shown.began(request(shown, 0, index), f"0-{index}")
         for index in (2 * step, 2 * step + 1):
-            shown.ended(ask(shown, 0, index), "finished", 0.5)
+            shown.ended(request(shown, 0, index), "finished", 0.5)
     # 6 of 238 in the first 33 s: (6 - 2) / 2 s = 2/s, 232 left.
     assert "120 trials/min, about 2 min left" in shown._line()
 
@@ -104,13 +104,13 @@ def test_long_trials_tell_the_pace_before_any_of_them_ends(monkeypatch: pytest.M
     """Two trials of 50 rounds: at 5 after the start, 10 s later at 10: 2 x 5 rounds in 10 s are 0.02/s."""
     shown, now = progress(), clock(monkeypatch)
     for entry in (0, 1):
-        shown.began(ask(shown, entry, 0), f"{entry}-0")
+        shown.began(request(shown, entry, 0), f"{entry}-0")
     now[0] += 40
-    shown.reported(ask(shown, 0, 0), 5)
-    shown.reported(ask(shown, 1, 0), 5)
+    shown.reported(request(shown, 0, 0), 5)
+    shown.reported(request(shown, 1, 0), 5)
     now[0] += 10
     for entry in (0, 1):
-        shown.reported(ask(shown, entry, 0), 10)
+        shown.reported(request(shown, entry, 0), 10)
     # 238 - 0.4 trials at 0.02/s are 11880 s.
     assert shown._line().endswith("2 running, 1 trials/min, about 3.3 h left")
 
@@ -126,8 +126,8 @@ def test_every_row_of_a_small_terminal_is_another_one() -> None:
     """Fourteen entries on 80 x 24, what they have in common in the head; no column is empty."""
     shown = progress()
     for entry in range(ENTRIES):
-        shown.began(ask(shown, entry, 0), f"{entry}-0")
-        shown.ended(ask(shown, entry, 0), "finished", 0.5)
+        shown.began(request(shown, entry, 0), f"{entry}-0")
+        shown.ended(request(shown, entry, 0), "finished", 0.5)
     lines = table(shown)
     assert len(lines) <= 24
     rows = [line.split("│")[1].strip() for line in lines if "/17" in line]
@@ -141,8 +141,8 @@ def test_a_cell_that_is_done_says_so_once(capsys: pytest.CaptureFixture[str]) ->
     shown = progress()
     for entry in range(ENTRIES):
         for index in range(PER_ENTRY):
-            shown.began(ask(shown, entry, index), f"{entry}-{index}")
-            shown.ended(ask(shown, entry, index), "finished", (50 + entry) / 100)
+            shown.began(request(shown, entry, index), f"{entry}-{index}")
+            shown.ended(request(shown, entry, index), "finished", (50 + entry) / 100)
     said = capsys.readouterr().err.splitlines()
     assert said == [
         "quickstart: digits · logreg · iid is done, best on validation: fedumf 0.5600",
@@ -165,12 +165,12 @@ def test_a_sweep_that_grew_counts_no_final_run_of_a_former_best(
 
 def test_what_runs_in_packs_is_said_with_its_processes() -> None:
     shown = progress()
-    shown.began(ask(shown, 0, 0), "a")
+    shown.began(request(shown, 0, 0), "a")
     assert ", 1 running, " in shown._line()
-    shown.began(ask(shown, 0, 1), "a")
+    shown.began(request(shown, 0, 1), "a")
     assert ", 2 running in 1 process, " in shown._line()
     for index in range(2, 28):
-        shown.began(ask(shown, 0, index), "ab"[index % 2])
+        shown.began(request(shown, 0, index), "ab"[index % 2])
     assert ", 28 running in 2 processes, " in shown._line()
-    shown.stopped(ask(shown, 0, 0))
+    shown.stopped(request(shown, 0, 0))
     assert ", 27 running in 2 processes, " in shown._line()

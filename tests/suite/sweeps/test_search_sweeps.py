@@ -113,7 +113,7 @@ def test_the_best_few_are_confirmed_and_the_best_of_these_repeated(confirmed: Pa
 def test_a_warm_start_is_inside_the_budget_stated_and_ranked_apart(confirmed: Path) -> None:
     runs = records(confirmed, sweep="confirmed", kind="search", heterogeneity="iid")
     origins = {r.tags["trial_id"][-5:]: r.tags["origin"] for r in runs if "confirm" not in r.tags}
-    assert [origins[f"s000{i}"] for i in range(5)] == ["anchor", "warm", *["sampled"] * 3]
+    assert [origins[f"s000{i}"] for i in range(5)] == ["default", "warm", *["sampled"] * 3]
     warm = next(r for r in runs if r.tags["origin"] == "warm" and "confirm" not in r.tags)
     (tuned,) = (confirmed / "runs/two/tuned").rglob("fedavg.yaml")
     assert float(warm.params["lr"]) == read(tuned).params["lr"]

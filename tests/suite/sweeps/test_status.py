@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from suite.search.trial import Ask
+from suite.search.trial import TrialRequest
 from suite.studies.entries import make_entries
-from suite.sweeps.events import Asked, Begun, Ended
+from suite.sweeps.eta import Eta, spell
+from suite.sweeps.events import Begun, Ended, Requested
 from suite.sweeps.journal import Journal
-from suite.sweeps.pace import Pace, spell
 from tests.support.commands import document, suite_here
 from tests.support.searches import a_study
-from trials.outcome import Kind, Outcome, Status
+from trials.outcome import Outcome, Status, TrialKind
 
 STUDY = a_study(algorithms=["fedavg", "fedprox"], trials=6, seeds=2)
 ENTRIES = make_entries(STUDY, "test")
@@ -25,15 +25,15 @@ def write(storage: Path) -> Journal:
     events = [Begun("mine", content, 4, {}, 2, 16, "id", about)]
     scores = {0: (0.5, 0.6), 1: (0.8, 0.55), 2: (0.7, None)}
     for index, values in scores.items():
-        asks = [
-            Ask(f"{e.id}-s000{index}", e.id, Kind.SEARCH, index, "sampled", {}, 0, 0)
+        requests = [
+            TrialRequest(f"{e.id}-s000{index}", e.id, TrialKind.SEARCH, index, "sampled", {}, 0, 0)
             for e in ENTRIES
         ]
-        events += map(Asked, asks)
-        for ask, value in zip(asks, values, strict=True):
+        events += map(Requested, requests)
+        for request, value in zip(requests, values, strict=True):
             status = Status.DIVERGED if value is None else Status.FINISHED
             outcome = Outcome(status, intermediates={} if value is None else {5: value})
-            events.append(Ended(ask.trial_id, outcome, 100.0 + index))
+            events.append(Ended(request.trial_id, outcome, 100.0 + index))
     for event in events:
         journal.write(event.name, **event.fields())
     return journal
@@ -69,7 +69,7 @@ def test_a_new_session_has_a_pace_of_its_own(tmp_path):
 
 
 def test_a_pace_is_not_known_before_anything_moved():
-    pace = Pace()
+    pace = Eta()
     assert pace.rate(10.0, 5.0) is None
     pace.begin(10.0, 1.0, 4)
     pace.begin(11.0, 1.0, 1)

@@ -36,7 +36,7 @@ ENTRIES, TRIALS, SEEDS = 4, 6, 2
 SUMMARY = {
     "study",
     "name",
-    "cells",
+    "entries",
     "trials_finished",
     "trials_pruned",
     "trials_diverged",
@@ -51,8 +51,8 @@ TAGS = {
     "kind",
     "study",
     "sweep",
-    "cell",
-    "cell_name",
+    "entry_id",
+    "entry_name",
     "algorithm",
     "paper",
     "dataset",
@@ -81,12 +81,12 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_summary_agrees_with_the_store(done: Path) -> None:
     summary = json.loads((done / "summary.json").read_text())
     assert set(summary) >= SUMMARY
-    assert (summary["study"], summary["name"], summary["cells"]) == ("small", "small", ENTRIES)
+    assert (summary["study"], summary["name"], summary["entries"]) == ("small", "small", ENTRIES)
     searched = [summary[f"trials_{s}"] for s in ("finished", "pruned", "diverged", "failed")]
     assert sum(searched) == ENTRIES * TRIALS
     assert counts(done) == {
         ("sweep", "FINISHED"): 1,
-        ("cell", "FINISHED"): ENTRIES,
+        ("entry_id", "FINISHED"): ENTRIES,
         ("search", "FINISHED"): ENTRIES * TRIALS,
         ("final", "FINISHED"): ENTRIES * SEEDS,
         ("leaderboard", "FINISHED"): ENTRIES,
@@ -110,7 +110,7 @@ def test_records_carry_the_contract(done: Path) -> None:
     assert len(trial_ids) == len(set(trial_ids))
     first = [r for r in records(done, kind="search") if r.tags["trial_id"].endswith("s0000")]
     assert len(first) == ENTRIES
-    assert {r.tags["origin"] for r in first} == {"anchor"}
+    assert {r.tags["origin"] for r in first} == {"default"}
 
 
 def test_the_store_alone_is_the_leaderboard(done: Path, tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_divergence_is_an_outcome(tmp_path: Path) -> None:
     assert summary["trials_failed"] == 0
     diverged = [r for r in records(tmp_path, kind="search") if r.tags["status"] == "diverged"]
     assert len(diverged) == summary["trials_diverged"]
-    # Only the anchor survived, so it is what was tuned.
+    # Only the default configuration survived, so it is what was tuned.
     assert {r.params["lr"] for r in records(tmp_path, kind="final")} == {"0.1"}
 
 
@@ -305,6 +305,8 @@ def test_tuned_of_needs_no_files(done: Path) -> None:
     store = Store(None, done / "runs")
     board = read_leaderboard(store, Query("small"))
     for row in board.rows:
-        searches = by_entry(store.sound(cell=row.cell, kind="search"))[row.sweep, row.cell]
-        finals = store.sound(cell=row.cell, kind="final")
+        searches = by_entry(store.sound(entry_id=row.entry_id, kind="search"))[
+            row.sweep, row.entry_id
+        ]
+        finals = store.sound(entry_id=row.entry_id, kind="final")
         assert tuned_of(finals, searches, row).params == row.params

@@ -10,8 +10,8 @@ from mlflow.exceptions import MlflowException
 from suite.execution import driver
 from suite.execution.cluster import Resources
 from suite.sweeps.journal import Journal
-from suite.sweeps.ledger import Ledger
 from suite.sweeps.paths import SweepPaths
+from suite.sweeps.recording import SweepRecording
 from suite.sweeps.resume import resumed_study
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
@@ -56,10 +56,10 @@ def test_files_to_start_from_are_needed_by_a_sweep_that_has_not_begun(tmp_path):
 
 
 def test_a_store_that_cannot_be_written_halts_and_is_gone_on_with(tmp_path, monkeypatch):
-    def refuses(ledger):
+    def unsupported(recording):
         raise MlflowException("attempt to write a readonly database")
 
-    monkeypatch.setattr(Ledger, "open", refuses)
+    monkeypatch.setattr(SweepRecording, "open", unsupported)
     for options in ((), ("--resume",)):
         done = suite_here("sweep", "smoke", *options, cwd=tmp_path, code=3)
         assert done.stderr.splitlines()[-1] == (
@@ -130,7 +130,7 @@ def test_two_sweeps_of_one_name_that_begin_at_once_on_one_server(tmp_path):
     uri = f"sqlite:///{tmp_path}/shared.db"
     places = [SweepPaths(tmp_path / name, "s", uri) for name in ("one", "two")]
     first, second = (Sweep("s", a_study(), place, False) for place in places)
-    first.ledger.open()
+    first.recording.open()
     with pytest.raises(UserError) as refused:
         second.run(Resources(max_concurrent=1))
     assert str(refused.value) == (
@@ -145,13 +145,15 @@ def test_two_sweeps_that_both_see_an_empty_store(tmp_path, monkeypatch):
     uri = f"sqlite:///{tmp_path}/shared.db"
     places = [SweepPaths(tmp_path / name, "s", uri) for name in ("one", "two")]
     first, second = (Sweep("s", a_study(), place, False) for place in places)
-    looks, sweeps = [[]], Ledger._sweeps
-    monkeypatch.setattr(Ledger, "_sweeps", lambda ledger: looks.pop() if looks else sweeps(ledger))
-    first.ledger.open()
+    looks, sweeps = [[]], SweepRecording._sweeps
+    monkeypatch.setattr(
+        SweepRecording, "_sweeps", lambda recording: looks.pop() if looks else sweeps(recording)
+    )
+    first.recording.open()
     time.sleep(0.01)  # stores count milliseconds
     looks.append([])
     with pytest.raises(UserError, match="holds another sweep 's'"):
-        second.ledger.open()
+        second.recording.open()
     assert [run.tags["sweep_id"] for run in first.store.find(kind="sweep")] == [first.id]
 
 

@@ -16,8 +16,8 @@ from tests.support.foreign import little, play, swept
 
 SPEC = {"params": {}, "seed": 0, "settings": {"rounds": 3, "batch_size": 32}}
 ENTRY = {
-    "kind": "cell",
-    "cell_name": "n",
+    "kind": "entry",
+    "entry_name": "n",
     "outside": "o",
     "metric": "mse",
     "spec": json.dumps(SPEC),

@@ -10,10 +10,10 @@ from suite.configurations.library import list_tuned
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import End, Known
-from suite.sweeps.harvest import Harvest
-from suite.sweeps.ledger import Ledger
+from suite.search.trial import InitialConfiguration, TrialResult
+from suite.sweeps.finish import Finish
 from suite.sweeps.paths import SweepPaths
+from suite.sweeps.recording import SweepRecording
 from suite.sweeps.resume import resumed_study
 from suite.sweeps.sweep import Sweep
 from suite.tracking.long_texts import PART, parted, whole
@@ -72,18 +72,18 @@ def test_a_sweep_of_a_long_study_is_read_and_resumed(tmp_path):
 def test_a_long_tuned_configuration_is_listed(tmp_path):
     """Its provenance says where it started from, whatever that is called."""
     study, entries = little(), entries_of(settings=little().settings.model_dump())
-    warm = {one.id: [Known("warm", one.space.anchor(), LONG)] for one in entries}
+    warm = {one.id: [InitialConfiguration("warm", one.space.default(), LONG)] for one in entries}
     search, store = SweepSearch(entries, study, 1, {}), Store(None, tmp_path)
-    ledger, ended = Ledger(store, "s", "s", study, search, warm, {}, "id", None), {}
-    ledger.open()
+    recording, ended = SweepRecording(store, "s", "s", study, search, warm, {}, "id", None), {}
+    recording.open()
     while found := search.next():
         ask, _ = found
         done = outcome(search.spec(ask))
-        ledger.record(ask, done)
-        search.end(ask.trial_id, End.of(done))
+        recording.record(ask, done)
+        search.end(ask.trial_id, TrialResult.of(done))
         ended[ask.trial_id] = done
-    finals = {trial_id for trial_id in ended if not search.asks[trial_id].counted}
-    Harvest(ledger, tmp_path / "tuned").bring_in(ended, finals)
+    finals = {trial_id for trial_id in ended if not search.requests[trial_id].counted}
+    Finish(recording, tmp_path / "tuned").bring_in(ended, finals)
     (tuned,) = list_tuned(store, tmp_path)
     assert tuned.provenance["warm_start"] == LONG
     (path,) = (tmp_path / "tuned").rglob("*.yaml")

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from suite.sweeps.glance import rounded, title
+from suite.sweeps.row_title import rounded, title
 from suite.tracking.names import grouped, plain
 from suite.tracking.store import Store
 from tests.support.boards import A, B, board_of, runs

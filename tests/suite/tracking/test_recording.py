@@ -157,7 +157,7 @@ def test_find_by_any_text(store, experiment, value):
 
 
 def test_a_run_has_its_parent(store, experiment):
-    parent = store.create(experiment, "parent", {"kind": "cell"})
+    parent = store.create(experiment, "parent", {"kind": "entry"})
     child = store.create(experiment, "child", {"kind": "search"}, parent)
     run = store.client.get_run(child)
     assert run.data.tags["mlflow.parentRunId"] == parent

@@ -16,9 +16,9 @@ from suite.reproduction.plan import Effort, plan_of
 from suite.runs.batch import Batch
 from suite.runs.single import Finished, Recording
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import End, Known
-from suite.sweeps.harvest import Harvest
-from suite.sweeps.ledger import Ledger
+from suite.search.trial import InitialConfiguration, TrialResult
+from suite.sweeps.finish import Finish
+from suite.sweeps.recording import SweepRecording
 from suite.tracking.forms import SPAN
 from suite.tracking.store import Store
 from suite.tracking.tags import RunKind, Tags, _commit, versions, written
@@ -46,9 +46,9 @@ SPEC = TrialSpec(
     seed=3,
     **PLACE,
 )
-CELL = {
-    "cell": "c928f7f0",
-    "cell_name": "defed · digits · logreg · labels(2)",
+ENTRY = {
+    "entry_id": "c928f7f0",
+    "entry_name": "defed · digits · logreg · labels(2)",
     "algorithm": "defed",
     "paper": "DeFed",
     "reference": "true",
@@ -106,31 +106,33 @@ def store(tmp_path_factory) -> Store:
 def swept(store, tmp_path_factory) -> SimpleNamespace:
     """A sweep of one trial and one final run, recorded to its leaderboard."""
     study, cells = a_study(**STUDY), entries_of(**STUDY)
-    warm = {cell.id: [Known("warm", cell.space.anchor(), "elsewhere")] for cell in cells}
+    warm = {
+        cell.id: [InitialConfiguration("warm", cell.space.default(), "elsewhere")] for cell in cells
+    }
     search = SweepSearch(cells, study, 1, {})
-    ledger = Ledger(store, "tagged", "tagged", study, search, warm, {}, "id", None)
-    ledger.open()
+    recording = SweepRecording(store, "tagged", "tagged", study, search, warm, {}, "id", None)
+    recording.open()
     asks, ended = [], {}
     for _ in range(2):
         ask, _ = search.next()
         asks.append(ask)
         ended[ask.trial_id] = outcome()
-        ledger.record(ask, outcome())
-        search.end(ask.trial_id, End.of(outcome()))
-    Harvest(ledger, tmp_path_factory.mktemp("tuned")).bring_in(ended, {asks[1].trial_id})
-    return SimpleNamespace(study=study, asks=asks, search=search)
+        recording.record(ask, outcome())
+        search.end(ask.trial_id, TrialResult.of(outcome()))
+    Finish(recording, tmp_path_factory.mktemp("tuned")).bring_in(ended, {asks[1].trial_id})
+    return SimpleNamespace(study=study, requests=asks, search=search)
 
 
 def as_cell(found: dict[str, str]) -> dict[str, str]:
     """Without the reason why its settings are outside the paper's, which is the algorithm's to word."""
-    return {**found, "outside": found["outside"][: len(CELL["outside"])]}
+    return {**found, "outside": found["outside"][: len(ENTRY["outside"])]}
 
 
 def test_what_a_sweep_and_its_cells_record(store, swept):
     of_sweep = {"kind": "sweep", "study": "tagged", "sweep": "tagged"}
     study = plain(swept.study.model_dump(mode="json"))
     assert recorded(store, kind="sweep") == {**of_sweep, "study_json": study, "sweep_id": "id"}
-    written = as_cell(recorded(store, kind="cell"))
+    written = as_cell(recorded(store, kind="entry"))
     assert json.loads(written.pop("space")) == {
         "lr": {"type": "float", "low": 0.001, "high": 1.0, "log": True, "above": 0},
         "topology": {"type": "choice", "choices": TOPOLOGIES},
@@ -140,12 +142,12 @@ def test_what_a_sweep_and_its_cells_record(store, swept):
         written.pop("trials")
     ).keys()
     assert json.loads(written.pop("tried")) == [["", 0, False, "finished", 0.7, 0.75]]
-    assert written == {**of_sweep, **CELL, "kind": "cell"}
+    assert written == {**of_sweep, **ENTRY, "kind": "entry"}
 
 
 def test_the_space_of_an_entry_is_read_back(store, swept):
     (entry,) = entries_of(**STUDY)
-    (run,) = store.find(kind="cell")
+    (run,) = store.find(kind="entry")
     for name, spec in entry.space.searched.items():
         read = run.tags.space[name]
         assert all(getattr(read, key) == getattr(spec, key) for key in ("type", *SPAN))
@@ -154,17 +156,17 @@ def test_the_space_of_an_entry_is_read_back(store, swept):
 @pytest.mark.parametrize(
     ("number", "own"),
     [
-        (0, {"kind": "search", "seed": "0", "trial_id": "-s0000", "origin": "anchor"}),
+        (0, {"kind": "search", "seed": "0", "trial_id": "-s0000", "origin": "default"}),
         (1, {"kind": "final", "seed": "1", "trial_id": "-f0000-0", "reached": "true"}),
     ],
 )
 def test_what_a_trial_records(store, swept, number, own):
-    ask = swept.asks[number]
-    own = {"origin": "anchor", **own, "trial_id": CELL["cell"] + own["trial_id"]}
+    ask = swept.requests[number]
+    own = {"origin": "default", **own, "trial_id": ENTRY["entry_id"] + own["trial_id"]}
     if number:
-        own["source"] = f"{CELL['cell']}-s0000"
+        own["source"] = f"{ENTRY['cell']}-s0000"
     spec = plain(swept.search.spec(ask).model_dump(mode="json"))
-    expected = {**CELL, **TRIAL, **own, "spec": spec, "params": plain(ask.params)}
+    expected = {**ENTRY, **TRIAL, **own, "spec": spec, "params": plain(ask.params)}
     assert as_cell(recorded(store, kind=own["kind"])) == expected
 
 
@@ -175,7 +177,7 @@ def test_what_a_leaderboard_s_row_records(store, swept):
     )
     row = {"kind": "leaderboard", "study": "tagged", "sweep": "tagged", "status": "finished"}
     row["importance"] = "{}"  # of one trial nothing is said
-    assert found == {**CELL, **row, "row": "tagged 0000", "score": "0.7500"}
+    assert found == {**ENTRY, **row, "row": "tagged 0000", "score": "0.7500"}
 
 
 def of_trial(spec: TrialSpec) -> dict[str, str]:
@@ -201,7 +203,7 @@ def test_what_a_run_records(store, tmp_path):
             execution="batched",
             chunk=7,
             halved={"round": 2, "chunk": 3},
-            eager="no graph",
+            graph_error="no graph",
             device=torch.device("cpu"),
         ),
     )
@@ -211,7 +213,7 @@ def test_what_a_run_records(store, tmp_path):
     more = {
         "paper": "Li et al. 2020",
         "halved": '{"chunk":3,"round":2}',
-        "eager": "no graph",
+        "graph_error": "no graph",
         "device": "cpu",
         "kind": "run",
     }
@@ -232,8 +234,8 @@ def test_what_a_transfer_records(store, tmp_path):
         "metric": "accuracy",
         "not_finite": "val_loss",
         "trial_id": job.id,
-        "source_cell": "digits · logreg · labels(2)",
-        "target_cell": "digits · mlp · labels(2)",
+        "source_scenario": "digits · logreg · labels(2)",
+        "target_scenario": "digits · mlp · labels(2)",
     }
 
 

@@ -21,7 +21,7 @@ READ = "reading the records\n"
 DEEP = f'{{"sampler":"a","scheduler":"b","trials":1,"seeds":1,"x":{"[" * 100 + "]" * 100}}}'
 FORMS = [
     ("final", "sweep", None),
-    ("final", "cell", None),
+    ("final", "entry_id", None),
     ("final", "spec", None),
     ("final", "spec", "soup"),
     ("final", "spec", '{"algorithm":"fedavg","params":{},"place":"moon"}'),
@@ -48,10 +48,10 @@ FORMS = [
     ("search", "trial_id", "soup"),
     ("search", "params", '{"lr"'),
     ("search", "pareto", "beauty"),
-    ("cell", "cell", None),
-    ("cell", "algorithm", None),
-    ("cell", "space", '{"lr":{"type":"float"}}'),
-    ("cell", "space", '{"lr":[0,1]}'),
+    ("entry_id", "entry_id", None),
+    ("entry_id", "algorithm", None),
+    ("entry_id", "space", '{"lr":{"type":"float"}}'),
+    ("entry_id", "space", '{"lr":[0,1]}'),
     ("sweep", "study_json", "{}"),
     ("sweep", "study_json", '{"sampler":"a","scheduler":"b","trials":1,"seeds":1,"settings":7}'),
     ("sweep", "study_json", DEEP),
@@ -113,12 +113,12 @@ def test_a_leaderboard_goes_on_without_the_runs_that_cannot_be_read(here: Path):
     for kind, name, text in (
         ("final", "spec", "soup"),
         ("search", "trial_id", "soup"),
-        ("cell", "cell", None),
+        ("entry_id", "entry_id", None),
         ("sweep", "study_json", "{}"),
         ("leaderboard", "importance", "[]"),
     ):
         set_tag(here, first(here, kind), name, text)
-    names = ["spec", "trial_id", "cell", "study_json", "importance"]
+    names = ["spec", "trial_id", "entry_id", "study_json", "importance"]
     lines = [f"1 run of sweep s could not be read: tag suite.{name}" for name in names]
     shown, said = levels(here)
     assert shown == ["labels(2)"]
@@ -128,7 +128,7 @@ def test_a_leaderboard_goes_on_without_the_runs_that_cannot_be_read(here: Path):
 def test_runs_of_a_sweep_are_counted_in_one_line(here: Path):
     for run in Store(None, here / "runs").find(kind="search"):
         set_tag(here, run.run_id, "metric", "beauty")
-    for run in Store(None, here / "runs").find(kind="cell"):  # as a sweep that goes on has it
+    for run in Store(None, here / "runs").find(kind="entry"):  # as a sweep that goes on has it
         set_tag(here, run.run_id, "tried", None)
     said = f"{READ}4 runs of sweep s could not be read: tag suite.metric\n"
     assert levels(here) == (["iid", "labels(2)"], said)

@@ -16,9 +16,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from reports.page.live import home_page, live_page
-from suite.search.trial import Ask
+from suite.search.trial import TrialRequest
 from suite.sweeps import journal, running
-from suite.sweeps.events import Asked, Begun, Died, Ended, Recorded
+from suite.sweeps.events import Begun, Died, Ended, Recorded, Requested
 from suite.sweeps.paths import MARKER
 from suite.sweeps.running import Reported, Running
 from suite.trust import Trust
@@ -29,7 +29,7 @@ from suite.watch.views import Views, address
 from tests.support.searches import a_study, entries_of
 from trials import plugins
 from trials.errors import UserError
-from trials.outcome import Kind, Outcome, Status
+from trials.outcome import Outcome, Status, TrialKind
 
 STUDY = {"algorithms": ["fedavg", "fedprox"], "trials": 3, "seeds": 2}
 
@@ -38,19 +38,21 @@ def line(event: Any) -> bytes:
     return journal.line(event.name, event.fields()) + b"\n"
 
 
-def asked(entry: str, index: int, kind: Kind = Kind.SEARCH) -> Asked:
-    ask = {"kind": kind, "index": index, "origin": "sampled", "params": {"lr": 0.1}}
-    source = None if kind == Kind.SEARCH else f"{entry}-s0000"
-    trial = f"{entry}-{'s' if kind == Kind.SEARCH else 'f'}{index:04d}"
-    return Asked(Ask(trial, entry, **ask, seed=0, partition_seed=0, source=source))
+def asked(entry: str, index: int, kind: TrialKind = TrialKind.SEARCH) -> Requested:
+    request = {"kind": kind, "index": index, "origin": "sampled", "params": {"lr": 0.1}}
+    source = None if kind == TrialKind.SEARCH else f"{entry}-s0000"
+    trial = f"{entry}-{'s' if kind == TrialKind.SEARCH else 'f'}{index:04d}"
+    return Requested(TrialRequest(trial, entry, **request, seed=0, partition_seed=0, source=source))
 
 
-def ended(ask: Asked, at: float, value: float | None, status: Status = Status.FINISHED) -> Ended:
+def ended(
+    request: Requested, at: float, value: float | None, status: Status = Status.FINISHED
+) -> Ended:
     scores = {} if value is None else {50: value}
     history = [{"round": r, "val_accuracy": 0.1} for r in (0, 50)]
     error = "ValueError: no\n" if status == Status.FAILED else ""
     outcome = Outcome(status, history=history, intermediates=scores, error=error)
-    return Ended(ask.ask.trial_id, outcome, at)
+    return Ended(request.request.trial_id, outcome, at)
 
 
 @pytest.fixture
@@ -76,11 +78,11 @@ def test_only_what_is_new_is_read_and_a_torn_line_waits(
     folder, (first, _) = sweep
     followed = Followed(folder)
     followed.refresh()
-    assert (followed.planned, len(followed.entries), followed.state.asks) == (10, 2, [])
+    assert (followed.planned, len(followed.entries), followed.state.requests) == (10, 2, [])
     whole = line(asked(first, 0))
     add(folder, torn=whole[:20])
     followed.refresh()
-    assert followed.state.asks == []
+    assert followed.state.requests == []
     taken = []
     monkeypatch.setattr(Followed, "_take", lambda self, text: taken.append(text))
     add(folder, torn=whole[20:])
@@ -92,18 +94,18 @@ def test_only_what_is_new_is_read_and_a_torn_line_waits(
 
 def test_counts_scores_and_failures(sweep: tuple[Path, list[str]]) -> None:
     folder, (first, second) = sweep
-    asks = [asked(first, i) for i in range(4)]
-    other, final = asked(second, 0), asked(second, 0, Kind.FINAL)
+    requests = [asked(first, i) for i in range(4)]
+    other, final = asked(second, 0), asked(second, 0, TrialKind.FINAL)
     add(
         folder,
-        *asks,
+        *requests,
         other,
         final,
-        ended(asks[0], 100.0, 0.5),
-        ended(asks[1], 102.0, 0.9, Status.PRUNED),
-        ended(asks[2], 104.0, None, Status.FAILED),
+        ended(requests[0], 100.0, 0.5),
+        ended(requests[1], 102.0, 0.9, Status.PRUNED),
+        ended(requests[2], 104.0, None, Status.FAILED),
         ended(final, 106.0, 0.8),
-        Died(asks[3].ask.trial_id, 7, "Killed\n"),
+        Died(requests[3].request.trial_id, 7, "Killed\n"),
     )
     followed = Followed(folder)
     followed.refresh()
@@ -128,25 +130,25 @@ def test_what_running_trials_report_is_there_at_most_once_a_second(
     folder, (first, _) = sweep
     now = [100.0]
     monkeypatch.setattr(running.time, "monotonic", lambda: now[0])
-    ask = asked(first, 0).ask
+    request = asked(first, 0).request
     outcome = Outcome(Status.RUNNING, history=[{"round": 0, "val_accuracy": 0.1, "val_loss": 2}])
     written = Running(folder, {first: "accuracy"}, "7")
     written.joined("http://127.0.0.1:8265")
-    written.reported(ask, outcome)
+    written.reported(request, outcome)
     followed = Followed(folder)
     followed.refresh()
-    shown = {ask.trial_id: [(0, 0.1)]}
+    shown = {request.trial_id: [(0, 0.1)]}
     assert followed.reported == (shown, "http://127.0.0.1:8265", "7")
     before = followed.version
     outcome.history.append({"round": 5, "val_accuracy": 0.4})
-    written.reported(ask, outcome)
+    written.reported(request, outcome)
     assert followed.version == before
     now[0] += 1
-    written.reported(ask, outcome)
+    written.reported(request, outcome)
     assert followed.version != before
     followed.refresh()
-    assert followed.reported.trials == {ask.trial_id: [(0, 0.1), (5, 0.4)]}
-    written.over(ask)
+    assert followed.reported.trials == {request.trial_id: [(0, 0.1), (5, 0.4)]}
+    written.over(request)
     written.close()
     followed.refresh()
     assert followed.reported == running.Reported()
@@ -156,29 +158,29 @@ def test_what_running_trials_report_is_there_at_most_once_a_second(
 def test_long_curves_are_thinned(sweep: tuple[Path, list[str]]) -> None:
     folder, (first, _) = sweep
     history = [{"round": i, "val_accuracy": i / 1000} for i in range(1000)]
-    ask = asked(first, 0).ask
-    Running(folder, {first: "accuracy"}).reported(ask, Outcome(Status.RUNNING, history=history))
+    request = asked(first, 0).request
+    Running(folder, {first: "accuracy"}).reported(request, Outcome(Status.RUNNING, history=history))
     points = running.read(folder).trials
-    assert points[ask.trial_id] == [(i, i / 1000) for i in range(0, 1000, 5)]
+    assert points[request.trial_id] == [(i, i / 1000) for i in range(0, 1000, 5)]
 
 
 def test_a_final_run_counts_once_it_is_recorded_and_once(sweep: tuple[Path, list[str]]) -> None:
     folder, (first, _) = sweep
-    search, final = asked(first, 0), asked(first, 0, Kind.FINAL)
-    name = final.ask.trial_id
+    search, final = asked(first, 0), asked(first, 0, TrialKind.FINAL)
+    name = final.request.trial_id
     add(folder, search, ended(search, 1.0, 0.5), final, ended(final, 2.0, 0.5))
     followed = Followed(folder)
     followed.refresh()
     assert (followed.finals, followed.tallies[first].recorded) == (2, 0)
-    add(folder, Recorded(search.ask.trial_id, "a"), Recorded(name, "b"), Recorded(name, "c"))
+    add(folder, Recorded(search.request.trial_id, "a"), Recorded(name, "b"), Recorded(name, "c"))
     followed.refresh()
     assert followed.tallies[first].recorded == 1
 
 
 def test_scores_stand_in_the_order_the_trials_were_asked(sweep: tuple[Path, list[str]]) -> None:
     folder, (first, _) = sweep
-    asks = [asked(first, i) for i in range(3)]
-    add(folder, *asks, *(ended(asks[i], 1.0 + i, i / 10) for i in (2, 0, 1)))
+    requests = [asked(first, i) for i in range(3)]
+    add(folder, *requests, *(ended(requests[i], 1.0 + i, i / 10) for i in (2, 0, 1)))
     followed = Followed(folder)
     followed.refresh()
     assert followed.scores(first) == [0.0, 0.1, 0.2]
@@ -230,7 +232,7 @@ def test_the_link_to_mlflow_leads_to_the_experiment_where_it_is_known(
 ) -> None:
     folder, (first, _) = sweep
     outcome = Outcome(Status.RUNNING, history=[{"round": 0, "val_accuracy": 0.1}])
-    Running(folder, {first: "accuracy"}, experiment).reported(asked(first, 0).ask, outcome)
+    Running(folder, {first: "accuracy"}, experiment).reported(asked(first, 0).request, outcome)
     found = Views(folder.parent, None, "http://127.0.0.1:5000").sweep("night")
     assert found.links == {"MLflow": f"http://127.0.0.1:5000{path}"}
 
@@ -307,21 +309,21 @@ def test_a_journal_that_was_repaired_is_read_anew(sweep: tuple[Path, list[str]])
     (folder / "journal.part").write_bytes(whole + line(asked(first, 0)) + line(asked(first, 1)))
     (folder / "journal.part").replace(folder / "journal.jsonl")
     views.sweep("night")
-    asks = views._followed["night"].state.asks
-    assert [(ask.cell, ask.index) for ask in asks] == [(first, 0), (first, 1)]
+    requests = views._followed["night"].state.requests
+    assert [(request.entry_id, request.index) for request in requests] == [(first, 0), (first, 1)]
 
 
 def test_final_runs_of_a_former_best_make_no_cell_whole(sweep: tuple[Path, list[str]]) -> None:
     folder, (first, _) = sweep
     searches = [asked(first, i) for i in range(2)]
-    final = asked(first, 0, Kind.FINAL)
+    final = asked(first, 0, TrialKind.FINAL)
     before = [*searches, *(ended(one, 1.0, 0.5) for one in searches), final, ended(final, 2.0, 0.5)]
-    add(folder, *before, Recorded(final.ask.trial_id, "a"))
+    add(folder, *before, Recorded(final.request.trial_id, "a"))
     followed = Followed(folder)
     followed.refresh()
     assert followed.tallies[first].recorded == 1
-    better = replace(final.ask, trial_id=f"{first}-f0001", source=searches[1].ask.trial_id)
-    add(folder, Asked(better), ended(Asked(better), 3.0, 0.6))
+    better = replace(final.request, trial_id=f"{first}-f0001", source=searches[1].request.trial_id)
+    add(folder, Requested(better), ended(Requested(better), 3.0, 0.6))
     followed.refresh()
     assert (followed.tallies[first].recorded, followed.state.done) == (0, 3)
 
@@ -366,8 +368,8 @@ def pages(storage: Path, name: str, text: str) -> list[Skeleton]:
     begun = Begun(text, study, 2, {}, 2, 10, "x", {})
     (folder / "journal.jsonl").write_bytes(line(begun))
     one, two = asked(entry, 0), asked(entry, 1)
-    failed = Ended(one.ask.trial_id, Outcome(Status.FAILED, error=text), 1.0)
-    died = Died(two.ask.trial_id, 0, text)
+    failed = Ended(one.request.trial_id, Outcome(Status.FAILED, error=text), 1.0)
+    died = Died(two.request.trial_id, 0, text)
     add(folder, one, two, failed, died, ended(two, 2.0, 0.5))
     views = Views(storage, None, "http://127.0.0.1:5000")
     home = home_page(*views.home()[:2], [], [text])

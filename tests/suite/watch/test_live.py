@@ -82,7 +82,7 @@ def test_a_sweep_is_watched_and_stopped(swept: tuple[Any, str], elsewhere: str) 
         )
         page.locator("figure[data-chart^=best-][data-drawn]").wait_for()
         assert page.evaluate("window.mine"), "without a reload"
-        assert "interim, validation only" in page.inner_text("#cells")
+        assert "interim, validation only" in page.inner_text("#scenarios")
         for width in (1440, 768, 390):
             page.set_viewport_size({"width": width, "height": 900})
             assert page.evaluate("document.documentElement.scrollWidth") <= width

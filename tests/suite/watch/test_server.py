@@ -19,7 +19,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 
-from reports.page.live import READ_ONLY, LiveCell, LiveEntry, LiveSweep, live_page, live_parts
+from reports.page.live import READ_ONLY, LiveEntry, LiveScenario, LiveSweep, live_page, live_parts
 from suite.cli.watch import show
 from suite.tracking import pages_at
 from suite.tracking.store import open_existing
@@ -92,7 +92,7 @@ def test_a_finished_sweep_has_its_leaderboard(port: int) -> None:
     page = ask(port, "/sweeps/night")[1]
     assert "<h2>Leaderboard</h2>" in page
     assert "8 of 8 trials" in page
-    assert "interim, validation only" not in page, "no cell is open any more"
+    assert "interim, validation only" not in page, "no scenario is open any more"
     assert 'data-ask="stop"' not in page, "nothing runs"
     address = r"http://127\.0\.0\.1:5000/#/experiments/1/runs\?workflowType=machine_learning"
     assert re.search(rf'<a href="{address}">MLflow</a>', page)
@@ -194,12 +194,12 @@ def sweep_that_runs() -> LiveSweep:
 def test_no_chart_while_there_is_nothing_to_draw() -> None:
     """A trial that diverged has no score: an empty chart has axes from 0 to 1."""
     entry = LiveEntry("fedavg", "fedavg", False, [math.nan], {"search": 1}, {})
-    cell = LiveCell("digits · logreg · iid", "accuracy", 1, [entry])
+    cell = LiveScenario("digits · logreg · iid", "accuracy", 1, [entry])
     sweep = LiveSweep("night", "quick", True, False, "", 8, 1, None, "", 2, 2, [cell])
     assert "<figure" not in (page := live_parts(sweep, False))
     assert "no search trial has run to its end" in page
     sound = replace(cell, entries=[replace(entry, scores=[math.nan, 0.5])])
-    page = live_parts(replace(sweep, cells=[sound]), False)
+    page = live_parts(replace(sweep, scenarios=[sound]), False)
     assert "<figcaption>Best so far · digits · logreg · iid</figcaption>" in page
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.oracle import GENERAL, LR, SEED, STEPS, apart, clients, selected, spent
 from tests.support.safl import EPSILON, SIZES, L, N, first, follows, mask, run_of, started
-from tests.support.simulations import dealt, finish, same, state
+from tests.support.simulations import finish, partitioned, same, state
 from trials.randomness import uniform
 
 WIDTHS = [2, 4, 3, 3]
@@ -56,7 +56,7 @@ def layered_initial(k=-1):
 
 def temporal(init, count, epsilon, A, loop, deep_share, aggregation="samples", lr=LR):
     """1.10 on clients of (6), (7), which mix what was just received."""
-    parts = list(clients(dealt(SIZES)))
+    parts = list(clients(partitioned(SIZES)))
     m = np.array(SIZES) if aggregation == "samples" else np.ones(N)
     z = [layered_initial(k) if init == "own" else layered_initial() for k in range(N)]
     kept = {True: {}, False: {}}
@@ -86,7 +86,7 @@ def temporal(init, count, epsilon, A, loop, deep_share, aggregation="samples", l
 
 
 def test_the_layered_oracles_gradient_is_the_slope_of_its_loss():
-    x, y = next(clients(dealt(SIZES)))
+    x, y = next(clients(partitioned(SIZES)))
     w, h = layered_initial(), 1e-6
 
     def loss(v):

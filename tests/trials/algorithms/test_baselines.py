@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.baselines import PARTS, SIZES, N, Study
 from tests.support.oracle import EXECUTIONS, LR, SEED, D, agrees, gradient, initial
-from tests.support.simulations import dealt, finish, rounds, settings, simulation
+from tests.support.simulations import finish, partitioned, rounds, settings, simulation
 from trials.algorithms.fedadagrad import FedAdagrad
 from trials.algorithms.fedadam import FedAdam
 from trials.algorithms.fedavg import FedAvg
@@ -219,10 +219,10 @@ def test_fednova_with_minibatches_counts_each_clients_own_steps():
     """Batches of 4 make 2, 3, 1 and 3 steps an epoch."""
     common = settings(rounds=1, batch_size=4, local_steps=None, local_epochs=2)
     J, p, w = 2 * np.array([2, 3, 1, 3]), Study().p(), initial()
-    fedavg = simulation(Each(lr=LR), dealt(SIZES), common, seed=SEED)
+    fedavg = simulation(Each(lr=LR), partitioned(SIZES), common, seed=SEED)
     fedavg.advance()
     delta = fedavg.state["local"].numpy() - w
-    run = simulation(FedNova(lr=LR), dealt(SIZES), common, seed=SEED)
+    run = simulation(FedNova(lr=LR), partitioned(SIZES), common, seed=SEED)
     expected = w + (p @ J) * ((p / J) @ delta)
     np.testing.assert_allclose(next(rounds(run)), expected, atol=1e-12)
 
@@ -254,7 +254,7 @@ def test_bytes_and_work(name, dtype, size):
     """Table 7, in multiples of K d; FedNova's clients also send one number each."""
     algorithm, (down, up, numbers) = CASES[name][0], SENT.get(name, (1, 1, 0))
     common = settings(participation=0.5, dtype=dtype, local_steps=3)
-    run = finish(simulation(algorithm, dealt(SIZES), common, seed=SEED))
+    run = finish(simulation(algorithm, partitioned(SIZES), common, seed=SEED))
     K, passes = 2, int(name == "fedsgd")
     assert len(run.history) == 6
     for T, entry in enumerate(run.history):

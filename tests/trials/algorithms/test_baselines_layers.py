@@ -18,7 +18,7 @@ from tests.support.oracle import (
     selected,
     shares,
 )
-from tests.support.simulations import dealt, finish, rounds, settings, simulation, state
+from tests.support.simulations import finish, partitioned, rounds, settings, simulation, state
 from trials.algorithms.astw import ASTW
 from trials.algorithms.fedavg import FedAvg
 from trials.algorithms.fedma_fixed_width import FedMAFixedWidth
@@ -26,7 +26,7 @@ from trials.randomness import uniform
 
 SIZES = [5, 9, 3, 12]
 N = len(SIZES)
-PARTS = list(clients(dealt(SIZES)))
+PARTS = list(clients(partitioned(SIZES)))
 UNITS = 3
 NETWORK = f"mlp({UNITS},{UNITS})"
 SHAPES = [
@@ -83,7 +83,7 @@ def initial():
 
 
 def run_of(algorithm, model=NETWORK, **given):
-    return simulation(algorithm, dealt(SIZES), settings(**given), model=model, seed=SEED)
+    return simulation(algorithm, partitioned(SIZES), settings(**given), model=model, seed=SEED)
 
 
 def end(algorithm, model=NETWORK, **given):
@@ -278,7 +278,7 @@ def shuffle_lenet(views, rng):
 
 
 def test_fedma_matches_the_maps_of_convolutions():
-    rng, data = np.random.default_rng(0), dealt([4, 6], shape=IMAGES)
+    rng, data = np.random.default_rng(0), partitioned([4, 6], shape=IMAGES)
     run = simulation(FedMAFixedWidth(), data, settings(rounds=1), model="lenet5", seed=SEED)
     model, w = run.fed.model, run.state["w"]
     noise = torch.from_numpy(rng.normal(size=(2, model.d)))

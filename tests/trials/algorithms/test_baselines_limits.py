@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tests.support.baselines import SIZES, N, Study
 from tests.support.oracle import EXECUTIONS, GENERAL, LR, SEED, initial
-from tests.support.simulations import dealt, finish, rounds, settings, simulation, state
+from tests.support.simulations import finish, partitioned, rounds, settings, simulation, state
 from trials.algorithms.fedavg import FedAvg
 from trials.algorithms.fedavgm import FedAvgM
 from trials.algorithms.feddc import FedDC
@@ -36,7 +36,9 @@ WORK = {
 
 
 def end(algorithm, data=None, level="iid", **given):
-    run = simulation(algorithm, data or dealt(SIZES), settings(**given), level=level, seed=SEED)
+    run = simulation(
+        algorithm, data or partitioned(SIZES), settings(**given), level=level, seed=SEED
+    )
     return state(finish(run))["w"]
 
 
@@ -109,7 +111,7 @@ def test_server_vectors_are_means_of_client_states(aggregation, selection):
     given = {**WORK, "aggregation": aggregation, "selection": selection, "rounds": 6}
     om = Study(aggregation=aggregation).om
     for algorithm, pairs in MEANS:
-        run = simulation(algorithm, dealt(SIZES), settings(**given), seed=SEED)
+        run = simulation(algorithm, partitioned(SIZES), settings(**given), seed=SEED)
         for _ in rounds(run):
             found = state(run)
             for server, rows, weighted in pairs:
@@ -122,7 +124,7 @@ def test_server_vectors_are_means_of_client_states(aggregation, selection):
 def test_feddc_without_its_corrections_is_feddyn(execution):
     given = {**WORK, "execution": execution}
     feddyn, feddc, zeroed = (
-        simulation(cls(lr=LR, alpha=0.3), dealt(SIZES), settings(**given), seed=SEED)
+        simulation(cls(lr=LR, alpha=0.3), partitioned(SIZES), settings(**given), seed=SEED)
         for cls in (FedDyn, FedDC, FedDC)
     )
     for t, expected in enumerate(rounds(feddyn)):
@@ -157,7 +159,7 @@ CURVATURE, OPTIMUM, HELD = np.array([0.5, 2.0, 1.0]), np.array([2.0, -4.0, 1.0])
 def on_quadratics(algorithm, monkeypatch, number=100, **given):
     """The server's weight after many rounds of five steps, and each client's weight in the aim."""
     monkeypatch.setitem(MODELS, "quadratic", Quadratic)
-    data = dealt(HELD, shape=(2,), classes=2)
+    data = partitioned(HELD, shape=(2,), classes=2)
     data.dataset.x[data.train] = np.repeat(np.stack([CURVATURE, OPTIMUM], 1), HELD, axis=0)
     common = settings(rounds=number, local_steps=5, init="zeros", eval_every=number, **given)
     w = state(finish(simulation(algorithm, data, common, model="quadratic")))["w"].item()
@@ -223,7 +225,7 @@ def test_ida_weights_sum_to_1_and_fall_with_distance(z):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_ida_on_identical_clients_is_fedavg(dtype):
-    data = dealt([8])
+    data = partitioned([8])
     copies = FederatedData(
         data.dataset, np.tile(data.train, 4), 8 * np.arange(5), data.val, data.test
     )

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from tests.support.simulations import (
-    dealt,
     digest,
     finish,
     fresh_process,
     honoured,
     local_work,
+    partitioned,
     same,
     settings,
     simulation,
@@ -25,10 +25,10 @@ from trials.algorithm import Range, choice, real
 from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
 from trials.federation import Federation
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.settings import Settings
 from trials.spec import TrialSpec, canonical, refuse
-from trials.trial import deal_data, load_dataset, run, simulate
+from trials.trial import load_dataset, partition_data, run, simulate
 
 every = pytest.mark.parametrize("name", ALGORITHMS)
 SHARED = {
@@ -45,7 +45,7 @@ SHARED = {
 
 def spec(name: str, seed: int = 5, **params: float) -> TrialSpec:
     given, level = honoured(name, SHARED, "dirichlet(0.3)+system(steps=1..6)")
-    return canonical(name, params, Place("digits", "mlp(16,8)", level), Settings(**given), seed)
+    return canonical(name, params, Scenario("digits", "mlp(16,8)", level), Settings(**given), seed)
 
 
 DIGESTS = """
@@ -89,7 +89,7 @@ def test_another_seed_gives_another_run(name, here):
 @every
 @pytest.mark.parametrize("evaluations", [0, 1, 2])
 def test_a_resumed_run_equals_an_uninterrupted_one(name, evaluations, here):
-    data = deal_data(spec(name), load_dataset(spec(name), None))
+    data = partition_data(spec(name), load_dataset(spec(name), None))
     first = simulate(spec(name), data)
     for _ in range(evaluations):
         first.advance()
@@ -113,7 +113,7 @@ class Backwards(Federation):
 
 @every
 def test_the_order_of_clients_changes_only_rounding(name):
-    data = dealt([7, 12, 5, 9, 16])
+    data = partitioned([7, 12, 5, 9, 16])
     given = {"participation": 0.6, "batch_size": 4, "momentum": 0.5}
     given, level = honoured(name, given, "iid+system(steps=1..5)")
     common = settings(**given, **local_work(name))
@@ -131,7 +131,9 @@ def test_the_order_of_clients_changes_only_rounding(name):
 def test_divergence_ends_a_run_without_an_exception(name, dtype):
     lr = {"float32": 1e30, "float64": 1e200}[dtype]
     common = settings(rounds=9, dtype=dtype, **local_work(name))
-    diverged = finish(simulation(ALGORITHMS[name](lr=lr), dealt([9, 6, 8]), common, "mlp(8,8)"))
+    diverged = finish(
+        simulation(ALGORITHMS[name](lr=lr), partitioned([9, 6, 8]), common, "mlp(8,8)")
+    )
     assert diverged.diverged
     assert diverged.fed.round < 9
     assert not math.isfinite(diverged.history[-1]["test_loss"])
@@ -140,7 +142,9 @@ def test_divergence_ends_a_run_without_an_exception(name, dtype):
 @every
 def test_divergence_between_evaluations_ends_a_run(name):
     common = settings(rounds=9, eval_every=9, dtype="float32", **local_work(name))
-    diverged = finish(simulation(ALGORITHMS[name](lr=1e30), dealt([9, 6, 8]), common, "mlp(8,8)"))
+    diverged = finish(
+        simulation(ALGORITHMS[name](lr=1e30), partitioned([9, 6, 8]), common, "mlp(8,8)")
+    )
     assert diverged.diverged
     assert diverged.fed.round < 9
     assert len(diverged.history) == 2
@@ -161,7 +165,9 @@ BOUNDED = {
 def test_divergence_of_the_last_step_counts(name):
     """The training loss was still that of the initial weights."""
     common = settings(rounds=1, dtype="float32", **local_work(name, 1))
-    diverged = finish(simulation(ALGORITHMS[name](lr=1e30), dealt([9, 6, 8]), common, "mlp(8,8)"))
+    diverged = finish(
+        simulation(ALGORITHMS[name](lr=1e30), partitioned([9, 6, 8]), common, "mlp(8,8)")
+    )
     assert math.isfinite(diverged.history[-1]["train_loss"])
     assert diverged.diverged
 
@@ -213,7 +219,9 @@ def test_bad_hyperparameters_are_refused(name):
 
 @every
 def test_scored_models_are_vectors_and_the_first_is_ranked(name):
-    made = simulation(ALGORITHMS[name](), dealt([4, 5]), settings(rounds=2, **local_work(name)))
+    made = simulation(
+        ALGORITHMS[name](), partitioned([4, 5]), settings(rounds=2, **local_work(name))
+    )
     for _ in range(2):
         scored = made.algorithm.scored(made.state, made.fed)
         for model in scored.values():
@@ -233,7 +241,7 @@ def test_an_algorithm_is_found_by_name_and_names_its_paper(name):
     cls = ALGORITHMS[name]
     assert algorithms.resolve(name) is cls
     assert cls.paper
-    assert {setting.partition("=")[0] for setting in cls.refuses} <= {
+    assert {setting.partition("=")[0] for setting in cls.unsupported} <= {
         "system",
         *Settings.model_fields,
     }
@@ -241,7 +249,7 @@ def test_an_algorithm_is_found_by_name_and_names_its_paper(name):
 
 @every
 def test_refused_settings_raise_before_the_run(name):
-    refused = ALGORITHMS[name].refuses
+    refused = ALGORITHMS[name].unsupported
     for init in ("common", "zeros", "own"):
         common = Settings(init=init)
         if f"init={init}" in refused:

@@ -19,7 +19,7 @@ from tests.support.oracle import (
     selected,
 )
 from tests.support.searches import entries_of
-from tests.support.simulations import dealt, finish, settings, simulation, state
+from tests.support.simulations import finish, partitioned, settings, simulation, state
 from trials import topology
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
@@ -82,7 +82,7 @@ def one_step(algorithm, sizes=SIZES, **given):
 @pytest.mark.parametrize("scale", ["one", "samples"])
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_one_full_batch_step(graph, scale, execution):
-    oracle = defed(dealt(SIZES), GRAPHS[graph], scale=scale)
+    oracle = defed(partitioned(SIZES), GRAPHS[graph], scale=scale)
     agrees(
         one_step(DeFed(lr=LR, topology=graph, grad_scale=scale), execution=execution),
         oracle,
@@ -91,12 +91,12 @@ def test_one_full_batch_step(graph, scale, execution):
 
 
 def test_defaults_are_the_papers_smallest_ring_at_the_same_rate():
-    agrees(one_step(DeFed(lr=LR)), defed(dealt(SIZES), circle(6, 2)), of="W")
+    agrees(one_step(DeFed(lr=LR)), defed(partitioned(SIZES), circle(6, 2)), of="W")
 
 
 @pytest.mark.parametrize("degree", [2, 4, 6, 8])
 def test_the_papers_lattices_of_ten(degree):
-    oracle = defed(dealt(TEN), circle(10, degree))
+    oracle = defed(partitioned(TEN), circle(10, degree))
     agrees(one_step(DeFed(lr=LR, topology=f"ring({degree})"), TEN), oracle, of="W")
 
 
@@ -105,19 +105,25 @@ def test_a_random_graph_belongs_to_the_partition_seed():
     w, other = (topology.parse(text).matrix(6, seed) for seed in (7, SEED))
     assert 0 < np.count_nonzero(np.triu(w, 1)) < 15
     assert (w != other).any()
-    agrees(one_step(DeFed(lr=LR, topology=text), partition_seed=7), defed(dealt(SIZES), w), of="W")
+    agrees(
+        one_step(DeFed(lr=LR, topology=text), partition_seed=7),
+        defed(partitioned(SIZES), w),
+        of="W",
+    )
 
 
 @pytest.mark.parametrize("suffix", ["npy", "csv"])
 def test_a_matrix_of_ones_own(suffix, tmp_path):
     path = tmp_path / f"users.{suffix}"
     np.save(path, USERS) if suffix == "npy" else np.savetxt(path, USERS, delimiter=",", fmt="%.17g")
-    agrees(one_step(DeFed(lr=LR, topology=f"file:{path}")), defed(dealt(SIZES), USERS), of="W")
+    agrees(
+        one_step(DeFed(lr=LR, topology=f"file:{path}")), defed(partitioned(SIZES), USERS), of="W"
+    )
 
 
 @pytest.mark.parametrize("scale", ["one", "samples"])
 def test_own_starts(scale):
-    oracle = defed(dealt(SIZES), hub(6), scale=scale, init="own")
+    oracle = defed(partitioned(SIZES), hub(6), scale=scale, init="own")
     agrees(one_step(DeFed(lr=LR, topology="star", grad_scale=scale), init="own"), oracle, of="W")
 
 
@@ -125,21 +131,21 @@ def test_own_starts(scale):
 @pytest.mark.parametrize("scale", ["one", "samples"])
 def test_one_minibatch_step(scale, execution):
     """A short minibatch is the mean over what is in it."""
-    oracle = defed(dealt(SIZES), circle(6, 2), scale=scale, batch=4)
+    oracle = defed(partitioned(SIZES), circle(6, 2), scale=scale, batch=4)
     given = {"batch_size": 4, "execution": execution}
     agrees(one_step(DeFed(lr=LR, grad_scale=scale), **given), oracle, of="W")
 
 
 @pytest.mark.parametrize("scale", ["one", "samples"])
 def test_several_local_steps(scale):
-    oracle = defed(dealt(SIZES), hub(6), scale=scale, batch=4, steps=3)
+    oracle = defed(partitioned(SIZES), hub(6), scale=scale, batch=4, steps=3)
     given = {"batch_size": 4, "local_steps": 3}
     agrees(one_step(DeFed(lr=LR, topology="star", grad_scale=scale), **given), oracle, of="W")
 
 
 def test_momentum_weight_decay_and_a_decaying_rate():
     local = {"steps": 3, "batch": 4, "momentum": 0.5}
-    oracle = defed(dealt(SIZES), circle(6, 2), decay=0.6, **local)
+    oracle = defed(partitioned(SIZES), circle(6, 2), decay=0.6, **local)
     given = {"local_steps": 3, "batch_size": 4, "momentum": 0.5, "lr_decay": 0.6}
     agrees(one_step(DeFed(lr=LR), **given), oracle, of="W")
 
@@ -159,7 +165,9 @@ def decayed(data, w, shrink):
 def test_weight_decay_belongs_to_the_gradient():
     """The penalty 0.1 of the paper's experiments, taken at the client's own old model."""
     agrees(
-        one_step(DeFed(lr=LR), weight_decay=0.2), decayed(dealt(SIZES), circle(6, 2), 0.2), of="W"
+        one_step(DeFed(lr=LR), weight_decay=0.2),
+        decayed(partitioned(SIZES), circle(6, 2), 0.2),
+        of="W",
     )
 
 
@@ -167,7 +175,7 @@ def test_weight_decay_belongs_to_the_gradient():
 @pytest.mark.parametrize("graph", ["ring(2)", "ring(4)", "star", "complete"])
 @pytest.mark.parametrize("scale", ["one", "samples"])
 def test_only_those_awake_work_and_exchange(graph, scale, execution):
-    oracle = defed(dealt(SIZES), GRAPHS[graph], scale=scale, count=3)
+    oracle = defed(partitioned(SIZES), GRAPHS[graph], scale=scale, count=3)
     given = {"participation": 0.5, "execution": execution}
     agrees(one_step(DeFed(lr=LR, topology=graph, grad_scale=scale), **given), oracle, of="W")
 
@@ -189,14 +197,16 @@ def lucky(t, n, count):
 def test_whoever_is_awake_is_awake_once(selection, select):
     awake = [select(t, 6, 4).tolist() for t in range(1, 6)]
     assert len({len(ids) for ids in awake}) > 1
-    oracle = defed(dealt(SIZES), circle(6, 4), count=4, select=select)
+    oracle = defed(partitioned(SIZES), circle(6, 4), count=4, select=select)
     given = {"participation": 4 / 6, "selection": selection}
     run = agrees(one_step(DeFed(lr=LR, topology="ring(4)"), **given), oracle, of="W")
     assert run.history[-1]["client_steps"] == sum(map(len, awake))
 
 
 def test_those_asleep_keep_their_model_to_the_bit():
-    run = simulation(DeFed(lr=LR), dealt(SIZES), settings(participation=0.5, **ONE), seed=SEED)
+    run = simulation(
+        DeFed(lr=LR), partitioned(SIZES), settings(participation=0.5, **ONE), seed=SEED
+    )
     before = state(run)["W"].copy()
     for t, after in enumerate(iterations(run), 1):
         awake = np.isin(np.arange(6), selected(t, 6, 3))
@@ -206,7 +216,7 @@ def test_those_asleep_keep_their_model_to_the_bit():
 
 
 def test_a_client_alone_awake_trains_alone():
-    oracle = defed(dealt(SIZES), circle(6, 2), count=1)
+    oracle = defed(partitioned(SIZES), circle(6, 2), count=1)
     run = agrees(one_step(DeFed(lr=LR), participation=0.1), oracle, of="W")
     assert run.history[-1]["peer_bytes"] == 0
 
@@ -216,14 +226,16 @@ def test_a_client_alone_awake_trains_alone():
 def test_few_clients(sizes, graph):
     n = len(sizes)
     w = hub(n) if graph == "star" else np.full((n, n), 1 / n)
-    agrees(one_step(DeFed(lr=LR, topology=graph), sizes), defed(dealt(sizes), w), of="W")
+    agrees(one_step(DeFed(lr=LR, topology=graph), sizes), defed(partitioned(sizes), w), of="W")
 
 
 @pytest.mark.parametrize("scale", ["one", "samples"])
 def test_exact_averaging_is_fedavg_in_the_first_iteration_only(scale):
     """s_k = 1 gives the plain mean of local models; m_k / m moves it by 1 / K of the weighted one."""
     defed, fedavg = (
-        simulation(algorithm, dealt(SIZES), settings(aggregation=aggregation, **ONE), seed=SEED)
+        simulation(
+            algorithm, partitioned(SIZES), settings(aggregation=aggregation, **ONE), seed=SEED
+        )
         for algorithm, aggregation in (
             (DeFed(lr=LR, topology="complete", grad_scale=scale), "samples"),
             (FedAvg(lr=LR), "plain" if scale == "one" else "samples"),
@@ -240,7 +252,7 @@ def test_exact_averaging_is_fedavg_in_the_first_iteration_only(scale):
 
 @pytest.mark.parametrize("graph", ["erdos_renyi(0.5)", "ring(2)"])
 def test_a_run_resumed_after_each_iteration_is_the_same(graph):
-    data, common = dealt(SIZES), settings(participation=0.5, batch_size=3, **ONE)
+    data, common = partitioned(SIZES), settings(participation=0.5, batch_size=3, **ONE)
     make = partial(simulation, DeFed(lr=LR, topology=graph), data, common, seed=SEED)
     whole, broken = finish(make()), make()
     while not broken.finished:
@@ -267,7 +279,7 @@ def test_a_matrix_for_other_clients_is_refused_before_anything_starts(n, tmp_pat
     text = f"file:{tmp_path / 'users.npy'}"
     words = f"must be {n} x {n} for {n} clients, but is .6, 6."
     with pytest.raises(UserError, match=words):
-        simulation(DeFed(topology=text), dealt([4] * n), settings())
+        simulation(DeFed(topology=text), partitioned([4] * n), settings())
     search = {"defed.topology": {"default": text}}
     cells = entries_of(algorithms=["defed"], settings={"clients": n}, search=search)
     with pytest.raises(UserError, match=words):
@@ -277,7 +289,7 @@ def test_a_matrix_for_other_clients_is_refused_before_anything_starts(n, tmp_pat
 
 
 def test_system_heterogeneity_moves_by_what_was_done():
-    data = dealt(SIZES)
+    data = partitioned(SIZES)
     common = settings(rounds=1)
     run = simulation(DeFed(lr=LR), data, common, level="iid+system(steps=1..5)", seed=SEED)
     steps = 1 + (uniform("steps", SEED, 1, np.arange(6)) * 5).astype(int)

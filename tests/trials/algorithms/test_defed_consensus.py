@@ -6,7 +6,7 @@ import torch
 
 from tests.support.defed import GRAPHS, LR, ONE, SIZES, TEN, DeFed, among, circle, iterations
 from tests.support.oracle import SEED, clients, gradient, selected
-from tests.support.simulations import dealt, finish, settings, simulation, state
+from tests.support.simulations import finish, partitioned, settings, simulation, state
 
 
 @pytest.mark.parametrize("count", [6, 3])
@@ -14,7 +14,7 @@ from tests.support.simulations import dealt, finish, settings, simulation, state
 @pytest.mark.parametrize("graph", [*GRAPHS, "erdos_renyi(0.5)"])
 def test_the_mean_model_moves_by_the_mean_gradient(graph, scale, count):
     """W is doubly stochastic, awake or not, so that exchange leaves the mean where it is."""
-    data = dealt(SIZES)
+    data = partitioned(SIZES)
     parts, m = list(clients(data)), np.array(SIZES)
     s = m / m.sum() if scale == "samples" else np.ones(6)
     common = settings(participation=count / 6, init="own", **ONE)
@@ -37,7 +37,7 @@ def test_without_a_gradient_consensus_comes_at_the_spectral_norm(degree, norm):
     """No step loses less than the norm of W - 11'/K says; in the end each loses just that."""
     algorithm = DeFed(lr=1e-300, topology=f"ring({degree})")
     common = settings(init="own", rounds=12, **ONE)
-    run = simulation(algorithm, dealt(TEN), common, seed=SEED)
+    run = simulation(algorithm, partitioned(TEN), common, seed=SEED)
     mean = state(run)["W"].mean(0)
     errors = [spread(state(run)["W"])]
     for models in iterations(run):
@@ -54,7 +54,7 @@ def test_without_a_gradient_consensus_comes_at_the_spectral_norm(degree, norm):
 def test_an_eigenvector_shrinks_by_its_eigenvalue_at_once():
     """The starts cos(2 pi k / K) on a ring: (1 + 2 cos(2 pi / K)) / 3 of them is left a step."""
     wave = np.cos(2 * np.pi * np.arange(10) / 10)
-    run = simulation(DeFed(lr=1e-300), dealt(TEN), settings(**ONE), seed=SEED)
+    run = simulation(DeFed(lr=1e-300), partitioned(TEN), settings(**ONE), seed=SEED)
     d = state(run)["W"].shape[1]
     run.state["W"] = torch.from_numpy(np.outer(wave, np.ones(d)))
     rate = (1 + 2 * np.cos(2 * np.pi / 10)) / 3
@@ -76,7 +76,7 @@ def cross_entropy(w, x, y):
 @pytest.mark.parametrize("sizes", [SIZES, [1, 40, 2]])
 def test_scores_are_the_clients_mean_and_the_average_models(sizes):
     """A plain mean: a client's score on the shared test set does not depend on its own size."""
-    data = dealt(sizes, tests=40)
+    data = partitioned(sizes, tests=40)
     x, y = data.dataset.x[data.test].astype(float), data.dataset.y[data.test]
     run = simulation(DeFed(lr=1.0), data, settings(init="own", **ONE), seed=SEED)
     apart = 0.0
@@ -97,7 +97,7 @@ def test_scores_are_the_clients_mean_and_the_average_models(sizes):
 
 
 def test_a_common_start_is_consensus():
-    run = simulation(DeFed(), dealt(SIZES), settings(**ONE))
+    run = simulation(DeFed(), partitioned(SIZES), settings(**ONE))
     assert run.history[0]["consensus_error"] == pytest.approx(0, abs=1e-12)
     run.advance()
     assert run.history[1]["consensus_error"] > 1e-3
@@ -107,7 +107,7 @@ def test_a_common_start_is_consensus():
 @pytest.mark.parametrize("degree", [2, 4, 6, 8])
 def test_a_lattice_sends_K_l_d_floats_an_iteration(degree, dtype, size):  # noqa: N802
     algorithm = DeFed(topology=f"ring({degree})")
-    run = finish(simulation(algorithm, dealt(TEN), settings(dtype=dtype, local_steps=2)))
+    run = finish(simulation(algorithm, partitioned(TEN), settings(dtype=dtype, local_steps=2)))
     for T, entry in enumerate(run.history):
         assert entry["peer_bytes"] == size * 10 * degree * run.fed.d * T
         assert entry["uploaded_bytes"] == entry["downloaded_bytes"] == 0
@@ -116,7 +116,7 @@ def test_a_lattice_sends_K_l_d_floats_an_iteration(degree, dtype, size):  # noqa
 
 @pytest.mark.parametrize(("graph", "edges"), [("star", 5), ("complete", 15), ("ring(8)", 15)])
 def test_each_edge_carries_a_model_each_way(graph, edges):
-    run = finish(simulation(DeFed(topology=graph), dealt(SIZES), settings(**ONE)))
+    run = finish(simulation(DeFed(topology=graph), partitioned(SIZES), settings(**ONE)))
     assert [e["peer_bytes"] for e in run.history] == [
         8 * 2 * edges * run.fed.d * T for T in range(6)
     ]
@@ -126,7 +126,7 @@ def test_each_edge_carries_a_model_each_way(graph, edges):
 def test_those_asleep_send_nothing(graph):
     run = finish(
         simulation(
-            DeFed(topology=graph), dealt(SIZES), settings(participation=0.5, **ONE), seed=SEED
+            DeFed(topology=graph), partitioned(SIZES), settings(participation=0.5, **ONE), seed=SEED
         )
     )
     total, found = 0, [0]

@@ -23,7 +23,7 @@ from tests.support.fedagg import (
     three,
 )
 from tests.support.oracle import LR, D, agrees, apart, first, gradient, initial, shares, spent
-from tests.support.simulations import dealt, finish, rounds, same, state
+from tests.support.simulations import finish, partitioned, rounds, same, state
 from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
 from trials.federated_data import FederatedData
@@ -125,7 +125,7 @@ def planned(paths, g, **params):
                     return found
             raise AssertionError("a gradient elsewhere than at the start of an epoch")
 
-    data = dealt([4] * n, shape=(r,), classes=2)
+    data = partitioned([4] * n, shape=(r,), classes=2)
     given = {"init": "zeros", "rounds": 1, "local_epochs": epochs, "count": n, **params}
     run = run_of(data=data, federation=Planned, **given)
     after = next(rounds(run))
@@ -244,7 +244,7 @@ def test_alpha_1_is_fedavg_at_the_study_rate(selection, scaling):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_identical_clients_are_fedavg_at_the_study_rate(dtype, local_direction, scaling):
     """Their v is rounding noise, which a cosine must not make a direction of."""
-    one = dealt([8])
+    one = partitioned([8])
     copies = FederatedData(one.dataset, np.tile(one.train, 5), 8 * np.arange(6), one.val, one.test)
     common = {"data": copies, "batch_size": "full", "dtype": dtype, "weight_decay": 0.01}
     rule = {"scaling": scaling, "local_direction": local_direction, "sweeps": 2}

@@ -24,8 +24,8 @@ from tests.support.oracle import (
     shares,
 )
 from tests.support.simulations import (
-    dealt,
     finish,
+    partitioned,
     rounds,
     same,
     settings,
@@ -96,21 +96,21 @@ def fedumf(
 @pytest.mark.parametrize("case", CASES)
 def test_fedumf(case, alpha, execution):
     given = CASES[case]
-    oracle = fedumf(dealt(SIZES), alpha, **given)
+    oracle = fedumf(partitioned(SIZES), alpha, **given)
     agrees(common(FedUmf(alpha=alpha), execution=execution, **given), oracle)
 
 
 def test_alpha_is_1_unless_said():
-    agrees(common(ALGORITHMS["fedumf"]()), fedumf(dealt(SIZES), 1.0, lr=0.1))
+    agrees(common(ALGORITHMS["fedumf"]()), fedumf(partitioned(SIZES), 1.0, lr=0.1))
 
 
 def test_the_papers_plain_mean():
-    agrees(common(FedUmf(), aggregation="plain"), fedumf(dealt(SIZES), 1.0, plain=True))
+    agrees(common(FedUmf(), aggregation="plain"), fedumf(partitioned(SIZES), 1.0, plain=True))
 
 
 def test_zero_starts():
-    oracle = fedumf(dealt(SIZES), 1.0)
-    started = simulation(FedUmf(), dealt(SIZES), settings(init="zeros", **COMMON), seed=SEED)
+    oracle = fedumf(partitioned(SIZES), 1.0)
+    started = simulation(FedUmf(), partitioned(SIZES), settings(init="zeros", **COMMON), seed=SEED)
     assert (started.state["w"] == 0).all()
     ours, theirs = next(rounds(started)), next(oracle)
     assert np.abs(ours - theirs).max() > 1e-3
@@ -119,13 +119,13 @@ def test_zero_starts():
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_system_heterogeneity(execution):
     """The replayed round has the number of steps the device managed then, not now."""
-    oracle = fedumf(dealt(SIZES), 1.0, level_steps=(1, 7))
+    oracle = fedumf(partitioned(SIZES), 1.0, level_steps=(1, 7))
     agrees(common(FedUmf(), level="iid+system(steps=1..7)", execution=execution), oracle)
 
 
 @pytest.mark.parametrize("count", [1, 3, 4])
 def test_other_participations(count):
-    oracle = fedumf(dealt(SIZES), 1.0, count=count)
+    oracle = fedumf(partitioned(SIZES), 1.0, count=count)
     agrees(common(FedUmf(), participation=count / len(SIZES)), oracle)
 
 
@@ -136,13 +136,13 @@ def test_other_selections(selection, select):
     """Who was selected before is a set, who is averaged may repeat."""
     chosen = [select(t, len(SIZES), 3).tolist() for t in range(1, ROUNDS + 1)]
     assert chosen != [selected(t, len(SIZES), 3).tolist() for t in range(1, ROUNDS + 1)]
-    oracle = fedumf(dealt(SIZES), 1.0, count=3, select=select)
+    oracle = fedumf(partitioned(SIZES), 1.0, count=3, select=select)
     agrees(common(FedUmf(), participation=0.6, selection=selection), oracle)
 
 
 def test_clipped_steps():
     """A replayed round is clipped like any other."""
-    agrees(common(FedUmf(), clip_norm=0.25), clipped_umf(dealt(SIZES), 0.25))
+    agrees(common(FedUmf(), clip_norm=0.25), clipped_umf(partitioned(SIZES), 0.25))
 
 
 def clipped_umf(data, longest):
@@ -191,29 +191,29 @@ def test_lazy_is_eager_to_the_bit(level, model, dtype):
     common = settings(
         execution="sequential", lr_decay=0.9, momentum=0.5, dtype=dtype, weight_decay=0.01, **EAGER
     )
-    lazy, eager = (
-        simulation(cls(lr=LR, alpha=0.5), dealt(SIZES), common, model, level, SEED)
+    lazy, graph_error = (
+        simulation(cls(lr=LR, alpha=0.5), partitioned(SIZES), common, model, level, SEED)
         for cls in (ALGORITHMS["fedumf"], Eager)
     )
-    for one, other in zip(rounds(lazy), rounds(eager), strict=True):
+    for one, other in zip(rounds(lazy), rounds(graph_error), strict=True):
         np.testing.assert_array_equal(one, other)
-    for a, b in zip(lazy.history, eager.history, strict=True):
+    for a, b in zip(lazy.history, graph_error.history, strict=True):
         for name in COUNTED:
             assert a[name] == b[name], name
         for name in a:
             if name.startswith(("test_", "val_")):
                 assert a[name] == b[name]
-    moved = finish(simulation(FedAvg(lr=LR), dealt(SIZES), common, model, level, SEED))
+    moved = finish(simulation(FedAvg(lr=LR), partitioned(SIZES), common, model, level, SEED))
     assert np.abs(state(moved)["w"] - state(lazy)["w"]).max() > 1e-3
 
 
 def test_lazy_is_eager_in_batches():
     common = settings(execution="batched", **EAGER)
-    lazy, eager = (
-        finish(simulation(cls(lr=LR), dealt(SIZES), common, "mlp(5,4)", seed=SEED))
+    lazy, graph_error = (
+        finish(simulation(cls(lr=LR), partitioned(SIZES), common, "mlp(5,4)", seed=SEED))
         for cls in (ALGORITHMS["fedumf"], Eager)
     )
-    assert np.abs(state(lazy)["w"] - state(eager)["w"]).max() < 1e-12
+    assert np.abs(state(lazy)["w"] - state(graph_error)["w"]).max() < 1e-12
 
 
 @pytest.mark.parametrize("name", ["fedumf", "fedumf_feddc"])
@@ -224,7 +224,7 @@ def test_a_run_resumed_anywhere_is_the_same(name, gap):
 
     def make():
         algorithm = ALGORITHMS[name](lr=LR)
-        return simulation(algorithm, dealt(SIZES), common, level=level, seed=SEED)
+        return simulation(algorithm, partitioned(SIZES), common, level=level, seed=SEED)
 
     whole, broken = finish(make()), make()
     while not broken.finished:
@@ -240,7 +240,7 @@ def test_a_run_resumed_anywhere_is_the_same(name, gap):
 def test_alpha_0_is_fedavg(level):
     common = settings(momentum=0.5, lr_decay=0.9, **EAGER)
     without, fedavg, fused = (
-        finish(simulation(algorithm, dealt(SIZES), common, level=level, seed=SEED))
+        finish(simulation(algorithm, partitioned(SIZES), common, level=level, seed=SEED))
         for algorithm in (FedUmf(alpha=0.0), FedAvg(lr=LR), FedUmf(alpha=1.0))
     )
     assert np.abs(state(without)["w"] - state(fedavg)["w"]).max() < 1e-12
@@ -250,7 +250,7 @@ def test_alpha_0_is_fedavg(level):
 def test_everyone_selected_is_fedavg():
     common = settings(**{**EAGER, "participation": 1.0})
     fused, fedavg = (
-        finish(simulation(algorithm, dealt(SIZES), common, seed=SEED))
+        finish(simulation(algorithm, partitioned(SIZES), common, seed=SEED))
         for algorithm in (FedUmf(alpha=1.0), FedAvg(lr=LR))
     )
     assert np.abs(state(fused)["w"] - state(fedavg)["w"]).max() < 1e-12
@@ -261,7 +261,7 @@ def test_everyone_selected_is_fedavg():
 def test_the_first_round_is_fedavgs_and_the_second_is_not():
     common = settings(**EAGER)
     fused, fedavg = (
-        simulation(algorithm, dealt(SIZES), common, seed=SEED)
+        simulation(algorithm, partitioned(SIZES), common, seed=SEED)
         for algorithm in (FedUmf(alpha=1.0), FedAvg(lr=LR))
     )
     assert np.abs(next(rounds(fused)) - next(rounds(fedavg))).max() < 1e-14
@@ -272,7 +272,7 @@ def test_the_first_round_is_fedavgs_and_the_second_is_not():
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_all_receive_and_work_and_the_selected_send(dtype, size, execution):
     common = settings(dtype=dtype, execution=execution, **COMMON)
-    run = finish(simulation(FedUmf(), dealt(SIZES), common, seed=SEED))
+    run = finish(simulation(FedUmf(), partitioned(SIZES), common, seed=SEED))
     n, d = len(SIZES), run.fed.d
     for T, entry in enumerate(run.history):
         assert entry["downloaded_bytes"] == size * n * d * T
@@ -285,7 +285,7 @@ def test_all_receive_and_work_and_the_selected_send(dtype, size, execution):
 
 def test_steps_counted_are_those_of_all_devices():
     level, common = "iid+system(steps=1..7)", settings(**COMMON)
-    run = finish(simulation(FedUmf(), dealt(SIZES), common, level=level, seed=SEED))
+    run = finish(simulation(FedUmf(), partitioned(SIZES), common, level=level, seed=SEED))
     draws = [1 + (uniform("steps", SEED, t, np.arange(5)) * 7).astype(int) for t in range(1, 9)]
     expected = np.concatenate([[0], np.cumsum([d.sum() for d in draws])])
     assert [entry["client_steps"] for entry in run.history] == expected.tolist()

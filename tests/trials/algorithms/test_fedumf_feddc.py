@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.fedumf import CASES, COMMON, COUNT, EAGER, LR, SIZES, common, work
 from tests.support.oracle import EXECUTIONS, SEED, D, agrees, initial, local_sgd, selected
-from tests.support.simulations import dealt, finish, settings, simulation, state
+from tests.support.simulations import finish, partitioned, settings, simulation, state
 from trials.algorithms import ALGORITHMS
 
 
@@ -54,20 +54,20 @@ def fedumf_feddc(data, a, fusion, displacement, count=COUNT, aggregation="sample
 @pytest.mark.parametrize("case", ["full batches", "a decaying rate", "minibatches"])
 def test_fedumf_feddc(case, displacement, execution):
     given = CASES[case]
-    oracle = fedumf_feddc(dealt(SIZES), 0.1, 0.7, displacement, **given)
+    oracle = fedumf_feddc(partitioned(SIZES), 0.1, 0.7, displacement, **given)
     algorithm = Combined(alpha=0.1, fusion=0.7, displacement_from=displacement)
     agrees(common(algorithm, execution=execution, **given), oracle)
 
 
 def test_fedumf_feddc_with_plain_aggregation():
-    oracle = fedumf_feddc(dealt(SIZES), 0.1, 1.0, "theta", aggregation="plain")
+    oracle = fedumf_feddc(partitioned(SIZES), 0.1, 1.0, "theta", aggregation="plain")
     agrees(common(Combined(alpha=0.1), aggregation="plain"), oracle)
 
 
 @pytest.mark.parametrize("displacement", ["theta", "start"])
 def test_the_displacement_matters(displacement):
     both = [
-        finish(simulation(algorithm, dealt(SIZES), settings(**COMMON), seed=SEED))
+        finish(simulation(algorithm, partitioned(SIZES), settings(**COMMON), seed=SEED))
         for algorithm in (Combined(), Combined(displacement_from=displacement))
     ]
     gap = np.abs(state(both[0])["w"] - state(both[1])["w"]).max()
@@ -79,7 +79,7 @@ def test_the_displacement_matters(displacement):
 def test_without_fusion_it_is_feddc(displacement, level):
     common = settings(**EAGER)
     without, feddc, fused = (
-        finish(simulation(algorithm, dealt(SIZES), common, level=level, seed=SEED))
+        finish(simulation(algorithm, partitioned(SIZES), common, level=level, seed=SEED))
         for algorithm in (
             Combined(alpha=0.05, fusion=0.0, displacement_from=displacement),
             ALGORITHMS["feddc"](lr=LR, alpha=0.05),
@@ -95,7 +95,7 @@ def test_without_fusion_it_is_feddc(displacement, level):
 def test_with_everyone_selected_it_is_feddc():
     common = settings(**{**EAGER, "participation": 1.0})
     fused, feddc = (
-        finish(simulation(algorithm, dealt(SIZES), common, seed=SEED))
+        finish(simulation(algorithm, partitioned(SIZES), common, seed=SEED))
         for algorithm in (Combined(alpha=0.05), ALGORITHMS["feddc"](lr=LR, alpha=0.05))
     )
     assert np.abs(state(fused)["w"] - state(feddc)["w"]).max() < 1e-12
@@ -103,7 +103,7 @@ def test_with_everyone_selected_it_is_feddc():
 
 def test_fedumf_feddc_sends_the_servers_tensors_to_all():
     """Table 7: FedDC's two tensors each way; all n hear, the selected answer."""
-    run = finish(simulation(Combined(), dealt(SIZES), settings(**COMMON), seed=SEED))
+    run = finish(simulation(Combined(), partitioned(SIZES), settings(**COMMON), seed=SEED))
     n, d = len(SIZES), run.fed.d
     for T, entry in enumerate(run.history):
         assert entry["downloaded_bytes"] == 8 * 2 * n * d * T

@@ -36,7 +36,7 @@ from tests.support.oracle import (
     run_of,
     shares,
 )
-from tests.support.simulations import dealt, finish, same, settings, simulation, state
+from tests.support.simulations import finish, partitioned, same, settings, simulation, state
 from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
 from trials.federated_data import FederatedData
@@ -50,7 +50,7 @@ executed = pytest.mark.parametrize("execution", EXECUTIONS)
 
 def problem(mu, decay):
     """Each client's gradient and displacement at w."""
-    parts = list(clients(dealt(SIZES)))
+    parts = list(clients(partitioned(SIZES)))
 
     def slope(k, v):
         return gradient(v, *parts[k]) + decay * v
@@ -214,7 +214,7 @@ def test_sampling_with_a_fixed_draw_is_the_same_in_both_executions():
             finish(
                 simulation(
                     ALGORITHMS[rule](lr=0.1, mu=MU),
-                    dealt(SIZES),
+                    partitioned(SIZES),
                     settings(participation=PARTIAL, batch_size=4, execution=execution),
                     "mlp(7,5)",
                     "iid+system(steps=1..6)",
@@ -234,7 +234,7 @@ def test_gradients_are_compared_at_one_common_model(name):
 
 
 def copies(n):
-    data = dealt([8])
+    data = partitioned([8])
     return FederatedData(
         data.dataset, np.tile(data.train, n), 8 * np.arange(n + 1), data.val, data.test
     )
@@ -264,12 +264,12 @@ def test_clients_with_equal_gradients_are_drawn_uniformly(rule):
     same(found, ran("fedprox", copies(6), participation=0.5, aggregation="plain"), 1e-12)
     asked = []
 
-    class Asked(Federation):
+    class Requested(Federation):
         def draw(self, p, *stream):
             asked.append(np.asarray(p, float))
             return super().draw(p, *stream)
 
-    ran(rule, copies(6), federation=Asked, participation=0.5)
+    ran(rule, copies(6), federation=Requested, participation=0.5)
     assert len(asked) == 5
     np.testing.assert_allclose([p / p.sum() for p in asked], 1 / 6)
 

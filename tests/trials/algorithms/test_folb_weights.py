@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tests.support.folb import SAMPLING
-from tests.support.simulations import dealt, rounds, settings, simulation
+from tests.support.simulations import partitioned, rounds, settings, simulation
 from trials.algorithms import ALGORITHMS
 from trials.federation import Federation
 
@@ -39,7 +39,7 @@ def planned(name, table, sets=None, sizes=None, **params):
             asked.append(np.asarray(p, float))
             return super().draw(p, *stream)
 
-    data = dealt(sizes or [4] * n, shape=(r + n,), classes=2)
+    data = partitioned(sizes or [4] * n, shape=(r + n,), classes=2)
     run = simulation(
         ALGORITHMS[name](**params),
         data,

@@ -30,7 +30,7 @@ from tests.support.oracle import (
     selected,
     shares,
 )
-from tests.support.simulations import dealt, rounds, settings, simulation
+from tests.support.simulations import partitioned, rounds, settings, simulation
 from trials.algorithms.fedavg import FedAvg
 from trials.algorithms.fedprox import FedProx
 from trials.algorithms.folb import FOLB
@@ -43,7 +43,7 @@ from trials.randomness import uniform
 
 def averaged(sizes, mu=0.0, aggregation="samples", momentum=0.0, decay=0.0):
     """FedAvg (mu = 0) and FedProx."""
-    parts, w = list(clients(dealt(sizes))), initial()
+    parts, w = list(clients(partitioned(sizes))), initial()
     p = shares(parts, range(len(sizes)), aggregation)
     while True:
         local = [
@@ -56,7 +56,7 @@ def averaged(sizes, mu=0.0, aggregation="samples", momentum=0.0, decay=0.0):
 
 def folb(sizes, mu, psi, decay=0.0):
     """(13), or (18) with psi. Weight decay belongs to F_k."""
-    parts, w = list(clients(dealt(sizes))), initial()
+    parts, w = list(clients(partitioned(sizes))), initial()
     while True:
         g = [gradient(w, *part) + decay * w for part in parts]
         local = [
@@ -76,7 +76,7 @@ def folb(sizes, mu, psi, decay=0.0):
 
 def safl(sizes, epsilon, L, init, count):
     """SAFL (3), (6), (7)."""
-    parts = list(clients(dealt(sizes)))
+    parts = list(clients(partitioned(sizes)))
     z = [initial(k) if init == "own" else initial() for k in range(len(sizes))]
     t = 0
     while True:
@@ -95,7 +95,7 @@ def safl(sizes, epsilon, L, init, count):
 
 
 def test_the_oracles_gradient_is_the_slope_of_its_loss():
-    x, y = next(clients(dealt(TWO)))
+    x, y = next(clients(partitioned(TWO)))
     w, h = initial(), 1e-6
     slope = [(loss(w + h * e, x, y) - loss(w - h * e, x, y)) / (2 * h) for e in np.eye(D)]
     np.testing.assert_allclose(gradient(w, x, y), slope, atol=1e-8)
@@ -152,7 +152,7 @@ def test_safl(sizes, count, init, execution):
 
 
 def test_safl_always_masked_with_epsilon_0_is_local_training():
-    parts = list(clients(dealt(TWO)))
+    parts = list(clients(partitioned(TWO)))
     own = [initial(k) for k in range(2)]
 
     def alone():
@@ -176,7 +176,7 @@ def test_momentum_and_weight_decay(momentum, decay, execution):
 
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_minibatches_with_a_short_last_one(execution):
-    data, ids, epochs = dealt(TWO), np.arange(2), 2
+    data, ids, epochs = partitioned(TWO), np.arange(2), 2
     steps = epochs * np.array([2, 3])
 
     def oracle():
@@ -221,7 +221,7 @@ class Quadratic(Architecture):
 def test_answers_on_paper(algorithm, answer, execution, monkeypatch):
     """Optima 2 and -4, sizes 1:3, two steps from 0 (the numbers of fedjax's fed_prox_test.py)."""
     monkeypatch.setitem(MODELS, "quadratic", Quadratic)
-    data = dealt([1, 3], shape=(1,), classes=2)
+    data = partitioned([1, 3], shape=(1,), classes=2)
     data.dataset.x[data.train] = np.array([2, -4, -4, -4])[:, None]
     common = settings(rounds=1, local_steps=2, init="zeros", execution=execution)
     run = simulation(algorithm, data, common, model="quadratic")

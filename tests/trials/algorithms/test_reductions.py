@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tests.support.simulations import dealt, finish, same, settings, simulation, state
+from tests.support.simulations import finish, partitioned, same, settings, simulation, state
 from trials.algorithms.fedavg import FedAvg
 from trials.algorithms.fedprox import FedProx
 from trials.algorithms.folb import FOLB
@@ -26,7 +26,7 @@ COMMON = {
 
 
 def ran(algorithm, data=None, level="iid", **given):
-    return finish(simulation(algorithm, data or dealt(SIZES), settings(**given), level=level))
+    return finish(simulation(algorithm, data or partitioned(SIZES), settings(**given), level=level))
 
 
 def apart(a, b):
@@ -49,7 +49,7 @@ def test_fedprox_without_mu_is_fedavg(level):
 
 def test_folb_on_equal_gradients_is_fedprox_with_plain_aggregation():
     """Clients with identical data do unequal work, so that their models differ."""
-    data = dealt([8])
+    data = partitioned([8])
     copies = FederatedData(
         data.dataset, np.tile(data.train, 4), 8 * np.arange(5), data.val, data.test
     )

@@ -13,7 +13,7 @@ from tests.support.oracle import (
     run_of,
     selected,
 )
-from tests.support.simulations import dealt, finish, settings, simulation, state
+from tests.support.simulations import finish, partitioned, settings, simulation, state
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
 from trials.federated_data import FederatedData
@@ -98,20 +98,22 @@ POOLED = {
 @pytest.mark.parametrize("case", POOLED)
 def test_centralized(case, execution):
     given = POOLED[case]
-    agrees(run_of(Centralized(), execution=execution, **given), centralized(dealt(SIZES), given))
+    agrees(
+        run_of(Centralized(), execution=execution, **given), centralized(partitioned(SIZES), given)
+    )
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_centralized_under_system_heterogeneity(execution):
     given = {"batch_size": 3, "participation": 0.6}
-    oracle = centralized(dealt(SIZES), given, SYSTEM)
+    oracle = centralized(partitioned(SIZES), given, SYSTEM)
     agrees(run_of(Centralized(), level=SYSTEM, execution=execution, **given), oracle)
 
 
 def test_a_full_batch_of_the_pool_is_the_mean_clients():
     """28 samples on 5 clients: 6 for 5.6; 4 passes of 28 are 19 minibatches of 6, to the nearest."""
     given, federated = {"batch_size": 6}, {"batch_size": "full", "local_steps": 4}
-    oracle = centralized(dealt(SIZES), given, federated=federated)
+    oracle = centralized(partitioned(SIZES), given, federated=federated)
     agrees(run_of(Centralized(), batch_size="full"), oracle)
 
 
@@ -144,7 +146,7 @@ def test_centralized_sees_as_many_samples_as_the_clients(selection, batch, level
     for algorithm in (FedAvg(lr=LR), Centralized()):
         meter = Meter()
         monkeypatch.setattr("trials.solver.minibatches", meter)
-        run = finish(simulation(algorithm, dealt([8] * 5), common, level=level, seed=SEED))
+        run = finish(simulation(algorithm, partitioned([8] * 5), common, level=level, seed=SEED))
         assert run.history[-1]["client_steps"] == meter.steps
         found.append((meter.samples, [entry["client_steps"] for entry in run.history]))
     assert found[0] == found[1]
@@ -156,7 +158,7 @@ def test_short_minibatches_do_not_make_the_pool_see_more(batch):
     """One epoch of clients of 5: full minibatches of the pool would be up to 6 times as many samples."""
     common = settings(batch_size=batch, local_steps=None, local_epochs=1)
     ours, theirs = (
-        finish(simulation(algorithm, dealt([5] * 20), common, seed=SEED))
+        finish(simulation(algorithm, partitioned([5] * 20), common, seed=SEED))
         for algorithm in (Centralized(lr=LR), FedAvg(lr=LR))
     )
     for one, other in zip(ours.history, theirs.history, strict=True):
@@ -170,7 +172,7 @@ def test_short_minibatches_do_not_make_the_pool_see_more(batch):
 def test_references_work_as_much_as_the_clients_and_send_nothing(name, level):
     common = settings(participation=0.6, batch_size=1)
     ours, theirs = (
-        finish(simulation(algorithm, dealt(SIZES), common, level=level, seed=SEED))
+        finish(simulation(algorithm, partitioned(SIZES), common, level=level, seed=SEED))
         for algorithm in (ALGORITHMS[name](lr=LR), FedAvg(lr=LR))
     )
     for one, other in zip(ours.history, theirs.history, strict=True):
@@ -202,7 +204,7 @@ ONE = {
 def test_one_client_is_fedavg_either_way(case, level, execution):
     """With own starts the pool starts as the server and the client as itself."""
     common = settings(execution=execution, **ONE[case])
-    data = dealt([11])
+    data = partitioned([11])
 
     def run(one):
         return finish(simulation(one, data, common, level=level, seed=SEED))
@@ -259,8 +261,8 @@ def test_local_only(case, count, execution):
         execution=execution,
         **{spelled.get(name, name): value for name, value in given.items()},
     )
-    run = simulation(LocalOnly(), dealt(SIZES), common, seed=SEED)
-    before, z = state(run)["z"], local_only(dealt(SIZES), count=count, **given)
+    run = simulation(LocalOnly(), partitioned(SIZES), common, seed=SEED)
+    before, z = state(run)["z"], local_only(partitioned(SIZES), count=count, **given)
     for t in range(1, 6):
         run.advance()
         after = state(run)["z"]
@@ -273,7 +275,7 @@ def test_local_only(case, count, execution):
 
 def test_a_client_knows_nothing_of_the_others():
     """Everyone else's samples change; client 3 does not notice, the others do."""
-    data, other = dealt(SIZES), dealt(SIZES)
+    data, other = partitioned(SIZES), partitioned(SIZES)
     mine = data.train[data.offsets[3] : data.offsets[4]]
     others = np.setdiff1d(data.train, mine)
     other.dataset.x[others] += 1.0
@@ -289,7 +291,7 @@ def test_a_client_knows_nothing_of_the_others():
 def test_local_only_is_scored_by_the_sample_weighted_mean(init, aggregation):
     """Also of clients that never had a turn: they still have what they began with."""
     sizes = [2, 30, 3, 9, 4]
-    data = dealt(sizes, tests=40)
+    data = partitioned(sizes, tests=40)
     x, y = data.dataset.x[data.test].astype(float), data.dataset.y[data.test]
     common = settings(participation=0.4, rounds=2, init=init, aggregation=aggregation)
     run = simulation(LocalOnly(lr=1.0), data, common, seed=SEED)
@@ -314,7 +316,7 @@ def test_local_only_is_scored_by_the_sample_weighted_mean(init, aggregation):
 def test_centralized_is_not_fedavg_on_several_clients():
     common = settings(batch_size=2)
     a, b = (
-        finish(simulation(one, dealt(SIZES), common, seed=SEED))
+        finish(simulation(one, partitioned(SIZES), common, seed=SEED))
         for one in (Centralized(), FedAvg(lr=LR))
     )
     assert np.abs(state(a)["w"] - state(b)["w"]).max() > 1e-3

@@ -26,7 +26,7 @@ from tests.support.oracle import (
     spent,
 )
 from tests.support.safl import EPSILON, SIZES, L, N, first, follows, mask, run_of, started
-from tests.support.simulations import dealt, finish, same, state
+from tests.support.simulations import finish, partitioned, same, state
 from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
 from trials.federation import Federation
@@ -44,7 +44,7 @@ def right(w, x, y):
 
 def extended(nu, init, count, epsilon=EPSILON, aggregation="samples", met=None):
     """Algorithm 2, (24)-(26): the server's weights and the uploads of each round."""
-    parts = list(clients(dealt(SIZES)))
+    parts = list(clients(partitioned(SIZES)))
     z = [initial(k) if init == "own" else initial() for k in range(N)]
     w, t = None, 0
     while True:
@@ -71,7 +71,7 @@ def extended(nu, init, count, epsilon=EPSILON, aggregation="samples", met=None):
 
 def ida(init, count, epsilon=EPSILON, aggregation="samples"):
     """(8) on clients of (6), (7)."""
-    parts = list(clients(dealt(SIZES)))
+    parts = list(clients(partitioned(SIZES)))
     z = [initial(k) if init == "own" else initial() for k in range(N)]
     w, t = None, 0
     while True:
@@ -113,7 +113,7 @@ def test_extended_with_plain_aggregation(nu):
 def test_what_is_not_uploaded_stays_with_the_client():
     """Clients go on from where they ended, whether or not the server heard of it."""
     run = finish(run_of("safl_extended", "own", epsilon=0.0, L=1e12, nu=1e-6))
-    parts = list(clients(dealt(SIZES)))
+    parts = list(clients(partitioned(SIZES)))
     for k in range(N):
         alone = local_sgd(initial(k), [parts[k]] * STEPS * 5, LR)
         np.testing.assert_allclose(state(run)["z"][k], alone, atol=1e-10)

@@ -1,4 +1,4 @@
-"""How data sets are split and dealt to clients."""
+"""How data sets are split and partitioned to clients."""
 
 import os
 from dataclasses import replace
@@ -15,7 +15,7 @@ from trials import datasets, heterogeneity
 from trials.datasets.base import Dataset
 from trials.datasets.generated import SyntheticIID
 from trials.errors import UserError
-from trials.federated_data import deal
+from trials.federated_data import partition
 from trials.heterogeneity import PARTITIONS
 from trials.settings import Settings
 
@@ -50,7 +50,7 @@ def problems(draw):
 @given(problems(), st.sampled_from(["iid", "dirichlet(0.1)", "dirichlet(0.5)", "dirichlet(100)"]))
 def test_equal_shares(problem, level):
     dataset, common = problem
-    data = deal(dataset, heterogeneity.parse(level), common)
+    data = partition(dataset, heterogeneity.parse(level), common)
     well_split(data)
     free = int((~dataset.test).sum())
     assert len(data.val) == int(free * common.val_fraction)
@@ -68,9 +68,9 @@ def test_labels_limit(problem, c):
     assume(c <= dataset.classes)
     level = heterogeneity.parse(f"labels({c})")
     try:
-        data = deal(dataset, level, common)
+        data = partition(dataset, level, common)
     except UserError:
-        train = deal(dataset, heterogeneity.parse("iid"), common).train
+        train = partition(dataset, heterogeneity.parse("iid"), common).train
         assert np.bincount(dataset.y[train], minlength=dataset.classes).min() < common.clients
         return
     well_split(data)
@@ -87,7 +87,7 @@ def test_natural_keeps_owners(sizes, val_fraction):
     test = np.arange(len(y)) >= len(owner)
     x = np.zeros((len(y), 1), np.float32)
     dataset = Dataset(x, y, test, 3, np.concatenate([owner, np.full(4, -1)]))
-    data = deal(dataset, heterogeneity.parse("natural"), Settings(val_fraction=val_fraction))
+    data = partition(dataset, heterogeneity.parse("natural"), Settings(val_fraction=val_fraction))
     well_split(data)
     assert len(data.train) + len(data.val) == len(owner)
     for k, ids in enumerate(holdings(data)):
@@ -100,7 +100,7 @@ def test_natural_keeps_owners(sizes, val_fraction):
 def test_the_same_seed_deals_the_same(problem, level):
     dataset, common = problem
     try:
-        a, b = (deal(dataset, heterogeneity.parse(level), common) for _ in range(2))
+        a, b = (partition(dataset, heterogeneity.parse(level), common) for _ in range(2))
     except UserError:
         assume(False)
     for name in ("train", "offsets", "val", "test"):
@@ -109,28 +109,28 @@ def test_the_same_seed_deals_the_same(problem, level):
 
 
 def test_what_seeds_and_the_fingerprint_tell_apart(digits):
-    def dealt(level="iid", **given):
-        return deal(digits, heterogeneity.parse(level), Settings(**given))
+    def partitioned(level="iid", **given):
+        return partition(digits, heterogeneity.parse(level), Settings(**given))
 
-    base = dealt()
-    assert dealt().fingerprint == base.fingerprint
+    base = partitioned()
+    assert partitioned().fingerprint == base.fingerprint
     others = [
-        dealt(partition_seed=1),
-        dealt(data_seed=1),
-        dealt(clients=19),
-        dealt("dirichlet(1)"),
-        dealt("labels(2)"),
-        dealt(val_fraction=0),
+        partitioned(partition_seed=1),
+        partitioned(data_seed=1),
+        partitioned(clients=19),
+        partitioned("dirichlet(1)"),
+        partitioned("labels(2)"),
+        partitioned(val_fraction=0),
     ]
     assert len({data.fingerprint for data in [base, *others]}) == len(others) + 1
-    np.testing.assert_array_equal(dealt(partition_seed=1).val, base.val)
-    np.testing.assert_array_equal(np.sort(dealt(partition_seed=1).train), np.sort(base.train))
-    assert dealt("iid+system(steps=1..3)").fingerprint == base.fingerprint
+    np.testing.assert_array_equal(partitioned(partition_seed=1).val, base.val)
+    np.testing.assert_array_equal(np.sort(partitioned(partition_seed=1).train), np.sort(base.train))
+    assert partitioned("iid+system(steps=1..3)").fingerprint == base.fingerprint
 
 
 @pytest.mark.parametrize("name", ["x", "y", "train", "offsets", "val", "test"])
 def test_the_fingerprint_sees_every_array(digits, name):
-    data = deal(digits, heterogeneity.parse("iid"), Settings())
+    data = partition(digits, heterogeneity.parse("iid"), Settings())
     owner = data.dataset if name in ("x", "y") else data
     changed = getattr(owner, name).copy()
     changed[len(changed) // 2] += 1
@@ -141,18 +141,18 @@ def test_the_fingerprint_sees_every_array(digits, name):
 
 SCRIPT = """
 from trials import datasets, heterogeneity
-from trials.federated_data import deal
+from trials.federated_data import partition
 from trials.settings import Settings
 for name, level in {pairs}:
     dataset = datasets.parse(name).load(3, 6, None)
-    print(deal(dataset, heterogeneity.parse(level), Settings(clients=6)).fingerprint)
+    print(partition(dataset, heterogeneity.parse(level), Settings(clients=6)).fingerprint)
 """
 
 
 def test_fingerprints_are_the_same_in_a_fresh_process():
     pairs = [("digits", "dirichlet(0.3)"), ("digits", "labels(3)"), ("synthetic(1,1)", "natural")]
     here = [
-        deal(
+        partition(
             datasets.parse(name).load(3, 6, None), heterogeneity.parse(level), Settings(clients=6)
         ).fingerprint
         for name, level in pairs
@@ -162,7 +162,7 @@ def test_fingerprints_are_the_same_in_a_fresh_process():
 
 def test_small_a_is_more_skewed(digits):
     def skew(a):
-        data = deal(digits, heterogeneity.parse(f"dirichlet({a})"), Settings(clients=10))
+        data = partition(digits, heterogeneity.parse(f"dirichlet({a})"), Settings(clients=10))
         counts = np.array([np.bincount(digits.y[ids], minlength=10) for ids in holdings(data)])
         return (counts.max(1) / counts.sum(1)).mean()
 
@@ -174,7 +174,7 @@ def test_a_very_skewed_dirichlet_deals_all_sizes(a):
     """Priors underflow here: what is left of a client's prior can be a subnormal number."""
     y = np.repeat(np.arange(10), 30)
     for seed in range(200):
-        parts = PARTITIONS["dirichlet"](a).deal(y, 10, None, np.random.default_rng(seed))
+        parts = PARTITIONS["dirichlet"](a).assign(y, 10, None, np.random.default_rng(seed))
         assert [len(part) for part in parts] == [30] * 10
         assert len(np.unique(np.concatenate(parts))) == 300
 
@@ -182,8 +182,8 @@ def test_a_very_skewed_dirichlet_deals_all_sizes(a):
 @pytest.mark.parametrize(
     ("level", "given", "says"),
     [
-        ("iid", {"clients": 5000}, "cannot be dealt to 5000 clients"),
-        ("dirichlet(0.3)", {"clients": 5000}, "cannot be dealt to 5000 clients"),
+        ("iid", {"clients": 5000}, "cannot be partitioned to 5000 clients"),
+        ("dirichlet(0.3)", {"clients": 5000}, "cannot be partitioned to 5000 clients"),
         ("labels(2)", {"clients": 5000}, "use fewer clients"),
         ("labels(11)", {}, "only 10 labels"),
         ("labels(0)", {}, "c >= 1 must hold"),
@@ -204,11 +204,11 @@ def test_a_very_skewed_dirichlet_deals_all_sizes(a):
 )
 def test_what_cannot_be_had_is_said(digits, level, given, says):
     with pytest.raises(UserError, match=says):
-        deal(digits, heterogeneity.parse(level), Settings(**given))
+        partition(digits, heterogeneity.parse(level), Settings(**given))
 
 
 def test_natural_with_another_number_of_clients():
     dataset = SyntheticIID().load(0, 3, None)
     with pytest.raises(UserError, match="has 3 clients, not 4"):
-        deal(dataset, heterogeneity.parse("natural"), Settings(clients=4))
-    assert deal(dataset, heterogeneity.parse("natural"), Settings()).clients == 3
+        partition(dataset, heterogeneity.parse("natural"), Settings(clients=4))
+    assert partition(dataset, heterogeneity.parse("natural"), Settings()).clients == 3

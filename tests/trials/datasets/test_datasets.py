@@ -12,11 +12,11 @@ from trials.datasets.base import Dataset
 from trials.datasets.generated import Synthetic, SyntheticIID
 from trials.datasets.images import MNIST
 from trials.errors import UserError
-from trials.federated_data import deal
+from trials.federated_data import partition
 from trials.randomness import generator
 from trials.settings import Settings
 from trials.spec import TrialSpec
-from trials.trial import deal_data, load_dataset, run
+from trials.trial import load_dataset, partition_data, run
 
 REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
 
@@ -90,7 +90,7 @@ def test_synthetic_keeps_its_devices_under_natural():
         seed=0,
     )
     dataset = load_dataset(spec, None)
-    data = deal_data(spec, dataset)
+    data = partition_data(spec, dataset)
     well_split(data)
     np.testing.assert_array_equal(dataset.x, Synthetic(1, 1).load(2, 4, None).x)
     for k, ids in enumerate(holdings(data)):
@@ -148,7 +148,7 @@ def test_npz(tmp_path):
     given = arrays()
     np.testing.assert_allclose(dataset.x[~dataset.test], given["x_train"], rtol=1e-6)
     np.testing.assert_array_equal(dataset.y[dataset.test], given["y_test"])
-    data = deal(dataset, heterogeneity.parse("natural"), Settings(val_fraction=0))
+    data = partition(dataset, heterogeneity.parse("natural"), Settings(val_fraction=0))
     well_split(data)
     assert [sorted(ids) for ids in holdings(data)] == [
         list(range(10, 20)),
@@ -161,9 +161,9 @@ def test_npz(tmp_path):
 
 def test_npz_without_owners(tmp_path):
     dataset = load(tmp_path, client_train=None)
-    assert deal(dataset, heterogeneity.parse("iid"), Settings(clients=4)).clients == 4
+    assert partition(dataset, heterogeneity.parse("iid"), Settings(clients=4)).clients == 4
     with pytest.raises(UserError, match="does not say which client"):
-        deal(dataset, heterogeneity.parse("natural"), Settings())
+        partition(dataset, heterogeneity.parse("natural"), Settings())
 
 
 @pytest.mark.parametrize(

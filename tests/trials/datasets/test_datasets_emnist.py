@@ -1,4 +1,4 @@
-"""EMNIST's letters and classes, and FEMNIST10: what is read and dealt, what is refused."""
+"""EMNIST's letters and classes, and FEMNIST10: what is read and partitioned, what is refused."""
 
 import gzip
 import hashlib
@@ -144,11 +144,11 @@ def test_femnist10_says_when_there_are_too_many_devices(tmp_path, monkeypatch):
 
 def test_femnist10_has_200_devices_of_about_92():
     letter = np.repeat(np.arange(10), 4000)
-    dealt = [
+    partitioned = [
         part
         for seed in range(20)
-        for part in FEMNIST10()._deal(letter, 200, np.random.default_rng(seed))
+        for part in FEMNIST10()._partition(letter, 200, np.random.default_rng(seed))
     ]
-    sizes = np.array([len(part) for part in dealt])
+    sizes = np.array([len(part) for part in partitioned])
     assert sizes.mean() == pytest.approx(92, abs=3)
     assert sizes.min() >= 10

@@ -16,7 +16,7 @@ from trials.datasets.base import File
 from trials.datasets.emnist import EMNISTLetters
 from trials.datasets.images import CIFAR10, CIFAR100, MNIST, FashionMNIST, Pixels, idx
 from trials.errors import UserError
-from trials.federated_data import deal
+from trials.federated_data import partition
 from trials.settings import Settings
 
 # Checksums and places are the ones torchvision publishes
@@ -227,7 +227,7 @@ def test_mnist_power_law_pools_the_images_and_splits_on_the_devices(mnist, label
 
 def test_validation_comes_out_of_the_nine_tenths(mnist):
     made = load("mnist_powerlaw", mnist[0], clients=6)
-    data = deal(made, heterogeneity.parse("natural"), Settings())
+    data = partition(made, heterogeneity.parse("natural"), Settings())
     whole = np.bincount(made.client)
     test = whole // 10
     val = ((whole - test) * 0.1).astype(int)

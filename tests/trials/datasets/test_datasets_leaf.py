@@ -15,7 +15,7 @@ from trials import datasets, heterogeneity
 from trials.datasets.cache import packed
 from trials.datasets.text import CHARACTERS, character_ids, frequent, words
 from trials.errors import UserError
-from trials.federated_data import deal
+from trials.federated_data import partition
 from trials.settings import Settings
 
 
@@ -47,7 +47,7 @@ def test_femnist_by_writer(tmp_path):
     assert made.test.tolist() == [False] * 8 + [True] * 3
     owner = [k for part, user, k in order for _ in parts[part][user][1]]
     assert made.client.tolist() == owner
-    data = deal(made, heterogeneity.parse("natural"), Settings(val_fraction=0))
+    data = partition(made, heterogeneity.parse("natural"), Settings(val_fraction=0))
     assert data.sizes.tolist() == [3, 5]
 
 

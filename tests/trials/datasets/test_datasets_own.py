@@ -10,7 +10,7 @@ from PIL import Image
 from trials import datasets, heterogeneity
 from trials.datasets.base import Dataset
 from trials.errors import UserError
-from trials.federated_data import deal
+from trials.federated_data import partition
 from trials.settings import Settings
 
 
@@ -109,7 +109,7 @@ def test_arrays_that_unpacked_are_more_than_memory(tmp_path, monkeypatch):
 
 def test_folder_is_dealt_like_any_data_set(tmp_path):
     album(tmp_path, 20)
-    data = deal(load(tmp_path), heterogeneity.parse("dirichlet(1)"), Settings(clients=4))
+    data = partition(load(tmp_path), heterogeneity.parse("dirichlet(1)"), Settings(clients=4))
     assert data.clients == 4
 
 

@@ -6,7 +6,7 @@ import pytest
 from trials import datasets
 from trials.datasets.text import CHARACTERS
 from trials.errors import UserError
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.settings import Settings
 from trials.spec import canonical
 from trials.trial import run
@@ -92,7 +92,7 @@ def test_it_trains_by_role(tmp_path):
     name = play(tmp_path / "play.txt")
     common = Settings(rounds=2, participation=1.0, batch_size=8, eval_every=1, val_fraction=0.0)
     done, data = run(
-        canonical("fedavg", {"lr": 0.5}, Place(name, "char_lstm", "natural"), common, 0)
+        canonical("fedavg", {"lr": 0.5}, Scenario(name, "char_lstm", "natural"), common, 0)
     )
     assert data.clients == 2
     assert done.history[-1]["train_loss"] < done.history[0]["test_loss"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from trials import datasets
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.settings import Settings
 from trials.spec import canonical
 from trials.trial import run
@@ -22,7 +22,9 @@ COPY = REAL / "cifar10"
 def trained(dataset: str, lr: float, **given) -> float:
     """Test accuracy of logistic regression, IID, after 30 rounds of 10 of 100 clients."""
     common = {"rounds": 30, "clients": 100, "participation": 0.1, "batch_size": 10, **given}
-    spec = canonical("fedavg", {"lr": lr}, Place(dataset, "logreg", "iid"), Settings(**common), 0)
+    spec = canonical(
+        "fedavg", {"lr": lr}, Scenario(dataset, "logreg", "iid"), Settings(**common), 0
+    )
     return run(spec)[0].history[-1]["test_accuracy"]
 
 
@@ -54,7 +56,7 @@ def test_fedavg_meets_folbs_target_on_power_law_mnist_as_soon_as_there():
         rounds=25, participation=0.01, batch_size=10, eval_every=5, aggregation="plain"
     )
     names = ("mnist_powerlaw", "logreg", "natural+system(steps=1..20)")
-    done, data = run(canonical("fedavg", {"lr": 0.03}, Place(*names), settings, 0))
+    done, data = run(canonical("fedavg", {"lr": 0.03}, Scenario(*names), settings, 0))
     assert data.clients == 1000
     assert max(entry["test_accuracy"] for entry in done.history) > 0.80
 
@@ -99,7 +101,7 @@ def test_fedavg_learns_the_next_character_by_speaking_role():
     local = {"batch_size": 10, "momentum": 0.9, "clip_norm": 5.0}
     settings = Settings(**common, **local)
     done, data = run(
-        canonical("fedavg", {"lr": 0.5}, Place(name, "char_lstm", "natural"), settings, 0)
+        canonical("fedavg", {"lr": 0.5}, Scenario(name, "char_lstm", "natural"), settings, 0)
     )
     assert data.clients == 668
     blank = np.bincount(data.dataset.y[data.test]).max() / len(data.test)

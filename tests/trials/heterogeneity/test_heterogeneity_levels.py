@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from tests.support.simulations import dealt, finish, same, settings, simulation, state, timeless
+from tests.support.simulations import (
+    finish,
+    partitioned,
+    same,
+    settings,
+    simulation,
+    state,
+    timeless,
+)
 from trials import heterogeneity
 from trials.algorithms import ALGORITHMS
 from trials.errors import UserError
@@ -185,7 +193,7 @@ def test_sizes_make_other_data_and_what_devices_do_does_not():
 
 def federation(level: str, **given):
     common = settings(**{"local_steps": None, "local_epochs": 2, "batch_size": 4, **given})
-    fed = simulation(ALGORITHMS["fedavg"](), dealt(SIZES), common, level=level, seed=SEED).fed
+    fed = simulation(ALGORITHMS["fedavg"](), partitioned(SIZES), common, level=level, seed=SEED).fed
     fed.begin(3)
     return fed
 
@@ -211,7 +219,7 @@ def test_devices_manage_whole_epochs():
 
 def test_a_fixed_number_of_epochs_is_the_setting():
     runs = [
-        finish(simulation(ALGORITHMS["fedavg"](), dealt(SIZES), common, level=level))
+        finish(simulation(ALGORITHMS["fedavg"](), partitioned(SIZES), common, level=level))
         for level, common in [
             ("iid+system(epochs=3..3)", settings(local_steps=7, batch_size=4)),
             ("iid", settings(local_steps=None, local_epochs=3, batch_size=4)),
@@ -225,7 +233,7 @@ def delays(mean: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("asks", "level", "asked"),
+    ("requests", "level", "asked"),
     [
         ({}, "iid", 2 * PER_EPOCH),
         ({"local_steps": 9}, "iid", np.full(8, 9)),
@@ -255,7 +263,7 @@ def test_delays_are_exponential_and_stay():
 
 def test_no_delay_changes_nothing():
     runs = [
-        finish(simulation(ALGORITHMS["fedavg"](), dealt(SIZES), settings(), level=level))
+        finish(simulation(ALGORITHMS["fedavg"](), partitioned(SIZES), settings(), level=level))
         for level in ("iid", "iid+delay(mean=0,deadline=100)", "iid+dropout(0)")
     ]
     assert timeless(runs[0].history) == timeless(runs[1].history) == timeless(runs[2].history)
@@ -285,7 +293,9 @@ def test_who_answers_is_a_hash_of_seed_round_and_client(selection, rate, partici
     found = {}
     for level in ("iid", f"iid+dropout({rate})"):
         common = settings(selection=selection, participation=participation)
-        fed = simulation(ALGORITHMS["fedavg"](), dealt(SIZES), common, level=level, seed=SEED).fed
+        fed = simulation(
+            ALGORITHMS["fedavg"](), partitioned(SIZES), common, level=level, seed=SEED
+        ).fed
         fed.begin(t)
         found[level] = fed.select().tolist()
         assert fed.absent.tolist() == sorted(set(found["iid"]) - set(found[level]))
@@ -315,7 +325,7 @@ def test_devices_drop_out_at_the_rate():
 def test_an_absent_device_sends_nothing_and_keeps_its_state():
     run = simulation(
         ALGORITHMS["safl"](),
-        dealt(SIZES),
+        partitioned(SIZES),
         settings(init="own"),
         level="iid+dropout(0.5)",
         seed=SEED,
@@ -337,7 +347,7 @@ def test_fedumf_does_not_fuse_what_an_absent_device_never_trained():
     """All are selected in every round, so FedUmf is FedAvg, whoever answers."""
     level, common = "iid+dropout(0.5)", settings(participation=1.0)
     runs = [
-        finish(simulation(ALGORITHMS[name](lr=0.1), dealt(SIZES), common, level=level))
+        finish(simulation(ALGORITHMS[name](lr=0.1), partitioned(SIZES), common, level=level))
         for name in ("fedavg", "fedumf")
     ]
     np.testing.assert_allclose(state(runs[0])["w"], state(runs[1])["w"], rtol=0, atol=1e-14)
@@ -347,10 +357,10 @@ def test_fedumf_does_not_fuse_what_an_absent_device_never_trained():
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_runs_where_devices_differ_and_drop_out(name):
-    data = dealt(SIZES)
+    data = partitioned(SIZES)
     given = {"participation": 0.75, "batch_size": 2, "local_steps": None, "rounds": 3}
     level = "iid+system(epochs=1..3)+dropout(0.4)+delay(mean=2,deadline=6)"
-    if "system" in ALGORITHMS[name].refuses:
+    if "system" in ALGORITHMS[name].unsupported:
         level = "iid+dropout(0.4)"
     first, second = (
         finish(simulation(ALGORITHMS[name](), data, settings(**given), level=level))

@@ -11,7 +11,7 @@ from tests.support.simulations import fresh_process
 from trials import datasets, heterogeneity
 from trials.datasets.base import Dataset
 from trials.errors import UserError
-from trials.federated_data import deal
+from trials.federated_data import partition
 from trials.settings import Settings
 
 LEVELS = [
@@ -103,9 +103,13 @@ def test_mnist_is_dealt_to_1000_clients(level):
 @pytest.mark.parametrize(
     ("level", "clients", "says"),
     [
-        ("iid+sizes(lognormal(0.3))", 400, "300 training samples cannot be dealt to 400 clients"),
-        ("dirichlet(1)+sizes(lognormal(0.3))", 400, "cannot be dealt to 400 clients"),
-        ("dirichlet_by_class(0.1)", 301, "cannot be dealt to 301 clients"),
+        (
+            "iid+sizes(lognormal(0.3))",
+            400,
+            "300 training samples cannot be partitioned to 400 clients",
+        ),
+        ("dirichlet(1)+sizes(lognormal(0.3))", 400, "cannot be partitioned to 400 clients"),
+        ("dirichlet_by_class(0.1)", 301, "cannot be partitioned to 301 clients"),
         ("labels(2)+sizes(powerlaw)", 40, r"label 0 has 60 .* for 16 of 40 .* each needs 5"),
         ("labels(6)", 4, "only 5 labels"),
         ("labels(6)+sizes(powerlaw)", 4, "only 5 labels"),
@@ -167,7 +171,7 @@ def test_no_id_is_in_two_splits_even_where_clients_share_samples(level, val_frac
     test = np.random.default_rng(seed).random(len(y)) < 0.2
     dataset = Dataset(np.zeros((len(y), 1), np.float32), y, test, 4)
     common = Settings(clients=12, val_fraction=val_fraction, partition_seed=seed)
-    data = deal(dataset, heterogeneity.parse(level), common)
+    data = partition(dataset, heterogeneity.parse(level), common)
     train, val, held_out = set(data.train.tolist()), set(data.val.tolist()), set(data.test.tolist())
     assert not train & val
     assert not train & held_out
@@ -179,11 +183,11 @@ def test_no_id_is_in_two_splits_even_where_clients_share_samples(level, val_frac
 
 SCRIPT = """
 from trials import datasets, heterogeneity
-from trials.federated_data import deal
+from trials.federated_data import partition
 from trials.settings import Settings
 dataset = datasets.parse("digits").load(0, None, None)
 for level in {levels}:
-    print(deal(dataset, heterogeneity.parse(level), Settings(clients=6)).fingerprint)
+    print(partition(dataset, heterogeneity.parse(level), Settings(clients=6)).fingerprint)
 """
 
 
@@ -202,7 +206,7 @@ def test_fingerprints_are_the_same_in_a_fresh_process_and_differ_between_levels(
     ]
     dataset = datasets.parse("digits").load(0, None, None)
     here = [
-        deal(dataset, heterogeneity.parse(level), Settings(clients=6)).fingerprint
+        partition(dataset, heterogeneity.parse(level), Settings(clients=6)).fingerprint
         for level in levels
     ]
     assert fresh_process(SCRIPT.format(levels=levels)).split() == here

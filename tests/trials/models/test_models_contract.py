@@ -140,7 +140,7 @@ def test_batched_equals_sequential(name, loss):
         finish(
             simulation(
                 ALGORITHMS["fedavg"](lr=0.05),
-                CASES[name].dealt([3, 1, 2]),
+                CASES[name].partitioned([3, 1, 2]),
                 settings(local_steps=2, execution=execution, **common),
                 CASES[name].text,
                 "iid+system(steps=1..3)",
@@ -160,7 +160,7 @@ def test_batched_equals_sequential(name, loss):
 def test_a_few_steps_of_fedavg_lower_the_loss(name, loss):
     """Two clients whose three samples each step sees all; normalised networks are steep."""
     steep = name.partition("(")[0] in NETWORKS and name not in CHAINS
-    data = ALL[name].dealt([2, 1])
+    data = ALL[name].partitioned([2, 1])
     run = simulation(
         ALGORITHMS["fedavg"](lr=1e-4 if steep else 0.05),
         data,
@@ -180,7 +180,7 @@ def test_equal_runs_are_equal_to_the_bit(name):
         finish(
             simulation(
                 ALGORITHMS["fedavg"](lr=0.01),
-                CASES[name].dealt([2, 3]),
+                CASES[name].partitioned([2, 3]),
                 settings(rounds=1, local_steps=1, dtype="float32"),
                 CASES[name].text,
             )
@@ -193,7 +193,7 @@ def test_equal_runs_are_equal_to_the_bit(name):
 def test_networks_run_one_client_after_the_other():
     """Also where a person asks for clients at once."""
     common = settings(execution="batched", dtype="float32")
-    data = CASES["alexnet"].dealt([1, 1])
+    data = CASES["alexnet"].partitioned([1, 1])
     assert simulation(ALGORITHMS["fedavg"](), data, common, "alexnet").fed.execution == "sequential"
 
 

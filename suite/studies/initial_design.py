@@ -4,9 +4,9 @@ The k-th configuration that a sampler draws blindly has the learning rate at the
 
     u_k = frac(u_0 + k / golden ratio)
 
-of its range, on the range's scale, with one u_0 for all algorithms of a cell in a replicate: equal ranges
+of its range, on the range's scale, with one u_0 for all algorithms of a scenario in a replicate: equal ranges
 give equal rates, and any number of draws is spread evenly. Published configurations are tried at the study's
-first level alone. The anchor has what the method's paper implies for the cell (`anchors` of
+first level alone. The default configuration has what the method's paper implies for the scenario (`defaults` of
 `search_spaces/<algorithm>.yaml`).
 """
 
@@ -22,16 +22,16 @@ RATE = "lr"
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-def shared_draw(number: int, cell: Sequence[str], words: Sequence[int]) -> float:
-    """The share u_k of its range at which draw `number` of a cell has its learning rate; `words` are the
+def shared_draw(number: int, scenario: Sequence[str], words: Sequence[int]) -> float:
+    """The share u_k of its range at which draw `number` of a scenario has its learning rate; `words` are the
     study's seed and those of the replicate.
     """
-    named = zlib.crc32("|".join(cell).encode())
+    named = zlib.crc32("|".join(scenario).encode())
     first = randomness.uniform("opening", named, *words)[0]
     return float((first + number * GOLDEN) % 1)
 
 
-def blind(sampler: str, lag: int) -> float:
+def random_startup(sampler: str, lag: int) -> float:
     """How many of an entry's first trials a sampler suggests by uniform draws, whatever their results; none
     where it draws otherwise: CMA-ES from the normal distribution that it begins with (all but trials 2 to
     `lag`, before the first result, each entry's own), a grid in its order.

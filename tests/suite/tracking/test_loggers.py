@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 from tensorboardX.proto.event_pb2 import Event
 
-from suite.tracking.elsewhere import log_run
+from suite.tracking.loggers import log_run
 from tests.support.commands import SINGLY, document, fault, suite_here
 
 
@@ -83,17 +83,17 @@ def test_weights_and_biases_gets_the_params_and_the_finite_metrics_by_round(tmp_
 def test_a_place_that_is_none_or_not_installed_is_refused(tmp_path, monkeypatch):
     said = fault(suite_here("run", "--log", "tensorbord", cwd=tmp_path, code=2))
     assert said == "unknown place to log to 'tensorbord'. Did you mean 'tensorboard'?"
-    monkeypatch.setattr("suite.tracking.elsewhere.find_spec", lambda name: None)
+    monkeypatch.setattr("suite.tracking.loggers.find_spec", lambda name: None)
     said = fault(suite_here("run", "--log", "wandb", cwd=tmp_path, code=2))
     assert said == "--log wandb: its library is not installed: pip install wandb"
 
 
 def test_a_place_that_takes_nothing_costs_no_run(tmp_path, monkeypatch):
-    def refuses(**given):
+    def unsupported(**given):
         raise RuntimeError("no API key is configured")
 
     wandb = ModuleType("wandb")
-    wandb.init, wandb.Settings, wandb.__spec__ = refuses, dict, ModuleSpec("wandb", None)
+    wandb.init, wandb.Settings, wandb.__spec__ = unsupported, dict, ModuleSpec("wandb", None)
     monkeypatch.setitem(sys.modules, "wandb", wandb)
     words = ("run", "--rounds", 1, "--clients", 3, "--no-record", "--log", "wandb", "--json")
     done = suite_here(*words, cwd=tmp_path)

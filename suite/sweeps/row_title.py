@@ -15,8 +15,8 @@ SCORES = (
 
 def title(row: Row, models: int) -> str:
     """`1 · fedprox 0.9509 ± 0.0033 · digits iid`; with the model, where a sweep has several."""
-    cell = [row.dataset, *([row.model] if models > 1 else []), row.heterogeneity]
-    return f"{rank_text(row)} · {label(row)} {mean_text(row)} · {' '.join(cell)}"
+    scenario = [row.dataset, *([row.model] if models > 1 else []), row.heterogeneity]
+    return f"{rank_text(row)} · {label(row)} {mean_text(row)} · {' '.join(scenario)}"
 
 
 def numbers(row: Row) -> dict[str, float]:

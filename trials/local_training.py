@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from trials.direction import Affine, column
 from trials.models.base import Slot
-from trials.plans import Plan
+from trials.plans import BatchPlan
 from trials.tensors import Tensor, torch
-from trials.transfer import sent
+from trials.transfer import to_device
 
 Array = npt.NDArray[Any]
 
@@ -37,7 +37,9 @@ class SGD:
             return g
         return g * (self.clip_norm / g.norm(dim=1, keepdim=True)).clamp(max=1.0)
 
-    def course(self, start: Tensor, plan: Plan, form: Affine, marks: Array) -> Course:
+    def training(
+        self, start: Tensor, plan: BatchPlan, form: Affine, snapshot_steps: Array
+    ) -> LocalTraining:
         """The steps along a form from `start` (k, d), with the weight decay in them."""
         every, none = np.arange(len(start)), np.arange(0)
         scale = column(form.scale, start)
@@ -48,9 +50,11 @@ class SGD:
                 found = found + self.weight_decay * scale
             pull = Term(every, found[:, None])
         if isinstance(form.shift, torch.Tensor) or form.shift:
-            values = sent(torch.as_tensor(form.shift, dtype=start.dtype), start.device)
+            values = to_device(torch.as_tensor(form.shift, dtype=start.dtype), start.device)
             shift = Term(every, values.expand_as(start).contiguous())
-        return Course(start, plan, marks, self.lr, Terms(self.momentum, scale, pull, shift))
+        return LocalTraining(
+            start, plan, snapshot_steps, self.lr, Terms(self.momentum, scale, pull, shift)
+        )
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class Term:
         place = np.searchsorted(self.rows, members)
         there = np.append(self.rows, -1)[place] == members
         rows, device = np.flatnonzero(there), self.values.device
-        return Term(rows, self.values[sent(place[there], device)], sent(rows, device))
+        return Term(rows, self.values[to_device(place[there], device)], to_device(rows, device))
 
     def add(self, along: Tensor, by: float | Tensor, factor: Tensor | None = None) -> None:
         """Add by * values (* factor) to the first rows (a, d) in place, with `by` a number or (a, 1)."""
@@ -131,33 +135,33 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Course:
+class LocalTraining:
     """Local SGD of k rows from `start` (k, d) on a plan, by `terms`, at one rate `lr` or (k, J). The weights
     after `marks` (k, E) steps each, ascending from 1, are wanted; 0 is no mark.
     """
 
     start: Tensor
-    plan: Plan
-    marks: Array
+    plan: BatchPlan
+    snapshot_steps: Array
     lr: float | Tensor
     terms: Terms
 
 
-def reached(
-    marks: Array, members: Array, steps: Array, device: torch.device
+def snapshots_due(
+    snapshot_steps: Array, members: Array, steps: Array, device: torch.device
 ) -> dict[int, tuple[Tensor, Tensor]]:
     """Of `members` (a,) of k rows, which take `steps` (a,), those that reach one of their `marks` (k, E) with a
     step, by the number of steps after it: places among the members, and in a path (k E, d). A mark of 0 is
     none.
     """
-    if not marks.shape[1]:
+    if not snapshot_steps.shape[1]:
         return {}
-    marks = marks[members]
-    row, mark = np.nonzero((marks > 0) & (marks <= steps[:, None]))
-    after = marks[row, mark]
+    snapshot_steps = snapshot_steps[members]
+    row, mark = np.nonzero((snapshot_steps > 0) & (snapshot_steps <= steps[:, None]))
+    after = snapshot_steps[row, mark]
     order = np.argsort(after, kind="stable")
-    place = members[row] * marks.shape[1] + mark
-    found = sent(np.stack([row, place])[:, order], device)
+    place = members[row] * snapshot_steps.shape[1] + mark
+    found = to_device(np.stack([row, place])[:, order], device)
     stops, first = np.unique(after[order], return_index=True)
     last = [*first[1:], len(order)]
     return {

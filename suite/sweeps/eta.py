@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass
-class Pace:
+class Eta:
     """Trials per second since the first of them said something: starting up is no trial.
 
     Whatever runs at that moment is taken to be as far as the one that spoke, so the rate does not begin with

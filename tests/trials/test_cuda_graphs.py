@@ -8,24 +8,24 @@ import torch
 
 from tests.support.model_cases import CASES
 from tests.support.simulations import (
-    dealt,
     digest,
     finish,
     honoured,
     local_work,
+    partitioned,
     same,
     settings,
     simulation,
 )
 from tests.support.standin import DEVICE, Counts
-from trials import captured, models
+from trials import cuda_graphs, models
 from trials.algorithms import ALGORITHMS
-from trials.captured import Work, rows_of
+from trials.cuda_graphs import Work, rows_of
 from trials.models.base import Model
 from trials.models.dense import MLP
 from trials.simulation import Simulation
 
-DATA = dealt([23, 40, 9, 31, 17], shape=(3, 5), classes=4)
+DATA = partitioned([23, 40, 9, 31, 17], shape=(3, 5), classes=4)
 UNEVEN = {"batch_size": 7, "rounds": 3, "dtype": "float32", "execution": "batched"}
 STUDIES: dict[str, tuple[dict[str, Any], str]] = {
     "uneven work": ({"weight_decay": 0.01}, "iid+system(steps=1..4)"),
@@ -36,17 +36,17 @@ STUDIES: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What was captured stays in a process; and blocks are small here."""
-    monkeypatch.setattr(captured, "ROWS", 4)
-    monkeypatch.setattr(captured, "FEWEST", 1)
+    monkeypatch.setattr(cuda_graphs, "ROWS", 4)
+    monkeypatch.setattr(cuda_graphs, "FEWEST", 1)
     yield
-    captured.blocks.clear()
-    captured.faults.clear()
+    cuda_graphs.blocks.clear()
+    cuda_graphs.faults.clear()
 
 
 @pytest.fixture
 def capturing(standin: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The stand-in, as a device that captures."""
-    monkeypatch.setitem(captured.CAPTURES, DEVICE.type, standin.capture)
+    monkeypatch.setitem(cuda_graphs.CAPTURES, DEVICE.type, standin.capture)
     return standin
 
 
@@ -58,7 +58,7 @@ def in_blocks(monkeypatch: pytest.MonkeyPatch) -> list[Work]:
         made.append(work)
         return work
 
-    monkeypatch.setitem(captured.CAPTURES, "cpu", capture)
+    monkeypatch.setitem(cuda_graphs.CAPTURES, "cpu", capture)
     return made
 
 
@@ -75,9 +75,9 @@ def test_blocks_have_the_bits_of_the_eager_form(
 ) -> None:
     """Of every algorithm; where a block has rows that are done, and rows that nobody asked for."""
     of = {name: (name, 0.1, *STUDIES[study], model) for name in ALGORITHMS}
-    eager = {name: digest(finish(made(*given))) for name, given in of.items()}
+    graph_error = {name: digest(finish(made(*given))) for name, given in of.items()}
     steps = in_blocks(monkeypatch)
-    assert {name: digest(finish(made(*given))) for name, given in of.items()} == eager
+    assert {name: digest(finish(made(*given))) for name, given in of.items()} == graph_error
     assert steps
 
 
@@ -88,18 +88,18 @@ def test_who_diverges_stays_as_it_ended(monkeypatch: pytest.MonkeyPatch, momentu
         ("fedavg", lr, {"momentum": momentum}, "iid+system(steps=1..9)", "mlp(7,5)")
         for lr in (1e38, 1e20, 1e3)
     ]
-    eager = [digest(finish(made(*given))) for given in of]
+    graph_error = [digest(finish(made(*given))) for given in of]
     in_blocks(monkeypatch)
-    assert [digest(finish(made(*given))) for given in of] == eager
+    assert [digest(finish(made(*given))) for given in of] == graph_error
 
 
 def test_more_rows_than_a_block_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two rows a block and five clients; one capture serves all blocks and rounds of as many steps."""
     given = ("fedavg", 0.1, {}, "iid", "mlp(7,5)")
-    eager = digest(finish(made(*given)))
-    monkeypatch.setattr(captured, "ROWS", 2)
+    graph_error = digest(finish(made(*given)))
+    monkeypatch.setattr(cuda_graphs, "ROWS", 2)
     steps = in_blocks(monkeypatch)
-    assert digest(finish(made(*given))) == eager
+    assert digest(finish(made(*given))) == graph_error
     assert len(steps) == 1
 
 
@@ -127,7 +127,7 @@ def rounds(name: str, model: str, device: torch.device, steps: int = 2, **given:
     case = CASES[model]
     common = {"rounds": 2, "batch_size": 2, "execution": "batched", **local_work(name, steps)}
     common = settings(**{**common, **given})
-    algorithm, data = ALGORITHMS[name](lr=0.1), case.dealt([3, 2, 4])
+    algorithm, data = ALGORITHMS[name](lr=0.1), case.partitioned([3, 2, 4])
     return simulation(algorithm, data, common, case.text, device=device)
 
 
@@ -138,8 +138,8 @@ def test_what_is_replayed_is_what_the_cpu_computes(
 ) -> None:
     monkeypatch.setitem(CASES, "char_lstm", CASES["char_lstm"]._replace(shape=(2,)))
     there = finish(rounds(name, model, DEVICE))
-    assert captured.blocks
-    assert not there.fed.eager
+    assert cuda_graphs.blocks
+    assert not there.fed.graph_error
     same(finish(rounds(name, model, torch.device("cpu"))), there, 1e-10)
 
 
@@ -169,10 +169,10 @@ def test_who_cannot_be_captured_is_launched_eagerly_and_says_why(
     def waits(self: MLP, p: Any, x: torch.Tensor) -> torch.Tensor:
         return forward(self, p, x) if float(x.sum()) else x
 
-    eager = digest(finish(rounds("fedavg", "mlp", torch.device("cpu"))))
+    graph_error = digest(finish(rounds("fedavg", "mlp", torch.device("cpu"))))
     monkeypatch.setattr(MLP, "forward", waits)
     run = finish(rounds("fedavg", "mlp", DEVICE))
-    assert run.fed.eager == (
+    assert run.fed.graph_error == (
         "aten._local_scalar_dense.default is not permitted while a graph is captured"
     )
-    assert digest(run) == eager
+    assert digest(run) == graph_error

@@ -13,10 +13,10 @@ from suite.console import say
 from suite.results.leaderboards import board_of, read_leaderboard
 from suite.results.query import Held, Query
 from suite.results.searched import Key, Searched, text
-from suite.search.trial import End
+from suite.search.trial import TrialResult
 from suite.studies.entry import Entry
-from suite.sweeps.glance import numbers, title
-from suite.sweeps.ledger import Ledger, identity, recorded_as
+from suite.sweeps.recording import SweepRecording, identity, recorded_as
+from suite.sweeps.row_title import numbers, title
 from suite.tracking.record import Record
 from suite.tracking.tags import RunKind, Tags, versions, written
 from suite.yaml_files import foreign, write_whole
@@ -25,12 +25,12 @@ from trials.files import plain
 from trials.outcome import Outcome, Status
 
 
-class Harvest:
+class Finish:
     """Leaderboard runs of all entries of a sweep, and tuned files below a folder."""
 
-    def __init__(self, ledger: Ledger, folder: Path) -> None:
-        self.ledger, self.folder = ledger, folder
-        self.store, self.name, self.study = ledger.store, ledger.name, ledger.study
+    def __init__(self, recording: SweepRecording, folder: Path) -> None:
+        self.recording, self.folder = recording, folder
+        self.store, self.name, self.study = recording.store, recording.name, recording.study
 
     def bring_in(self, ended: Mapping[str, Outcome], finals: set[str]) -> Leaderboard | None:
         """Write all of it, of how all trials `ended`: from the `finals`, the final runs of what is best now;
@@ -40,10 +40,10 @@ class Harvest:
         """
         store, name, board = self.store, self.name, None
         former = store.find(sweep=name, kind=RunKind.LEADERBOARD)
-        if self.ledger.settled and self._there(former, ended, finals):
+        if self.recording.settled and self._there(former, ended, finals):
             return read_leaderboard(store, Query(name, target=self.study.target))
         for run_id, trial_id in store.trials(name).items():
-            if self.ledger.recorded.get(trial_id, run_id) != run_id:
+            if self.recording.recorded.get(trial_id, run_id) != run_id:
                 store.delete(run_id)  # a request that a server took, and lost the answer to
         self._set_aside(finals)
         searches = self._write_down(ended)
@@ -52,23 +52,24 @@ class Harvest:
             whole = self.study.traded is not None  # a front is made of its trials' runs
             held = Held.of(store, query, searches=None if whole else searches)
             board = board_of(store, query, held)
-            for place, row in enumerate(board.rows):
-                runs = [run for run in held.finals if run.tags.cell == row.cell]
-                tuned = tuned_of(runs, searches[name, row.cell], row)
-                self._publish(row, tuned, place)
+            for scenario, row in enumerate(board.rows):
+                runs = [run for run in held.finals if run.tags.entry_id == row.entry_id]
+                tuned = tuned_of(runs, searches[name, row.entry_id], row)
+                self._publish(row, tuned, scenario)
         for record in former:
             store.delete(record.run_id)
-        self.ledger.close("FINISHED")
+        self.recording.close("FINISHED")
         return board
 
     def _there(self, rows: list[Record], ended: Mapping[str, Outcome], finals: set[str]) -> bool:
         """Whether each entry with a final run has its row in the store, and its tuned file."""
-        asks, entries = self.ledger.search.asks, self.ledger.entries
-        due = {asks[i].cell for i in finals if ended[i].status != Status.FAILED}
-        if not due or sorted(row.tags.get("cell", "") for row in rows) != sorted(due):
+        requests, entries = self.recording.search.requests, self.recording.entries
+        due = {requests[i].entry_id for i in finals if ended[i].status != Status.FAILED}
+        if not due or sorted(row.tags.get("entry_id", "") for row in rows) != sorted(due):
             return False
         files = (
-            file_path(one.algorithm, one.place) for one in (entries[r.tags.cell] for r in rows)
+            file_path(one.algorithm, one.scenario)
+            for one in (entries[r.tags.entry_id] for r in rows)
         )
         texts = (_text(self.folder / path) for path in files)
         return all(text == row.tags.get("tuned") for text, row in zip(texts, rows, strict=True))
@@ -79,7 +80,7 @@ class Harvest:
         # What comes back first: at no moment is an entry without final runs.
         for record in store.sound(sweep=name, kind=RunKind.SUPERSEDED):
             if (trial_id := record.tags.trial_id) in finals:
-                kind = recorded_as(self.ledger.search.asks[trial_id])
+                kind = recorded_as(self.recording.search.requests[trial_id])
                 store.log(record.run_id, tags=written(kind=kind))
         for kind in (RunKind.FINAL, RunKind.PARETO):
             for record in store.sound(sweep=name, kind=kind):
@@ -88,27 +89,27 @@ class Harvest:
 
     def _write_down(self, ended: Mapping[str, Outcome]) -> dict[Key, list[Searched]]:
         """Write the search trials of each entry down with its run, for leaderboards, and give them."""
-        entries, searches = self.ledger.entries, self.ledger.search.entries
+        entries, searches = self.recording.entries, self.recording.search.entries
         found: dict[Key, list[Searched]] = {(self.name, entry_id): [] for entry_id in entries}
         for trial_id, outcome in ended.items():
-            ask = self.ledger.search.asks[trial_id]
-            if ask.counted:
-                entry, candidates = entries[ask.cell], searches[ask.search].candidates
-                keeps = not entry.constraints or candidates.feasible(End.of(outcome))
+            request = self.recording.search.requests[trial_id]
+            if request.counted:
+                entry, candidates = entries[request.entry_id], searches[request.search].candidates
+                keeps = not entry.constraints or candidates.feasible(TrialResult.of(outcome))
                 one = Searched.ended(trial_id, outcome, entry.task.metric, keeps)
-                found[self.name, ask.cell].append(one)
+                found[self.name, request.entry_id].append(one)
         if self.study.traded is None:
             for (_, entry_id), trials in found.items():
                 trials.sort(key=lambda one: one[:3])  # in whatever order they ended
                 tried = {Tags.tried.name: text(trials)}
-                self.store.log(self.ledger.entry_runs[entry_id], tags=tried)
+                self.store.log(self.recording.entry_runs[entry_id], tags=tried)
         return found
 
-    def _publish(self, row: Row, tuned: Tuned, place: int) -> None:
+    def _publish(self, row: Row, tuned: Tuned, scenario: int) -> None:
         """One leaderboard row as a run of its own and as a tuned file; sorted by the tag `row`, such
         runs are the leaderboard.
         """
-        store, name, entry = self.store, self.name, self.ledger.entries[row.cell]
+        store, name, entry = self.store, self.name, self.recording.entries[row.entry_id]
         path = self.folder / tuned.path
         path.parent.mkdir(parents=True, exist_ok=True)
         if foreign(path, SIGN):
@@ -119,21 +120,21 @@ class Harvest:
             **identity(entry, row.params),
             **written(
                 kind=RunKind.LEADERBOARD,
-                study=self.ledger.study_name,
+                study=self.recording.study_name,
                 sweep=name,
                 tuned=tuned.text(),
                 status=Status.FINISHED,
-                row=f"{name} {place:04d}",
+                row=f"{name} {scenario:04d}",
                 score=mean_text(row),
                 importance=self._importance(entry),
             ),
             **versions(),
         }
         run_id = store.create(
-            self.ledger.experiment,
+            self.recording.experiment,
             title(row, len(self.study.models)),
             tags,
-            self.ledger.entry_runs[entry.id],
+            self.recording.entry_runs[entry.id],
         )
         about = f"{entry.name}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
         store.describe(run_id, f"{about}\n\n```yaml\n{tuned.text()}```\n")
@@ -142,11 +143,13 @@ class Harvest:
 
     def _importance(self, entry: Entry) -> dict[str, float]:
         """What each hyperparameter mattered in the search, for reports."""
-        searches = [of for of in self.ledger.search.entries.values() if of.entry is entry]
-        ends = [(ask, of.ends.get(ask.trial_id)) for of in searches for ask in of.asks]
+        searches = [of for of in self.recording.search.entries.values() if of.entry is entry]
+        ends = [
+            (request, of.ends.get(request.trial_id)) for of in searches for request in of.requests
+        ]
         points = [
-            ({name: schedule.last(value) for name, value in ask.params.items()}, end.value)
-            for ask, end in ends
+            ({name: schedule.last(value) for name, value in request.params.items()}, end.value)
+            for request, end in ends
             if end is not None and end.status == Status.FINISHED and end.value is not None
         ]
         return importance(points, entry.task.sign > 0)

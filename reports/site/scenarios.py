@@ -1,4 +1,4 @@
-"""The page of a cell: its board with intervals, curves, audit, and where its numbers come from."""
+"""The page of a scenario: its board with intervals, curves, audit, and where its numbers come from."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,8 +9,8 @@ from reports.leaderboard.leaderboard import Contest, Row
 from reports.leaderboard.wording import legend, short, title_of, tuning_notes
 from reports.page import line_charts
 from reports.page.board_table import tables
-from reports.page.data import PRINT, ReportData, Sweep
-from reports.page.gallery import gallery, groups, place
+from reports.page.data import PRINT, ReportData, SweepFacts
+from reports.page.gallery import gallery, groups, scenario_text
 from reports.page.headline import headline, setting
 from reports.page.line_charts import Line
 from reports.page.page import audit, chips, inlined, render
@@ -31,13 +31,13 @@ CHARTS = {
 
 
 def pages(data: SiteData, to: Addresses, look: Look) -> dict[str, str]:
-    """The pages of all cells, by their addresses."""
+    """The pages of all scenarios, by their addresses."""
     found = groups(data.report.board)
-    return {to.cell(group): _page(data, to, look, group) for group in found}
+    return {to.scenario(group): _page(data, to, look, group) for group in found}
 
 
 def _page(data: SiteData, to: Addresses, look: Look, group: Contest) -> str:
-    report = of_cell(data.report, group)
+    report = of_scenario(data.report, group)
     board, rows = report.board, list(report.board.rows)
     lead, known = headline(board)
     own = {row.algorithm: look[row.algorithm] for row in rows}
@@ -47,10 +47,10 @@ def _page(data: SiteData, to: Addresses, look: Look, group: Contest) -> str:
     for line in table["rows"]:
         line |= _linked(data, to, line["row"])
     return render(
-        "site_cell.html",
+        "site_scenario.html",
         root="../",
-        title=place(group),
-        place=place(group),
+        title=scenario_text(group),
+        scenario=scenario_text(group),
         lead=lead,
         known=known,
         setting=setting(report.sweeps),
@@ -80,8 +80,8 @@ def _page(data: SiteData, to: Addresses, look: Look, group: Contest) -> str:
     )
 
 
-def of_cell(report: ReportData, group: Contest) -> ReportData:
-    """What a report says of one cell."""
+def of_scenario(report: ReportData, group: Contest) -> ReportData:
+    """What a report says of one scenario."""
     board = report.board
     rows = tuple(row for row in board.rows if row.group == group)
     names = {row.sweep for row in rows}
@@ -89,9 +89,11 @@ def of_cell(report: ReportData, group: Contest) -> ReportData:
         board,
         rows=rows,
         overall={},
-        notes=tuple(note for note in board.notes if note.startswith(f"{group.place}:")),
-        pareto=tuple(f for f in board.pareto if f.place == group.place and f.sweep in names),
-        budgets=tuple(f for f in board.budgets if f.place == group.place and f.sweep in names),
+        notes=tuple(note for note in board.notes if note.startswith(f"{group.scenario}:")),
+        pareto=tuple(f for f in board.pareto if f.scenario == group.scenario and f.sweep in names),
+        budgets=tuple(
+            f for f in board.budgets if f.scenario == group.scenario and f.sweep in names
+        ),
         searched={name: way for name, way in board.searched.items() if name in names},
     )
     return ReportData(
@@ -101,9 +103,9 @@ def of_cell(report: ReportData, group: Contest) -> ReportData:
     )
 
 
-def _facts(sweep: Sweep, group: Contest) -> Mapping[str, str]:
-    """The facts of a sweep, of the cells' fingerprints this cell's alone."""
-    own = f"{group.place.dataset} · {group.place.heterogeneity}"
+def _facts(sweep: SweepFacts, group: Contest) -> Mapping[str, str]:
+    """The facts of a sweep, of the scenarios' fingerprints this scenario's alone."""
+    own = f"{group.scenario.dataset} · {group.scenario.heterogeneity}"
     return {
         key: value
         for key, value in sweep.facts.items()
@@ -152,17 +154,17 @@ def _expected(found: Budgets, look: Look, metric: str) -> Chart:
         drawn.append(Line(name, at, mean, low, high))
     spans = line_charts.spans(drawn, sign(direction(metric)))
     spec = line_charts.lines(drawn, look, ("search trials", title_of(metric)), spans)
-    alt = f"{found.place}: expected {title_of(metric)} of what so many search trials choose"
-    return Chart(f"expected-{found.sweep}", str(found.place), alt, spec)
+    alt = f"{found.scenario}: expected {title_of(metric)} of what so many search trials choose"
+    return Chart(f"expected-{found.sweep}", str(found.scenario), alt, spec)
 
 
 def _linked(data: SiteData, to: Addresses, row: Row) -> dict[str, Any]:
     """The links of a row: its method, the file of its configuration, the command that repeats it."""
-    path = to.specs.get((row.sweep, row.cell))
+    path = to.specs.get((row.sweep, row.entry_id))
     return {
         "link": f"../{to.method(row.algorithm)}",
         "about": f"All of {short(row.algorithm)}",
-        "anchor": to.anchor(row.algorithm),
+        "fragment": to.fragment(row.algorithm),
         "spec": f"../{path}" if path else "",
         "repeat": commands.repeat(data, to, row),
         "how": commands.how(row),

@@ -17,7 +17,7 @@ Spans = dict[str, tuple[float, float]]
 """The ends of ranges, by what `--range` calls them."""
 
 
-def mend(
+def remedy(
     sweep: Record, facts: Sequence[tuple[str, Audit]], ranges: Searched, options: list[str]
 ) -> Mend:
     """The commands for a sweep whose rows have these facts, each beside its algorithm: one that doubles

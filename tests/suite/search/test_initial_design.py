@@ -1,4 +1,4 @@
-"""How a search opens: shared learning rates, published configurations once, anchors that papers imply."""
+"""How a search opens: shared learning rates, published configurations once, default configurations that papers imply."""
 
 import itertools
 import math
@@ -8,7 +8,7 @@ import pytest
 
 from suite.search.samplers import SAMPLERS
 from suite.search.sweep_search import SweepSearch
-from suite.studies.opening import shared_draw
+from suite.studies.initial_design import shared_draw
 from tests.support.searches import Player, by_entry, entries_of, sweep_of
 from trials import randomness
 from trials.algorithm import Range
@@ -21,7 +21,7 @@ TWO = {"algorithms": ["fedavg", "fedprox"], "trials": 12, "search": RATE}
 def rates(sweep: SweepSearch) -> dict[str, list[float]]:
     """The learning rates that each search's sampler suggested, by entry or replicate."""
     found: dict[str, list[float]] = {}
-    for ask in Player(sweep).play().asks("search"):
+    for ask in Player(sweep).play().requests("search"):
         if ask.origin == "sampled":
             found.setdefault(ask.search, []).append(ask.params["lr"])
     return found
@@ -67,7 +67,7 @@ def test_methods_of_a_cell_share_their_first_rates_and_later_ones_are_their_own(
 
 def test_other_hyperparameters_are_each_entry_s_own():
     sweep = sweep_of(algorithms=["fedprox", "folb"], trials=6)
-    asks = by_entry(Player(sweep).play().asks("search"))
+    asks = by_entry(Player(sweep).play().requests("search"))
     drawn = [[a.params["mu"] for a in of if a.origin == "sampled"] for of in asks.values()]
     assert len({*drawn[0], *drawn[1]}) == 10
 
@@ -90,7 +90,7 @@ def test_whoever_has_more_known_configurations_shares_fewer_draws():
 def test_cells_study_seeds_tunings_and_deals_draw_apart():
     cells = rates(sweep_of(trials=4, heterogeneity=LEVELS))
     other = rates(sweep_of(trials=4, seed=1))
-    nested = rates(sweep_of(trials=4, tunings=2, deals=2))
+    nested = rates(sweep_of(trials=4, tunings=2, partitions=2))
     drawn = [rate for of in (cells, other) for one in of.values() for rate in one]
     assert len(set(drawn)) == len(drawn) == 9
     assert len({rate for of in nested.values() for rate in of}) == 12
@@ -115,9 +115,9 @@ def test_rates_that_are_choices_are_shared_too():
 
 
 def origins(sweep: SweepSearch) -> dict[str, list[str]]:
-    asks = by_entry(Player(sweep).play().asks("search"))
+    asks = by_entry(Player(sweep).play().requests("search"))
     return {
-        sweep.entries[entry].entry.place.heterogeneity: [a.origin for a in of]
+        sweep.entries[entry].entry.scenario.heterogeneity: [a.origin for a in of]
         for entry, of in asks.items()
     }
 
@@ -128,11 +128,11 @@ def test_published_configurations_are_tried_at_the_first_level_of_the_study():
         sweep = sweep_of(**given, heterogeneity=levels)
         assert sorted(s.candidates.published for s in sweep.entries.values()) == [0, 2]
         found = origins(sweep)
-        assert found[levels[0]] == ["anchor", "published", "published", "sampled", "sampled"]
-        assert found[levels[1]] == ["anchor", *["sampled"] * 4]
+        assert found[levels[0]] == ["default", "published", "published", "sampled", "sampled"]
+        assert found[levels[1]] == ["default", *["sampled"] * 4]
 
 
-def anchor(algorithm: str, **given) -> dict:
+def default(algorithm: str, **given) -> dict:
     (search,) = sweep_of(algorithms=[algorithm], **given).entries.values()
     return search.candidates.proposer.known[0].params
 
@@ -157,19 +157,19 @@ def anchor(algorithm: str, **given) -> dict:
 )
 def test_anchors_are_what_papers_imply_within_what_the_study_says(algorithm, given, expected):
     """SAFL's L = 80 is of 100 rounds; of 1000 it would be 800, outside of its range."""
-    found = anchor(algorithm, **given)
+    found = default(algorithm, **given)
     assert {name: found[name] for name in expected} == expected
 
 
 def test_an_anchor_that_is_published_is_tried_once():
     """FedAgg's Table IV says lr = 0.01 on MNIST, and that is its published configuration."""
     sweep = sweep_of(algorithms=["fedagg"], datasets=["mnist"], trials=4)
-    asks = Player(sweep).play().asks("search")
-    assert [a.origin for a in asks] == ["anchor", *["sampled"] * 3]
+    asks = Player(sweep).play().requests("search")
+    assert [a.origin for a in asks] == ["default", *["sampled"] * 3]
 
 
 def test_anchors_leave_the_ids_of_entries_as_they_were():
-    """SAFL, FOLB and DeFed in the cell of `BASE`."""
+    """SAFL, FOLB and DeFed in the scenario of `BASE`."""
     found = {e.algorithm: e.id for e in entries_of(algorithms=["safl", "folb", "defed"])}
     assert found == IDS
 

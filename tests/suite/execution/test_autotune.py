@@ -1,38 +1,38 @@
-"""How trials are computed on a GPU: measured once a cell, journaled, given to every trial of it."""
+"""How trials are computed on a GPU: measured once a scenario, journaled, given to every trial of it."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from suite.execution import choices, driver
+from suite.execution import autotune, driver
 from suite.execution.cluster import Cluster, Resources
-from suite.execution.plan import Hooks, Plan
+from suite.execution.plan import ExecutionPlan, Hooks
 from suite.execution.stop_signal import Control
 from suite.runs import single
 from suite.search.sweep_search import SweepSearch
 from suite.sweeps.events import Begun, Chosen, read, replay
 from tests.support.searches import a_study, entries_of
 from trials import calibration
-from trials.calibration import cell, fastest, with_execution
+from trials.calibration import fastest, with_execution, workload
 from trials.federation import Federation
-from trials.place import Place
+from trials.scenario import Scenario
 from trials.settings import Settings
 from trials.solver import Solver
 from trials.spec import TrialSpec, canonical
-from trials.trial import deal_data, load_dataset
+from trials.trial import load_dataset, partition_data
 
-CELL = "digits · mlp · iid · float32"
+ENTRY = "digits · mlp · iid · float32"
 
 
 def trial(model: str = "mlp", **settings: Any) -> TrialSpec:
-    place = Place.canonical("digits", model, "iid")
+    place = Scenario.canonical("digits", model, "iid")
     return canonical("fedprox", {}, place, Settings(**{"rounds": 2, "clients": 4, **settings}), 0)
 
 
 def test_the_execution_with_the_shortest_round_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = trial()
-    data = deal_data(spec, load_dataset(spec, None))
+    data = partition_data(spec, load_dataset(spec, None))
     seconds = {"batched": [9.0, 0.3, 0.2], "sequential": [1.0, 0.1, 0.4]}
     clock: list[float] = []
     simulate = calibration.simulate
@@ -54,14 +54,14 @@ def test_the_execution_with_the_shortest_round_is_taken(monkeypatch: pytest.Monk
 
 def test_what_is_said_or_has_no_choice_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibration, "_seconds", lambda *given: 1 / 0)
-    data = deal_data(trial(), load_dataset(trial(), None))
+    data = partition_data(trial(), load_dataset(trial(), None))
     assert fastest(trial(execution="batched"), data, "cpu") == ("batched", {})
     monkeypatch.setattr(calibration, "executions", lambda *given: ["sequential"])
     assert fastest(trial(), data, "cpu") == ("sequential", {})
 
 
 def test_rounds_are_measured_for_real() -> None:
-    data = deal_data(trial(), load_dataset(trial(), None))
+    data = partition_data(trial(), load_dataset(trial(), None))
     how, seconds = fastest(trial(), data, "cpu")
     assert set(seconds) == {"batched", "sequential"}
     assert seconds[how] == min(seconds.values()) > 0
@@ -71,7 +71,7 @@ def test_rounds_are_measured_in_packs_of_the_size_that_trials_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Seconds are of one trial: four in a pack that take a second take a quarter each."""
-    data = deal_data(trial(), load_dataset(trial(), None))
+    data = partition_data(trial(), load_dataset(trial(), None))
     clock, rows = iter(range(99)), []
     monkeypatch.setattr(calibration, "_now", lambda device: next(clock))
     follow = Solver.follow
@@ -89,7 +89,7 @@ def test_nothing_but_rounds_is_measured(monkeypatch: pytest.MonkeyPatch) -> None
     """Nor does each client train the untrained model for a test of its own before them."""
     monkeypatch.setattr(Federation, "fine_tune", lambda *given: 1 / 0)
     spec = trial(fine_tune=5)
-    _, seconds = fastest(spec, deal_data(spec, load_dataset(spec, None)), "cpu")
+    _, seconds = fastest(spec, partition_data(spec, load_dataset(spec, None)), "cpu")
     assert len(seconds) == 2
 
 
@@ -122,25 +122,25 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         cancel=lambda reference, force: cancelled.append(reference),
         exceptions=SimpleNamespace(RayError=FaultError),
     )
-    monkeypatch.setattr(choices, "ray", fake)
+    monkeypatch.setattr(autotune, "ray", fake)
     return cancelled
 
 
 def test_each_cell_is_measured_once(tasks: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    probes = {cell(spec): spec for spec in (trial("logreg"), trial(), trial(clients=3))}
-    assert list(probes) == ["digits · logreg · iid · float32", CELL]
+    probes = {workload(spec): spec for spec in (trial("logreg"), trial(), trial(clients=3))}
+    assert list(probes) == ["digits · logreg · iid · float32", ENTRY]
     data = {spec.dataset_key: None for spec in probes.values()}
     resources = Resources(gpus_per_trial=0.25)
-    assert choices.choose(probes, data, resources, {CELL: 16}, lambda: False) == {
-        CELL: "sequential"
+    assert autotune.choose(probes, data, resources, {ENTRY: 16}, lambda: False) == {
+        ENTRY: "sequential"
     }
     assert not tasks
     assert capsys.readouterr().err.splitlines() == [
-        "measuring which execution is the fastest of 2 cells",
+        "measuring which execution is the fastest of 2 scenarios",
         "digits · logreg · iid · float32 is not measured: of memory",
-        f"{CELL} is computed sequential (a round: batched 2.0 ms, sequential 1.0 ms)",
+        f"{ENTRY} is computed sequential (a round: batched 2.0 ms, sequential 1.0 ms)",
     ]
-    assert choices.choose(probes, data, resources, {CELL: 16}, lambda: True) == {}
+    assert autotune.choose(probes, data, resources, {ENTRY: 16}, lambda: True) == {}
     assert tasks == ["logreg", "mlp"], "a sweep that ends does not wait"
 
 
@@ -148,11 +148,11 @@ def test_a_choice_is_in_the_spec_of_every_trial_and_in_the_journal(tmp_path: Any
     (entry,) = entries_of()
     search = SweepSearch([entry], a_study())
     hooks = Hooks(lambda ask, new: None, lambda ask, outcome: None, Control(tmp_path))
-    plan = Plan(search, {}, Resources(), hooks, tmp_path, str(tmp_path), [entry])
+    plan = ExecutionPlan(search, {}, Resources(), hooks, tmp_path, str(tmp_path), [entry])
     found = search.next()
     assert found is not None
     ask, _ = found
-    where = cell(search.spec(ask))
+    where = workload(search.spec(ask))
     for known, execution in (({where: "sequential"}, "sequential"), ({}, None)):
         config = driver._Config(plan, Cluster(plan.resources), known).of(ask)
         assert config["trial"]["settings"]["execution"] == execution

@@ -1,4 +1,4 @@
-"""How trials are computed on a GPU: measured there once a cell, before the first trial of it starts."""
+"""How trials are computed on a GPU: measured there once a scenario, before the first trial of it starts."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,9 +18,9 @@ def choose(
     packs: Mapping[str, int],
     ends: Callable[[], bool],
 ) -> dict[str, str]:
-    """The fastest execution of each cell, `trials.calibration.cell`, of which `probes` has a trial; `data`
-    are references to data sets by `TrialSpec.dataset_key`, `packs` tells of how many trials a cell's are.
-    Cells that cannot be measured, and those left when it `ends`, have none, and are computed by rule.
+    """The fastest execution of each scenario, `trials.calibration.workload`, of which `probes` has a trial; `data`
+    are references to data sets by `TrialSpec.dataset_key`, `packs` tells of how many trials a scenario's are.
+    Scenarios that cannot be measured, and those left when it `ends`, have none, and are computed by rule.
     """
     measure = ray.remote(
         max_retries=0, num_cpus=resources.cpus_per_trial, num_gpus=resources.gpus_per_trial
@@ -32,23 +32,26 @@ def choose(
             data[spec.dataset_key],
             resources.gpus_per_trial,
             budget,
-            packs.get(cell, 1),
-        ): cell
-        for cell, spec in probes.items()
+            packs.get(scenario, 1),
+        ): scenario
+        for scenario, spec in probes.items()
     }
     found: dict[str, str] = {}
     if running:
-        say(f"measuring which execution is the fastest of {len(running)} cells")
+        say(f"measuring which execution is the fastest of {len(running)} scenarios")
     while running and not ends():
         for done in ray.wait(list(running), timeout=1.0)[0]:
-            cell = running.pop(done)
+            scenario = running.pop(done)
             try:
-                found[cell], seconds = ray.get(done)
+                found[scenario], seconds = ray.get(done)
             except ray.exceptions.RayError as error:
-                say(f"{cell} is not measured: {str(error).strip().splitlines()[-1]}")
+                say(f"{scenario} is not measured: {str(error).strip().splitlines()[-1]}")
                 continue
             taken = ", ".join(f"{how} {1000 * s:.1f} ms" for how, s in seconds.items())
-            say(f"{cell} is computed {found[cell]}" + (f" (a round: {taken})" if taken else ""))
+            say(
+                f"{scenario} is computed {found[scenario]}"
+                + (f" (a round: {taken})" if taken else "")
+            )
     for left in running:
         ray.cancel(left, force=True)
     return found

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from trials.course import Course, Term, Terms, reached
 from trials.federated_data import Samples
+from trials.local_training import LocalTraining, Term, Terms, snapshots_due
 from trials.losses import Loss
 from trials.models.base import Architecture, Model
 from trials.tensors import Tensor, torch
-from trials.transfer import sent
+from trials.transfer import to_device
 
 Array = npt.NDArray[Any]
 Work = Callable[[], None]
@@ -129,25 +129,25 @@ class _Block:
         self.losses.add_(found.where(goes_on, 0.0))
         self.step.add_(1)
 
-    def fill(self, course: Course, members: Array) -> None:
+    def fill(self, training: LocalTraining, members: Array) -> None:
         """Take over `members` (a,) of a course's rows; those of the block that are left do nothing."""
-        device, count, ids = self.w.device, len(members), sent(members, self.w.device)
-        plan = course.plan
+        device, count, ids = self.w.device, len(members), to_device(members, self.w.device)
+        plan = training.plan
         steps = int(plan.steps[members].max())
         for buffer, host in ((self.samples, plan.samples), (self.weight, plan.weight)):
             part = np.swapaxes(host[members, :steps], 0, 1)
-            buffer[:steps, :count].copy_(sent(part, device, buffer.dtype))
+            buffer[:steps, :count].copy_(to_device(part, device, buffer.dtype))
         last = np.zeros(len(self.last), np.int64)
         last[:count] = plan.steps[members]
-        self.last.copy_(sent(last, device))
-        if isinstance(course.lr, torch.Tensor):
-            self.rates[:steps, :count, 0].copy_(course.lr[ids, :steps].T)
+        self.last.copy_(to_device(last, device))
+        if isinstance(training.lr, torch.Tensor):
+            self.rates[:steps, :count, 0].copy_(training.lr[ids, :steps].T)
         else:
-            self.rates.fill_(course.lr)
-        self.w[:count].copy_(course.start[ids])
-        self.terms.scale[:count].copy_(course.terms.scale[ids])
-        self.pull.fill(course.terms.pull.of(members))
-        self.shift.fill(course.terms.shift.of(members))
+            self.rates.fill_(training.lr)
+        self.w[:count].copy_(training.start[ids])
+        self.terms.scale[:count].copy_(training.terms.scale[ids])
+        self.pull.fill(training.terms.pull.of(members))
+        self.shift.fill(training.terms.shift.of(members))
         for buffer in (self.step, self.losses, *(() if self.v is None else (self.v,))):
             buffer.zero_()
 
@@ -177,22 +177,22 @@ def rows_of(model: Model, width: int, chunk: int | None) -> int:
 
 
 def follow(
-    model: Model, x: Samples, y: Tensor, course: Course, chunk: int | None
+    model: Model, x: Samples, y: Tensor, training: LocalTraining, chunk: int | None
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """`trials.solver.Solver.follow`; None where steps are not captured: on devices that do not, of samples made
     on demand, or of large models.
     """
     if x.device.type not in CAPTURES or x.on_demand or model.architecture in faults:
         return None
-    width, terms = course.plan.samples.shape[2], course.terms
+    width, terms = training.plan.samples.shape[2], training.terms
     rows = rows_of(model, width, chunk)
     if not rows:
         return None
-    order = np.argsort(-course.plan.steps, kind="stable")
-    w, losses = torch.empty_like(course.start), course.start.new_empty(len(order))
-    path = course.start.new_empty(course.marks.size, model.d)
+    order = np.argsort(-training.plan.steps, kind="stable")
+    w, losses = torch.empty_like(training.start), training.start.new_empty(len(order))
+    path = training.start.new_empty(training.snapshot_steps.size, model.d)
     for members in np.split(order, list(range(rows, len(order), rows))):
-        steps = int(course.plan.steps[members[0]])
+        steps = int(training.plan.steps[members[0]])
         key = _Key(
             *(x, model.architecture, model.loss, model.mixed),
             *(rows, max(WARM_UP + 1, 2 ** int(np.ceil(np.log2(steps)))), width),
@@ -205,13 +205,15 @@ def follow(
         except RuntimeError as error:
             faults[model.architecture] = str(error).splitlines()[0]
             return None
-        block.fill(course, members)
-        stops = reached(course.marks, members, course.plan.steps[members], x.device)
+        block.fill(training, members)
+        stops = snapshots_due(
+            training.snapshot_steps, members, training.plan.steps[members], x.device
+        )
         for step in range(1, steps + 1):
             block.replay()
             if step in stops:
                 row, place = stops[step]
                 path[place] = block.w[row]
-        ids = sent(members, x.device)
+        ids = to_device(members, x.device)
         w[ids], losses[ids] = block.w[: len(ids)], block.losses[: len(ids)]
-    return w, losses, path.view(*course.marks.shape, model.d)
+    return w, losses, path.view(*training.snapshot_steps.shape, model.d)

@@ -1,4 +1,4 @@
-"""What a data set looks like once a heterogeneity level has dealt it, and which data files are there."""
+"""What a data set looks like once a heterogeneity level has partitioned it, and which data files are there."""
 
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -13,7 +13,7 @@ from trials import datasets, heterogeneity
 from trials.datasets import DATASETS
 from trials.datasets.base import Dataset
 from trials.errors import UserError
-from trials.federated_data import FederatedData, deal
+from trials.federated_data import FederatedData, partition
 from trials.settings import Settings
 
 Array = npt.NDArray[Any]
@@ -23,7 +23,7 @@ BINS = 10
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """A dealt data set: n clients, C labels (or intervals of a regression's targets)."""
+    """A partitioned data set: n clients, C labels (or intervals of a regression's targets)."""
 
     dataset: str
     heterogeneity: str
@@ -39,8 +39,8 @@ class Description:
     def counts(self) -> Array:
         """Training samples of each client and label, (n, C)."""
         index, labels = _labels(self.data.dataset)
-        cells = self._client * len(labels) + index[self.data.train]
-        found = np.bincount(cells, minlength=self.data.clients * len(labels))
+        scenarios = self._client * len(labels) + index[self.data.train]
+        found = np.bincount(scenarios, minlength=self.data.clients * len(labels))
         return found.reshape(self.data.clients, len(labels))
 
     @cached_property
@@ -120,7 +120,7 @@ class Description:
 def describe(
     dataset: str, level: str, clients: int | None, seed: int, root: str | None
 ) -> Description:
-    """Load and deal as a run with these settings would; `seed` is the partition's.
+    """Load and partition as a run with these settings would; `seed` is the partition's.
 
     Raises `UserError` when the names are wrong, files are absent, or the level cannot be had.
     """
@@ -129,8 +129,8 @@ def describe(
         raise UserError(f"--clients {clients}: must be at least 1, and below 2^63")
     settings = Settings(clients=clients, partition_seed=seed)
     loaded = datasets.parse(dataset).load(settings.data_seed, clients, root)
-    dealt = deal(loaded, parsed, settings)
-    return Description(datasets.canonical(dataset), parsed.name, seed, dealt)
+    partitioned = partition(loaded, parsed, settings)
+    return Description(datasets.canonical(dataset), parsed.name, seed, partitioned)
 
 
 def check(wanted: Sequence[str], root: str | None) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reports.leaderboard.audit import edges
-from suite.results.mends import mend
+from suite.results.remedies import remedy
 from suite.studies.study import read_study
 from trials.algorithm import Range
 
@@ -24,13 +24,13 @@ BEGIN = "suite sweep smoke --name mine-wider"
     ],
 )
 def test_a_new_sweep_is_changed_as_the_one_before(changes: dict[str, Any], options: str) -> None:
-    """What a study of one tuning, deal and split does not write down is no change."""
+    """What a study of one tuning, partition and split does not write down is no change."""
     content = read_study("smoke", changes)[1].model_dump(mode="json")
     tags = SimpleNamespace(study="smoke", sweep="mine", study_json=content, study_file=None)
     audit = SimpleNamespace(hyperparameters=1, edges=())
     sweep: Any = SimpleNamespace(tags=tags)
     found: Any = [("fedavg", audit)]
-    assert mend(sweep, found, {}, []).wider == BEGIN + options
+    assert remedy(sweep, found, {}, []).wider == BEGIN + options
 
 
 def test_a_rate_s_own_range_is_the_one_that_is_widened() -> None:
@@ -44,7 +44,7 @@ def test_a_rate_s_own_range_is_the_one_that_is_widened() -> None:
         (name, SimpleNamespace(hyperparameters=1, edges=edges({"lr": span.high}, {"lr": span})))
         for name, span in spans.items()
     ]
-    found = mend(sweep, facts, {name: {"lr": span} for name, span in spans.items()}, []).wider
+    found = remedy(sweep, facts, {name: {"lr": span} for name, span in spans.items()}, []).wider
     assert found == f"{BEGIN} --range lr=0.1..10 --range folb.lr=0.1..30"
 
 
@@ -56,7 +56,7 @@ def test_a_study_s_file_is_named_as_it_was_given() -> None:
     sweep: Any = SimpleNamespace(tags=tags)
     found: Any = [("fedavg", SimpleNamespace(hyperparameters=1, edges=()))]
     begin = "suite sweep 'my studies/smoke.yaml' --name"
-    assert mend(sweep, found, {}, []) == (
+    assert remedy(sweep, found, {}, []) == (
         f"{begin} mine --resume --trials 10",
         f"{begin} mine-wider",
     )

@@ -10,7 +10,7 @@ from suite.sweeps.repair import repair
 from suite.sweeps.request import SweepRequest
 from suite.sweeps.sweep import Sweep
 from tests.support.searches import BASE
-from trials.outcome import Kind
+from trials.outcome import TrialKind
 
 FEW = {
     **BASE,
@@ -32,7 +32,7 @@ def run(paths: SweepPaths, resume: bool = False, **changes: object) -> Sweep:
 
 def first_rates(sweep: Sweep) -> dict[str, list[float]]:
     return {
-        search.entry.algorithm: [a.params["lr"] for a in search.asks[1:]]
+        search.entry.algorithm: [a.params["lr"] for a in search.requests[1:]]
         for search in sweep.search.entries.values()
     }
 
@@ -59,6 +59,6 @@ def test_levels_that_a_sweep_takes_in_come_after_those_that_it_had(tmp_path: Pat
     run(paths)
     request = SweepRequest(FEW, paths, {"heterogeneity": ["iid", "labels(2)"]}, resume=True)
     assert request.read()[1].heterogeneity == ["labels(2)", "iid"]
-    whole = {ask.trial_id: ask for ask in paths.state().asks if ask.kind == Kind.SEARCH}
+    whole = {ask.trial_id: ask for ask in paths.state().requests if ask.kind == TrialKind.SEARCH}
     grown = run(paths, resume=True, heterogeneity=["iid", "labels(2)"])
-    assert {k: v for k, v in grown.search.asks.items() if k in whole} == whole
+    assert {k: v for k, v in grown.search.requests.items() if k in whole} == whole

@@ -6,7 +6,7 @@ from typing import Any
 
 from suite.results.agreeing import agreeing
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import Ask, End, Known
+from suite.search.trial import InitialConfiguration, TrialRequest, TrialResult
 from suite.studies.entry import Entry
 from suite.studies.study import Study
 from suite.sweeps import brief
@@ -19,10 +19,10 @@ from suite.tracking.store import Store
 from suite.tracking.tags import RunKind, run_tags, spec_params, versions, written
 from trials.errors import UserError
 from trials.metrics import reach, score
-from trials.outcome import Kind, Outcome, Status
+from trials.outcome import Outcome, Status, TrialKind
 
 
-class Ledger:
+class SweepRecording:
     """Writes the runs of one sweep, each once; what it says of a trial is enough to replay it.
 
     `recorded` maps trials to the runs that hold them, as far as it is known; `warm` are the
@@ -37,7 +37,7 @@ class Ledger:
         study_name: str,
         study: Study,
         search: SweepSearch,
-        warm: Mapping[str, Sequence[Known]],
+        warm: Mapping[str, Sequence[InitialConfiguration]],
         recorded: Mapping[str, str],
         sweep_id: str,
         study_file: str | None,
@@ -50,7 +50,7 @@ class Ledger:
         # A write of this session that failed may have left a half-written run of these in the store, and an
         # earlier session a run of those, whether the journal knows of it or not.
         self._tried = set[str]()
-        self._before = set(search.asks)
+        self._before = set(search.requests)
         self._apart = set[str]()
         self.settled = False
         """Whether the store has all that came of this sweep, as it was before this session."""
@@ -84,9 +84,9 @@ class Ledger:
         )
         if not self.settled:
             store.log(self.sweep_run, tags=study)
-        entries = {run.tags.cell: run for run in store.sound(sweep=name, kind=RunKind.CELL)}
+        entries = {run.tags.entry_id: run for run in store.sound(sweep=name, kind=RunKind.ENTRY)}
         for entry in self.entries.values():
-            own = written(kind=RunKind.CELL, space=entry.space.searched)
+            own = written(kind=RunKind.ENTRY, space=entry.space.searched)
             shared = common_tags({**common, **identity(entry), **self._alike(entry)})
             if entry.id not in entries:
                 tags = {**common, **identity(entry), **own, OF_TRIALS: dumps(shared)}
@@ -145,125 +145,133 @@ class Ledger:
         counts = there.keys() - self._apart
         return [trial_id for trial_id in trial_ids if self.recorded.get(trial_id) not in counts]
 
-    def record(self, ask: Ask, outcome: Outcome) -> str:
+    def record(self, request: TrialRequest, outcome: Outcome) -> str:
         """Write one ended trial: once, whatever an earlier attempt left behind. Its run."""
-        store, trial_id, self.settled = self.store, ask.trial_id, False
-        entry, spec = self.entries[ask.cell], self.search.spec(ask)
-        target = None if ask.counted else self.study.target
+        store, trial_id, self.settled = self.store, request.trial_id, False
+        entry, spec = self.entries[request.entry_id], self.search.spec(request)
+        target = None if request.counted else self.study.target
         reached: Mapping[str, float] = {}
         if target is not None and not outcome.lost(f"test_{entry.task.metric}"):
             reached = reach(outcome.history, entry.task.metric, target)
-        tags = self._tags(ask, outcome, bool(reached))
-        scores = _scores(ask, outcome, entry)
+        tags = self._tags(request, outcome, bool(reached))
+        scores = _scores(request, outcome, entry)
         if scores and "rounds_to_target" in self.study.costs:
-            cost = self.search.entries[ask.search].candidates.cost(
-                End.of(outcome), "rounds_to_target"
+            cost = self.search.entries[request.search].candidates.cost(
+                TrialResult.of(outcome), "rounds_to_target"
             )
             scores[0]["rounds_to_target"] = cost
         if scores:
             scores[0] |= reached
-        course = self._course(ask, outcome.history)
-        ends = brief.end(outcome.history, self.study.costs) if ask.counted else []
+        curve = self._curve(request, outcome.history)
+        ends = brief.end(outcome.history, self.study.costs) if request.counted else []
         # Of a write that fails nothing is shown any more: the next one begins anew.
         run_id, seen = self._shown.pop(trial_id, ("", -1))
         shown = bool(run_id)
         looks = trial_id in self._before or (trial_id in self._tried and not shown)
-        if looks and (there := self._there(ask, tags, [*course, *ends, *scores], run_id)):
+        if looks and (there := self._there(request, tags, [*curve, *ends, *scores], run_id)):
             self.recorded[trial_id] = there
             return there
         self._tried.add(trial_id)
-        own = self._recorded_tags(ask, tags)
+        own = self._recorded_tags(request, tags)
         if not shown:
             parent = self.entry_runs[entry.id]
-            run_id = store.create(self.experiment, _name(entry, ask), own, parent, outcome.seconds)
-        news = [one for one in course if one["round"] > seen]
+            run_id = store.create(
+                self.experiment, _name(entry, request), own, parent, outcome.seconds
+            )
+        news = [one for one in curve if one["round"] > seen]
         params = spec_params(spec)
-        if ask.counted:  # the settings are its entry's, but for those that were searched
-            params = {k: v for k, v in params.items() if k in {*spec.params, *ask.params}}
+        if request.counted:  # the settings are its entry's, but for those that were searched
+            params = {k: v for k, v in params.items() if k in {*spec.params, *request.params}}
         store.log(run_id, params, [*news, *ends, *scores], own if shown else None)
         store.set_status(run_id, "FAILED" if outcome.status == Status.FAILED else "FINISHED")
         self.recorded[trial_id] = run_id
         return run_id
 
     def _there(
-        self, ask: Ask, tags: Mapping[str, str], said: Sequence[Mapping[str, float]], shown: str
+        self,
+        request: TrialRequest,
+        tags: Mapping[str, str],
+        said: Sequence[Mapping[str, float]],
+        shown: str,
     ) -> str:
         """The run that has a trial already as it is to be recorded, "" where there is none: one that ran
         again, since the journal had lost its end, came to the same. All others of it are removed, but for
         the one that is `shown`, where it is needed.
         """
-        runs = self.store.find(sweep=self.name, trial_id=ask.trial_id)
+        runs = self.store.find(sweep=self.name, trial_id=request.trial_id)
         sound = (run for run in runs if run.run_id not in self._apart)
         same = next((run.run_id for run in sound if _says(run, tags, said)), "")
         for run in runs:
             if run.run_id != (same or shown):
-                if self.study.save == "best" and ask.kind == Kind.FINAL:
+                if self.study.save == "best" and request.kind == TrialKind.FINAL:
                     from suite.tracking.models import delete_models  # MLflow's models take time
 
                     delete_models(self.store, run)
                 self.store.delete(run.run_id)
         return same
 
-    def _tags(self, ask: Ask, outcome: Outcome, reached: bool) -> dict[str, str]:
+    def _tags(self, request: TrialRequest, outcome: Outcome, reached: bool) -> dict[str, str]:
         """The tags of a trial's run."""
-        entry, target = self.entries[ask.cell], self.study.target
+        entry, target = self.entries[request.entry_id], self.study.target
         return {
             **self._alike(entry),
-            **identity(entry, ask.params),
-            **run_tags(recorded_as(ask), self.search.spec(ask), outcome),
+            **identity(entry, request.params),
+            **run_tags(recorded_as(request), self.search.spec(request), outcome),
             **written(
-                confirm=True if ask.kind == Kind.CONFIRM else None,
+                confirm=True if request.kind == TrialKind.CONFIRM else None,
                 study=self.study_name,
                 sweep=self.name,
-                trial_id=ask.trial_id,
-                source=ask.source,
-                origin=ask.origin,
-                reached=None if ask.counted or target is None else reached,
-                params=ask.params,
+                trial_id=request.trial_id,
+                source=request.source,
+                origin=request.origin,
+                reached=None if request.counted or target is None else reached,
+                params=request.params,
             ),
-            **self._circumstances(ask, outcome),
+            **self._circumstances(request, outcome),
         }
 
-    def show(self, ask: Ask, history: list[dict[str, float]]) -> None:
+    def show(self, request: TrialRequest, history: list[dict[str, float]]) -> None:
         """Write what a running trial reported and is not there yet, in a run that no reader of results
         counts before it is recorded.
         """
-        trial_id, entry = ask.trial_id, self.entries[ask.cell]
+        trial_id, entry = request.trial_id, self.entries[request.entry_id]
         run_id, seen = self._shown.get(trial_id, ("", -1))
         if not run_id:
             whole = {
                 **self._alike(entry),
-                **identity(entry, ask.params),
+                **identity(entry, request.params),
                 **written(
                     kind=RunKind.RUNNING,
                     study=self.study_name,
                     sweep=self.name,
                     trial_id=trial_id,
-                    origin=ask.origin,
-                    seed=ask.seed,
-                    params=ask.params,
-                    spec=self.search.spec(ask),
+                    origin=request.origin,
+                    seed=request.seed,
+                    params=request.params,
+                    spec=self.search.spec(request),
                 ),
                 **versions(),
             }
-            tags = self._recorded_tags(ask, whole)
+            tags = self._recorded_tags(request, whole)
             parent = self.entry_runs[entry.id]
-            run_id = self.store.create(self.experiment, _name(entry, ask), tags, parent)
+            run_id = self.store.create(self.experiment, _name(entry, request), tags, parent)
             self._tried.add(trial_id)
             self._shown[trial_id] = run_id, seen
-        news = [one for one in self._course(ask, history) if one["round"] > seen]
+        news = [one for one in self._curve(request, history) if one["round"] > seen]
         self.store.log(run_id, history=news)
         if news:
             self._shown[trial_id] = run_id, int(news[-1]["round"])
 
-    def _course(self, ask: Ask, history: list[dict[str, float]]) -> list[dict[str, float]]:
+    def _curve(
+        self, request: TrialRequest, history: list[dict[str, float]]
+    ) -> list[dict[str, float]]:
         """What is recorded of a history: of a search trial the ranked metric alone."""
-        metric = self.entries[ask.cell].task.metric
-        return brief.course(history, metric) if ask.counted else history
+        metric = self.entries[request.entry_id].task.metric
+        return brief.curve(history, metric) if request.counted else history
 
-    def _recorded_tags(self, ask: Ask, tags: Mapping[str, str]) -> Mapping[str, str]:
+    def _recorded_tags(self, request: TrialRequest, tags: Mapping[str, str]) -> Mapping[str, str]:
         """What of its tags a trial records itself."""
-        return own_tags(tags, self._shared[ask.cell]) if ask.counted else tags
+        return own_tags(tags, self._shared[request.entry_id]) if request.counted else tags
 
     def _alike(self, entry: Entry) -> dict[str, str]:
         """Tags that are the same in all trials of an entry; of `spec` most fields are."""
@@ -280,44 +288,46 @@ class Ledger:
             spec=entry.spec({}, study.seed, entry.settings.partition_seed),
         )
 
-    def _circumstances(self, ask: Ask, outcome: Outcome) -> dict[str, str]:
+    def _circumstances(self, request: TrialRequest, outcome: Outcome) -> dict[str, str]:
         """Tags of what is not so in every sweep."""
-        search = self.search.entries[ask.search]
+        search = self.search.entries[request.search]
         candidates, entry, of = search.candidates, search.entry, search.replicate
         return written(
             tuning=of.tuning or None,
-            deal=of.deal or None,
+            partition=of.partition or None,
             split=of.split or None,
-            feasible=candidates.feasible(End.of(outcome)) if entry.constraints else None,
+            feasible=candidates.feasible(TrialResult.of(outcome)) if entry.constraints else None,
         )
 
 
 def identity(entry: Entry, params: Mapping[str, Any] | None = None) -> dict[str, str]:
     """The tags that say which question a run belongs to, and how a configuration (by default the
-    anchor) is ranked there.
+    default configuration) is ranked there.
     """
     return written(
-        cell=entry.id,
-        cell_name=entry.name,
+        entry_id=entry.id,
+        entry_name=entry.name,
         algorithm=entry.algorithm,
         paper=entry.paper,
         reference=entry.reference(params),
         outside=entry.outside(params) or None,
-        **entry.place.names(),
+        **entry.scenario.names(),
     )
 
 
-def _name(entry: Entry, ask: Ask) -> str:
-    number = f"trial {ask.index}" if ask.kind == Kind.SEARCH else f"seed {ask.seed}"
-    return " · ".join(filter(None, (entry.name, ask.replicate, number)))
+def _name(entry: Entry, request: TrialRequest) -> str:
+    number = (
+        f"trial {request.index}" if request.kind == TrialKind.SEARCH else f"seed {request.seed}"
+    )
+    return " · ".join(filter(None, (entry.name, request.replicate, number)))
 
 
-def recorded_as(ask: Ask) -> RunKind:
+def recorded_as(request: TrialRequest) -> RunKind:
     """What the run of a trial is."""
-    return RunKind.SEARCH if ask.counted else RunKind(ask.kind)
+    return RunKind.SEARCH if request.counted else RunKind(request.kind)
 
 
-def _scores(ask: Ask, outcome: Outcome, entry: Entry) -> list[dict[str, float]]:
+def _scores(request: TrialRequest, outcome: Outcome, entry: Entry) -> list[dict[str, float]]:
     """The scores that are compared, as one more history entry: means of the last three evaluations.
 
     A final run that is lost counts as the untrained model.
@@ -327,7 +337,7 @@ def _scores(ask: Ask, outcome: Outcome, entry: Entry) -> list[dict[str, float]]:
     last = {"round": outcome.history[-1]["round"]}
     if outcome.value is not None:
         last["val_score"] = outcome.value
-    if not ask.counted:
+    if not request.counted:
         metric = f"test_{entry.task.metric}"
         last["test_score"] = score(outcome.history, metric, outcome.lost(metric))
     return [last]

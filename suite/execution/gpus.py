@@ -19,7 +19,7 @@ PATIENCE = 120.0
 
 
 @dataclass(frozen=True)
-class Card:
+class Gpu:
     """A GPU that torch can compute on, the node it is in, and its bytes of memory."""
 
     name: str
@@ -27,7 +27,7 @@ class Card:
     memory: int
 
 
-def cards() -> list[Card]:
+def gpus() -> list[Gpu]:
     """Every GPU of the nodes that are alive and have any by Ray's count.
 
     Raises `UserError` where torch on such a node cannot use them: trials would start there and fail.
@@ -55,11 +55,11 @@ def cards() -> list[Card]:
             raise UserError(
                 f"node {node} has a GPU, but trials cannot use it: {reason}. Nothing was started"
             )
-        found += [Card(name, node, memory) for name, memory in there]
+        found += [Gpu(name, node, memory) for name, memory in there]
     return found
 
 
-def refuse(found: list[Card], takes: Mapping[str, Footprint], resources: Resources) -> None:
+def refuse(found: list[Gpu], takes: Mapping[str, Footprint], resources: Resources) -> None:
     """Raise `UserError` when an entry's trials, of which one takes `takes[name]`, need more than their part
     of the smallest GPU: Ray counts GPUs, not their memory.
     """
@@ -76,7 +76,7 @@ def refuse(found: list[Card], takes: Mapping[str, Footprint], resources: Resourc
 
 
 def limited(
-    found: list[Card],
+    found: list[Gpu],
     packs: Mapping[str, int],
     takes: Mapping[str, Footprint],
     resources: Resources,
@@ -97,7 +97,7 @@ def limited(
     return {entry: fitting[size] for entry, size in packs.items()}
 
 
-def _smallest(found: list[Card], resources: Resources) -> tuple[float, str]:
+def _smallest(found: list[Gpu], resources: Resources) -> tuple[float, str]:
     """The bytes of a trial's part of the card with the least memory, and what that is in words."""
     card, share = min(found, key=lambda card: card.memory), min(1.0, resources.gpus_per_trial)
     part = CONTEXT + part_of_card(card.memory, share)

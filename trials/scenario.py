@@ -1,4 +1,4 @@
-"""The address of a cell: which data, which model, dealt how."""
+"""The address of a scenario: which data, which model, partitioned how."""
 
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -28,7 +28,7 @@ class Named(Protocol):
         """The level's name."""
 
 
-class Place(NamedTuple):
+class Scenario(NamedTuple):
     """Data set, model and heterogeneity level; in this order wherever a person reads it."""
 
     dataset: str

@@ -3,18 +3,18 @@
 import pytest
 
 from trials.errors import UserError
-from trials.place import Place
+from trials.scenario import Scenario
 
 
 def test_a_place_in_a_line():
-    assert str(Place("digits", "logreg", "iid")) == "digits · logreg · iid"
+    assert str(Scenario("digits", "logreg", "iid")) == "digits · logreg · iid"
 
 
 def test_every_spelling_is_one_place():
-    wanted = Place("synthetic(1,1)", "mlp", "dirichlet(0.3)+sizes(lognormal(0.3))")
+    wanted = Scenario("synthetic(1,1)", "mlp", "dirichlet(0.3)+sizes(lognormal(0.3))")
     loose = ("synthetic( 1, 1)", "mlp(200, 200)", " dirichlet( 0.30 ) + sizes(lognormal(0.3))")
-    assert Place.canonical(*loose) == wanted
-    assert Place.canonical(*wanted) == wanted
+    assert Scenario.canonical(*loose) == wanted
+    assert Scenario.canonical(*wanted) == wanted
 
 
 @pytest.mark.parametrize(
@@ -27,9 +27,9 @@ def test_every_spelling_is_one_place():
 )
 def test_the_first_part_that_is_none_is_named(names, hint):
     with pytest.raises(UserError, match=f"Did you mean {hint}"):
-        Place.canonical(*names)
+        Scenario.canonical(*names)
 
 
 def test_what_names_the_parts_has_a_place():
-    place = Place("digits", "logreg", "iid")
-    assert Place.of(place) == place == Place(**place.names())
+    place = Scenario("digits", "logreg", "iid")
+    assert Scenario.of(place) == place == Scenario(**place.names())
