@@ -265,7 +265,8 @@ def _ready(kind: np.dtype[Any], labels: np.dtype[Any]) -> None:
     with _alone():
         try:
             _in_turn(calls)
-        except (EOFError, UnpicklingError):  # what lies there was cut off
+        # What lies there was cut off, or names a class of an earlier version.
+        except (EOFError, UnpicklingError, AttributeError, ImportError):
             for compiled, _ in calls:
                 compiled.recompile()
             _in_turn(calls)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from tests.support.simulations import ROOT, finish, partitioned, settings, simulation
 from trials.algorithms import ALGORITHMS
 
-pytest.importorskip("numba")
+numba = pytest.importorskip("numba")
 KERNELS = ["_outputs", "_gradients", "_add", "_shift", "_sgd"]
 SCRIPT = """
 import hashlib, json
@@ -56,18 +57,21 @@ def test_what_comes_from_disk_gives_the_bits_of_what_was_just_compiled(tmp_path:
     loaded, read, _ = in_a_process(tmp_path)
     assert read == [[1, 0]] * len(KERNELS)
     assert loaded == compiled
-    for index in tmp_path.rglob("*._add-*.nbi"):  # a crash of the machine cuts files off
-        index.write_bytes(b"")
-    again, mended, _ = in_a_process(tmp_path)
-    assert again == compiled
-    assert [misses for _, misses in mended] == [1] * len(KERNELS), "all of it is of one process"
+    later = pickle.dumps(numba.__version__) + b"ctrials.compiled\nGone\n."
+    for broken in (
+        b"",
+        later,
+    ):  # a crash of the machine cuts files off; an update takes classes away
+        for index in tmp_path.rglob("*._add-*.nbi"):
+            index.write_bytes(broken)
+        again, mended, _ = in_a_process(tmp_path)
+        assert again == compiled
+        assert [misses for _, misses in mended] == [1] * len(KERNELS), "all of it is of one process"
 
 
 def test_a_disk_that_is_full_keeps_nothing_and_computes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import numba
-
     from trials import compiled
 
     def kept(*_: object) -> None:
