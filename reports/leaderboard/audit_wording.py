@@ -26,7 +26,7 @@ ABOUT = (
 
 HEAD = (
     Column("algorithm", ColumnKind.NAME),
-    Column("entry_id", ColumnKind.NAME),
+    Column("scenario", ColumnKind.NAME),
     Column("searched"),
     Column("diverged"),
     Column("lead"),
@@ -38,14 +38,16 @@ HEAD = (
 
 
 def facts(rows: Sequence[Row]) -> tuple[list[Column], list[list[str]]]:
-    """Columns and a line for each audited row, without columns in which nothing stands."""
+    """Columns and a line for each audited row, without columns in which nothing stands, but for the
+    first.
+    """
     scenarios = _scenarios(rows)
     lines = [
         [label(row), scenarios[row.group], *_facts(row.audit)]
         for row in rows
         if row.audit is not None
     ]
-    kept = [i for i in range(len(HEAD)) if any(line[i] for line in lines)]
+    kept = [i for i in range(len(HEAD)) if not i or any(line[i] for line in lines)]
     return [HEAD[i] for i in kept], [[line[i] for i in kept] for line in lines]
 
 

@@ -44,7 +44,7 @@ def tuned_list(
         return
     columns = (
         Column("algorithm", ColumnKind.NAME),
-        Column("entry_id", ColumnKind.NAME),
+        Column("scenario", ColumnKind.NAME),
         Column("val"),
         Column("test"),
         Column("params", ColumnKind.WORDS),

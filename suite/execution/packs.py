@@ -38,7 +38,7 @@ class Member:
 class Packs:
     """Which asks wait, which run (`live`, all of them), and which of these in a pack.
 
-    `config` makes Tune's config of an request, `slots` tells how many Tune trials there may be at once.
+    `config` makes Tune's config of a request, `slots` tells how many Tune trials there may be at once.
     """
 
     plan: ExecutionPlan

@@ -44,7 +44,7 @@ class TrialRequest:
         return cls(**{**fields, "kind": TrialKind(fields["kind"]), "params": params})
 
     def fields(self) -> dict[str, Any]:
-        """The plain data of an request."""
+        """The plain data of a request."""
         return asdict(self)
 
     @property

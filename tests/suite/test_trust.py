@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from suite.formats import FORMAT
 from suite.tracking.store import Store
 from suite.trust import Trust
 from tests.support.commands import document, fault, suite_here
@@ -256,7 +257,7 @@ def test_a_recorded_run_has_the_hash_of_its_code_which_is_asked_for_and_must_be_
 def test_a_tuned_file_with_a_hash_is_not_run_with_another_file(here: Path):
     content = yaml.safe_load((here / "tuned.yaml").read_text())
     name = content["algorithm"]
-    content["provenance"] = {"code": {name: "0" * 64}}
+    content |= {"format": FORMAT, "provenance": {"code": {name: "0" * 64}}}
     (here / "tuned.yaml").write_text(yaml.safe_dump(content))
     digest = hashlib.sha256((here / "mine.py").read_bytes()).hexdigest()
     changed = (

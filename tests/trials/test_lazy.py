@@ -9,7 +9,7 @@ from trials.lazy import Lazy
 DESCRIBE = """
 import sys
 from trials import algorithms, datasets, heterogeneity, losses, models, names, topology
-from trials.scenario import Place
+from trials.scenario import Scenario
 from trials.settings import Settings
 from trials.spec import canonical
 
@@ -22,7 +22,7 @@ registries = (datasets.DATASETS, datasets.PATHS, models.MODELS, heterogeneity.PA
 for registry in registries:
     for name, cls in registry.items():
         assert cls.summary and names.usage(name, cls).startswith(name)
-place = Place("synthetic( 1,1 )", "mlp( 200,200 )",
+place = Scenario("synthetic( 1,1 )", "mlp( 200,200 )",
     "dirichlet( 0.30 ) + sizes(lognormal(0.3)) + system(steps=1..20)")
 spec = canonical("defed", {"topology": "ring( 4 )"}, place, Settings(rounds=3), 1)
 assert spec.params["topology"] == "ring(4)" and spec.model == "mlp"

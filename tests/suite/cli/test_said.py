@@ -81,7 +81,7 @@ def test_every_run_of_it_is_tagged_as_a_reference_and_why(swept):
     folder, _ = swept
     for algorithm, kinds in (("defed", REFERENCE), ("fedavg", RANKED)):
         found = records(folder, algorithm=algorithm)
-        assert {r.tags["kind"] for r in found} == {"entry_id", "search", "final", "leaderboard"}
+        assert {r.tags["kind"] for r in found} == {"entry", "search", "final", "leaderboard"}
         assert {(r.tags["reference"], r.tags.get("outside", "")[:13]) for r in found} == kinds
 
 

@@ -192,7 +192,7 @@ def test_what_refuses_the_level_is_not_recommended():
 def test_from_any_machine_through_mlflow(tmp_path):
     """The store alone, by its address: as leaderboard runs hold the files."""
     store = Store(None, tmp_path / "elsewhere")
-    tags = {"kind": "leaderboard", "tuned": KNOWN[1].text()}
+    tags = {"kind": "leaderboard", "tuned": KNOWN[1].text(), "importance": "{}"}
     store.create(store.experiment("study"), "row", tags)
     here = tmp_path / "here"
     here.mkdir()
@@ -227,7 +227,7 @@ def test_from_any_machine_through_mlflow(tmp_path):
             "d.yaml",
             KNOWN[1].text() + "surprise: 1\n",
             "1 fault, nothing was started\n  surprise = 1: unknown key 'surprise'. Known: algorithm, "
-            "budget, dataset, heterogeneity, model, params, provenance, scores, settings.",
+            "budget, dataset, format, heterogeneity, model, params, provenance, scores, settings.",
         ),
         (
             "e.yaml",

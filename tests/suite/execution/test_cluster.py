@@ -231,11 +231,11 @@ def test_a_sweep_is_asked_to_end_by_a_file(tmp_path: Path) -> None:
     journal = Journal(folder / "journal.jsonl")
     study = a_study(trials=3, seeds=2).model_dump(mode="json")
     journal.write("begin", **Begun("s", study, 4, {}, 1, 5, "id", {}).fields())
-    for index, trial_id in enumerate(("scenario-s0000", "scenario-s0001")):
-        request = TrialRequest(trial_id, "entry_id", TrialKind.SEARCH, index, "default", {}, 0, 0)
+    for index, trial_id in enumerate(("1f3a-s0000", "1f3a-s0001")):
+        request = TrialRequest(trial_id, "1f3a", TrialKind.SEARCH, index, "default", {}, 0, 0)
         journal.write("request", **Requested(request).fields())
-    journal.write("died", trial_id="scenario-s0000", round=3, error="x")
-    journal.write("end", **Ended("scenario-s0000", Outcome(Status.FINISHED)).fields())
+    journal.write("died", trial_id="1f3a-s0000", round=3, error="x")
+    journal.write("end", **Ended("1f3a-s0000", Outcome(Status.FINISHED)).fields())
     status = document(suite_here("status", "mine", "--json", cwd=tmp_path))
     assert status["running"] is True, "another file handle holds the lock"
     wanted = {"asked": 2, "ended": 1, "finished": 1, "died": 1, "recorded": 0, "expected": 5}

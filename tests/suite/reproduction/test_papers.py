@@ -16,7 +16,7 @@ EXPERIMENTS = [
 ]
 
 
-@pytest.mark.parametrize("scenario", EXPERIMENTS, ids="/".join)
+@pytest.mark.parametrize("place", EXPERIMENTS, ids="/".join)
 def test_every_row_can_be_planned_or_says_why_not(place):
     """Names, settings and hyperparameters are all there and allowed; numbers and claims are read."""
     name, table, row = place

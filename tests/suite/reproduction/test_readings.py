@@ -122,7 +122,7 @@ def test_what_cannot_be_open(old, new, said):
     assert said in str(refused.value)
 
 
-@pytest.mark.parametrize("scenario", selected(None), ids="/".join)
+@pytest.mark.parametrize("place", selected(None), ids="/".join)
 def test_the_open_settings_of_the_shipped_papers_are_sound(place):
     made = experiment(read_paper(place[0]), *place)
     if made is not None:

@@ -7,7 +7,6 @@ import pytest
 
 from suite.studies.replicates import Replicate
 from suite.studies.study import complete
-from suite.sweeps.events import Requested
 from tests.support.searches import Player, a_study, finished, replay, sweep_of
 from trials.outcome import TrialKind
 from trials.trial_id import TrialId
@@ -35,7 +34,6 @@ def test_the_first_replicate_is_what_there_was_before():
     alone = {a.trial_id: a for a in played().requests()}
     among = {a.trial_id: a for a in played(tunings=3).requests() if not a.replicate}
     assert among == alone
-    assert all("replicate" not in Requested(a).fields() for a in alone.values())
     new = {"tunings", "partitions", "splits", "margin"}
     assert not new & a_study().model_dump(mode="json").keys()
     assert complete(a_study()).keys() >= new

@@ -86,7 +86,7 @@ def test_summary_agrees_with_the_store(done: Path) -> None:
     assert sum(searched) == ENTRIES * TRIALS
     assert counts(done) == {
         ("sweep", "FINISHED"): 1,
-        ("entry_id", "FINISHED"): ENTRIES,
+        ("entry", "FINISHED"): ENTRIES,
         ("search", "FINISHED"): ENTRIES * TRIALS,
         ("final", "FINISHED"): ENTRIES * SEEDS,
         ("leaderboard", "FINISHED"): ENTRIES,

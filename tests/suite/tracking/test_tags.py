@@ -164,7 +164,7 @@ def test_what_a_trial_records(store, swept, number, own):
     ask = swept.requests[number]
     own = {"origin": "default", **own, "trial_id": ENTRY["entry_id"] + own["trial_id"]}
     if number:
-        own["source"] = f"{ENTRY['cell']}-s0000"
+        own["source"] = f"{ENTRY['entry_id']}-s0000"
     spec = plain(swept.search.spec(ask).model_dump(mode="json"))
     expected = {**ENTRY, **TRIAL, **own, "spec": spec, "params": plain(ask.params)}
     assert as_cell(recorded(store, kind=own["kind"])) == expected

@@ -48,10 +48,10 @@ FORMS = [
     ("search", "trial_id", "soup"),
     ("search", "params", '{"lr"'),
     ("search", "pareto", "beauty"),
-    ("entry_id", "entry_id", None),
-    ("entry_id", "algorithm", None),
-    ("entry_id", "space", '{"lr":{"type":"float"}}'),
-    ("entry_id", "space", '{"lr":[0,1]}'),
+    ("entry", "entry_id", None),
+    ("entry", "algorithm", None),
+    ("entry", "space", '{"lr":{"type":"float"}}'),
+    ("entry", "space", '{"lr":[0,1]}'),
     ("sweep", "study_json", "{}"),
     ("sweep", "study_json", '{"sampler":"a","scheduler":"b","trials":1,"seeds":1,"settings":7}'),
     ("sweep", "study_json", DEEP),
@@ -113,7 +113,7 @@ def test_a_leaderboard_goes_on_without_the_runs_that_cannot_be_read(here: Path):
     for kind, name, text in (
         ("final", "spec", "soup"),
         ("search", "trial_id", "soup"),
-        ("entry_id", "entry_id", None),
+        ("entry", "entry_id", None),
         ("sweep", "study_json", "{}"),
         ("leaderboard", "importance", "[]"),
     ):

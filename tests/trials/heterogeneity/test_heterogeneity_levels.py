@@ -233,7 +233,7 @@ def delays(mean: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("requests", "level", "asked"),
+    ("asks", "level", "asked"),
     [
         ({}, "iid", 2 * PER_EPOCH),
         ({"local_steps": 9}, "iid", np.full(8, 9)),
