@@ -28,7 +28,8 @@ sys.path.insert(0, str(ROOT))  # this checkout, whatever is installed
 
 RENAMED = {
     "cell": "entry_id",
-    "cells": "scenarios",
+    "cells": "entries",
+    "scenarios": "entries",
     "deal": "partition",
     "deals": "partitions",
     "place": "scenario",
