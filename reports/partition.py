@@ -109,10 +109,9 @@ def _svg(fig: Figure) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    lines = ["<tr>" + "".join(f"<th>{escape(str(scenario))}</th>" for scenario in head) + "</tr>"]
+    lines = ["<tr>" + "".join(f"<th>{escape(str(title))}</th>" for title in head) + "</tr>"]
     lines += [
-        "<tr>" + "".join(f"<td>{number(scenario)}</td>" for scenario in row) + "</tr>"
-        for row in rows
+        "<tr>" + "".join(f"<td>{number(value)}</td>" for value in row) + "</tr>" for row in rows
     ]
     return "<table>" + "\n".join(lines) + "</table>"
 

@@ -71,7 +71,7 @@ def _seeds(count: int) -> str:
 def table(head: list[str], rows: list[list[str]]) -> str:
     """The Markdown of a table with a head and rows."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(map(plain, scenarios)) + " |" for scenarios in rows]
+    lines += ["| " + " | ".join(map(plain, line)) + " |" for line in rows]
     return "\n".join(lines)
 
 

@@ -220,7 +220,7 @@ def _text(value: Any) -> Any:
 
 
 def _no_formula(value: Any) -> Any:
-    """A scenario's value; of text, one that no spreadsheet computes, without what cannot be seen before it."""
+    """A value of a table; of text, one that no spreadsheet computes, without what cannot be seen before it."""
     if not isinstance(value, str):
         return value
     shown = visible(value)

@@ -291,5 +291,5 @@ def params_text(params: Mapping[str, Any]) -> str:
 
 
 def plain(text: str) -> str:
-    """Text that Markdown shows as it is: in one scenario, and no HTML."""
+    """Text that Markdown shows as it is: in one cell of a table, and no HTML."""
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text.replace("|", "\\|").replace("\n", " "))

@@ -125,7 +125,7 @@ def heat(
     behind = np.nanmax(table, axis=0) - table
     span = float(np.nanquantile(behind, 0.9)) or 1.0
     names = [short(name) for name in rows]
-    scenarios = [
+    values = [
         {
             "algorithm": names[i],
             "level": columns[j],
@@ -143,7 +143,7 @@ def heat(
         {
             "width": {"step": min(wide, 150)},
             "height": {"step": 26},
-            "data": {"values": scenarios},
+            "data": {"values": values},
             "encoding": {
                 "y": {"field": "algorithm", "sort": names, "title": None, "axis": {"grid": False}},
                 "x": {
