@@ -30,7 +30,7 @@ Warm = Mapping[str, list[InitialConfiguration]]
 @dataclass(frozen=True)
 class Begun:
     """A session of the sweep begins: its study (plain data), what its entries start from, how many of an
-    entry's trials may be in flight, how many trials there will be in how many entries, what the entries are
+    entry's trials may be in flight, how many trials there will be, what the entries are
     (by id: algorithm, data set, model, level, and the metric they are ranked by). `id` tells the sweep from
     others of its name.
     """
@@ -40,7 +40,6 @@ class Begun:
     study: Mapping[str, Any]
     lag: int
     warm: Warm
-    entry_count: int
     planned: int
     id: str
     entries: Mapping[str, Mapping[str, str]]
@@ -59,8 +58,8 @@ class Begun:
         """A session of this search."""
         entries = {of.entry.id: of.entry.about() for of in search.firsts}
         content = study.model_dump(mode="json")
-        sizes = len(entries), search.planned
-        return cls(study_name, content, search.lag, warm, *sizes, id, entries, versions)
+        planned = search.planned
+        return cls(study_name, content, search.lag, warm, planned, id, entries, versions)
 
     def fields(self) -> dict[str, Any]:
         """The event's fields as journaled: versions are fields of their own."""
@@ -76,7 +75,7 @@ class Begun:
             for entry, given in line["warm"].items()
         }
         begun = line["study_name"], line["study"], line["lag"], warm
-        return cls(*begun, line["entry_count"], line["planned"], line["id"], line["entries"])
+        return cls(*begun, line["planned"], line["id"], line["entries"])
 
 
 @dataclass(frozen=True)

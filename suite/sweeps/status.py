@@ -63,7 +63,7 @@ def status(storage: Path, name: str) -> dict[str, Any]:
         "name": name,
         "study": state.begun.study_name,
         "running": running,
-        "cells": state.begun.entry_count,
+        "entries": len(state.begun.entries),
         "expected": planned,
         "asked": len({ask.trial_id for ask in state.requests}),
         "ended": len(state.ended),

@@ -159,7 +159,7 @@ def test_a_choice_is_in_the_spec_of_every_trial_and_in_the_journal(tmp_path: Any
     said = with_execution(search.spec(ask), "batched")
     assert said.settings.execution == "batched"
     event = Chosen({where: "sequential"})
-    begun = Begun("small", a_study().model_dump(mode="json"), 4, {}, 1, 8, "id", {})
+    begun = Begun("small", a_study().model_dump(mode="json"), 4, {}, 8, "id", {})
     lines = [{"event": one.name, **one.fields()} for one in (begun, event)]
     assert read(lines[1]) == event
     assert replay(lines).executions == {where: "sequential"}

@@ -62,7 +62,7 @@ def sweep(tmp_path: Path) -> tuple[Path, list[str]]:
     study = a_study(**STUDY).model_dump(mode="json")
     folder = tmp_path / "night"
     folder.mkdir()
-    begun = Begun("quick", study, 2, {}, 2, 10, "x", {})
+    begun = Begun("quick", study, 2, {}, 10, "x", {})
     (folder / "journal.jsonl").write_bytes(line(begun))
     return folder, [entry.id for entry in entries]
 
@@ -336,7 +336,7 @@ def test_code_that_a_journal_names_is_not_run_for_a_page(
     code, ran = folder / "mine.py", folder / "ran"
     code.write_text(f"from pathlib import Path\nPath({str(ran)!r}).touch()\n")
     study = a_study(**STUDY).model_dump(mode="json") | {"algorithms": [f"{code}:Mine"]}
-    (folder / "journal.jsonl").write_bytes(line(Begun("quick", study, 2, {}, 1, 10, "x", {})))
+    (folder / "journal.jsonl").write_bytes(line(Begun("quick", study, 2, {}, 10, "x", {})))
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: True))
     with plugins.guarded(Trust([])), ThreadPoolExecutor(1) as served:
@@ -365,7 +365,7 @@ def pages(storage: Path, name: str, text: str) -> list[Skeleton]:
     folder, entry = storage / name, entries_of(**STUDY)[0].id
     folder.mkdir(parents=True)
     study = a_study(**STUDY).model_dump(mode="json")
-    begun = Begun(text, study, 2, {}, 2, 10, "x", {})
+    begun = Begun(text, study, 2, {}, 10, "x", {})
     (folder / "journal.jsonl").write_bytes(line(begun))
     one, two = asked(entry, 0), asked(entry, 1)
     failed = Ended(one.request.trial_id, Outcome(Status.FAILED, error=text), 1.0)
