@@ -35,9 +35,8 @@ class Federation:
     """What an algorithm sees of the world in a round, and all it can do in it.
 
     Clients are ids (k,), int64 on the CPU, and may repeat where clients are selected with
-    replacement; weights are rows (k, d) on the device. Each service counts what it does: bytes when
-    something is sent, steps and passes when something is computed; a repeated client works and
-    sends once.
+    replacement; weights are rows (k, d) on the device. Each service counts what it does: bytes that
+    are sent, steps and passes that are computed. A repeated client works and sends once.
     """
 
     def __init__(
@@ -344,8 +343,8 @@ class Federation:
             lr = self._of_steps(lr[first], once, int(steps.max()))
         loss = self._loss
         rows = {name: value[first] for name, value in rows.items()}
-        snapshot_steps = self._per_epoch(once)[:, None] * np.arange(1, epochs + 1)
-        w, path = self._run(plan, start[first], lr, direction, rows, snapshot_steps)
+        snapshots = self._per_epoch(once)[:, None] * np.arange(1, epochs + 1)
+        w, path = self._run(plan, start[first], lr, direction, rows, snapshots)
         if at_round is None:
             self._worked(self.data, once, steps, size)
         else:
@@ -359,11 +358,10 @@ class Federation:
         lr: float | Tensor,
         direction: Direction,
         rows: dict[str, Tensor],
-        snapshot_steps: Array | None = None,
+        snapshots: Array | None = None,
     ) -> tuple[Tensor, Tensor]:
-        w, self._loss, path = self._solver.sgd(
-            start, plan, self._rule(lr), direction, rows, snapshot_steps
-        )
+        found = self._solver.sgd(start, plan, self._rule(lr), direction, rows, snapshots)
+        w, self._loss, path = found
         return w, path
 
     def _worked(self, data: FederatedData, ids: Array, steps: Array, batch_size: int | str) -> None:

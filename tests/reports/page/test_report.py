@@ -1,19 +1,17 @@
 """The report: what is on the page and in its figures, from records made by hand; no browser."""
 
 import json
-import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from statistics import fmean
 
-import numpy as np
 import pytest
 
 from reports.leaderboard.pareto import Front, Point
-from reports.page import drawing, line_charts, search_charts, style, tuning
+from reports.page import drawing, line_charts, style
 from reports.page.board_table import leading, strip
-from reports.page.data import Curve, Failure, ReportData, SweepFacts, TrialPoint
+from reports.page.data import Curve, Failure, ReportData, SweepFacts
 from reports.page.headline import headline
 from reports.page.page import build, leaderboard_page
 from tests.support.boards import LEVELS, A, B, C, board_of, run, runs, trials
@@ -258,56 +256,6 @@ def test_a_curve_of_several_tunings_has_the_interval_over_them():
     )
 
 
-def test_labels_keep_a_line_of_text_apart():
-    """1.0 of a span is 240 pixels, a line of text 12 of them: 0.05."""
-    found = line_charts.apart({"a": 0.5, "b": 0.51, "c": 0.2, "d": 1.4}, (0.0, 1.0))
-    assert found == pytest.approx({"c": 0.2, "a": 0.5, "b": 0.55})
-    found = line_charts.apart({"a": 0.99, "b": 1.0}, (0.0, 1.0))
-    assert found == pytest.approx({"a": 0.95, "b": 1.0}), "down where there is no room above"
-
-
-def test_spans_show_the_leaders_the_ties_and_all():
-    ends = {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.1}
-    found = [line_charts.Line(name, (0, 1, 2), (0.0, end, end)) for name, end in ends.items()]
-    spans = line_charts.spans(found, 1, ["a", "b"])
-    assert list(spans) == ["leaders", "ties", "all"]
-    assert spans["leaders"] == pytest.approx((0.7 - 0.006, 0.9 + 0.006)), "the better three"
-    assert spans["ties"] == pytest.approx((0.8 - 0.003, 0.9 + 0.003))
-    assert spans["all"] == pytest.approx((-0.027, 0.927))
-
-
-def test_thirty_algorithms_look_different():
-    look = style.styles([f"a{i}" for i in range(30)])
-    assert len({(hue, str(dash)) for hue, dash in look.values()}) == 30
-
-
-def test_a_method_looks_alike_in_every_order_and_only_references_are_grey():
-    names = ["folb", "fedavg", "local_only", "fedprox"]
-    one, other = (style.styles(given, {"local_only"}) for given in (names, names[::-1]))
-    assert {**one} == {**other}
-    assert list(one) == names, "in the order of the page"
-    assert [name for name, (hue, _) in one.items() if hue == style.GREY] == ["local_only"]
-
-
-def luminance(hue):
-    """Of the Web Content Accessibility Guidelines."""
-    parts = [int(hue[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one, other):
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-@pytest.mark.parametrize("hue", [*style.HUES, style.GREY])
-def test_names_at_lines_can_be_read_on_white_and_on_black(hue, monkeypatch):
-    assert contrast(style.text_hue(hue), "#ffffff") >= 4.5
-    monkeypatch.setattr(style, "INK", "#e6e9ec")  # of page.css, in the dark
-    assert contrast(style.text_hue(hue), "#14171a") >= 4.5
-
-
 def test_names_at_lines_take_the_ink_of_the_page(built):
     page, files = built
     spec = specs(page)["rounds-digits-logreg-iid-night"]
@@ -355,68 +303,6 @@ def test_what_is_shown_to_be_as_good_as_the_best_is_shaded_too():
     assert line is not None
     assert line[1] == "ties"
     assert "≈" in page
-
-
-def test_best_so_far_by_hand():
-    group = ("s", "d", "m", "iid", False)
-
-    def trial(i, status, value):
-        return TrialPoint(group, "a", i, "sampled", status, value, {})
-
-    ends = [
-        ("failed", None),
-        ("finished", 0.3),
-        ("pruned", 0.9),
-        ("finished", 0.2),
-        ("finished", 0.5),
-    ]
-    found = tuning.best_so_far([trial(i, *end) for i, end in enumerate(ends)][::-1], up=True)
-    assert math.isnan(found[0])
-    assert found[1:] == [0.3, 0.3, 0.3, 0.5]
-    found = tuning.best_so_far([trial(i, *end) for i, end in enumerate(ends)], up=False)
-    assert found[1:] == [0.3, 0.3, 0.2, 0.2]
-
-
-def test_several_searches_of_an_entry_are_averaged_by_their_own_trials():
-    """Two tunings of two trials are a budget of two, not of four, and their trials are told apart."""
-    group = ("s", "d", "m", "iid", False)
-    first, second = (
-        [
-            TrialPoint(group, "a", i, "sampled", "finished", value, {"lr": value, "mu": i}, name)
-            for i, value in enumerate(of)
-        ]
-        for name, of in (("", (0.2, 0.4)), ("t1", (0.8, 0.6)))
-    )
-    assert tuning.best_so_far([*first, *second], up=True) == pytest.approx([0.5, 0.6])
-    spec = search_charts.search([*first, *second], {}, True)
-    assert [one["trial"] for one in spec["datasets"]["trials"]] == ["0", "1", "t1 0", "t1 1"]
-
-
-def test_ranks_by_budget_by_hand():
-    cells = {
-        "x": {"a": [math.nan, 0.5, 0.9], "b": [0.4, 0.5, 0.5], "only here": [1, 1, 1]},
-        "y": {"a": [0.1, 0.1, 0.3], "b": [0.2, 0.2, 0.2]},
-    }
-    assert tuning.ranks_by_budget(cells) == {"a": [2.0, 1.75, 1.0], "b": [1.0, 1.25, 2.0]}
-    assert tuning.ranks_by_budget({}) == {}
-
-
-def test_importance_finds_what_matters():
-    draw = np.random.default_rng(0)
-    found = [
-        ({"lr": lr, "mu": mu, "c": c}, 1 - abs(lr - 0.5))
-        for lr, mu, c in zip(
-            draw.random(40),
-            10 ** draw.uniform(-4, 0, 40),
-            draw.choice(["p", "q"], 40),
-            strict=True,
-        )
-    ]
-    share = tuning.importance(found, True)
-    assert set(share) == {"lr", "mu", "c"}
-    assert share["lr"] > 0.6
-    assert tuning.importance(found[:3], True) == {}, "of three trials nothing is said"
-    assert tuning.importance([({"lr": i}, 0.5) for i in range(9)], True) == {}
 
 
 def test_the_first_line_says_who_won_and_what_is_known(data, built):
