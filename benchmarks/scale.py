@@ -8,7 +8,6 @@ algorithm for 3 rounds, with other scores. With `--quick` the rows of MLflow's t
 MLflow, which takes 15 ms of a processor for each run.
 """
 
-import argparse
 import copy
 import json
 import random
@@ -23,13 +22,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from measuring import parser, show
 from suite.runs import single
 from suite.search.trial import TrialRequest
 from suite.studies.study import check_study
 from suite.sweeps.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from suite.tracking.names import grouped
-from suite.tracking.store import Store
+from suite.tracking.store import Store, first_tags
 from suite.tracking.tags import PREFIX
 from trials.outcome import Outcome
 
@@ -74,9 +74,8 @@ class Quick(Store):
         folder = f"{self.artifacts}/{run_id}/artifacts"
         row = (run_id, name, "UNKNOWN", "", "", "unknown", "RUNNING", int((now - seconds) * 1000))
         self._put("runs", [(*row, None, "", "active", folder, experiment, None)])
-        of_mlflow = {"mlflow.runName": name, "mlflow.parentRunId": parent}
-        named = {PREFIX + key: text for key, text in tags.items()} | of_mlflow
-        self._put("tags", [(k, str(v), run_id) for k, v in named.items() if v is not None])
+        named = first_tags(tags, parent) | {"mlflow.runName": name}
+        self._put("tags", [(key, text, run_id) for key, text in named.items()])
         return run_id
 
     def log(
@@ -183,7 +182,7 @@ def make(folder: Path, trials: int, entries: int, quick: bool) -> dict[str, Any]
 
 def measure(folder: Path) -> dict[str, Any]:
     """Seconds, seconds of processors and peak memory of each command, in a process of its own."""
-    found = {}
+    found = []
     for name, words in READING.items():
         began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
         command = [str(Path(sys.executable).with_name("suite")), *words]
@@ -191,12 +190,14 @@ def measure(folder: Path) -> dict[str, Any]:
         done = subprocess.run(timed, cwd=folder, capture_output=True, text=True, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        found[name] = {
+        row = {
+            "command": name,
             "seconds": round(time.perf_counter() - began, 1),
             "processor_seconds": round(used, 1),
             "peak_megabytes": int(done.stderr.splitlines()[-1]) // 1024,
         }
-    return found
+        found.append(row)
+    return {"commands": found}
 
 
 _PEAK = """
@@ -208,20 +209,20 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
 
 
 def main() -> None:
-    """Do as the command line says, and print JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["make", "measure"])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--trials", type=int, default=1000)
-    parser.add_argument("--entries", type=int, default=100)
-    parser.add_argument("--quick", action="store_true")
-    given = parser.parse_args()
+    """Do as the command line says."""
+    args = parser(__doc__)
+    args.add_argument("what", choices=["make", "measure"])
+    args.add_argument("folder", type=Path)
+    args.add_argument("--trials", type=int, default=1000)
+    args.add_argument("--entries", type=int, default=100, help="10 or more")
+    args.add_argument("--quick", action="store_true", help="write the runs without MLflow")
+    given = args.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     if given.what == "make":
         found = make(given.folder, given.trials, given.entries, given.quick)
     else:
         found = measure(given.folder)
-    print(json.dumps(found, indent=1))
+    show(found, given.json)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What the suite needs of Rich and Rich offers no public way to: all of it, each with the reason.
 
-A version of Rich may take any of it away. `tests/reports/test_rich_internals.py` says so in words.
+A version of Rich may take any of it away. `tests/test_private_names.py` says so in words.
 """
 
 import re

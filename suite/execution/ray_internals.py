@@ -1,6 +1,6 @@
 """What the suite needs of Ray and Ray offers no public way to: all of it, each with the reason.
 
-A version of Ray may take any of it away. `tests/suite/execution/test_ray_internals.py` says so in words.
+A version of Ray may take any of it away. `tests/test_private_names.py` says so in words.
 """
 
 import os

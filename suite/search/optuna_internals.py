@@ -1,6 +1,6 @@
 """What the suite needs of Optuna and Optuna offers no public way to: all of it, each with the reason.
 
-A version of Optuna may take any of it away. `tests/suite/search/test_optuna_internals.py` says so in words.
+A version of Optuna may take any of it away. `tests/test_private_names.py` says so in words.
 """
 
 from collections.abc import Mapping

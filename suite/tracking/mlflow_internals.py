@@ -1,7 +1,7 @@
 """What the suite needs of MLflow and MLflow offers no public way to: questions to a store's database that its client
 answers by reading every run, and its server as a part of another.
 
-A version of MLflow may take any of it away. `tests/suite/tracking/test_mlflow_internals.py` says so in words.
+A version of MLflow may take any of it away. `tests/test_private_names.py` says so in words.
 """
 
 import contextlib

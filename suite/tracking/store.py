@@ -136,12 +136,8 @@ class Store(Reader):
         seconds: float = 0.0,
     ) -> str:
         """Start a run that began `seconds` ago; its id."""
-        given = {"format": FORMAT, **tags}
-        all_tags = _texts({PREFIX + k: v for k, v in given.items() if v is not None})
-        if parent:
-            all_tags["mlflow.parentRunId"] = parent
-        began = int((time.time() - seconds) * 1000)
-        run = self.client.create_run(experiment, began, tags=all_tags, run_name=name)
+        began, own = int((time.time() - seconds) * 1000), first_tags(tags, parent)
+        run = self.client.create_run(experiment, began, tags=own, run_name=name)
         return str(run.info.run_id)
 
     def log(
@@ -324,6 +320,13 @@ class Store(Reader):
         """Remove a half-written run."""
         self.client.set_terminated(run_id, "KILLED")
         self.client.delete_run(run_id)
+
+
+def first_tags(tags: Mapping[str, Any], parent: str | None) -> dict[str, str]:
+    """The tags that a run has from its beginning, as MLflow holds them."""
+    given = {"format": FORMAT, **tags}
+    found = _texts({PREFIX + k: v for k, v in given.items() if v is not None})
+    return found | ({"mlflow.parentRunId": parent} if parent else {})
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:

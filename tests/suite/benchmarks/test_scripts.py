@@ -101,3 +101,13 @@ def test_the_documents_name_scripts_that_there_are() -> None:
     assert named <= there
     systems = {"limit.py", "loop.py", "ours.py"}
     assert {name for name in there - named if not name.endswith("_peer.py")} == systems
+
+
+def test_a_store_of_many_runs_is_made_and_read(tmp_path: Path) -> None:
+    """Its runs are written past MLflow, and are what every command reads."""
+    least = ("--trials", "2", "--entries", "10", "--quick")
+    made = found(tmp_path, "scale.py", "make", "store", *least)
+    assert (made["runs"], made["final_runs"]) == (10 * (2 + 3), 30)
+    read = found(tmp_path, "scale.py", "measure", "store")["commands"]
+    assert len(read) > 2
+    assert all(row["seconds"] > 0 and row["peak_megabytes"] > 10 for row in read)

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import pytest
 import suite as interface
 from suite.results.final_runs import _over_clients
 from suite.tracking import VARIABLE, database
-from suite.tracking.recorder import Recorder
 from suite.tracking.store import Store, open_existing, sqlite_uri
 from suite.tracking.tags import run_tags, spec_params
 from tests.support.commands import document, fault, suite
@@ -336,81 +334,3 @@ def test_python_goes_by_it_too(tmp_path, monkeypatch):
         with pytest.raises(UserError, match="holds no sweep"):
             interface.leaderboard(tracking_uri=told)
     assert not (tmp_path / "runs").exists()
-
-
-class Flaky:
-    """A store whose first writes fail; what it took, and what it was asked."""
-
-    def __init__(self, failures: int) -> None:
-        self.failures, self.taken, self.errors = failures, [], []
-        self.tried = threading.Event()
-
-    def write(self, item) -> None:
-        self.tried.set()
-        if self.failures:
-            self.failures -= 1
-            raise ConnectionError(item)
-        self.taken.append(item)
-
-
-def test_the_recorder_writes_in_order():
-    flaky = Flaky(0)
-    recorder = Recorder(flaky.write, flaky.errors.append)
-    for i in range(50):
-        recorder.put(i)
-    assert recorder.close(5) is True
-    assert flaky.taken == list(range(50))
-    assert flaky.errors == []
-
-
-def test_the_recorder_tries_again_until_it_succeeds():
-    flaky = Flaky(2)
-    recorder = Recorder(flaky.write, flaky.errors.append)
-    for i in range(3):
-        recorder.put(i)
-    assert recorder.close(10) is True
-    assert flaky.taken == [0, 1, 2]
-    assert [str(error) for error in flaky.errors] == ["0", "0"]
-
-
-def test_a_recorder_that_cannot_write_says_so_and_ends():
-    flaky = Flaky(10**9)
-    recorder = Recorder(flaky.write, flaky.errors.append)
-    recorder.put("lost")
-    recorder.put("never tried")
-    assert flaky.tried.wait(5)
-    assert recorder.close(0.2) is False
-    recorder._thread.join(5)
-    assert not recorder._thread.is_alive(), "it does not write on behind the caller's back"
-    assert flaky.taken == []
-    assert {str(error) for error in flaky.errors} == {"lost"}
-
-
-def test_the_recorder_is_waited_for_as_long_as_it_writes():
-    """A store that was lost is written anew from the journal, which takes long."""
-    taken = []
-
-    def write(item: int) -> None:
-        time.sleep(0.06)
-        taken.append(item)
-
-    recorder = Recorder(write, lambda error: None)
-    for i in range(10):
-        recorder.put(i)
-    assert recorder.close(0.4) is True
-    assert taken == list(range(10))
-
-
-def test_nothing_waits_for_the_recorder():
-    gate, written = threading.Event(), []
-
-    def write(item: int) -> None:
-        gate.wait(10)
-        written.append(item)
-
-    recorder = Recorder(write, lambda error: None)
-    for i in range(1000):
-        recorder.put(i)
-    assert written == []
-    assert recorder.close(0.05) is False
-    gate.set()
