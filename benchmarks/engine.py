@@ -31,10 +31,10 @@ from limit import FLOPS
 from measuring import ROOT, cores, machine, parser, show
 from suite.console import say
 from trials import models
-from trials.device import DEVICES, named, usable
+from trials.common.device import DEVICES, named, usable
+from trials.engine.solver import EXECUTIONS, executions
 from trials.models.base import Model
 from trials.settings import Settings
-from trials.solver import EXECUTIONS, executions
 from worker import Workload
 
 HERE = Path(__file__).resolve().parent

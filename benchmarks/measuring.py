@@ -16,7 +16,7 @@ from reports.terminal import Column, ColumnKind
 from suite.console import emit, out, show_table
 from suite.tracking import on_its_own
 from suite.tracking.machine import processor
-from trials.names import split_top
+from trials.common.names import split_top
 
 ROOT = Path(__file__).resolve().parents[1]
 SUITE = (sys.executable, "-c", "from suite.cli.app import main; main()")

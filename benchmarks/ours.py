@@ -6,8 +6,8 @@ import torch
 from trials import algorithms, heterogeneity, models
 from trials.algorithm import State
 from trials.datasets.base import Dataset
+from trials.engine.federation import Federation
 from trials.federated_data import FederatedData
-from trials.federation import Federation
 from trials.models.base import Model
 from trials.settings import Settings
 from worker import LR, Round, Workload, serve

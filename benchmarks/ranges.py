@@ -17,12 +17,12 @@ from reports.leaderboard.audit import EDGE, Edge, edges
 from suite.execution.resources import Resources
 from suite.studies.entries import make_entries
 from suite.studies.entry import Entry
-from suite.sweeps.paths import SweepPaths
+from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.request import SweepRequest
-from trials import schedule
-from trials.errors import UserError
-from trials.lazy import Lazy
-from trials.outcome import Outcome, Status, TrialKind
+from trials.common.errors import UserError
+from trials.common.lazy import Lazy
+from trials.engine import schedule
+from trials.run.outcome import Outcome, Status, TrialKind
 
 stats = Lazy("scipy.stats")
 

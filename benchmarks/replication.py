@@ -14,12 +14,12 @@ from reports.leaderboard.leaderboard import Row
 from reports.leaderboard.replication import Scores, intervals, mean_of, spreads
 from suite.execution.resources import Resources
 from suite.results.final_runs import final_run
-from suite.sweeps.paths import SweepPaths
+from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.request import SweepRequest
 from suite.sweeps.sweep import Result
+from suite.tracking.schema.tags import RunKind
 from suite.tracking.store import Store
-from suite.tracking.tags import RunKind
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 CELL = {"datasets": ["digits"], "heterogeneity": ["iid"]}
 """The scenario of the study `leaderboard_images` that is replicated."""

@@ -23,9 +23,9 @@ from ours import federation, round_of
 from suite.console import say
 from trials import datasets, heterogeneity, models
 from trials.algorithms import ALGORITHMS
-from trials.errors import UserError
+from trials.common.errors import UserError
+from trials.engine.federation import Federation
 from trials.federated_data import partition
-from trials.federation import Federation
 from trials.models.base import Model
 from trials.settings import Settings
 from worker import Round, Workload

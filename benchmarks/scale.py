@@ -26,12 +26,12 @@ from measuring import parser, show
 from suite.runs import single
 from suite.search.trial import TrialRequest
 from suite.studies.study import check_study
-from suite.sweeps.paths import SweepPaths
+from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
-from suite.tracking.names import grouped
+from suite.tracking.schema.names import grouped
+from suite.tracking.schema.tags import PREFIX
 from suite.tracking.store import Store, first_tags
-from suite.tracking.tags import PREFIX
-from trials.outcome import Outcome
+from trials.run.outcome import Outcome
 
 NAME = "scale"
 ALGORITHMS = (

@@ -34,11 +34,11 @@ from suite.studies.entries import make_entries
 from suite.studies.entry import Entry
 from suite.studies.modelling import LAG
 from suite.studies.study import Study
-from suite.sweeps.paths import SweepPaths
-from trials import randomness
-from trials.errors import UserError
-from trials.metrics import Direction, Task, score
-from trials.outcome import Outcome, Status, TrialKind
+from suite.sweeps.journal.paths import SweepPaths
+from trials.common import randomness
+from trials.common.errors import UserError
+from trials.run.outcome import Outcome, Status, TrialKind
+from trials.scoring.metrics import Direction, Task, score
 
 BAND = (0.05, 0.95)
 """The quantiles over orders between which a band lies."""

@@ -20,11 +20,11 @@ from measuring import SUITE, alone, descendants, parser, scratch, show
 from suite.execution.cluster import connect
 from suite.execution.resources import Resources
 from suite.studies.study import Study, read_study
-from suite.sweeps.events import Ended
-from suite.sweeps.journal import peek
-from suite.sweeps.paths import SweepPaths
+from suite.sweeps.journal.events import Ended
+from suite.sweeps.journal.file import peek
+from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
-from trials.outcome import Status
+from trials.run.outcome import Status
 
 PLAIN_TRIALS = 40
 """How many of the sweep's trials the plain loop runs; it is slow, and its rate is steady."""
@@ -85,8 +85,8 @@ def _plain(specs: list[dict[str, Any]], resources: Resources, folder: Path) -> f
 def _train(config: dict[str, Any]) -> None:
     from ray import tune
 
-    from trials.spec import TrialSpec
-    from trials.trial import load_dataset, partition_data, simulate
+    from trials.run.spec import TrialSpec
+    from trials.run.trial import load_dataset, partition_data, simulate
 
     spec = TrialSpec(**config["trial"])
     simulation = simulate(spec, partition_data(spec, load_dataset(spec, None)))

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from trials.algorithm import State, real
 from trials.algorithms.fedavg import FedAvg
-from trials.federation import Federation
+from trials.engine.federation import Federation
 
 
 @dataclass(frozen=True)

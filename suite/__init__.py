@@ -18,14 +18,14 @@ if sys.platform == "win32":
 if TYPE_CHECKING:
     from suite.api import leaderboard, load_model, run, sweep, trainable, tuned
     from suite.execution.resources import Resources
-    from trials.errors import UserError
+    from trials.common.errors import UserError
 
 _HOMES = {
     **dict.fromkeys(
         ("leaderboard", "load_model", "run", "sweep", "trainable", "tuned"), "suite.api"
     ),
     "Resources": "suite.execution.cluster",
-    "UserError": "trials.errors",
+    "UserError": "trials.common.errors",
 }
 __all__ = [
     "Resources",

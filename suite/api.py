@@ -1,6 +1,6 @@
 """The Python interface: what the commands do, for scripts and notebooks, with typed results.
 
-Bad input raises `trials.errors.UserError`, with the text that the command shows. Without a `tracking_uri`
+Bad input raises `trials.common.errors.UserError`, with the text that the command shows. Without a `tracking_uri`
 that of MLFLOW_TRACKING_URI counts, as with the commands. See docs/python.md.
 """
 
@@ -13,7 +13,7 @@ from suite.configurations.library import TunedList, known, select_tuned
 from suite.runs.request import Request
 from suite.studies.study import Study
 from suite.tracking import usual
-from trials.errors import UserError
+from trials.common.errors import UserError
 from trials.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from suite.execution.resources import Resources
     from suite.runs.single import Finished
     from suite.sweeps.result import Result
-    from trials.torch_module import TrainedModel
+    from trials.models.torch_module import TrainedModel
 
 NAMED = {
     "study": "a shipped study's name, a path to a YAML file, or its content as a mapping",
@@ -63,7 +63,7 @@ def sweep(
     full disk, say) ends it, with its state kept. Ctrl-C ends it in order: see `Result.ending`.
     """
     from suite.execution.resources import Resources
-    from suite.sweeps.paths import SweepPaths
+    from suite.sweeps.journal.paths import SweepPaths
     from suite.sweeps.request import SweepRequest
 
     given: str | Mapping[str, Any]
@@ -122,7 +122,7 @@ def load_model(path: str | Path, client: int | None = None) -> "TrainedModel":
 
     Nothing in the folder is run. Raises `UserError` where it holds no such model.
     """
-    from trials.saved_model import read
+    from trials.run.saved_model import read
 
     if not isinstance(path, str | Path):
         raise _no_name("path", path)

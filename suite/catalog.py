@@ -8,10 +8,11 @@ from typing import Any
 
 from suite.studies.space import space_file
 from suite.studies.study import study_names
-from trials import algorithms, names
+from trials import algorithms
+from trials.common import names
+from trials.common.errors import unknown
 from trials.datasets import DATASETS, PATHS
 from trials.datasets.own import Function
-from trials.errors import unknown
 from trials.heterogeneity import MODIFIERS, PARTITIONS
 from trials.models import MODELS
 

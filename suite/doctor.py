@@ -10,8 +10,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from suite.tracking.store import Store
+from trials.common.machine import usable_cpus
 from trials.datasets.base import data_root
-from trials.machine import usable_cpus
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _torch() -> str:
 
 
 def _vision() -> str:
-    from trials.vision import torchvision
+    from trials.datasets.torchvision_import import torchvision
 
     return str(torchvision.__version__)
 

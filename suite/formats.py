@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 FORMAT = 2
 """What the first line of a journal, the tags of a run, a tuned file and the list of a bundle carry."""

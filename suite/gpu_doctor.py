@@ -15,23 +15,25 @@ from typing import Any
 import numpy as np
 import torch
 
-from trials import cuda_graphs, heterogeneity, losses, models
-from trials import device as devices
+from trials import heterogeneity, models
 from trials.algorithms import ALGORITHMS
-from trials.client_rows import ClientRows
+from trials.common import device as devices
+from trials.common.errors import UserError
 from trials.datasets.base import Dataset
-from trials.errors import UserError
+from trials.engine import cuda_graphs
+from trials.engine.client_rows import ClientRows
+from trials.engine.federation import Federation
+from trials.engine.pack import Pack
+from trials.engine.solver import Solver
 from trials.federated_data import FederatedData, partition
-from trials.federation import Federation
-from trials.footprint import footprint
 from trials.models.base import Model
-from trials.pack import Pack
-from trials.scenario import Scenario
+from trials.run.scenario import Scenario
+from trials.run.simulation import Simulation
+from trials.run.spec import TrialSpec, canonical
+from trials.run.trial import load_dataset, partition_data, simulate
+from trials.scoring import losses
 from trials.settings import Settings
-from trials.simulation import Simulation
-from trials.solver import Solver
-from trials.spec import TrialSpec, canonical
-from trials.trial import load_dataset, partition_data, simulate
+from trials.sizing.footprint import footprint
 
 ROUNDS = 3
 TOLERANCE = 1e-8
@@ -321,7 +323,7 @@ def tables(on: torch.device) -> tuple[str, Any]:
 def shared(on: torch.device) -> tuple[str, Any]:
     """A small sweep through Ray whose trials share the GPU; raises `RuntimeError` where one fails."""
     from suite.execution.resources import Resources
-    from suite.sweeps.paths import SweepPaths
+    from suite.sweeps.journal.paths import SweepPaths
     from suite.sweeps.request import SweepRequest
 
     share = 0.25 if on.type == "cuda" else 0.0

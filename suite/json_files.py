@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from trials.errors import UserError
-from trials.names import number
+from trials.common.errors import UserError
+from trials.common.names import number
 
 T = TypeVar("T")
 SHOWN = 200

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from trials import datasets, heterogeneity
+from trials.common.errors import UserError
 from trials.datasets import DATASETS
 from trials.datasets.base import Dataset
-from trials.errors import UserError
 from trials.federated_data import FederatedData, partition
 from trials.settings import Settings
 

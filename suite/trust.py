@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import IO
 
 from suite.console import HARMLESS
-from trials import plugins
-from trials.errors import UserError
-from trials.names import split_top
+from trials.common import plugins
+from trials.common.errors import UserError
+from trials.common.names import split_top
 
 _granted = False
 
@@ -29,7 +29,7 @@ def grant() -> None:
 
 
 class Trust:
-    """The gate of one command (`trials.plugins.guarded`); `words` are the command line's."""
+    """The gate of one command (`trials.common.plugins.guarded`); `words` are the command line's."""
 
     def __init__(self, words: Iterable[str]) -> None:
         global _granted

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from trials.errors import UserError
-from trials.files import plain
-from trials.names import number
+from trials.common.errors import UserError
+from trials.common.files import plain
+from trials.common.names import number
 
 BYTES = 2**20
 """The longest YAML that is read: PyYAML needs seconds for more."""

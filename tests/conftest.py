@@ -18,8 +18,8 @@ from suite.studies.entries import load_data, make_entries
 from suite.studies.entry import Entry
 from suite.studies.study import read_study
 from trials import datasets
+from trials.common.errors import UserError
 from trials.datasets.base import Dataset
-from trials.errors import UserError
 
 torch.set_num_threads(1)
 settings.register_profile("suite", deadline=None, derandomize=True, database=None, max_examples=60)
@@ -75,7 +75,7 @@ def standin(monkeypatch) -> Iterator[Any]:
     """A device like a GPU (`tests.support.standin`), on which trials run in this test."""
     from tests.support.standin import DEVICE, StandIn
 
-    monkeypatch.setattr("trials.device.DEVICES", ("cpu", DEVICE.type))
+    monkeypatch.setattr("trials.common.device.DEVICES", ("cpu", DEVICE.type))
     with StandIn() as device:
         yield device
 

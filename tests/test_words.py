@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.tracking.tags import Tags
+from suite.tracking.schema.tags import Tags
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("suite", "trials", "reports", "search_spaces")

@@ -8,7 +8,7 @@
 is all that FedProx is. An algorithm is a frozen dataclass; its fields are its hyperparameters, the
 keys of its search space and the params that are recorded. Its state is a dict of tensors and
 `ClientRows`, and is everything that survives a round. What a round does is ordinary code in `round`,
-written with the services of `trials.federation.Federation`: select clients, broadcast, train, take a
+written with the services of `trials.engine.federation.Federation`: select clients, broadcast, train, take a
 gradient, upload. The engine counts work and bytes in those services and never asks which algorithm
 it runs.
 """
@@ -20,12 +20,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from trials import schedule
-from trials.errors import UserError, unknown
-from trials.tensors import Tensor
+from trials.common.errors import UserError, unknown
+from trials.common.tensors import Tensor
+from trials.engine import schedule
 
 if TYPE_CHECKING:
-    from trials.federation import Federation
+    from trials.engine.federation import Federation
     from trials.models.base import Model
     from trials.settings import Settings
 
@@ -262,7 +262,7 @@ class Algorithm:
 
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
-        """A hyperparameter's value as its type, a real one's also as a schedule (`trials.schedule`);
+        """A hyperparameter's value as its type, a real one's also as a schedule (`trials.engine.schedule`);
         raises `UserError` when it has no such one.
         """
         ranges = cls.ranges()

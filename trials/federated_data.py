@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from trials import randomness
+from trials.common import randomness
+from trials.common.errors import UserError
+from trials.common.tensors import Tensor, torch
+from trials.common.transfer import to_device
 from trials.datasets.base import Dataset, OnDemand
-from trials.errors import UserError
 from trials.heterogeneity import Heterogeneity
 from trials.settings import Settings
-from trials.tensors import Tensor, torch
-from trials.transfer import to_device
 
 Array = npt.NDArray[Any]
 DEFAULT_CLIENTS = 20

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from trials import names, randomness
-from trials.errors import UserError
-from trials.lazy import Lazy
+from trials.common import names, randomness
+from trials.common.errors import UserError
+from trials.common.lazy import Lazy
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -24,7 +24,7 @@ from reports.claims.verdicts import (
     short_of_never,
     summary,
 )
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 Numbers = Mapping[str, Mapping[str, Any]]
 """Printed numbers of a row: metric -> method -> number."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from statistics import fmean
 
-from trials.errors import UserError, unknown
+from trials.common.errors import UserError, unknown
 
 LAST, BEST = EVALUATIONS = "last", "best"
 """Which accuracy counts after a round: that round's, or the best so far."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from reports.claims.metrics import KINDS, Metric, Runs, measured, metric
 from reports.leaderboard.statistics import interval
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 REPRODUCED, DIRECTION, FAILED, NOT_RUN = (
     "reproduced",

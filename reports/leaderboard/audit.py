@@ -11,9 +11,9 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from reports.leaderboard.statistics import DIGITS
-from trials import schedule
 from trials.algorithm import Range
-from trials.outcome import Status
+from trials.engine import schedule
+from trials.run.outcome import Status
 
 EDGE = 0.05
 """A winner is at an edge within this share of a range, on the range's scale."""

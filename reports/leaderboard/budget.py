@@ -15,7 +15,7 @@ from statistics import fmean
 import numpy as np
 
 from reports.leaderboard.statistics import DIGITS, interval
-from trials.scenario import Scenario
+from trials.run.scenario import Scenario
 
 Trial = tuple[float, float]
 """The validation and the test score of a search trial, with the sign that more is better."""

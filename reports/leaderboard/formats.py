@@ -38,7 +38,7 @@ from reports.leaderboard.wording import (
 )
 from reports.rich_internals import SVG
 from reports.terminal import Column, ColumnKind, fitted, left_out
-from trials.visible import visible
+from trials.common.visible import visible
 
 Columns = list[tuple[Column, Callable[[Row], str]]]
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from trials.metrics import direction, sign
-from trials.scenario import Scenario
+from trials.run.scenario import Scenario
+from trials.scoring.metrics import direction, sign
 
 MARK = "interim, validation only"
 """Beside the title of every such table."""

@@ -29,8 +29,8 @@ from reports.leaderboard.replication import (
     spreads,
 )
 from reports.leaderboard.statistics import DIGITS, Across, across
-from trials.metrics import COUNTED, direction, sign
-from trials.scenario import Scenario
+from trials.run.scenario import Scenario
+from trials.scoring.metrics import COUNTED, direction, sign
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from reports.leaderboard.statistics import interval
 from reports.terminal import Column, ColumnKind, fitted, left_out
-from trials import schedule
-from trials.scenario import Scenario
+from trials.engine import schedule
+from trials.run.scenario import Scenario
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trials.lazy import Lazy
+from trials.common.lazy import Lazy
 
 special, stats = Lazy("scipy.special"), Lazy("scipy.stats")
 

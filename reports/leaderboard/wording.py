@@ -8,8 +8,8 @@ from typing import Any
 from reports.leaderboard.budget import Budgets
 from reports.leaderboard.leaderboard import LACKING, OUTSIDE, Leaderboard, Row
 from reports.leaderboard.statistics import CANNOT, DIFFERS, DIGITS, Across
-from trials import schedule
-from trials.metrics import direction, sign
+from trials.engine import schedule
+from trials.scoring.metrics import direction, sign
 
 
 def overall_title(metric: str, found: Across) -> str:

@@ -20,7 +20,7 @@ from reports.leaderboard.wording import (
 from reports.page.data import ReportData, leads
 from reports.page.gallery import groups, scenario_text
 from reports.page.style import LEADERS, Look
-from trials.metrics import direction, sign
+from trials.scoring.metrics import direction, sign
 
 STRIP = 140
 """Width of the picture of an interval."""

@@ -15,7 +15,7 @@ from typing import Any
 import vl_convert
 
 from reports.page.style import FAINT, GREY, HUES, INK, PAPER, TEXT, Chart, Spec, text_hue
-from trials.visible import visible
+from trials.common.visible import visible
 
 SIGN = "made by suite-fl"
 """In every page and figure that is written as a file, so that it is known again."""

@@ -12,8 +12,8 @@ from reports.page.data import ReportData, TrialPoint
 from reports.page.ranks_chart import critical_difference
 from reports.page.search_charts import search
 from reports.page.style import Chart, Look, slug, styles
-from trials.metrics import direction, sign
-from trials.outcome import Status
+from trials.run.outcome import Status
+from trials.scoring.metrics import direction, sign
 
 Gallery = dict[str, list[Chart]]
 """Charts by section."""

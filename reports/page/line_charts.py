@@ -26,7 +26,7 @@ from reports.page.style import (
     text_hue,
     top,
 )
-from trials.metrics import direction, sign
+from trials.scoring.metrics import direction, sign
 
 T = TypeVar("T", bound=Hashable)
 Span = tuple[float, float]

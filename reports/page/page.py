@@ -22,8 +22,8 @@ from reports.page.drawing import FORMS, SIGN
 from reports.page.gallery import Gallery, front_groups, gallery, look_of
 from reports.page.headline import headline, setting
 from reports.page.style import Chart, Look, slug
-from trials.outcome import Status
-from trials.visible import visible
+from trials.common.visible import visible
+from trials.run.outcome import Status
 
 PICTURE = (
     "Spread: standard deviation over clients. The picture of an interval spans the leaders; an arrow: the row "

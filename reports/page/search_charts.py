@@ -6,7 +6,7 @@ from typing import Any
 
 from reports.page.data import TrialPoint
 from reports.page.style import FAINT, HUES, INK, PAPER, Spec, number, top
-from trials.outcome import Status
+from trials.run.outcome import Status
 
 LOG = 20
 """Positive values that span more than this factor are shown on a log scale."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reports.page.data import TrialPoint
-from trials.lazy import Lazy
+from trials.common.lazy import Lazy
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

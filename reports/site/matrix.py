@@ -15,7 +15,7 @@ from reports.page.style import Look
 from reports.site import commands
 from reports.site.addresses import Addresses
 from reports.site.data import Entry, SiteData
-from trials.metrics import direction, sign
+from trials.scoring.metrics import direction, sign
 
 SPAN = 0.9
 """The share of a scenario's methods, best first, over whose distances from the best the shades run."""

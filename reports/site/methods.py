@@ -21,8 +21,8 @@ from reports.page.page import render
 from reports.site import commands
 from reports.site.addresses import Addresses
 from reports.site.data import MethodFacts, SiteData, Winner
-from trials import schedule
 from trials.algorithm import Range
+from trials.engine import schedule
 
 STRIP, EDGE = 320.0, 8.0
 """Width of the picture of a range, and what of it is left free at each end."""

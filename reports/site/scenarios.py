@@ -18,7 +18,7 @@ from reports.page.style import Chart, Look, Spec
 from reports.site import commands
 from reports.site.addresses import Addresses
 from reports.site.data import SiteData
-from trials.metrics import direction, sign
+from trials.scoring.metrics import direction, sign
 
 POINTS = 16
 """Budgets that a curve is drawn at, evenly on a log scale."""

@@ -33,13 +33,13 @@ from suite.execution.stop_signal import OUT_OF_TIME
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.sweeps.deadline import Deadline
-from suite.sweeps.paths import SweepPaths
+from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.request import SweepRequest
 from suite.tracking import RUNS
 from suite.tracking.store import Store
 from suite.yaml_files import dump, write_whole, writing
 from trials import algorithms
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 END = 5.0
 """Seconds that are kept for the records and the leaderboard when the time is up."""

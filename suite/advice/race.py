@@ -20,10 +20,10 @@ from suite.partition_statistics import Description, describe
 from suite.studies.entries import load_data, make_entries
 from suite.studies.study import Study, check_study
 from trials import algorithms, datasets
-from trials.errors import UserError
-from trials.scenario import SPELLING, Scenario
+from trials.common.errors import UserError
+from trials.run.scenario import SPELLING, Scenario
+from trials.run.spec import refuse
 from trials.settings import Settings
-from trials.spec import refuse
 
 METHODS = ("fedavg", "fedprox", "fedavgm", "folb")
 """What is raced where nothing near was tuned; the first one always is."""

@@ -13,17 +13,17 @@ from typing import Any
 
 from trials import algorithms
 from trials.algorithm import Devices
-from trials.client_rows import ClientRows
-from trials.errors import UserError
+from trials.common.errors import UserError
+from trials.common.plugins import failure
+from trials.common.tensors import Tensor, torch
+from trials.engine.client_rows import ClientRows
+from trials.engine.solver import EXECUTIONS
 from trials.federated_data import FederatedData
-from trials.plugins import failure
-from trials.scenario import Scenario
+from trials.run.scenario import Scenario
+from trials.run.simulation import Simulation
+from trials.run.spec import TrialSpec, canonical
+from trials.run.trial import load_dataset, partition_data, simulate
 from trials.settings import Settings
-from trials.simulation import Simulation
-from trials.solver import EXECUTIONS
-from trials.spec import TrialSpec, canonical
-from trials.tensors import Tensor, torch
-from trials.trial import load_dataset, partition_data, simulate
 
 MODELS = ("logreg", "mlp(16,16)", "mcmahan_cnn")
 LEVEL = "labels(3)"

@@ -9,7 +9,7 @@ from string import Template
 
 from suite.yaml_files import writing
 from trials import algorithms
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 
 def new_algorithm(name: str, folder: Path) -> list[Path]:

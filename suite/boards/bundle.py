@@ -24,8 +24,8 @@ from suite.boards.folders import digest
 from suite.formats import check_format
 from suite.tracking.reader import Reader
 from suite.tracking.record import LARGEST, Record
-from suite.tracking.tags import Tags
-from trials.errors import UserError
+from suite.tracking.schema.tags import Tags
+from trials.common.errors import UserError
 
 LISTING, BOARD = "bundle.json", "board.json"
 SIGN = "a bundle of suite publish"

@@ -8,8 +8,8 @@ import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from trials.errors import UserError
-from trials.files import plain
+from trials.common.errors import UserError
+from trials.common.files import plain
 
 BYTES = 2**28
 """What a bundle may hold at most, unpacked."""

@@ -12,9 +12,9 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from suite import json_files
-from suite.sweeps.paths import NAME_BYTES
+from suite.sweeps.journal.paths import NAME_BYTES
 from suite.yaml_files import writing
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 
 class Hashed(BaseModel):

@@ -19,15 +19,15 @@ from suite.formats import FORMAT
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import NONE_YET, Query
 from suite.results.report import study_text
-from suite.sweeps.paths import check_name
-from suite.tracking.inherited import OF_TRIALS
+from suite.sweeps.journal.paths import check_name
 from suite.tracking.machine import machine
 from suite.tracking.reader import Reader, Together
 from suite.tracking.record import LARGEST, Record
-from suite.tracking.tags import RunKind, versions
+from suite.tracking.schema.inherited import OF_TRIALS
+from suite.tracking.schema.tags import RunKind, versions
 from suite.yaml_files import write_files
-from trials.errors import UserError
-from trials.metrics import COUNTED, DERIVED
+from trials.common.errors import UserError
+from trials.scoring.metrics import COUNTED, DERIVED
 
 TIMES = ("round_seconds", "evaluation_seconds")
 """Metrics that no two runs share; they are not published by round."""

@@ -7,8 +7,8 @@ from functools import cached_property
 from suite.console import say
 from suite.tracking.reader import Histories, Reader
 from suite.tracking.record import Record
-from suite.tracking.tags import RunKind, Tags
-from trials.errors import UserError
+from suite.tracking.schema.tags import RunKind, Tags
+from trials.common.errors import UserError
 
 KINDS = (
     *(RunKind.SWEEP, RunKind.ENTRY, RunKind.SEARCH, RunKind.FINAL, RunKind.PARETO),

@@ -21,10 +21,10 @@ from suite.results.query import EVERYTHING, NONE_YET, Query
 from suite.results.report import read
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
-from suite.tracking.tags import RunKind
+from suite.tracking.schema.tags import RunKind
 from trials import algorithms
 from trials.algorithm import Range
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 LISTING = "site.json"
 BYTES = 5_000_000

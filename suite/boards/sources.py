@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from suite.boards.bundle import LISTING, Bundle
 from suite.configurations import configuration
 from suite.configurations.configuration import Tuned
-from trials.errors import UserError, unknown
+from trials.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from suite.tracking.reader import Reader

@@ -14,11 +14,11 @@ from suite.results.leaderboards import read_leaderboard
 from suite.runs import single
 from suite.tracking.machine import machine
 from suite.tracking.record import Record
-from suite.tracking.tags import RunKind, versions
-from trials import plugins
-from trials.errors import UserError
-from trials.footprint import footprint
-from trials.trial import fit_model, load_dataset, partition_data
+from suite.tracking.schema.tags import RunKind, versions
+from trials.common import plugins
+from trials.common.errors import UserError
+from trials.run.trial import fit_model, load_dataset, partition_data
+from trials.sizing.footprint import footprint
 
 SAME, NEAR, DIFFERS, CANNOT = (
     "identical to the bit",

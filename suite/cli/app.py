@@ -31,8 +31,8 @@ from suite.cli.options import refuse_odd_numbers
 from suite.console import sanitise, say
 from suite.execution.stop_signal import HaltedError
 from suite.trust import Trust
-from trials.errors import UserError
-from trials.plugins import failure, guarded
+from trials.common.errors import UserError
+from trials.common.plugins import failure, guarded
 
 GARBAGE = 50_000
 """New objects between two searches for garbage: Python's 700 make a search of each of many imports, and

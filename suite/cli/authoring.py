@@ -10,7 +10,7 @@ import typer
 from reports.terminal import Column, ColumnKind
 from suite.cli.options import Json, folder
 from suite.console import emit, out, program, say, show_table
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 if TYPE_CHECKING:
     from suite.authoring.check import CheckFinding

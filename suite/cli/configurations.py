@@ -8,7 +8,7 @@ import typer
 from reports.terminal import Column, ColumnKind
 from suite.cli.options import RUNS, Json, Narrowing, Only, Storage, Tracking, Trust, narrowing
 from suite.console import READING, emit, out, say, show_table, write
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 if TYPE_CHECKING:
     from suite.configurations.library import TunedList

@@ -9,7 +9,7 @@ import typer
 from suite.cli.options import RUNS, Json, Storage
 from suite.console import emit, out, say
 from suite.formats import FormatError
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 app = typer.Typer()
 Name = Annotated[str, typer.Argument(help="The sweep's name.")]
@@ -78,8 +78,8 @@ LEADERS = 3
 
 def _best(one: dict[str, Any]) -> Iterator[str]:
     """The methods that validate best in each scenario of a sweep, in a line a scenario."""
-    from trials.metrics import TASKS
-    from trials.scenario import Scenario
+    from trials.run.scenario import Scenario
+    from trials.scoring.metrics import TASKS
 
     scenarios: dict[Scenario, list[dict[str, Any]]] = {}
     for entry in one["best"]:

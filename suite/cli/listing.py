@@ -10,7 +10,7 @@ import typer
 from reports.terminal import Column, ColumnKind
 from suite.cli.options import Json
 from suite.console import emit, out, say, show_table
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 app = typer.Typer()
 

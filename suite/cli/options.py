@@ -15,7 +15,7 @@ import typer
 from suite.tracking import PAGES, VARIABLE
 from suite.tracking import RUNS as RUNS
 from suite.trust import grant
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 
 def finite(value: float | None) -> float | None:

@@ -23,7 +23,7 @@ from suite.cli.options import (
 )
 from suite.console import emit, finite, out, say, show_table
 from suite.yaml_files import assigned, refuse_foreign, write_files
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 if TYPE_CHECKING:
     from suite.reproduction.fit_report import Fit

@@ -11,7 +11,7 @@ import typer
 from suite.cli.options import RUNS, Json, Server, Storage, SweepName, Tracking, Where, finite
 from suite.console import READING, emit, out, program, say, write
 from suite.tracking import is_server, pages_at
-from trials.errors import UserError, unknown
+from trials.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from reports.leaderboard.leaderboard import Leaderboard
@@ -179,7 +179,7 @@ def report(
     say(READING)
     from suite.results.query import Query
     from suite.results.report import write
-    from suite.sweeps.paths import check_name
+    from suite.sweeps.journal.paths import check_name
     from suite.tracking.store import open_existing
 
     own = name if name is not None else "-".join(given or ["all"])

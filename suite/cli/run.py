@@ -19,13 +19,13 @@ from suite.cli.options import (
     named,
 )
 from suite.console import READING, emit, out, say
-from trials.errors import UserError
-from trials.metrics import LAST, TASKS
+from trials.common.errors import UserError
+from trials.scoring.metrics import LAST, TASKS
 
 if TYPE_CHECKING:
     from suite.execution.stop_signal import HaltedError
     from suite.runs.single import Finished, OnEvaluation, Recording
-    from trials.spec import TrialSpec
+    from trials.run.spec import TrialSpec
 
 app = typer.Typer()
 
@@ -82,7 +82,7 @@ def run(
     """Run one configuration and show its curve."""
     from suite.runs import single
     from suite.runs.saving import check_folder
-    from suite.sweeps.third_party import spelled
+    from suite.sweeps.journal.third_party import spelled
 
     ask_where_bare("run", "This runs fedavg on digits with logreg, iid, for 50 rounds: seconds.")
     if save is not None:
@@ -160,7 +160,7 @@ def score(
     a score differs in any bit.
     """
     say(f"reading {folder}")
-    from trials.saved_model import read
+    from trials.run.saved_model import read
 
     saved = read(folder)
     spec, was, now = saved.card.spec, saved.card.scores, saved.score(data_root, device)
@@ -221,7 +221,7 @@ def _spec(
     """
     from suite.runs.request import Request
     from trials import algorithms
-    from trials.spec import outside
+    from trials.run.spec import outside
 
     asked = dict(zip(("algorithm", "dataset", "model", "heterogeneity"), entry, strict=True))
     algorithm = asked["algorithm"]

@@ -30,12 +30,12 @@ from suite.cli.options import (
 from suite.cli.plan import show_plan
 from suite.cli.watch import watched
 from suite.console import emit, out, program, say
-from trials.errors import UserError
-from trials.outcome import ENDINGS, Status
+from trials.common.errors import UserError
+from trials.run.outcome import ENDINGS, Status
 
 if TYPE_CHECKING:
     from suite.execution.resources import Resources
-    from suite.sweeps.paths import SweepPaths
+    from suite.sweeps.journal.paths import SweepPaths
     from suite.sweeps.request import SweepRequest
     from suite.sweeps.result import Result
 
@@ -175,7 +175,7 @@ def sweep(
     ask_where_bare("sweep", BARE)
     say(f"reading {study}")
     from suite.execution.resources import Resources
-    from suite.sweeps.paths import SweepPaths
+    from suite.sweeps.journal.paths import SweepPaths
     from suite.sweeps.request import SweepRequest
 
     files = tracking_uri, data_root, checkpoints, log
@@ -209,8 +209,8 @@ def sweep(
 def _changes(lists: Sequence[str | None], values: Sequence[Any], storage: Path) -> dict[str, Any]:
     """What the command line changes of the study, in the order of `LISTS` and `VALUES`."""
     from suite.studies.study import LISTS, VALUES
-    from suite.sweeps.third_party import spelled
-    from trials.names import split_top
+    from suite.sweeps.journal.third_party import spelled
+    from trials.common.names import split_top
 
     texts = dict(zip(LISTS, lists, strict=True))
     listed = {key: split_top(text, ",") for key, text in texts.items() if text is not None}
@@ -224,7 +224,7 @@ def _changes(lists: Sequence[str | None], values: Sequence[Any], storage: Path) 
 
 def _ranges(given: list[str] | None) -> dict[str, Any]:
     """The ranges that the command line changes of the study."""
-    from trials.names import number
+    from trials.common.names import number
 
     found = {}
     for text in given or []:

@@ -14,10 +14,10 @@ import typer
 from suite.cli.options import RUNS, Server, Storage, Tracking
 from suite.console import say
 from suite.tracking import pages_at
-from trials.errors import unknown
+from trials.common.errors import unknown
 
 if TYPE_CHECKING:
-    from suite.sweeps.paths import SweepPaths
+    from suite.sweeps.journal.paths import SweepPaths
 
 app = typer.Typer()
 PORT = 5050

@@ -17,13 +17,14 @@ from suite.formats import FORMAT, check_format
 from suite.permissions import private
 from suite.studies.validation import Faults, check_run
 from suite.yaml_files import dump, parse_mapping, read_text, writable, write_whole, writing
-from trials import datasets, plugins
-from trials.errors import UserError
-from trials.files import plain
-from trials.metrics import Task
-from trials.scenario import Scenario
+from trials import datasets
+from trials.common import plugins
+from trials.common.errors import UserError
+from trials.common.files import plain
+from trials.run.scenario import Scenario
+from trials.run.spec import TrialSpec, canonical
+from trials.scoring.metrics import Task
 from trials.settings import Settings
-from trials.spec import TrialSpec, canonical
 
 SIGN = "# suite run --config THIS_FILE"
 """How the suite knows a file again that it wrote."""

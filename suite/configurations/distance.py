@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Protocol, TypeVar
 
-from trials import datasets, heterogeneity, names
-from trials.lazy import Lazy
-from trials.scenario import Scenario
+from trials import datasets, heterogeneity
+from trials.common import names
+from trials.common.lazy import Lazy
+from trials.run.scenario import Scenario
 
 special = Lazy("scipy.special")
 

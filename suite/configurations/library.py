@@ -17,8 +17,8 @@ from suite.tracking.reader import Reader
 from suite.tracking.record import Record
 from suite.tracking.store import Store, open_existing
 from trials import algorithms
-from trials.errors import UserError, unknown
-from trials.scenario import SPELLING
+from trials.common.errors import UserError, unknown
+from trials.run.scenario import SPELLING
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,11 +8,12 @@ from suite.configurations.configuration import Tuned
 from suite.configurations.distance import Distance, nearest
 from suite.studies.modelling import LAG, searched_by
 from suite.studies.search_settings import SamplerName
-from trials import algorithms, plugins
-from trials.errors import UserError
-from trials.scenario import SPELLING, Scenario
+from trials import algorithms
+from trials.common import plugins
+from trials.common.errors import UserError
+from trials.run.scenario import SPELLING, Scenario
+from trials.run.spec import outside, refuse
 from trials.settings import Settings
-from trials.spec import outside, refuse
 
 OTHERS = 3
 """How many further scenarios are named."""

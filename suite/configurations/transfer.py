@@ -15,12 +15,12 @@ from reports.leaderboard.statistics import interval
 from suite.configurations.configuration import Tuned
 from suite.configurations.distance import distance
 from suite.runs.batch import Batch, Job
+from suite.tracking.schema.tags import RunKind, written
 from suite.tracking.store import Record, Store
-from suite.tracking.tags import RunKind, written
-from trials.errors import UserError
-from trials.metrics import TASKS, score
-from trials.scenario import Scenario
-from trials.spec import canonical
+from trials.common.errors import UserError
+from trials.run.scenario import Scenario
+from trials.run.spec import canonical
+from trials.scoring.metrics import TASKS, score
 
 EXPERIMENT = "transfer"
 FIRST_SEED = 100_000

@@ -9,7 +9,7 @@ from suite.configurations.configuration import Tuned
 from suite.configurations.distance import nearest
 from suite.search.trial import InitialConfiguration
 from suite.studies.entry import Entry
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 NEAREST = "nearest"
 """`--warm-start nearest`: among all that the storage holds."""

@@ -7,8 +7,8 @@ import ray
 
 from suite.console import say
 from suite.execution.resources import Resources
-from trials import calibration
-from trials.spec import TrialSpec
+from trials.run.spec import TrialSpec
+from trials.sizing import calibration
 
 
 def choose(
@@ -18,7 +18,7 @@ def choose(
     packs: Mapping[str, int],
     ends: Callable[[], bool],
 ) -> dict[str, str]:
-    """The fastest execution of each scenario, `trials.calibration.workload`, of which `probes` has a trial; `data`
+    """The fastest execution of each scenario, `trials.sizing.calibration.workload`, of which `probes` has a trial; `data`
     are references to data sets by `TrialSpec.dataset_key`, `packs` tells of how many trials a scenario's are.
     Scenarios that cannot be measured, and those left when it `ends`, have none, and are computed by rule.
     """

@@ -27,8 +27,8 @@ from suite.console import say
 from suite.execution import ray_internals, reach
 from suite.execution.resources import Resources
 from suite.execution.surroundings import WORKERS, driven, ray_set
-from trials.errors import UserError
-from trials.machine import usable_cpus
+from trials.common.errors import UserError
+from trials.common.machine import usable_cpus
 
 REFRESH_SECONDS = 5.0
 """How often the nodes of a running cluster are counted."""

@@ -28,15 +28,15 @@ from suite.execution.stop_signal import Control, HaltedError, interruptible
 from suite.search.schedulers import SCHEDULERS, EntrySchedulers
 from suite.search.trial import TrialRequest
 from trials import algorithms
-from trials.calibration import with_execution, workload
-from trials.checkpoint import Checkpoint
 from trials.federated_data import FederatedData
-from trials.outcome import Outcome, Report, Status, TrialKind, shortened
-from trials.running import RunningTrials
-from trials.spec import TrialSpec
-from trials.trainable import FederatedTrial
-from trials.trial import partition_data
-from trials.trial_config import TrialConfig
+from trials.run.checkpoint import Checkpoint
+from trials.run.outcome import Outcome, Report, Status, TrialKind, shortened
+from trials.run.running import RunningTrials
+from trials.run.spec import TrialSpec
+from trials.run.trainable import FederatedTrial
+from trials.run.trial import partition_data
+from trials.run.trial_config import TrialConfig
+from trials.sizing.calibration import with_execution, workload
 
 
 class _Search(Unpicklable, SearchAlgorithm):

@@ -10,16 +10,16 @@ from suite.execution.resources import Resources
 from suite.search.sweep_search import SweepSearch
 from suite.studies.entry import Entry
 from suite.studies.study import Study
-from trials.budget import widest
-from trials.calibration import workload
+from trials.common.errors import UserError
+from trials.common.machine import machine_memory
 from trials.datasets.base import Dataset, OnDemand
-from trials.errors import UserError
+from trials.engine.budget import widest
 from trials.federated_data import FederatedData
-from trials.footprint import PROCESS, Footprint, footprint
-from trials.machine import machine_memory
-from trials.packing import own_bytes, pack_size
-from trials.spec import TrialSpec
-from trials.trial import fit_model, partition_data, simulate
+from trials.run.spec import TrialSpec
+from trials.run.trial import fit_model, partition_data, simulate
+from trials.sizing.calibration import workload
+from trials.sizing.footprint import PROCESS, Footprint, footprint
+from trials.sizing.packing import own_bytes, pack_size
 
 RECORD_BYTES = 330
 """Bytes of one metric's value at one round, in SQLite with its indices and in the journal together."""

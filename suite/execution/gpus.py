@@ -8,11 +8,11 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from suite.console import say
 from suite.execution.resources import Resources
-from trials import device
-from trials.errors import UserError
-from trials.footprint import Footprint
-from trials.memory import CONTEXT, part_of_card
-from trials.packing import members_on
+from trials.common import device
+from trials.common.errors import UserError
+from trials.common.memory import CONTEXT, part_of_card
+from trials.sizing.footprint import Footprint
+from trials.sizing.packing import members_on
 
 PATIENCE = 120.0
 """Seconds that nodes may take to say what they have; a worker starts, and torch is imported."""

@@ -20,8 +20,8 @@ from suite.execution.plan import ExecutionPlan
 from suite.execution.ray_internals import actor_of
 from suite.execution.stop_signal import HaltedError
 from suite.search.trial import TrialRequest
-from trials.trainable import REPORTS
-from trials.trial_config import PACK
+from trials.run.trainable import REPORTS
+from trials.run.trial_config import PACK
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from suite.execution.stop_signal import Control
 from suite.search.trial import TrialRequest
 from suite.studies.entry import Entry
 from trials.datasets.base import Dataset
-from trials.footprint import Footprint
-from trials.outcome import Outcome
-from trials.spec import TrialSpec
+from trials.run.outcome import Outcome
+from trials.run.spec import TrialSpec
+from trials.sizing.footprint import Footprint
 
 
 class TrialSource(Protocol):

@@ -7,7 +7,7 @@ import ray
 
 from suite.execution.ray_internals import gpus_here, started_address
 from suite.execution.resources import Resources
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 SECONDS = 5.0
 """How long a cluster's host may take to take a call."""

@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from trials.errors import UserError
-from trials.machine import usable_cpus
+from trials.common.errors import UserError
+from trials.common.machine import usable_cpus
 
 LEAST_CPUS = 0.1
 """Of a processor, that a trial is given: a smaller part is no measure of what it takes."""
@@ -15,7 +15,7 @@ class Resources:
     """What a trial gets, how many run at once (default: what fits), and where.
 
     `memory_per_trial` in bytes replaces the estimate; `memory_budget` in bytes is what a trial's clients
-    that are computed at once may take of it (`trials.memory.memory_budget`). `address` is a running
+    that are computed at once may take of it (`trials.common.memory.memory_budget`). `address` is a running
     cluster's (`host:port`, `ray://host:port`, `auto`); None starts one on this machine, as does `local`.
     `checkpoint_seconds` is how often a trial writes its checkpoint.
 

@@ -12,7 +12,7 @@ from types import FrameType
 
 from suite.console import say
 from suite.permissions import others_hand
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 POLL_SECONDS = 0.5
 INTERRUPTED = "interrupted"

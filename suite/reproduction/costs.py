@@ -17,12 +17,12 @@ from suite.reproduction.experiments import Configured, Experiment
 from suite.reproduction.paper import Data, Paper
 from suite.yaml_files import write_whole
 from trials import datasets, heterogeneity, models
+from trials.common.machine import usable_cpus
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
-from trials.machine import usable_cpus
+from trials.run.spec import canonical
+from trials.run.trial import simulate
 from trials.settings import Settings
-from trials.spec import canonical
-from trials.trial import simulate
 
 CLIENTS, STEPS, TESTS, SECONDS = 4, 20, 2000, 0.2
 """Clients that train together, the most steps of each, the most test samples, and about how long either

@@ -9,8 +9,8 @@ from pydantic import AfterValidator, BaseModel, TypeAdapter, model_validator
 from reports.claims.verdicts import printed
 from suite import json_files
 from suite.console import say
-from trials.errors import UserError
-from trials.files import plain
+from trials.common.errors import UserError
+from trials.common.files import plain
 
 COMMAND = "suite reproduce "
 

@@ -22,10 +22,10 @@ from suite.reproduction.paper import Layer, Open, Paper, paper_names
 from suite.studies.validation import Faults
 from suite.yaml_files import parse_mapping
 from trials import algorithms, heterogeneity
-from trials.errors import UserError, unknown
-from trials.scenario import SPELLING, Scenario
+from trials.common.errors import UserError, unknown
+from trials.run.scenario import SPELLING, Scenario
+from trials.run.spec import TrialSpec, canonical
 from trials.settings import Settings
-from trials.spec import TrialSpec, canonical
 
 DECIDED = (
     "rounds",

@@ -20,8 +20,8 @@ from suite.reproduction.plan import Effort, Planned, what_is_missing
 from suite.reproduction.readings import check_open, otherwise
 from suite.reproduction.reproduce import EXPERIMENT, runs_of, statements_of
 from suite.runs.batch import Batch, Job
+from suite.tracking.schema.tags import RunKind
 from suite.tracking.store import Record, Store
-from suite.tracking.tags import RunKind
 
 SHARES = {"screening": 0.5, "all seeds": 0.75, "the paper's own methods": 1.0}
 """By which share of the minutes each stage starts no more runs."""

@@ -16,8 +16,8 @@ from suite.reproduction.readings import (
 )
 from suite.studies.validation import Faults
 from suite.yaml_files import assigned
-from trials.errors import UserError, unknown
-from trials.scenario import SPELLING
+from trials.common.errors import UserError, unknown
+from trials.run.scenario import SPELLING
 
 
 def under_reading(rows: Sequence[Experiment], given: Sequence[str]) -> list[Experiment]:

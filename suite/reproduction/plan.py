@@ -9,10 +9,10 @@ from reports.claims.metrics import BEST, metric
 from suite.reproduction.experiments import SCORED, Configured, Experiment
 from suite.reproduction.paper import Paper
 from suite.runs.batch import Job
+from suite.tracking.schema.tags import written
 from suite.tracking.store import Record
-from suite.tracking.tags import written
 from trials import datasets
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 SEEDS, QUICK_SEEDS, QUICK_SHARE, QUICK_ROUNDS = 5, 2, 5, 10
 """Seeds by default; `--quick`: seeds, what rounds are divided by, and their least number."""

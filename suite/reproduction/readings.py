@@ -26,8 +26,8 @@ from suite.reproduction.experiments import (
 )
 from suite.reproduction.paper import Open
 from suite.studies.validation import Faults
-from trials.errors import UserError, unknown
-from trials.scenario import SPELLING
+from trials.common.errors import UserError, unknown
+from trials.run.scenario import SPELLING
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,9 @@ from suite.reproduction.plan import (
 )
 from suite.reproduction.readings import otherwise
 from suite.runs.batch import Batch, Job
+from suite.tracking.schema.tags import RunKind
 from suite.tracking.store import Record, Store
-from suite.tracking.tags import RunKind
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 EXPERIMENT = "reproduce"
 """The MLflow experiment of all reproductions."""

@@ -13,7 +13,7 @@ from suite.reproduction.documents import documents
 from suite.reproduction.experiments import experiment, paper_names, read_paper, reason_not_run
 from suite.reproduction.paper import Paper, PaperClaim
 from suite.reproduction.plan import what_is_missing
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 SEEDS, MINUTES = 3, 60.0
 """What is feasible takes no longer than so many minutes a row, with so many seeds, on this machine."""

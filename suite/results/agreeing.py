@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from suite.tracking.reader import Reader, Together
 from suite.tracking.record import Record
-from trials.metrics import score
+from trials.scoring.metrics import score
 
 ROUNDING = 1e-9
 """What a number may differ by when it is computed again, relative to itself or to 1."""

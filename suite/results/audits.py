@@ -11,8 +11,8 @@ from suite.results.remedies import remedy
 from suite.results.searched import Key, Searched, of_replicates
 from suite.tracking.record import Record
 from trials.algorithm import Range
-from trials.metrics import TASKS
-from trials.trial_id import TrialId
+from trials.run.trial_id import TrialId
+from trials.scoring.metrics import TASKS
 
 
 def audited(board: Leaderboard, held: Held, options: list[str]) -> Leaderboard:

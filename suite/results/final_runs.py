@@ -6,11 +6,11 @@ from statistics import fmean
 
 from reports.leaderboard.comparable import FinalRun
 from suite.results.query import AT_THE_END, METRIC
-from suite.tracking.forms import dumps
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
-from trials.errors import UserError
-from trials.metrics import (
+from suite.tracking.schema.forms import dumps
+from trials.common.errors import UserError
+from trials.scoring.metrics import (
     COSTS,
     COUNTED,
     LAST,

@@ -7,9 +7,9 @@ from reports.leaderboard.pareto import Front, Point
 from suite.results.query import Query
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
-from suite.tracking.tags import RunKind
-from trials.metrics import TASKS
-from trials.outcome import Status
+from suite.tracking.schema.tags import RunKind
+from trials.run.outcome import Status
+from trials.scoring.metrics import TASKS
 
 
 def read_fronts(

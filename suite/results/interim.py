@@ -9,9 +9,9 @@ from reports.leaderboard.interim import Ongoing, Standing, ranked
 from suite.results.query import Held, Query, of_the_best
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
-from suite.tracking.tags import RunKind
-from trials.metrics import TASKS
-from trials.outcome import Status
+from suite.tracking.schema.tags import RunKind
+from trials.run.outcome import Status
+from trials.scoring.metrics import TASKS
 
 
 def ongoing(store: Reader, query: Query, held: Held) -> set[Ongoing]:

@@ -24,10 +24,10 @@ from suite.results.searched import Key, Searched, chosen, of_replicates
 from suite.studies.modelling import LAG, searched_by
 from suite.tracking.reader import Reader, Together
 from suite.tracking.record import Record
-from trials.errors import UserError, unknown
-from trials.metrics import COSTS, TASKS, direction
-from trials.outcome import Status
-from trials.scenario import Scenario
+from trials.common.errors import UserError, unknown
+from trials.run.outcome import Status
+from trials.run.scenario import Scenario
+from trials.scoring.metrics import COSTS, TASKS, direction
 
 
 def read_leaderboard(store: Reader, query: Query = EVERYTHING) -> Leaderboard:

@@ -13,7 +13,7 @@ from suite.results.query import Held, Query
 from suite.results.remedies import resumed
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
-from trials.outcome import reason
+from trials.run.outcome import reason
 
 
 def without_finals(query: Query, held: Held) -> list[Record]:

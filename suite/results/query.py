@@ -8,9 +8,9 @@ from suite.results.agreeing import agreeing
 from suite.results.searched import Key, Searched, by_entry, written_down
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
-from suite.tracking.tags import RunKind
+from suite.tracking.schema.tags import RunKind
 from trials.algorithms import is_named
-from trials.errors import UserError, unknown
+from trials.common.errors import UserError, unknown
 
 METRIC = {
     "score": "{}",

@@ -9,7 +9,7 @@ from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit, Mend, wider
 from suite.studies.study import LISTS, VALUES, Study, read_study, study_names
 from suite.tracking.record import Record
 from trials.algorithm import Range
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 Searched = Mapping[str, Mapping[str, Range]]
 """The ranges of the algorithms of a sweep."""

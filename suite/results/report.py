@@ -15,12 +15,12 @@ from suite.results.missing import without_finals
 from suite.results.query import Held, Query
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
+from suite.tracking.schema.tags import RunKind, Tags
 from suite.tracking.store import Store
-from suite.tracking.tags import RunKind, Tags
 from suite.yaml_files import dump, write_files
-from trials import schedule
-from trials.metrics import COSTS, cost_until
-from trials.outcome import Status, reason
+from trials.engine import schedule
+from trials.run.outcome import Status, reason
+from trials.scoring.metrics import COSTS, cost_until
 
 FACTS = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
 SHARED = ("rounds", "clients", "participation")

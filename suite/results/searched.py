@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from suite.tracking.forms import dumps
 from suite.tracking.record import Record
-from trials.outcome import Outcome, Status, reason
-from trials.trial_id import TrialId
+from suite.tracking.schema.forms import dumps
+from trials.run.outcome import Outcome, Status, reason
+from trials.run.trial_id import TrialId
 
 Key = tuple[str, str]
 """Sweep and entry."""

@@ -16,16 +16,16 @@ from typing import Any
 from suite.console import say
 from suite.execution.stop_signal import Control, HaltedError
 from suite.search.trial import TrialRequest
-from suite.tracking.forms import dumps
 from suite.tracking.recorder import Recorder
+from suite.tracking.schema.forms import dumps
+from suite.tracking.schema.tags import RunKind, run_tags, spec_params, spec_tags, written
 from suite.tracking.store import Record, Store
-from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags, written
-from trials.calibration import workload
 from trials.datasets.base import Dataset
-from trials.footprint import Footprint, footprint
-from trials.outcome import Outcome, Status, TrialKind
-from trials.spec import TrialSpec
-from trials.trial import fit_model, load_dataset, partition_data
+from trials.run.outcome import Outcome, Status, TrialKind
+from trials.run.spec import TrialSpec
+from trials.run.trial import fit_model, load_dataset, partition_data
+from trials.sizing.calibration import workload
+from trials.sizing.footprint import Footprint, footprint
 
 FEW = 50
 """So many runs at most go one after another in this process where Ray does not start."""

@@ -9,10 +9,10 @@ from suite.studies.validation import Faults, check_run
 from suite.yaml_files import assigned
 from trials import algorithms
 from trials.algorithm import Range
-from trials.errors import UserError, unknown
-from trials.scenario import Scenario
+from trials.common.errors import UserError, unknown
+from trials.run.scenario import Scenario
+from trials.run.spec import TrialSpec, canonical
 from trials.settings import Settings
-from trials.spec import TrialSpec, canonical
 
 DEFAULTS = {
     "algorithm": "fedavg",

@@ -1,11 +1,11 @@
-"""Saved models as people keep them: a folder each (`trials.saved_model`)."""
+"""Saved models as people keep them: a folder each (`trials.run.saved_model`)."""
 
 from pathlib import Path
 from stat import S_ISDIR
 
 from suite.yaml_files import writing
-from trials.errors import UserError
-from trials.saved_model import CARD, SavedModel
+from trials.common.errors import UserError
+from trials.run.saved_model import CARD, SavedModel
 
 
 def check_folder(folder: Path) -> None:

@@ -14,18 +14,20 @@ from suite.execution.stop_signal import HaltedError
 from suite.runs.saving import save
 from suite.tracking import usual
 from suite.tracking.loggers import log_run
-from suite.tracking.tags import RunKind, run_tags, spec_params, spec_tags
-from trials import algorithms, plugins, trial
-from trials.calibration import fastest, with_execution
-from trials.device import look, name_of
-from trials.errors import UserError
+from suite.tracking.schema.tags import RunKind, run_tags, spec_params, spec_tags
+from trials import algorithms
+from trials.common import plugins
+from trials.common.device import look, name_of
+from trials.common.errors import UserError
 from trials.federated_data import FederatedData
-from trials.metrics import DERIVED, score
-from trials.outcome import Outcome, Status
-from trials.saved_model import SavedModel
+from trials.run import trial
+from trials.run.outcome import Outcome, Status
+from trials.run.saved_model import SavedModel
+from trials.run.simulation import Simulation
+from trials.run.spec import TrialSpec
+from trials.scoring.metrics import DERIVED, score
 from trials.settings import Settings
-from trials.simulation import Simulation
-from trials.spec import TrialSpec
+from trials.sizing.calibration import fastest, with_execution
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,13 +22,13 @@ from ray import tune
 from suite.runs.request import Request
 from suite.studies.validation import Faults
 from trials import algorithms
-from trials.checkpoint import Checkpoint, StorageError
 from trials.datasets.base import Dataset
-from trials.metrics import score
-from trials.outcome import Status
-from trials.simulation import Simulation
-from trials.spec import TrialSpec
-from trials.trial import fit_model, load_dataset, partition_data, simulate
+from trials.run.checkpoint import Checkpoint, StorageError
+from trials.run.outcome import Status
+from trials.run.simulation import Simulation
+from trials.run.spec import TrialSpec
+from trials.run.trial import fit_model, load_dataset, partition_data, simulate
+from trials.scoring.metrics import score
 
 STATE = "state.pt"
 """The file in a checkpoint's folder."""

@@ -13,9 +13,9 @@ from suite.studies.modelling import first_modelled
 from suite.studies.replicates import FIRST, Replicate
 from suite.studies.study import Study
 from trials import heterogeneity
-from trials.metrics import Direction
-from trials.outcome import Status, TrialKind
-from trials.trial_id import TrialId
+from trials.run.outcome import Status, TrialKind
+from trials.run.trial_id import TrialId
+from trials.scoring.metrics import Direction
 
 Ends = Callable[[int], Sequence[TrialResult]]
 """The results of a configuration: its search trial's, and its confirming runs'."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from suite.search.candidates import Candidates
 from suite.search.trial import InitialConfiguration, TrialRequest, TrialResult
-from trials.outcome import TrialKind
-from trials.trial_id import REPEATS
+from trials.run.outcome import TrialKind
+from trials.run.trial_id import REPEATS
 
 CONFIRM_SEEDS = 1_000_000
 """Confirming runs use run seeds from study seed + this on: neither the search's nor final runs'."""

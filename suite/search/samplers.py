@@ -34,9 +34,9 @@ from suite.search.optuna_internals import first_generation, report
 from suite.search.trial import InitialConfiguration
 from suite.studies.modelling import POPULATION, STARTUP
 from suite.studies.space import Space
-from trials import randomness
-from trials.metrics import Direction
-from trials.outcome import Status
+from trials.common import randomness
+from trials.run.outcome import Status
+from trials.scoring.metrics import Direction
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 warnings.filterwarnings("ignore", category=ExperimentalWarning)

@@ -14,7 +14,7 @@ import numpy as np
 
 from suite.search.trial import TrialRequest
 from suite.studies.entry import Entry
-from trials.outcome import Outcome, TrialKind
+from trials.run.outcome import Outcome, TrialKind
 
 REDUCTION = 3
 """ASHA keeps the best third of the trials that reach a stop."""

@@ -20,7 +20,7 @@ from suite.search.trial import InitialConfiguration, TrialRequest, TrialResult
 from suite.studies.entry import Entry
 from suite.studies.modelling import LAG, first_modelled, searched_by
 from suite.studies.study import Study
-from trials.spec import TrialSpec
+from trials.run.spec import TrialSpec
 
 BUDGET = 4
 """The fewest trials for each searched hyperparameter of which nobody is warned."""

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, field
 from sys import intern
 from typing import Any, Self
 
-from trials.metrics import COUNTED, TASKS
-from trials.outcome import Outcome, Status, TrialKind
+from trials.run.outcome import Outcome, Status, TrialKind
+from trials.scoring.metrics import COUNTED, TASKS
 
 
 @dataclass(frozen=True)

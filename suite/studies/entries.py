@@ -12,11 +12,11 @@ from suite.studies.study import Study
 from suite.studies.validation import Faults
 from trials import algorithms, datasets
 from trials.datasets.base import Dataset
-from trials.evaluation import refuse_personal
 from trials.models.base import Model
-from trials.scenario import Scenario
-from trials.spec import TrialSpec, refuse
-from trials.trial import fit_model, load_dataset, partition_data
+from trials.run.evaluation import refuse_personal
+from trials.run.scenario import Scenario
+from trials.run.spec import TrialSpec, refuse
+from trials.run.trial import fit_model, load_dataset, partition_data
 
 LARGEST_GRID = 1_000_000
 """Configurations of a grid, which is made whole before its order is drawn."""

@@ -10,10 +10,10 @@ from typing import Any
 
 from suite.studies.space import Published, Space
 from trials import algorithms
-from trials.metrics import Task
-from trials.scenario import Scenario
+from trials.run.scenario import Scenario
+from trials.run.spec import TrialSpec, outside
+from trials.scoring.metrics import Task
 from trials.settings import Settings
-from trials.spec import TrialSpec, outside
 
 
 @dataclass(frozen=True)

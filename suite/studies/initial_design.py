@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Sequence
 
 from suite.studies.modelling import first_modelled
-from trials import randomness
+from trials.common import randomness
 
 RATE = "lr"
 """The hyperparameter whose draws are shared: the one that all algorithms have."""

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from suite.yaml_files import parse_mapping
 from trials.algorithm import Algorithm, Range, existing
-from trials.errors import UserError, unknown
+from trials.common.errors import UserError, unknown
+from trials.run.spec import refuse
 from trials.settings import Number, Settings
-from trials.spec import refuse
 
 if TYPE_CHECKING:
     import optuna

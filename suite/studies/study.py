@@ -13,7 +13,7 @@ from suite.studies.space import RangeSpec, both_forms, replaced
 from suite.studies.validation import Faults, check_names
 from suite.yaml_files import parse_mapping, read_text
 from trials import heterogeneity
-from trials.errors import unknown
+from trials.common.errors import unknown
 from trials.heterogeneity.partitions import Natural
 from trials.settings import Number, Positive, Settings, Whole
 

@@ -9,8 +9,9 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from suite.json_files import rule
-from trials import algorithms, datasets, heterogeneity, models, plugins
-from trials.errors import UserError, unknown
+from trials import algorithms, datasets, heterogeneity, models
+from trials.common import plugins
+from trials.common.errors import UserError, unknown
 from trials.settings import Settings
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection
 
 from suite.search.entry_search import EntrySearch
-from trials.outcome import Outcome
+from trials.run.outcome import Outcome
 
 MARGIN = 1.25
 """By how much longer than the slowest trial so far those to come are taken to last."""

@@ -14,9 +14,9 @@ from rich.text import Text
 from suite.search.trial import TrialRequest
 from suite.studies.entry import Entry
 from suite.sweeps.eta import Eta, spell
-from trials.metrics import best_of
-from trials.outcome import ENDINGS, Status, TrialKind
-from trials.scenario import Scenario
+from trials.run.outcome import ENDINGS, Status, TrialKind
+from trials.run.scenario import Scenario
+from trials.scoring.metrics import best_of
 
 LINE_SECONDS = 5.0
 AROUND = 10

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from suite.console import say
 from suite.studies.study import LISTS, Study, check_study, complete, read_study, small, study_names
 from suite.sweeps.deadline import Deadline
-from suite.sweeps.paths import SweepPaths
-from suite.sweeps.repair import repair
+from suite.sweeps.journal.paths import SweepPaths
+from suite.sweeps.journal.repair import repair
+from suite.sweeps.journal.resume import resumed_study
 from suite.sweeps.result import Result
-from suite.sweeps.resume import resumed_study
 from suite.sweeps.sweep import Sweep
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 if TYPE_CHECKING:
     from suite.execution.resources import Resources

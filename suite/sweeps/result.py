@@ -10,7 +10,7 @@ from reports.leaderboard.leaderboard import Leaderboard
 from suite.configurations.library import TunedList, select_tuned, tuned_in
 from suite.results.query import Query
 from suite.tracking.store import Store
-from trials.outcome import Outcome, Status
+from trials.run.outcome import Outcome, Status
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,8 +15,8 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, FiniteFloat, TypeAdapter
 
 from suite.search.trial import TrialRequest
-from trials.files import plain
-from trials.outcome import Outcome
+from trials.common.files import plain
+from trials.run.outcome import Outcome
 
 FILE = "running.json"
 SECONDS = 1.0

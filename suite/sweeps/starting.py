@@ -8,11 +8,11 @@ from suite.configurations.warm_start import NEAREST, tuned_files, warm_start
 from suite.console import say
 from suite.search.trial import InitialConfiguration
 from suite.studies.entry import Entry
-from suite.sweeps.events import SweepState
-from suite.sweeps.paths import SweepPaths
+from suite.sweeps.journal.events import SweepState
+from suite.sweeps.journal.paths import SweepPaths
+from suite.tracking.schema.tags import RunKind
 from suite.tracking.store import Store
-from suite.tracking.tags import RunKind
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 
 def open_store(paths: SweepPaths) -> Store:

@@ -11,12 +11,20 @@ from typing import Any
 from suite.execution.stop_signal import WORDS, Control
 from suite.permissions import others_hand
 from suite.sweeps.eta import Eta
-from suite.sweeps.events import SweepState, replay
-from suite.sweeps.journal import begins, begun, broken, check_first, in_the_way, is_locked, stream
-from suite.sweeps.paths import MARKER, check_name
-from trials.errors import UserError, unknown
-from trials.metrics import TASKS, best_of
-from trials.outcome import ENDINGS, Status, TrialKind
+from suite.sweeps.journal.events import SweepState, replay
+from suite.sweeps.journal.file import (
+    begins,
+    begun,
+    broken,
+    check_first,
+    in_the_way,
+    is_locked,
+    stream,
+)
+from suite.sweeps.journal.paths import MARKER, check_name
+from trials.common.errors import UserError, unknown
+from trials.run.outcome import ENDINGS, Status, TrialKind
+from trials.scoring.metrics import TASKS, best_of
 
 
 def sweeps(storage: Path) -> list[str]:

@@ -19,24 +19,33 @@ from suite.studies.entries import load_data, make_entries
 from suite.studies.modelling import LAG
 from suite.studies.study import Study
 from suite.sweeps.deadline import Deadline
-from suite.sweeps.events import Begun, Chosen, Died, Ended, Event, Recorded, Requested, outcomes
-from suite.sweeps.finish import Finish
-from suite.sweeps.journal import Journal, size, stream
-from suite.sweeps.live import Live
-from suite.sweeps.paths import SweepPaths
+from suite.sweeps.journal.events import (
+    Begun,
+    Chosen,
+    Died,
+    Ended,
+    Event,
+    Recorded,
+    Requested,
+    outcomes,
+)
+from suite.sweeps.journal.file import Journal, size, stream
+from suite.sweeps.journal.paths import SweepPaths
+from suite.sweeps.journal.resume import check_entries
 from suite.sweeps.progress import Progress
-from suite.sweeps.recording import SweepRecording
-from suite.sweeps.records import Records
+from suite.sweeps.recording.finish import Finish
+from suite.sweeps.recording.live import Live
+from suite.sweeps.recording.runs import SweepRecording
+from suite.sweeps.recording.writer import Records
 from suite.sweeps.result import Result, Summary, counts
-from suite.sweeps.resume import check_entries
 from suite.sweeps.running import Running
 from suite.sweeps.starting import open_store, starts
 from suite.tracking.loggers import log_run
+from suite.tracking.schema.tags import spec_params, versions
 from suite.tracking.store import UnreadableError
-from suite.tracking.tags import spec_params, versions
 from suite.yaml_files import writable
-from trials.errors import UserError
-from trials.outcome import Outcome, Status, TrialKind, reason
+from trials.common.errors import UserError
+from trials.run.outcome import Outcome, Status, TrialKind, reason
 
 if TYPE_CHECKING:
     from suite.execution.resources import Resources
@@ -329,7 +338,7 @@ class Sweep:
         finish = Finish(self.recording, self.paths.folder / "tuned")
         self.board = finish.bring_in(self.state.ended, current)
         if self.study.save == "best":
-            from suite.sweeps.models import keep_best  # loads torch
+            from suite.sweeps.recording.models import keep_best  # loads torch
 
             finals = {trial_id: self.state.ended[trial_id] for trial_id in current}
             keep_best(self.store, self.search, finals, self.recording.recorded, self.paths)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from mlflow.version import VERSION
 
-from trials.errors import UserError
-from trials.files import plain
+from trials.common.errors import UserError
+from trials.common.files import plain
 
 HEADER = b"SQLite format 3\0"
 """What every database begins with."""

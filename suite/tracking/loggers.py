@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from trials.errors import UserError, unknown
+from trials.common.errors import UserError, unknown
 
 History = Sequence[Mapping[str, float]]
 

@@ -15,8 +15,8 @@ from mlflow.store.tracking.dbmodels.models import SqlRun, SqlTag
 from sqlalchemy import select
 from sqlalchemy.orm import aliased
 
-from suite.tracking.long_texts import PART
-from suite.tracking.tags import PREFIX
+from suite.tracking.schema.long_texts import PART
+from suite.tracking.schema.tags import PREFIX
 
 if TYPE_CHECKING:
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore

@@ -14,11 +14,11 @@ from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 from mlflow.models import Model
 
 from suite.tracking.record import Record
+from suite.tracking.schema.tags import PREFIX, versions
 from suite.tracking.store import Store
-from suite.tracking.tags import PREFIX, versions
 
 if TYPE_CHECKING:
-    from trials.torch_module import TrainedModel
+    from trials.models.torch_module import TrainedModel
 
 NAME = "model"
 
@@ -78,6 +78,6 @@ class Predictor:
 
 def _load_pyfunc(path: str) -> Predictor:
     """How MLflow loads the model; nothing in its files is run."""
-    from trials.saved_model import read
+    from trials.run.saved_model import read
 
     return Predictor(read(Path(path)).module())

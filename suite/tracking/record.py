@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from suite.tracking.inherited import Inherited
-from suite.tracking.leaderboard_view import run_page
-from suite.tracking.long_texts import whole
-from suite.tracking.names import plain
-from suite.tracking.tags import PREFIX, RunKind, Tags
-from trials.outcome import Status, lost
+from suite.tracking.schema.inherited import Inherited
+from suite.tracking.schema.leaderboard_view import run_page
+from suite.tracking.schema.long_texts import whole
+from suite.tracking.schema.names import plain
+from suite.tracking.schema.tags import PREFIX, RunKind, Tags
+from trials.run.outcome import Status, lost
 
 if TYPE_CHECKING:
     from mlflow.entities import Run  # whose environment the store sets first

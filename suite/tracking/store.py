@@ -20,15 +20,15 @@ from suite.formats import FORMAT, check_format, left_out
 from suite.permissions import private
 from suite.tracking import RUNS, VARIABLE, is_server
 from suite.tracking.database import alone, reason, refusal, refuse_others, sqlite_uri, tables
-from suite.tracking.inherited import OF_TRIALS, inherits, shared_by
-from suite.tracking.leaderboard_view import UNQUOTABLE, runs_page, share
-from suite.tracking.long_texts import parted, shortened
-from suite.tracking.names import grouped
 from suite.tracking.reader import Histories, Reader
 from suite.tracking.record import Record, recorded, tags_of
-from suite.tracking.tags import PREFIX, RunKind
+from suite.tracking.schema.inherited import OF_TRIALS, inherits, shared_by
+from suite.tracking.schema.leaderboard_view import UNQUOTABLE, runs_page, share
+from suite.tracking.schema.long_texts import parted, shortened
+from suite.tracking.schema.names import grouped
+from suite.tracking.schema.tags import PREFIX, RunKind
 from suite.yaml_files import writable
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("DO_NOT_TRACK", "true")

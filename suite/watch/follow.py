@@ -12,14 +12,23 @@ from suite.search.trial import TrialRequest
 from suite.studies.entries import make_entries
 from suite.studies.entry import Entry
 from suite.studies.study import Study
-from suite.sweeps.events import Begun, Died, Ended, Event, Recorded, Requested, SweepState, read
-from suite.sweeps.journal import broken, is_locked, parsed
+from suite.sweeps.journal.events import (
+    Begun,
+    Died,
+    Ended,
+    Event,
+    Recorded,
+    Requested,
+    SweepState,
+    read,
+)
+from suite.sweeps.journal.file import broken, is_locked, parsed
 from suite.sweeps.running import FILE, Reported
 from suite.sweeps.running import read as read_running
 from suite.sweeps.status import pace
-from trials.errors import UserError
-from trials.files import plain
-from trials.outcome import Outcome, Status, TrialKind, reason
+from trials.common.errors import UserError
+from trials.common.files import plain
+from trials.run.outcome import Outcome, Status, TrialKind, reason
 
 
 @dataclass

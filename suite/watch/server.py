@@ -29,10 +29,10 @@ from reports.page import drawing
 from reports.page.live import READ_ONLY, home_page, live_page, live_parts
 from suite.execution.stop_signal import WORDS
 from suite.sweeps.status import ask
-from suite.tracking.leaderboard_view import start_page
+from suite.tracking.schema.leaderboard_view import start_page
 from suite.watch.secret import Secret
 from suite.watch.views import Views
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 SCRIPT = "/vega.js"
 NAMES = {"localhost", socket.gethostname().lower(), socket.getfqdn().lower()}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from starlette.routing import Mount
 
-from suite.tracking.leaderboard_view import start_page
 from suite.tracking.mlflow_internals import server
+from suite.tracking.schema.leaderboard_view import start_page
 from suite.tracking.store import Store
 from suite.watch.server import Pages, Started, app, serve
 from suite.watch.views import Views

@@ -19,10 +19,10 @@ from suite.results.query import Query
 from suite.studies.entry import Entry
 from suite.sweeps.eta import spell
 from suite.sweeps.status import sweeps
-from suite.tracking.leaderboard_view import runs_page, start_page
+from suite.tracking.schema.leaderboard_view import runs_page, start_page
 from suite.tracking.store import open_existing
 from suite.watch.follow import Followed
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 STORE_SECONDS = 5.0
 """How often the store is read at most while a sweep runs, and where it cannot be read."""

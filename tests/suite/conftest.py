@@ -5,7 +5,7 @@ import ray
 
 from suite.execution import driver, surroundings
 from tests.support import in_process
-from trials import trainable
+from trials.run import trainable
 
 
 @pytest.fixture

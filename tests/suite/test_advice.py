@@ -11,7 +11,7 @@ from suite.execution.cluster import Resources
 from suite.partition_statistics import describe
 from tests.support.commands import document, suite_here
 from tests.support.configurations import a_tuned, folder
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 
 def question(dataset="digits", level=None, model=None, clients=10, minutes=1.0):

@@ -20,7 +20,7 @@ from suite.sweeps.sweep import Result
 from suite.tracking.store import Store
 from tests.support import own_ray
 from tests.support.commands import fault, suite_here
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 CONTENT: dict[str, Any] = {
     "algorithms": ["fedavg", "folb"],

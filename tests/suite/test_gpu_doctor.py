@@ -22,8 +22,8 @@ from suite.gpu_doctor import (
 )
 from suite.sweeps.request import SweepRequest
 from tests.support.commands import fault, suite_here
-from trials import cuda_graphs
-from trials.federation import Federation
+from trials.engine import cuda_graphs
+from trials.engine.federation import Federation
 
 CPU = torch.device("cpu")
 

@@ -18,8 +18,9 @@ from suite.tracking.store import Store
 from suite.trust import Trust
 from tests.support.commands import document, fault, suite_here
 from tests.support.corpus import SMALL, TUNED
-from trials import algorithms, plugins
-from trials.errors import UserError
+from trials import algorithms
+from trials.common import plugins
+from trials.common.errors import UserError
 
 OURS = '''
 from dataclasses import dataclass

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from trials.run.spec import TrialSpec
+from trials.run.trainable import FederatedTrial
+from trials.run.trial import load_dataset
 from trials.settings import Settings
-from trials.spec import TrialSpec
-from trials.trainable import FederatedTrial
-from trials.trial import load_dataset
 
 
 def spec(algorithm: str = "safl", level: str = "iid", **params: Any) -> TrialSpec:

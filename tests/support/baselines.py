@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.support.oracle import LR, SEED, STEPS, clients, local_sgd, selected, shares
 from tests.support.simulations import partitioned, settings, simulation
-from trials.randomness import uniform
+from trials.common.randomness import uniform
 
 SIZES = [5, 9, 3, 12]
 N = len(SIZES)

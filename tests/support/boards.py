@@ -11,8 +11,8 @@ from reports.leaderboard.formats import table
 from reports.leaderboard.leaderboard import Contest, Leaderboard, leaderboard
 from reports.leaderboard.replication import Draw
 from reports.page.data import TrialPoint
-from trials.metrics import COUNTED, REACHED
-from trials.scenario import Scenario
+from trials.run.scenario import Scenario
+from trials.scoring.metrics import COUNTED, REACHED
 
 A = [0.91, 0.92, 0.90, 0.93, 0.89]
 B = [0.90, 0.92, 0.88, 0.92, 0.90]

@@ -10,9 +10,9 @@ from typing import Any
 from suite.boards.bundle import BOARD, LISTING
 from suite.boards.folders import listed
 from suite.configurations.configuration import Tuned
-from trials.scenario import Scenario
+from trials.run.scenario import Scenario
+from trials.run.spec import canonical
 from trials.settings import Settings
-from trials.spec import canonical
 
 Content = dict[str, Any]
 Change = Callable[[Content], object]

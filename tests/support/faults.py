@@ -22,12 +22,12 @@ from ray._private.authentication_test_utils import reset_auth_token_state
 
 from measuring import descendants
 from suite.execution.cluster import TOKEN
-from suite.sweeps import brief
+from suite.sweeps.recording import brief
 from suite.tracking.store import Record, Store
 from tests.support.commands import SUITE, goes_on
-from trials.outcome import TrialKind
-from trials.spec import TrialSpec
-from trials.trial import run
+from trials.run.outcome import TrialKind
+from trials.run.spec import TrialSpec
+from trials.run.trial import run
 
 SLOW = '''
 import time

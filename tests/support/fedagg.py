@@ -8,9 +8,9 @@ import pytest
 from tests.support.oracle import EXECUTIONS, LR, SEED, clients, gradient, initial, selected, shares
 from tests.support.simulations import partitioned, settings, simulation
 from trials.algorithms import ALGORITHMS
-from trials.federation import Federation
-from trials.plans import minibatches
-from trials.randomness import uniform
+from trials.common.randomness import uniform
+from trials.engine.federation import Federation
+from trials.engine.plans import minibatches
 
 SIZES, L, BATCH = [5, 9, 3, 7, 6], 3, 4
 N = len(SIZES)

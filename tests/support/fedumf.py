@@ -3,8 +3,8 @@
 import numpy as np
 
 from tests.support.oracle import SEED, run_of
-from trials.plans import minibatches
-from trials.randomness import uniform
+from trials.common.randomness import uniform
+from trials.engine.plans import minibatches
 
 LR = 0.3
 SIZES = [5, 9, 3, 7, 4]

@@ -6,8 +6,8 @@ import pytest
 from tests.support.oracle import SEED, selected
 from tests.support.simulations import finish, partitioned, settings, simulation
 from trials.algorithms import ALGORITHMS
-from trials.federation import Federation
-from trials.randomness import uniform
+from trials.common.randomness import uniform
+from trials.engine.federation import Federation
 
 SIZES, COUNT, MU = [5, 9, 3, 7, 6], 3, 0.3
 N, PARTIAL = len(SIZES), COUNT / len(SIZES)

@@ -7,12 +7,12 @@ from unittest.mock import patch
 
 from suite.runs import single as runs
 from suite.studies.study import Study
-from suite.sweeps.paths import SweepPaths
+from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from tests.support.searches import a_study
-from trials.checkpoint import Checkpoint
-from trials.outcome import Outcome
-from trials.spec import TrialSpec
+from trials.run.checkpoint import Checkpoint
+from trials.run.outcome import Outcome
+from trials.run.spec import TrialSpec
 
 ROUNDS = {"rounds": 2, "clients": 4, "participation": 1.0}
 

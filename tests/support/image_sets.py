@@ -10,7 +10,7 @@ def load(name: str, root: Path, seed: int = 0, clients: int | None = None) -> da
 
 
 def offline(monkeypatch, *names: str) -> None:
-    from trials.vision import torchvision
+    from trials.datasets.torchvision_import import torchvision
 
     def fail(*_args, **_given):
         raise OSError("no network")

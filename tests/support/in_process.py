@@ -11,7 +11,7 @@ from suite.execution.cluster import Cluster
 from suite.execution.packs import PackCallback, Packs, PackScheduler
 from suite.execution.plan import ExecutionPlan
 from suite.search.schedulers import EntrySchedulers
-from trials.trainable import FederatedTrial
+from trials.run.trainable import FederatedTrial
 
 
 def drive(plan: ExecutionPlan) -> None:

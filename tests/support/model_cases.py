@@ -8,8 +8,8 @@ import torch
 from tests.support.simulations import partitioned
 from trials import models
 from trials.federated_data import FederatedData
-from trials.losses import cross_entropy
 from trials.models.base import Model
+from trials.scoring.losses import cross_entropy
 
 CLASSES = 3
 

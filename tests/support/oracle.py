@@ -1,7 +1,7 @@
 """Plain NumPy to compare runs with: a tiny logistic regression, local SGD, who chance picks, FedAvg with
 every shared setting, and `agrees`, the comparison.
 
-They know nothing of the solver; from `trials.randomness` they take the numbers that name a run's
+They know nothing of the solver; from `trials.common.randomness` they take the numbers that name a run's
 chance.
 """
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from tests.support.simulations import partitioned, settings, simulation, state
 from trials.algorithms.fedavg import FedAvg
+from trials.common.randomness import uniform
 from trials.federated_data import FederatedData
-from trials.randomness import uniform
-from trials.spec import TrialSpec
+from trials.run.spec import TrialSpec
 
 EXECUTIONS = ("compiled", "batched", "sequential")
 GENERAL = ("batched", "sequential")

@@ -8,8 +8,8 @@ import pytest
 from tests.support.oracle import LR, SEED, D, agrees
 from tests.support.simulations import partitioned, settings, simulation
 from trials.algorithms import ALGORITHMS
-from trials.federation import Federation
-from trials.randomness import uniform
+from trials.common.randomness import uniform
+from trials.engine.federation import Federation
 
 SIZES = [5, 9, 3, 7, 6]
 N = len(SIZES)

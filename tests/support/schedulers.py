@@ -11,7 +11,7 @@ from suite.search.schedulers import EntrySchedulers
 from suite.search.trial import TrialRequest
 from suite.studies.entry import Entry
 from tests.support.searches import entries_of
-from trials.outcome import Outcome, TrialKind
+from trials.run.outcome import Outcome, TrialKind
 
 STOP, CONTINUE, NAN = "STOP", "CONTINUE", float("nan")
 LEVELS = ["iid", "labels(2)"]

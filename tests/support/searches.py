@@ -15,7 +15,7 @@ from suite.search.trial import TrialRequest, TrialResult
 from suite.studies.entries import make_entries
 from suite.studies.entry import Entry
 from suite.studies.study import Study
-from trials.outcome import ENDINGS, Status
+from trials.run.outcome import ENDINGS, Status
 
 BASE = {
     "algorithms": ["fedavg"],

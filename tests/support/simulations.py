@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from trials import heterogeneity, losses, models
+from trials import heterogeneity, models
 from trials.algorithm import Algorithm
 from trials.algorithms import ALGORITHMS
-from trials.client_rows import ClientRows
 from trials.datasets.base import Dataset
+from trials.engine.client_rows import ClientRows
+from trials.engine.federation import Federation
 from trials.federated_data import FederatedData
-from trials.federation import Federation
 from trials.models.base import Model
+from trials.run.simulation import Simulation
+from trials.scoring import losses
 from trials.settings import Settings
-from trials.simulation import Simulation
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).resolve().parents[2]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trials import trainable
+from trials.run import trainable
 
 
 @pytest.fixture

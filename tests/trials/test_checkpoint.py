@@ -8,10 +8,10 @@ import torch
 
 from tests.support.actors import actor, config, finish, spec
 from tests.support.simulations import timeless
-from trials.checkpoint import Checkpoint, CheckpointFolder, StorageError
-from trials.simulation import Simulation
-from trials.spec import TrialSpec
-from trials.trainable import FederatedTrial
+from trials.run.checkpoint import Checkpoint, CheckpointFolder, StorageError
+from trials.run.simulation import Simulation
+from trials.run.spec import TrialSpec
+from trials.run.trainable import FederatedTrial
 
 pytestmark = pytest.mark.usefixtures("no_cluster")
 STATE = {"w": torch.arange(5.0), "history": [{"round": 0, "x": 0.1}], "rows": None, "name": "a"}
@@ -79,7 +79,7 @@ def test_it_is_due_after_its_seconds_and_never_costs_more_than_a_twentieth(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("trials.checkpoint.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("trials.run.checkpoint.time.monotonic", lambda: now[0])
     checkpoint = Checkpoint(str(tmp_path / "x.pt"), 60.0)
     now[0] = 60.0
     assert not checkpoint.due
@@ -109,7 +109,9 @@ def started(of: FederatedTrial) -> Simulation:
 def test_a_trial_goes_on_where_its_process_died(
     tmp_path: Path, algorithm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trials.checkpoint.SPARING", 0)  # at each report, however busy the disk is
+    monkeypatch.setattr(
+        "trials.run.checkpoint.SPARING", 0
+    )  # at each report, however busy the disk is
     level = "iid"
     (whole,) = finish(actor(spec(algorithm, level)))
     first = checkpointed(spec(algorithm, level), tmp_path / "x.pt", (2, 5))

@@ -18,7 +18,7 @@ KERNELS = ["_outputs", "_gradients", "_add", "_shift", "_sgd"]
 SCRIPT = """
 import hashlib, json
 import numpy as np
-from trials import compiled
+from trials.engine import compiled
 draw, bits = np.random.default_rng(0), hashlib.sha256()
 for inputs, outputs, batch, pull, shifted in ((64, 10, 10, 0.0, 0), (17, 7, 5, 0.01, 0), (64, 10, 3, 0.01, 1)):
     k, d, f = 3, outputs * (inputs + 1), np.float32
@@ -72,7 +72,7 @@ def test_what_comes_from_disk_gives_the_bits_of_what_was_just_compiled(tmp_path:
 def test_a_disk_that_is_full_keeps_nothing_and_computes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trials import compiled
+    from trials.engine import compiled
 
     def kept(*_: object) -> None:
         raise OSError("No space left on device")
@@ -91,7 +91,7 @@ def test_a_disk_that_is_full_keeps_nothing_and_computes(
 
 def test_marks_of_epochs_ask_for_no_loop_of_another_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Strided ends of steps are another type: seconds to compile, outside of the lock and not ahead."""
-    from trials import compiled
+    from trials.engine import compiled
 
     sgd, ends = compiled.sgd, []
 

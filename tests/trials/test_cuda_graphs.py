@@ -18,12 +18,13 @@ from tests.support.simulations import (
     simulation,
 )
 from tests.support.standin import DEVICE, Counts
-from trials import cuda_graphs, models
+from trials import models
 from trials.algorithms import ALGORITHMS
-from trials.cuda_graphs import Work, rows_of
+from trials.engine import cuda_graphs
+from trials.engine.cuda_graphs import Work, rows_of
 from trials.models.base import Model
 from trials.models.dense import MLP
-from trials.simulation import Simulation
+from trials.run.simulation import Simulation
 
 DATA = partitioned([23, 40, 9, 31, 17], shape=(3, 5), classes=4)
 UNEVEN = {"batch_size": 7, "rounds": 3, "dtype": "float32", "execution": "batched"}

@@ -22,20 +22,21 @@ from tests.support.simulations import (
     settings,
     simulation,
 )
-from trials import losses, models
+from trials import models
 from trials.algorithms import ALGORITHMS
-from trials.client_rows import ClientRows
-from trials.direction import Affine, affine
-from trials.errors import UserError
+from trials.common.errors import UserError
+from trials.common.memory import memory_budget
+from trials.engine.client_rows import ClientRows
+from trials.engine.direction import Affine, affine
+from trials.engine.solver import execution
 from trials.federated_data import Samples
-from trials.losses import cross_entropy
-from trials.memory import memory_budget
-from trials.metrics import REGRESSION
 from trials.models.base import Model
-from trials.scenario import Scenario
-from trials.solver import execution
-from trials.spec import canonical
-from trials.trial import load_dataset, partition_data, simulate
+from trials.run.scenario import Scenario
+from trials.run.spec import canonical
+from trials.run.trial import load_dataset, partition_data, simulate
+from trials.scoring import losses
+from trials.scoring.losses import cross_entropy
+from trials.scoring.metrics import REGRESSION
 
 every = pytest.mark.parametrize("name", ALGORITHMS)
 
@@ -122,7 +123,7 @@ def test_compiled_is_refused_where_there_is_none(model, loss):
 
 
 def test_without_a_compiler_there_are_the_other_ways(monkeypatch):
-    monkeypatch.setattr("trials.solver.find_spec", lambda name: None)
+    monkeypatch.setattr("trials.engine.solver.find_spec", lambda name: None)
     fitted = Model(models.parse("logreg"), (4,), 3)
     assert execution(fitted, settings(), torch.device("cpu")) == "batched"
 
@@ -229,7 +230,7 @@ def test_every_built_in_direction_is_affine():
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trials.solver.affine", noted)
+        patch.setattr("trials.engine.solver.affine", noted)
         for name, cls in ALGORITHMS.items():
             common, _ = honoured(name, {"rounds": 2}, "iid")
             common |= local_work(name, 1)

@@ -4,14 +4,16 @@ import pickle
 import subprocess
 import sys
 
-from trials.lazy import Lazy
+from trials.common.lazy import Lazy
 
 DESCRIBE = """
 import sys
-from trials import algorithms, datasets, heterogeneity, losses, models, names, topology
-from trials.scenario import Scenario
+from trials import algorithms, datasets, heterogeneity, models, topology
+from trials.scoring import losses
+from trials.common import names
+from trials.run.scenario import Scenario
 from trials.settings import Settings
-from trials.spec import canonical
+from trials.run.spec import canonical
 
 for name, cls in algorithms.known().items():
     assert cls.ranges()["lr"].high and cls.__doc__ and sys.modules[cls.__module__].__doc__, name

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trials import machine
-from trials.machine import machine_memory, usable_cpus
+from trials.common import machine
+from trials.common.machine import machine_memory, usable_cpus
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_slurm_job_s_processors(
 def test_a_process_that_is_bound_to_one_processor_counts_one() -> None:
     script = (
         "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
-        "from trials.machine import usable_cpus; print(usable_cpus())"
+        "from trials.common.machine import usable_cpus; print(usable_cpus())"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout == "1\n", done.stderr

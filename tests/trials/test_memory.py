@@ -12,20 +12,21 @@ import torch
 from tests.support.actors import actor, config, finish, spec
 from tests.support.simulations import settings, timeless
 from tests.support.standin import DEVICE, Counts
-from trials import memory, trial
-from trials.client_rows import ClientRows
+from trials.common import memory
+from trials.common.memory import CONTEXT
+from trials.engine.client_rows import ClientRows
+from trials.engine.pack import Pack
+from trials.engine.solver import Solver
 from trials.federated_data import FederatedData
-from trials.footprint import footprint
-from trials.memory import CONTEXT
-from trials.outcome import Outcome, Report
-from trials.pack import Pack
-from trials.running import RunningTrials
-from trials.scenario import Scenario
-from trials.simulation import Simulation
-from trials.solver import Solver
-from trials.spec import TrialSpec, canonical
-from trials.trial import fit_model, load_dataset, partition_data, simulate
-from trials.trial_config import TrialConfig
+from trials.run import trial
+from trials.run.outcome import Outcome, Report
+from trials.run.running import RunningTrials
+from trials.run.scenario import Scenario
+from trials.run.simulation import Simulation
+from trials.run.spec import TrialSpec, canonical
+from trials.run.trial import fit_model, load_dataset, partition_data, simulate
+from trials.run.trial_config import TrialConfig
+from trials.sizing.footprint import footprint
 
 CARD = 40 * CONTEXT
 
@@ -72,7 +73,8 @@ def test_trials_of_a_pack_share_the_part(monkeypatch: pytest.MonkeyPatch) -> Non
     client = simulate(asked, data).fed.model.bytes_a_client(32, torch.empty(0))
     for part, room in (("memory_budget", 40e6), ("tables_budget", 160.0)):
         monkeypatch.setattr(
-            f"trials.budget.{part}", lambda device, always, room=room: held.append(always) or room
+            f"trials.engine.budget.{part}",
+            lambda device, always, room=room: held.append(always) or room,
         )
     for members in (1, 2, 16):
         fed = simulate(asked, data, members=members).fed
@@ -232,10 +234,12 @@ def test_tables_longer_than_their_part_lie_on_the_host(monkeypatch: pytest.Monke
     data = partition_data(asked, load_dataset(asked, None))
     one = 4 * 650 * 4
     for room, host in ((one, False), (one - 1, True)):
-        monkeypatch.setattr("trials.budget.tables_budget", lambda device, held, room=room: room)
+        monkeypatch.setattr(
+            "trials.engine.budget.tables_budget", lambda device, held, room=room: room
+        )
         made = []
         monkeypatch.setattr(
-            "trials.federation.ClientRows", lambda *given, made=made: made.append(given[3])
+            "trials.engine.federation.ClientRows", lambda *given, made=made: made.append(given[3])
         )
         fed = simulate(batched("fedavg"), data).fed
         fed.client_rows()
@@ -248,7 +252,7 @@ def test_a_part_is_taken_by_tables_that_there_are(
     name: str, tables: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Own weights z, which SAFL and ASTW share, and ASTW's uploads."""
-    monkeypatch.setattr("trials.budget.tables_budget", lambda device, held: 1e6)
+    monkeypatch.setattr("trials.engine.budget.tables_budget", lambda device, held: 1e6)
     asked = batched(name)
     run = simulate(asked, partition_data(asked, load_dataset(asked, None)))
     assert run.fed.tables == 1e6 - tables * 4 * 650 * 4
@@ -286,7 +290,7 @@ def test_an_actor_has_a_data_set_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [batched(), batched("fedavg", partition_seed=1)]
     made = actor(asked[0])
     got = []
-    monkeypatch.setattr("trials.trainable.ray.get", lambda found: got.append(found) or found)
+    monkeypatch.setattr("trials.run.trainable.ray.get", lambda found: got.append(found) or found)
     for each in asked:
         made.reset_config(config(each))
         finish(made)
@@ -296,7 +300,7 @@ def test_an_actor_has_a_data_set_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_checkpoint_holds_the_rows_that_were_written(tmp_path: Path) -> None:
     """3 of 40 clients: the table has room for twice as many, the file has their rows alone."""
-    from trials.checkpoint import Checkpoint
+    from trials.run.checkpoint import Checkpoint
 
     asked = spec("scaffold")
     few = asked.settings.model_copy(update={"clients": 40, "participation": 0.07, "rounds": 1})

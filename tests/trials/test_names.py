@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trials import algorithms, datasets, heterogeneity, models
-from trials.errors import UserError
+from trials.common.errors import UserError
+from trials.run.spec import TrialSpec
 from trials.settings import Settings
-from trials.spec import TrialSpec
 
 REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
 

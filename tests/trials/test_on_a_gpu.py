@@ -17,14 +17,14 @@ from tests.support.simulations import (
     timeless,
 )
 from tests.support.standin import DEVICE, Counts
-from trials import randomness
 from trials.algorithms import ALGORITHMS
-from trials.errors import UserError
-from trials.scenario import Scenario
-from trials.simulation import Simulation
-from trials.spec import canonical
-from trials.transfer import uniform_on
-from trials.trial import load_dataset, partition_data, simulate
+from trials.common import randomness
+from trials.common.errors import UserError
+from trials.common.transfer import uniform_on
+from trials.run.scenario import Scenario
+from trials.run.simulation import Simulation
+from trials.run.spec import canonical
+from trials.run.trial import load_dataset, partition_data, simulate
 
 every = pytest.mark.parametrize("name", ALGORITHMS)
 both = pytest.mark.parametrize("execution", ["batched", "sequential"])

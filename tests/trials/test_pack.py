@@ -21,13 +21,13 @@ from tests.support.simulations import (
 )
 from tests.support.standin import DEVICE
 from trials.algorithms import ALGORITHMS
+from trials.common.plugins import ExitedError
 from trials.datasets.base import OnDemand
+from trials.engine.federation import Federation
+from trials.engine.pack import Pack
+from trials.engine.solver import Solver
 from trials.federated_data import FederatedData
-from trials.federation import Federation
-from trials.pack import Pack
-from trials.plugins import ExitedError
-from trials.simulation import Simulation
-from trials.solver import Solver
+from trials.run.simulation import Simulation
 
 WHOLE = partitioned([23, 40, 9, 31, 17], shape=(3, 5), classes=4, tests=40)
 DATA = replace(WHOLE, val=WHOLE.test[::2], test=WHOLE.test[1::2])

@@ -19,10 +19,10 @@ from trials.algorithm import Devices
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
 from trials.algorithms.local_only import LocalOnly
+from trials.common.errors import UserError
 from trials.datasets.base import Dataset
-from trials.errors import UserError
 from trials.federated_data import FederatedData
-from trials.metrics import REGRESSION, TASKS, direction
+from trials.scoring.metrics import REGRESSION, TASKS, direction
 
 SIZES = [5, 9, 7, 8]
 every = pytest.mark.parametrize("name", sorted(ALGORITHMS))

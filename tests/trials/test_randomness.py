@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trials.randomness import bits, generator, uniform
+from trials.common.randomness import bits, generator, uniform
 
 N = 100_000
 STREAMS = ["initial", "select", "order", "steps", "anneal", "validation", "partition"]

@@ -2,11 +2,11 @@
 
 import pytest
 
-from trials.outcome import CHARACTERS, Status, reason, shortened
-from trials.running import RunningTrials
+from trials.run.outcome import CHARACTERS, Status, reason, shortened
+from trials.run.running import RunningTrials
 
 FRAMES = """Traceback (most recent call last):
-  File "trials/running.py", line 46, in step
+  File "trials/run/running.py", line 46, in step
     return self._step(due)
            ^^^^^^^^^^^^^^^
   File "/mine/mine.py", line 12, in aggregate

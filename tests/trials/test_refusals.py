@@ -12,10 +12,10 @@ from tests.support.searches import entries_of
 from tests.support.simulations import finish, partitioned, settings, simulation, state
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
-from trials.errors import UserError
+from trials.common.errors import UserError
+from trials.run.spec import refuse
+from trials.run.trial import simulate
 from trials.settings import Settings
-from trials.spec import refuse
-from trials.trial import simulate
 
 OTHER = {
     "batch_size": "full",
@@ -62,7 +62,7 @@ def test_a_trial_with_a_refused_setting_never_begins(name, key, monkeypatch):
     base = {"local_steps": None, "local_epochs": 1}
     spec = spelled(name, level, **{**base, **given})
     began = []
-    monkeypatch.setattr("trials.federation.Federation.begin", lambda *a: began.append(a))
+    monkeypatch.setattr("trials.engine.federation.Federation.begin", lambda *a: began.append(a))
     with pytest.raises(UserError, match=words):
         finish(simulate(spec, partitioned(SIZES)))
     with pytest.raises(UserError, match=words):

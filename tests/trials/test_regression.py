@@ -10,13 +10,13 @@ import torch
 from suite.studies.entries import make_entries
 from suite.studies.study import Study
 from tests.support.commands import suite_here
-from trials import losses
-from trials.errors import UserError
-from trials.scenario import Scenario
-from trials.scores import SCORES
+from trials.common.errors import UserError
+from trials.run.scenario import Scenario
+from trials.run.spec import canonical
+from trials.run.trial import fit_model, load_dataset, partition_data, run
+from trials.scoring import losses
+from trials.scoring.scores import SCORES
 from trials.settings import Settings
-from trials.spec import canonical
-from trials.trial import fit_model, load_dataset, partition_data, run
 
 COMMON = {"rounds": 4, "clients": 5, "participation": 1.0, "eval_every": 1, "dtype": "float64"}
 

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from tests.support.simulations import fresh_process
-from trials.errors import UserError
-from trials.saved_model import SavedModel, read
-from trials.scenario import Scenario
+from trials.common.errors import UserError
+from trials.run.saved_model import SavedModel, read
+from trials.run.scenario import Scenario
+from trials.run.spec import TrialSpec, canonical
+from trials.run.trial import run
 from trials.settings import Settings
-from trials.spec import TrialSpec, canonical
-from trials.trial import run
 
 CASES = [
     ("fedavg", "logreg", {}),
@@ -106,7 +106,7 @@ def test_what_a_method_has_not_is_said(tmp_path):
 def test_a_fresh_process_gives_the_same_scores(tmp_path):
     simulation, *_ = kept(tmp_path, *CASES[1])
     script = (
-        "import json; from pathlib import Path; from trials.saved_model import read; "
+        "import json; from pathlib import Path; from trials.run.saved_model import read; "
         f"print(json.dumps(read(Path({str(tmp_path)!r})).score()))"
     )
     found = json.loads(fresh_process(script))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from trials.errors import UserError
-from trials.scenario import Scenario
+from trials.common.errors import UserError
+from trials.run.scenario import Scenario
 
 
 def test_a_place_in_a_line():

@@ -12,11 +12,11 @@ from reports.leaderboard.wording import params_text
 from suite.configurations.configuration import parse, read
 from tests.support.commands import document, records, suite_here
 from tests.support.simulations import digest, finish, local_work, partitioned, settings, simulation
-from trials import schedule
 from trials.algorithm import Algorithm
 from trials.algorithms import ALGORITHMS
-from trials.errors import UserError
-from trials.schedule import at, is_schedule, last, pieces, written
+from trials.common.errors import UserError
+from trials.engine import schedule
+from trials.engine.schedule import at, is_schedule, last, pieces, written
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 PIECES = st.dictionaries(st.integers(2, 10**6), FINITE, max_size=5)

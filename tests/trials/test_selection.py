@@ -22,7 +22,7 @@ from tests.support.oracle import (
 )
 from tests.support.simulations import partitioned, settings, simulation
 from trials.algorithms.fedavg import FedAvg
-from trials.randomness import uniform
+from trials.common.randomness import uniform
 
 
 def repeated(t, n, count, stream="select"):
@@ -130,7 +130,7 @@ def test_a_draw_maps_uniform_numbers_through_the_cumulative_probabilities(p, par
 def test_a_draw_on_an_edge_belongs_to_the_next(monkeypatch):
     """As floor(n u) does; what has no probability is never drawn."""
     edges = np.array([0.0, 0.25, 0.5, 0.75])
-    monkeypatch.setattr("trials.randomness.uniform", lambda *words: edges)
+    monkeypatch.setattr("trials.common.randomness.uniform", lambda *words: edges)
     for p, expected in [([1, 1, 1, 1], [0, 1, 2, 3]), ([0, 1, 1, 0, 2], [1, 2, 4, 4])]:
         fed = simulation(FedAvg(), partitioned([1] * len(p)), settings(init="zeros"), seed=SEED).fed
         assert fed.draw(torch.tensor(p, dtype=torch.float64)).tolist() == expected

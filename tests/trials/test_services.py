@@ -18,8 +18,8 @@ from tests.support.oracle import (
 )
 from tests.support.simulations import finish, partitioned, settings, simulation
 from trials.algorithms.fedprox import FedProx
-from trials.plans import minibatches
-from trials.randomness import uniform
+from trials.common.randomness import uniform
+from trials.engine.plans import minibatches
 
 SYSTEM = "iid+system(steps=1..7)"
 

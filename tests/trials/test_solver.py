@@ -20,8 +20,8 @@ from tests.support.simulations import (
 )
 from trials import heterogeneity, models
 from trials.algorithms import ALGORITHMS
+from trials.engine.plans import full_pass, minibatches, steps_per_epoch
 from trials.models.base import Architecture, Model
-from trials.plans import full_pass, minibatches, steps_per_epoch
 
 SMALL = {"logreg": "logreg", "mlp": "mlp(7,5)", "lenet5": "lenet5"}
 """Models that meet every algorithm; all others meet FedAvg in test_models_contract.py."""

@@ -6,10 +6,10 @@ import torch
 from tests.support.simulations import finish, partitioned, same, settings, simulation
 from tests.support.standin import DEVICE, Counts, StandIn
 from trials.algorithms import ALGORITHMS
-from trials.errors import UserError
-from trials.scenario import Scenario
-from trials.spec import canonical
-from trials.trial import load_dataset, partition_data, simulate
+from trials.common.errors import UserError
+from trials.run.scenario import Scenario
+from trials.run.spec import canonical
+from trials.run.trial import load_dataset, partition_data, simulate
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.actors import actor, config, finish, spec
 from tests.support.simulations import timeless
-from trials.trial import run
+from trials.run.trial import run
 
 pytestmark = pytest.mark.usefixtures("no_cluster")
 

@@ -21,9 +21,9 @@ from tests.support.oracle import (
 )
 from tests.support.simulations import finish, partitioned, rounds, same, state
 from trials import models
-from trials.losses import LOSSES
 from trials.models.base import Model
-from trials.trial import simulate
+from trials.run.trial import simulate
+from trials.scoring.losses import LOSSES
 
 
 def two_sided(z, y):

@@ -44,9 +44,16 @@ from trials.algorithms.local_only import LocalOnly
 from trials.algorithms.safl import SAFL
 from trials.algorithms.safl_extended import SAFLExtended
 from trials.algorithms.scaffold import SCAFFOLD
-from trials.errors import UserError, unknown
-from trials.files import plain, resolved
-from trials.plugins import admit, contained, keep_alive, module_name, run_module, unimportable
+from trials.common.errors import UserError, unknown
+from trials.common.files import plain, resolved
+from trials.common.plugins import (
+    admit,
+    contained,
+    keep_alive,
+    module_name,
+    run_module,
+    unimportable,
+)
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     "safl": SAFL,

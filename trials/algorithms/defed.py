@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from trials import topology
 from trials.algorithm import Algorithm, Devices, Scored, State, choice
-from trials.federation import Federation
+from trials.common.tensors import Tensor, torch
+from trials.engine.federation import Federation
 from trials.models.base import Model
 from trials.settings import Settings
-from trials.tensors import Tensor, torch
 
 
 @dataclass(frozen=True)

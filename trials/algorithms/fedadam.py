@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from trials.algorithm import real
 from trials.algorithms.fedadagrad import FedAdagrad
-from trials.tensors import Tensor
+from trials.common.tensors import Tensor
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from trials.algorithm import State, real, whole
 from trials.algorithms.fedagg import mean_fields
 from trials.algorithms.fedavg import FedAvg
-from trials.federation import Federation
-from trials.tensors import Tensor, torch
+from trials.common.tensors import Tensor, torch
+from trials.engine.federation import Federation
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from trials.algorithm import Algorithm, Scored, State
-from trials.federation import Federation
-from trials.tensors import Tensor
+from trials.common.tensors import Tensor
+from trials.engine.federation import Federation
 
 
 @dataclass(frozen=True)

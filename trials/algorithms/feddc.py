@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from trials.algorithm import State
 from trials.algorithms.feddyn import FedDyn
-from trials.federation import Federation
-from trials.tensors import Tensor, torch
+from trials.common.tensors import Tensor, torch
+from trials.engine.federation import Federation
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 from trials.algorithm import State
 from trials.algorithms.fedavg import FedAvg
-from trials.errors import UserError
-from trials.federation import Federation
+from trials.common.errors import UserError
+from trials.common.tensors import Tensor, torch
+from trials.common.transfer import to_device
+from trials.engine.federation import Federation
 from trials.models.base import Model
 from trials.settings import Settings
-from trials.tensors import Tensor, torch
-from trials.transfer import to_device
 
 
 @dataclass(frozen=True)

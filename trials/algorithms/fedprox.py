@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from trials.algorithm import real
 from trials.algorithms.fedavg import FedAvg
-from trials.tensors import Tensor
+from trials.common.tensors import Tensor
 
 
 @dataclass(frozen=True)

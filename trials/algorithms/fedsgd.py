@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from trials.algorithm import State
 from trials.algorithms.fedavg import FedAvg
-from trials.federation import Federation
+from trials.engine.federation import Federation
 
 
 @dataclass(frozen=True)

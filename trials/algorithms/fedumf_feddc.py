@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from trials.algorithm import State, choice, real
 from trials.algorithms.feddc import FedDC
 from trials.algorithms.fedumf import FedUmf
-from trials.tensors import Tensor
+from trials.common.tensors import Tensor
 
 
 @dataclass(frozen=True)

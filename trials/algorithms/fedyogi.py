@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from trials.algorithms.fedadam import FedAdam
-from trials.tensors import Tensor
+from trials.common.tensors import Tensor
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from trials.algorithm import State, choice, real
 from trials.algorithms.fedprox import FedProx
-from trials.federation import Federation
-from trials.tensors import Tensor, torch
+from trials.common.tensors import Tensor, torch
+from trials.engine.federation import Federation
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from trials.algorithm import State
 from trials.algorithms.fedprox import FedProx
-from trials.federation import Federation
-from trials.tensors import Tensor, torch
+from trials.common.tensors import Tensor, torch
+from trials.engine.federation import Federation
 
 FLOOR = 1e-12
 """Least denominator: a vanishing G2 must not divide, so the server stays where it is."""

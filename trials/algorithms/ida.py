@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from trials.algorithm import State
 from trials.algorithms.fedavg import FedAvg
-from trials.federation import Federation
-from trials.tensors import Tensor
+from trials.common.tensors import Tensor
+from trials.engine.federation import Federation
 
 
 @dataclass(frozen=True)

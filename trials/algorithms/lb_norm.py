@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from trials.algorithms.lb_optimal import LBOptimal
-from trials.federation import Federation
-from trials.tensors import Tensor
+from trials.common.tensors import Tensor
+from trials.engine.federation import Federation
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from trials.algorithm import Algorithm, Devices, Scored, State
-from trials.federation import Federation
+from trials.engine.federation import Federation
 
 
 @dataclass(frozen=True)

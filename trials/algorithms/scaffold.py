@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from trials.algorithm import State, real
 from trials.algorithms.fedavg import FedAvg
-from trials.federation import Federation
-from trials.tensors import Tensor, torch
+from trials.common.tensors import Tensor, torch
+from trials.engine.federation import Federation
 
 
 @dataclass(frozen=True)

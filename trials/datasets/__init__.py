@@ -8,7 +8,8 @@ one entry of `DATASETS`. docs/data.md lists sources, files, checksums and remedi
 import re
 from pathlib import Path
 
-from trials import names
+from trials.common import names
+from trials.common.errors import UserError, unknown
 from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport, OnDemand, data_root
 from trials.datasets.emnist import FEMNIST, FEMNIST10, EMNISTByClass, EMNISTLetters
 from trials.datasets.generated import (
@@ -32,8 +33,7 @@ from trials.datasets.own import Folder, Function, Npz, Own
 from trials.datasets.speech import SpeechCommands
 from trials.datasets.speeches import Speeches
 from trials.datasets.text import Sent140, Sent140BagOfWords, Shakespeare
-from trials.errors import UserError, unknown
-from trials.metrics import CLASSIFICATION, REGRESSION, Task
+from trials.scoring.metrics import CLASSIFICATION, REGRESSION, Task
 
 DATASETS: dict[str, type[DatasetFamily]] = {
     "digits": Digits,

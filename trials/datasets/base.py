@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from trials.errors import UserError
-from trials.metrics import CLASSIFICATION, Task
+from trials.common.errors import UserError
+from trials.scoring.metrics import CLASSIFICATION, Task
 
 Array = npt.NDArray[Any]
 

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
-from trials import randomness
+from trials.common import randomness
+from trials.common.errors import UserError
 from trials.datasets.base import Array, Dataset, File
 from trials.datasets.images import Images, Pixels, contents, idx, on_devices
 from trials.datasets.leaf import Leaf
-from trials.errors import UserError
 from trials.heterogeneity.partitions import Labels, assign_counts
 from trials.heterogeneity.sizes import LogNormalAbsolute
 

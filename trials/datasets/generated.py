@@ -7,10 +7,10 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
-from trials import randomness
+from trials.common import randomness
+from trials.common.errors import UserError
 from trials.datasets.base import Array, Dataset, DatasetFamily, OnDemand, stratified_fifth
-from trials.errors import UserError
-from trials.metrics import REGRESSION, Task
+from trials.scoring.metrics import REGRESSION, Task
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from zipfile import ZipFile
 import numpy as np
 from typing_extensions import override
 
-from trials import randomness
+from trials.common import randomness
+from trials.common.errors import UserError
 from trials.datasets.base import Array, Dataset, DatasetFamily, File, FileReport
-from trials.errors import UserError
 from trials.heterogeneity.partitions import Labels
 from trials.heterogeneity.sizes import PowerLaw
 
@@ -103,7 +103,7 @@ class Images(DatasetFamily):
 
     def download(self, root: Path) -> None:
         """Fetch what is absent through torchvision."""
-        from trials.vision import torchvision
+        from trials.datasets.torchvision_import import torchvision
 
         self._torchvision(torchvision.datasets, root)
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
-from trials import names
+from trials.common import names
 from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport, data_root, joined, md5
 from trials.datasets.cache import Arrays, cached, packed
 

@@ -11,7 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from trials import names
+from trials.common import names
+from trials.common.errors import UserError, unknown
+from trials.common.files import plain, refuse_bomb, resolved
+from trials.common.plugins import admit, call, module_name, run_module, unimportable
 from trials.datasets.base import (
     Array,
     Dataset,
@@ -22,10 +25,7 @@ from trials.datasets.base import (
     stratified_fifth,
 )
 from trials.datasets.images import Pixels
-from trials.errors import UserError, unknown
-from trials.files import plain, refuse_bomb, resolved
-from trials.metrics import CLASSIFICATION
-from trials.plugins import admit, call, module_name, run_module, unimportable
+from trials.scoring.metrics import CLASSIFICATION
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
+from trials.common.errors import UserError
+from trials.common.tensors import Tensor, torch
 from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport
 from trials.datasets.cache import Arrays, cached
-from trials.errors import UserError
-from trials.tensors import Tensor, torch
 
 RATE = 16000
 WINDOW = 1024

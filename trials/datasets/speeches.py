@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from trials.common.errors import UserError
+from trials.common.files import plain
 from trials.datasets.base import Array, Dataset
 from trials.datasets.own import Own
 from trials.datasets.text import CHARACTERS, character_ids
-from trials.errors import UserError
-from trials.files import plain
 
 
 @dataclass(frozen=True)

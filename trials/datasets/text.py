@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
+from trials.common.errors import UserError
 from trials.datasets.base import Array
 from trials.datasets.leaf import Leaf
-from trials.errors import UserError
 
 CHARACTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 """LEAF's 80 characters; a token is a place in this string."""

@@ -6,8 +6,8 @@ partition or modifier is one class and one entry of `PARTITIONS` or `MODIFIERS`.
 
 from dataclasses import dataclass
 
-from trials import names
-from trials.errors import UserError
+from trials.common import names
+from trials.common.errors import UserError
 from trials.heterogeneity.gaussian import Gaussian, Groups
 from trials.heterogeneity.modifiers import Delay, Dropout, Modifier, Sizes, System
 from trials.heterogeneity.partitions import (

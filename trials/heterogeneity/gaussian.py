@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
-from trials.errors import UserError
+from trials.common.errors import UserError
+from trials.common.names import LabelSet, Range
 from trials.heterogeneity.partitions import Array, Partition, stocks
-from trials.names import LabelSet, Range
 
 SAFL_FIRST, SAFL_SECOND = LabelSet({1, 2, 5, 7, 9}), LabelSet({2})
 """The labels of the two groups of SAFL Fig. 4."""

@@ -10,11 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from trials import names, randomness
-from trials.errors import UserError
+from trials.common import names, randomness
+from trials.common.errors import UserError
+from trials.common.names import Range
 from trials.heterogeneity.partitions import Array, Partition
 from trials.heterogeneity.sizes import LAWS, Law
-from trials.names import Range
 
 
 class Modifier:

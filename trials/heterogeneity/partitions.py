@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 Array = npt.NDArray[Any]
 

@@ -6,7 +6,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from trials.errors import UserError
+from trials.common.errors import UserError
 from trials.heterogeneity.partitions import Array, Labels, Partition, assign_counts, enough, stocks
 
 

@@ -6,7 +6,7 @@ layer functions of `trials.models.base` tell the two apart by the number of dime
 forward reads the same for both. A new model is one class and one entry of `MODELS`.
 """
 
-from trials import names
+from trials.common import names
 from trials.models.base import (
     Architecture,
     Model,

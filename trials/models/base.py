@@ -10,10 +10,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from trials import randomness
-from trials.errors import UserError
-from trials.losses import Loss, cross_entropy
-from trials.tensors import F, Tensor, torch
+from trials.common import randomness
+from trials.common.errors import UserError
+from trials.common.tensors import F, Tensor, torch
+from trials.scoring.losses import Loss, cross_entropy
 
 Array = npt.NDArray[Any]
 Parameters = list[tuple[str, tuple[int, ...]]]

@@ -13,7 +13,8 @@ from typing import ClassVar, NamedTuple
 
 from typing_extensions import override
 
-from trials.errors import UserError
+from trials.common.errors import UserError
+from trials.common.tensors import F, Tensor
 from trials.models.base import (
     Architecture,
     Parameters,
@@ -25,7 +26,6 @@ from trials.models.base import (
     max_pool2,
     pool2,
 )
-from trials.tensors import F, Tensor
 
 
 class Conv(NamedTuple):

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from trials.errors import UserError
-from trials.losses import Loss, cross_entropy
+from trials.common.errors import UserError
+from trials.common.tensors import F, Tensor, torch
 from trials.models.base import Architecture, Parameters, dense, linear, vectors
-from trials.tensors import F, Tensor, torch
+from trials.scoring.losses import Loss, cross_entropy
 
 
 @dataclass(frozen=True)

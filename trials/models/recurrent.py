@@ -12,7 +12,8 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from trials.errors import UserError
+from trials.common.errors import UserError
+from trials.common.tensors import Tensor
 from trials.models.base import (
     Architecture,
     Array,
@@ -23,7 +24,6 @@ from trials.models.base import (
     linear,
     lstm,
 )
-from trials.tensors import Tensor
 
 
 class StackedLSTM(Architecture):

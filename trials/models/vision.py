@@ -27,10 +27,10 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from trials.errors import unknown
-from trials.losses import Loss
+from trials.common.errors import unknown
+from trials.common.tensors import Tensor, nn, torch
 from trials.models.base import Architecture, Parameters, channels_last, check_images
-from trials.tensors import Tensor, nn, torch
+from trials.scoring.losses import Loss
 
 
 class Network(Architecture):
@@ -92,7 +92,9 @@ def _rows(p: Mapping[str, Tensor], k: int) -> list[dict[str, Tensor]]:
 @cache
 def _skeleton(model: Network, channels: int, classes: int) -> nn.Module:
     """The network's shapes and order of operations, without numbers."""
-    from trials.vision import torchvision  # takes a second, and few trials need it
+    from trials.datasets.torchvision_import import (
+        torchvision,  # takes a second, and few trials need it
+    )
 
     with torch.device("meta"):
         network = model.network(torchvision.models, channels, classes)

@@ -25,7 +25,7 @@ from reports.claims.verdicts import (
     statements,
     summary,
 )
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 ACCURACY, ROUNDS, LOSS = metric("test_accuracy"), metric("rounds_to(70)"), metric("test_loss")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from reports.leaderboard.budget import budgets, expected_best
 from reports.leaderboard.wording import budget_text
-from trials.scenario import Scenario
+from trials.run.scenario import Scenario
 
 PLACE = Scenario("digits", "logreg", "iid")
 SCORES = st.lists(

@@ -9,7 +9,7 @@ import pytest
 from reports.leaderboard.formats import render
 from reports.leaderboard.leaderboard import SORTABLE, ordered
 from tests.support.boards import A, B, C, board_of, run, runs
-from trials.metrics import REACHED, direction
+from trials.scoring.metrics import REACHED, direction
 
 DAY = {"sweep": "day", "study": "other"}
 

@@ -9,8 +9,8 @@ import pytest
 from reports.leaderboard.comparable import FinalRun
 from reports.leaderboard.formats import render
 from reports.leaderboard.leaderboard import leaderboard
-from trials.metrics import COUNTED
-from trials.scenario import Scenario
+from trials.run.scenario import Scenario
+from trials.scoring.metrics import COUNTED
 
 
 def board(algorithm: str):

@@ -10,7 +10,7 @@ import pytest
 from suite.authoring import check as checking
 from suite.authoring.new import new_algorithm
 from tests.support.commands import document, fault, suite_here
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 HEAD = """
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ import pytest
 
 from ranges import Crowd, crowded, ranges
 from tests.support.searches import entries_of
-from trials.outcome import Outcome, Status
+from trials.run.outcome import Outcome, Status
 
 
 def tried(rates: list[float], **more: float) -> list[tuple[dict, Outcome]]:

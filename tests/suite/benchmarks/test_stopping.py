@@ -9,11 +9,11 @@ import pytest
 from stopping import STOPPERS, Curve, Play, curve, play, stopping
 from suite.execution.cluster import Resources
 from suite.studies.entry import Entry
-from suite.sweeps.paths import SweepPaths
+from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.request import SweepRequest
 from tests.support.searches import BASE, entries_of
-from trials.errors import UserError
-from trials.outcome import Outcome, Status
+from trials.common.errors import UserError
+from trials.run.outcome import Outcome, Status
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.commands import suite_here
 from tests.support.foreign import swept
-from trials import plugins
+from trials.common import plugins
 
 OURS = '''
 import os

@@ -254,7 +254,7 @@ def test_reports_need_no_torch_and_trials_no_suite() -> None:
     for module, banned in (
         ("reports.leaderboard.formats", "'torch', 'ray'"),
         (
-            "trials.trial",
+            "trials.run.trial",
             "'suite', 'mlflow', 'optuna', 'ray', 'torch', 'networkx', 'scipy', 'numba'",
         ),
     ):

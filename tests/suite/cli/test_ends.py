@@ -11,7 +11,7 @@ from suite.configurations.transfer import Loss, Transfer
 from suite.execution import cluster
 from suite.tracking.store import Store
 from tests.support.commands import document, fault, suite_here
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 READ_ONLY = MlflowException("attempt to write a readonly database")
 

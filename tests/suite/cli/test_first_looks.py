@@ -10,7 +10,7 @@ from suite.runs.single import Finished
 from suite.sweeps.sweep import Sweep
 from tests.support import foreign
 from tests.support.commands import fault, suite_here
-from trials.errors import UserError, unknown
+from trials.common.errors import UserError, unknown
 
 NONE = (
     "no tuned configuration matches; `suite tuned list` has those there are, `suite sweep` and "

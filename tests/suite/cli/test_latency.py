@@ -85,7 +85,7 @@ import sys
 from pathlib import Path
 from suite.execution.cluster import Resources
 from suite.execution.estimate import Estimates
-from suite.sweeps.paths import SweepPaths
+from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.request import SweepRequest
 
 def begin(sweep):

@@ -10,7 +10,7 @@ from suite.cli import options
 from suite.sweeps.status import of_study
 from tests.support.commands import SINGLY, document, fault, noted, study_file, suite_here
 from trials.algorithms import ALGORITHMS
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 MEANINGLESS = {
     ("fedprox", "mu"): -1,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from suite.configurations.distance import KINDS, Distance, distance, nearest, skew
 from trials import datasets, heterogeneity, models
-from trials.scenario import Scenario
+from trials.run.scenario import Scenario
 
 GROUPS = heterogeneity.parse("groups").name
 """Half of the clients hold five labels, half of them one."""

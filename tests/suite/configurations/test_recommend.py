@@ -11,8 +11,8 @@ from suite.configurations.recommend import Adapted, adapt, recommend
 from suite.tracking.store import Store
 from tests.support.commands import document, fault, suite_here
 from tests.support.configurations import a_tuned, folder
-from trials.errors import UserError
-from trials.scenario import Scenario
+from trials.common.errors import UserError
+from trials.run.scenario import Scenario
 
 KNOWN = [
     a_tuned(score=0.90),

@@ -7,8 +7,8 @@ import pytest
 from suite.configurations.transfer import FIRST_SEED
 from tests.support.commands import SINGLY, document, fault, records, suite_here
 from tests.support.configurations import a_tuned, folder
-from trials import trial
-from trials.metrics import score
+from trials.run import trial
+from trials.scoring.metrics import score
 
 CELLS = ["iid", "labels(2)"]
 FEDAVG = {level: a_tuned(level=level, lr=lr) for level, lr in zip(CELLS, (0.5, 0.001), strict=True)}

@@ -15,8 +15,8 @@ from suite.configurations.library import tuned_in
 from suite.runs.request import Request
 from suite.tracking.store import Store
 from tests.support.foreign import swept
-from trials.errors import UserError
-from trials.scenario import Scenario
+from trials.common.errors import UserError
+from trials.run.scenario import Scenario
 from trials.settings import Settings
 
 MINIMAL = "algorithm: fedprox\ndataset: digits\nmodel: logreg\nheterogeneity: labels(2)\n"

@@ -11,16 +11,16 @@ from suite.execution.plan import ExecutionPlan, Hooks
 from suite.execution.stop_signal import Control
 from suite.runs import single
 from suite.search.sweep_search import SweepSearch
-from suite.sweeps.events import Begun, Chosen, read, replay
+from suite.sweeps.journal.events import Begun, Chosen, read, replay
 from tests.support.searches import a_study, entries_of
-from trials import calibration
-from trials.calibration import fastest, with_execution, workload
-from trials.federation import Federation
-from trials.scenario import Scenario
+from trials.engine.federation import Federation
+from trials.engine.solver import Solver
+from trials.run.scenario import Scenario
+from trials.run.spec import TrialSpec, canonical
+from trials.run.trial import load_dataset, partition_data
 from trials.settings import Settings
-from trials.solver import Solver
-from trials.spec import TrialSpec, canonical
-from trials.trial import load_dataset, partition_data
+from trials.sizing import calibration
+from trials.sizing.calibration import fastest, with_execution, workload
 
 ENTRY = "digits · mlp · iid · float32"
 

@@ -18,18 +18,18 @@ from suite.execution.estimate import Estimates
 from suite.execution.stop_signal import Control
 from suite.search.trial import TrialRequest
 from suite.studies.entries import load_data
-from suite.sweeps.events import Begun, Ended, Requested
-from suite.sweeps.journal import Journal, peek
+from suite.sweeps.journal.events import Begun, Ended, Requested
+from suite.sweeps.journal.file import Journal, peek
 from tests.support.commands import STUDY, document, fault, records, study_file, suite_here
 from tests.support.searches import a_study, entries_of
 from trials.algorithms import ALGORITHMS
-from trials.client_rows import ClientRows
-from trials.errors import UserError
-from trials.footprint import footprint
-from trials.outcome import Outcome, Status, TrialKind
+from trials.common.errors import UserError
+from trials.engine.client_rows import ClientRows
+from trials.run.outcome import Outcome, Status, TrialKind
+from trials.run.spec import TrialSpec
+from trials.run.trial import fit_model, load_dataset, partition_data, simulate
 from trials.settings import Settings
-from trials.spec import TrialSpec
-from trials.trial import fit_model, load_dataset, partition_data, simulate
+from trials.sizing.footprint import footprint
 
 NODES = [
     {"CPU": 8.0, "memory": 10e9},
@@ -152,9 +152,9 @@ def test_memory_grows_with_what_trials_hold() -> None:
 
 PEAK = """
 import resource, sys
-from trials.footprint import footprint
-from trials.spec import TrialSpec
-from trials.trial import partition_data, fit_model, load_dataset, simulate
+from trials.sizing.footprint import footprint
+from trials.run.spec import TrialSpec
+from trials.run.trial import partition_data, fit_model, load_dataset, simulate
 spec = TrialSpec.model_validate_json(sys.argv[1])
 data = partition_data(spec, load_dataset(spec, None))
 simulation = simulate(spec, data)
@@ -380,7 +380,7 @@ def test_resources_by_which_nothing_can_run(given: dict[str, Any], rule: str) ->
 
 def test_the_journal_ends_with_what_the_disk_took(tmp_path: Path, monkeypatch) -> None:
     from suite.execution.stop_signal import HaltedError
-    from suite.sweeps import journal as module
+    from suite.sweeps.journal import file as module
 
     journal = Journal(tmp_path / "journal.jsonl")
     journal.write("request", trial_id="a")

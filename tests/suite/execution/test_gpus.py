@@ -10,13 +10,13 @@ from suite.execution import cluster, gpus, reach
 from suite.execution.cluster import Resources, fits
 from suite.execution.gpus import Gpu
 from tests.support.commands import document, fault, study_file, suite_here
-from trials import device
-from trials.errors import UserError
-from trials.footprint import Footprint, footprint
-from trials.memory import CONTEXT
+from trials.common import device
+from trials.common.errors import UserError
+from trials.common.memory import CONTEXT
+from trials.run.spec import TrialSpec
+from trials.run.trial import fit_model, load_dataset, partition_data
 from trials.settings import Settings
-from trials.spec import TrialSpec
-from trials.trial import fit_model, load_dataset, partition_data
+from trials.sizing.footprint import Footprint, footprint
 
 NO_GPU = (
     "gpus_per_trial is 0.5, but this machine has no GPU that Ray knows of: leave it out, or run where "

@@ -11,7 +11,7 @@ from ray.tune.schedulers import FIFOScheduler
 from suite.execution.packs import PackCallback, Packs, PackScheduler
 from suite.execution.stop_signal import Control
 from suite.search.trial import TrialRequest
-from trials.outcome import TrialKind
+from trials.run.outcome import TrialKind
 
 
 def four_asks(folder: Path, places: list[int]) -> Packs:

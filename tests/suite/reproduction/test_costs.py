@@ -9,7 +9,7 @@ from suite.reproduction import costs
 from suite.reproduction.experiments import parse_paper
 from suite.reproduction.paper import Paper
 from tests.support.papers import SMALL, toy
-from trials.machine import usable_cpus
+from trials.common.machine import usable_cpus
 
 KEY = "logreg|1x8x8|10|10"
 

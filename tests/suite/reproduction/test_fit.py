@@ -11,10 +11,10 @@ from reports.claims.readings_page import readings_page
 from suite.reproduction import experiments, paper
 from suite.runs.batch import Batch
 from tests.support.commands import SINGLY, document, records, suite_here
-from trials.scenario import Scenario
+from trials.run.scenario import Scenario
+from trials.run.spec import canonical
+from trials.run.trial import run
 from trials.settings import Settings
-from trials.spec import canonical
-from trials.trial import run
 
 MADE_UP = """
 paper: FOLB

@@ -10,7 +10,7 @@ from suite.reproduction.named_readings import under_reading
 from suite.reproduction.readings import read, readings
 from tests.support.commands import SINGLY, document, fault, records, suite_here
 from tests.support.papers import SMALL, opened
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 
 def test_nothing_is_the_default_reading():

@@ -8,7 +8,7 @@ from suite.reproduction import experiments, readings
 from suite.reproduction.experiments import Decision, parse_paper, read_paper, selected
 from tests.support.papers import SMALL, toy
 from trials import algorithms
-from trials.errors import UserError
+from trials.common.errors import UserError
 from trials.settings import Settings
 
 EXPERIMENTS = [

@@ -15,7 +15,7 @@ from suite.reproduction.readings import (
     readings,
 )
 from tests.support.papers import OPEN, SMALL, opened, toy
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 
 def test_the_default_reading_changes_nothing():

@@ -11,14 +11,14 @@ from reports.leaderboard.wording import rank_text
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.results.report import read
-from suite.sweeps.paths import SweepPaths
+from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from suite.tracking.record import Record
 from suite.tracking.store import Store
 from tests.support import foreign
 from tests.support.commands import fault, suite_here
-from trials.outcome import Outcome, Status
-from trials.spec import TrialSpec
+from trials.run.outcome import Outcome, Status
+from trials.run.spec import TrialSpec
 
 ERROR = 'Traceback:\n  File "mine.py", line 3, in round\n    raise\nValueError: not so\nnor so\n'
 LOST = (

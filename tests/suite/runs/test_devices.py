@@ -11,12 +11,12 @@ from suite import gpu_doctor
 from suite.cli.app import app
 from suite.runs import single
 from suite.tracking.store import Store
-from trials.device import computes, name_of
-from trials.saved_model import SavedModel
-from trials.scenario import Scenario
+from trials.common.device import computes, name_of
+from trials.run.saved_model import SavedModel
+from trials.run.scenario import Scenario
+from trials.run.spec import TrialSpec, canonical
+from trials.run.trial import run
 from trials.settings import Settings
-from trials.spec import TrialSpec, canonical
-from trials.trial import run
 
 CARD = "Example 9000"
 
@@ -136,7 +136,7 @@ def test_nothing_is_set_for_a_cpu():
 def test_whatever_computes_on_a_device_prepares_it(monkeypatch):
     """A trial, a saved model's scores, what `suite doctor --gpu` checks alike."""
     prepared = []
-    monkeypatch.setattr("trials.federation.computes", lambda *given: prepared.append(given))
+    monkeypatch.setattr("trials.engine.federation.computes", lambda *given: prepared.append(given))
     cpu = torch.device("cpu")
     simulation, _ = run(spec(dtype="tf32"))
     SavedModel.of(spec(dtype="tf32"), simulation).score()

@@ -14,7 +14,7 @@ import suite as interface
 from suite.tracking.store import Store
 from tests.support.commands import document, fault, suite, suite_here
 from trials import datasets
-from trials.saved_model import read
+from trials.run.saved_model import read
 
 RUN = ("run", "--rounds", 2, "--clients", 4, "--algorithm", "safl", "--model", "mlp(8,8)")
 
@@ -73,7 +73,7 @@ def test_models_of_others_that_do_not_fit_the_data_or_the_machine(tmp_path, monk
         "saved model kept: 4 clients, but 2 weights of them"
     )
     card.write_text(json.dumps(sound))
-    monkeypatch.setattr("trials.files.machine_memory", lambda: 10)
+    monkeypatch.setattr("trials.common.files.machine_memory", lambda: 10)
     assert fault(suite_here("score", "kept", cwd=tmp_path, code=2)) == (
         "saved model kept/model.pt cannot be read: it is damaged, or holds more than tensors"
     )

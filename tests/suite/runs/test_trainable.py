@@ -9,9 +9,9 @@ import pytest
 
 import suite
 from tests.support import own_ray
-from trials.checkpoint import StorageError
-from trials.errors import UserError
-from trials.metrics import COUNTED
+from trials.common.errors import UserError
+from trials.run.checkpoint import StorageError
+from trials.scoring.metrics import COUNTED
 
 QUESTION: dict[str, Any] = {
     "heterogeneity": "labels(2)",

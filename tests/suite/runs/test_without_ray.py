@@ -9,7 +9,7 @@ from suite.reproduction import experiments, paper
 from suite.runs import batch
 from tests.support.commands import document, fault, records, suite_here
 from tests.support.papers import SMALL, toy
-from trials.trial import run
+from trials.run.trial import run
 
 LATE = Exception("The current node timed out during startup.\nThis could happen because ...")
 NEVER = "Ray did not start on this machine, 3 times in a row: The current node timed out during startup."

@@ -10,8 +10,8 @@ from suite.search.samplers import SAMPLERS
 from suite.search.sweep_search import SweepSearch
 from suite.studies.initial_design import shared_draw
 from tests.support.searches import Player, by_entry, entries_of, sweep_of
-from trials import randomness
 from trials.algorithm import Range
+from trials.common import randomness
 
 LEVELS = ["iid", "labels(2)"]
 RATE = {"lr": {"default": 0.1, "low": 0.001, "high": 10.0, "log": True}}

@@ -9,7 +9,7 @@ from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration, TrialResult
 from suite.studies.modelling import LAG, LEARNING, first_modelled, searched_by
 from tests.support.searches import Player, a_study, entries_of, finished, sweep_of
-from trials.outcome import Status
+from trials.run.outcome import Status
 from trials.settings import Settings
 
 

@@ -17,8 +17,8 @@ from suite.search.trial import TrialRequest, TrialResult
 from suite.studies.modelling import POPULATION
 from tests.support.searches import Ending, Player, by_entry, entries_of, finished, replay, sweep_of
 from trials import algorithms
-from trials.errors import UserError
-from trials.outcome import Status
+from trials.common.errors import UserError
+from trials.run.outcome import Status
 
 LEARNING = ["gp", "cmaes", "nsga2"]
 """TPE and random are in test_search.py."""

@@ -66,7 +66,7 @@ def test_a_hard_cell_is_not_measured_by_an_easy_one(bench):
 def test_less_is_better_where_the_task_says_so():
     import dataclasses
 
-    from trials.metrics import Task
+    from trials.scoring.metrics import Task
 
     (entry,) = entries_of(settings=SETTINGS)
     entry = dataclasses.replace(entry, task=Task("mse", "minimize", 1e6))

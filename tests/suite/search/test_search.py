@@ -19,8 +19,8 @@ from tests.support.searches import (
     replay,
     sweep_of,
 )
-from trials import randomness
-from trials.outcome import Status
+from trials.common import randomness
+from trials.run.outcome import Status
 
 QUICKLY = [Phase.explicit, Phase.generate]
 """No search for a simpler counterexample: with whole sweeps it takes minutes."""

@@ -20,8 +20,8 @@ from tests.support.searches import (
     sweep_of,
     told,
 )
-from trials.metrics import Task
-from trials.outcome import Outcome, Status
+from trials.run.outcome import Outcome, Status
+from trials.scoring.metrics import Task
 
 LAST = 10
 """Trials that come after those whose telling is looked at, so that those have been told."""

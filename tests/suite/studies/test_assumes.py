@@ -13,8 +13,8 @@ from suite.studies.entries import make_entries
 from suite.studies.study import read_study
 from tests.support.searches import entries_of
 from trials.algorithms import ALGORITHMS
+from trials.run.spec import outside
 from trials.settings import Settings
-from trials.spec import outside
 
 ASSUMING = [(name, key) for name, cls in ALGORITHMS.items() for key in cls.requires]
 

@@ -13,7 +13,7 @@ from suite.studies.entries import load_data, make_entries
 from suite.studies.study import read_study
 from tests.support.searches import BASE, entries_of
 from trials import algorithms
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 SHIPPED = sorted(p.name for p in files("search_spaces").iterdir() if p.name.endswith(".yaml"))
 

@@ -15,7 +15,7 @@ from suite.studies.space import SpaceFile
 from suite.studies.study import override, read_study, small, study_names
 from tests.support.searches import BASE, a_study
 from trials import algorithms
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 SHIPPED = sorted(p.name for p in files("search_spaces").iterdir() if p.name.endswith(".yaml"))
 

@@ -18,7 +18,7 @@ from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.studies.entries import load_data
 from suite.sweeps import sweep
-from suite.sweeps.paths import SweepPaths
+from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Result, Sweep
 from suite.tracking.store import Store
 from tests.support.searches import a_study
@@ -26,8 +26,8 @@ from tests.support.simulations import finish, partitioned, settings, simulation
 from trials.algorithms import ALGORITHMS
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
-from trials.metrics import REGRESSION, untrained
-from trials.outcome import Outcome
+from trials.run.outcome import Outcome
+from trials.scoring.metrics import REGRESSION, untrained
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 WIDE = {"lr": {"default": 0.1, "low": 0.001, "high": 300.0, "log": True}}

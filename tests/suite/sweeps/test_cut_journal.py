@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from suite.execution.cluster import Resources
-from suite.sweeps.paths import SweepPaths
+from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
 from tests.support.searches import a_study
@@ -64,7 +64,7 @@ def test_what_does_not_takes_the_place_of_the_former_run_and_its_model(
     runs, models, _, _ = kept(paths)
     cut(paths)
     monkeypatch.setattr(
-        "suite.tracking.tags.versions", lambda: {"version": "99", "torch_version": "99"}
+        "suite.tracking.schema.tags.versions", lambda: {"version": "99", "torch_version": "99"}
     )
     swept(paths, resume=True)
     again, anew, tuned, _ = kept(paths)

@@ -15,7 +15,7 @@ from suite.sweeps.deadline import Deadline
 from suite.sweeps.sweep import Sweep
 from tests.support.commands import document, suite_here
 from tests.support.searches import Player, finished, sweep_of
-from trials.outcome import Outcome, Status
+from trials.run.outcome import Outcome, Status
 
 
 def took(rounds: int, seconds: float) -> Outcome:

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.sweeps.finish import Finish
-from suite.sweeps.paths import MARKER, SweepPaths
+from suite.sweeps.journal.paths import MARKER, SweepPaths
+from suite.sweeps.recording.finish import Finish
 from suite.sweeps.sweep import Sweep
 from suite.tracking.reader import Reader
+from suite.tracking.schema.tags import Tags
 from suite.tracking.store import Record, Store
-from suite.tracking.tags import Tags
 from tests.support.commands import SINGLY, document, fault, records, study_file, suite_here
 from tests.support.foreign import contents, little, play, put, swept
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 
 def occupied(folder: Path) -> str:

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from suite.execution.cluster import Resources
-from suite.sweeps.paths import SweepPaths
-from suite.sweeps.repair import repair
+from suite.sweeps.journal.paths import SweepPaths
+from suite.sweeps.journal.repair import repair
 from suite.sweeps.request import SweepRequest
 from suite.sweeps.sweep import Sweep
 from tests.support.searches import BASE
-from trials.outcome import TrialKind
+from trials.run.outcome import TrialKind
 
 FEW = {
     **BASE,

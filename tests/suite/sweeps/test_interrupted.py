@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from suite.execution.cluster import Resources
-from suite.sweeps import records
-from suite.sweeps.paths import SweepPaths
-from suite.sweeps.recording import SweepRecording
+from suite.sweeps.journal.paths import SweepPaths
+from suite.sweeps.recording import writer as records
+from suite.sweeps.recording.runs import SweepRecording
 from suite.sweeps.result import Result
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from suite.sweeps.journal import Journal, begins, line, peek, stream
-from trials.errors import UserError
+from suite.sweeps.journal.file import Journal, begins, line, peek, stream
+from trials.common.errors import UserError
 
 EVENTS = [
     {"event": "begin", "format": 2, "study": {"algorithms": ["folb"], "target": None, "lr": 1e-5}},

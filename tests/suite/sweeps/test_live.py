@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import pytest
 
 from suite.search.sweep_search import SweepSearch
-from suite.sweeps import live as live_module
-from suite.sweeps.live import Live
-from suite.sweeps.recording import SweepRecording
+from suite.sweeps.recording import live as live_module
+from suite.sweeps.recording.live import Live
+from suite.sweeps.recording.runs import SweepRecording
 from suite.tracking.store import Store
 from tests.support.searches import a_study, entries_of
-from trials.outcome import Outcome, Status
+from trials.run.outcome import Outcome, Status
 
 STUDY = {"trials": 3, "seeds": 1, "settings": {"rounds": 20, "eval_every": 5}}
 

@@ -11,7 +11,7 @@ from suite.execution.cluster import Resources
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.studies.study import read_study
-from suite.sweeps.paths import SweepPaths
+from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.request import SweepRequest
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store

@@ -12,17 +12,17 @@ from suite.configurations.configuration import read
 from suite.execution.cluster import Resources
 from suite.execution.packs import Packs
 from suite.search import schedulers
-from suite.sweeps.journal import peek
-from suite.sweeps.paths import SweepPaths
+from suite.sweeps.journal.file import peek
+from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from tests.support.searches import a_study
 from tests.support.simulations import timeless
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedprox import FedProx
-from trials.outcome import TrialKind
-from trials.simulation import Simulation
-from trials.trial_config import PACK
-from trials.trial_id import TrialId
+from trials.run.outcome import TrialKind
+from trials.run.simulation import Simulation
+from trials.run.trial_config import PACK
+from trials.run.trial_id import TrialId
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 WIDE = {"lr": {"default": 0.1, "low": 0.001, "high": 300.0, "log": True}}

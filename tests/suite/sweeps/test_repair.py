@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from suite.sweeps.paths import SweepPaths
-from suite.sweeps.repair import repair
+from suite.sweeps.journal.paths import SweepPaths
+from suite.sweeps.journal.repair import repair
 from suite.sweeps.status import status
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
 from tests.support.commands import fault, suite_here
 from tests.support.foreign import little, play, swept
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 Lines = list[bytes]
 REST = (

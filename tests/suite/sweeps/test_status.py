@@ -7,11 +7,11 @@ import pytest
 from suite.search.trial import TrialRequest
 from suite.studies.entries import make_entries
 from suite.sweeps.eta import Eta, spell
-from suite.sweeps.events import Begun, Ended, Requested
-from suite.sweeps.journal import Journal
+from suite.sweeps.journal.events import Begun, Ended, Requested
+from suite.sweeps.journal.file import Journal
 from tests.support.commands import document, suite_here
 from tests.support.searches import a_study
-from trials.outcome import Outcome, Status, TrialKind
+from trials.run.outcome import Outcome, Status, TrialKind
 
 STUDY = a_study(algorithms=["fedavg", "fedprox"], trials=6, seeds=2)
 ENTRIES = make_entries(STUDY, "test")

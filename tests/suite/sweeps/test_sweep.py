@@ -30,7 +30,7 @@ from tests.support.commands import (
     suite_here,
 )
 from tests.support.contract import FIELDS
-from trials.metrics import DERIVED, REACHED
+from trials.scoring.metrics import DERIVED, REACHED
 
 ENTRIES, TRIALS, SEEDS = 4, 6, 2
 SUMMARY = {

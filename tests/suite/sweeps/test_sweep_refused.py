@@ -9,16 +9,16 @@ from mlflow.exceptions import MlflowException
 
 from suite.execution import driver
 from suite.execution.cluster import Resources
-from suite.sweeps.journal import Journal
-from suite.sweeps.paths import SweepPaths
-from suite.sweeps.recording import SweepRecording
-from suite.sweeps.resume import resumed_study
+from suite.sweeps.journal.file import Journal
+from suite.sweeps.journal.paths import SweepPaths
+from suite.sweeps.journal.resume import resumed_study
+from suite.sweeps.recording.runs import SweepRecording
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
 from tests.support.commands import fault, suite_here
 from tests.support.foreign import swept
 from tests.support.searches import a_study
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from unittest.mock import patch
 import pytest
 
 from suite.execution.stop_signal import Control
-from suite.sweeps.paths import SweepPaths
+from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
 from tests.support.commands import fault, suite_here
 from tests.support.foreign import little, play, swept
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 THEM = 54321
 """A user of this machine without an account: to the kernel a number is one."""

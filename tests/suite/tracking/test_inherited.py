@@ -10,7 +10,7 @@ from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.results.report import read
 from suite.sweeps.sweep import Sweep
-from suite.tracking.inherited import Inherited, common, own
+from suite.tracking.schema.inherited import Inherited, common, own
 from suite.tracking.store import Store
 from tests.support.foreign import little, play, swept
 

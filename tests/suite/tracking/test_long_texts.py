@@ -11,14 +11,14 @@ from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration, TrialResult
-from suite.sweeps.finish import Finish
-from suite.sweeps.paths import SweepPaths
-from suite.sweeps.recording import SweepRecording
-from suite.sweeps.resume import resumed_study
+from suite.sweeps.journal.paths import SweepPaths
+from suite.sweeps.journal.resume import resumed_study
+from suite.sweeps.recording.finish import Finish
+from suite.sweeps.recording.runs import SweepRecording
 from suite.sweeps.sweep import Sweep
-from suite.tracking.long_texts import PART, parted, whole
+from suite.tracking.schema.long_texts import PART, parted, whole
+from suite.tracking.schema.tags import Tags
 from suite.tracking.store import Store
-from suite.tracking.tags import Tags
 from tests.support.foreign import little, outcome, play
 from tests.support.searches import entries_of
 

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from suite.sweeps.row_title import rounded, title
-from suite.tracking.names import grouped, plain
+from suite.sweeps.recording.row_title import rounded, title
+from suite.tracking.schema.names import grouped, plain
 from suite.tracking.store import Store
 from tests.support.boards import A, B, board_of, runs
-from trials.metrics import COUNTED, DERIVED
+from trials.scoring.metrics import COUNTED, DERIVED
 
 NAMES = {
     "test_accuracy": "test/accuracy",

@@ -14,7 +14,7 @@ from suite.results.query import EVERYTHING, Query
 from suite.tracking.reader import Reader
 from suite.tracking.store import open_existing
 from tests.support.stores import recorded
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 
 @pytest.fixture(scope="module")

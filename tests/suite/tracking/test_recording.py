@@ -13,13 +13,13 @@ import pytest
 import suite as interface
 from suite.results.final_runs import _over_clients
 from suite.tracking import VARIABLE, database
+from suite.tracking.schema.tags import run_tags, spec_params
 from suite.tracking.store import Store, open_existing, sqlite_uri
-from suite.tracking.tags import run_tags, spec_params
 from tests.support.commands import document, fault, suite
-from trials.errors import UserError
-from trials.outcome import Outcome, Status
+from trials.common.errors import UserError
+from trials.run.outcome import Outcome, Status
+from trials.run.spec import TrialSpec
 from trials.settings import Settings
-from trials.spec import TrialSpec
 
 
 @pytest.fixture(scope="module")

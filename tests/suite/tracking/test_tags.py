@@ -17,16 +17,16 @@ from suite.runs.batch import Batch
 from suite.runs.single import Finished, Recording
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration, TrialResult
-from suite.sweeps.finish import Finish
-from suite.sweeps.recording import SweepRecording
-from suite.tracking.forms import SPAN
+from suite.sweeps.recording.finish import Finish
+from suite.sweeps.recording.runs import SweepRecording
+from suite.tracking.schema.forms import SPAN
+from suite.tracking.schema.tags import RunKind, Tags, _commit, versions, written
 from suite.tracking.store import Store
-from suite.tracking.tags import RunKind, Tags, _commit, versions, written
 from tests.support.searches import a_study, entries_of
-from trials.errors import UserError
-from trials.outcome import Outcome, Status
+from trials.common.errors import UserError
+from trials.run.outcome import Outcome, Status
+from trials.run.spec import TrialSpec
 from trials.settings import Settings
-from trials.spec import TrialSpec
 
 PLACE = {"dataset": "digits", "model": "logreg", "heterogeneity": "labels(2)"}
 SETTINGS = {"rounds": 5, "eval_every": 5, "participation": 0.5}

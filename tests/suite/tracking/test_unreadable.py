@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from mlflow.version import VERSION
 
-from suite.sweeps.paths import SweepPaths
+from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
+from suite.tracking.schema.tags import PREFIX, Tags
 from suite.tracking.store import Store
-from suite.tracking.tags import PREFIX, Tags
 from tests.support.commands import document, suite_here
 from tests.support.foreign import little, play, swept
 

@@ -17,9 +17,10 @@ from starlette.responses import Response
 
 from reports.page.live import home_page, live_page
 from suite.search.trial import TrialRequest
-from suite.sweeps import journal, running
-from suite.sweeps.events import Begun, Died, Ended, Recorded, Requested
-from suite.sweeps.paths import MARKER
+from suite.sweeps import running
+from suite.sweeps.journal import file as journal
+from suite.sweeps.journal.events import Begun, Died, Ended, Recorded, Requested
+from suite.sweeps.journal.paths import MARKER
 from suite.sweeps.running import Reported, Running
 from suite.trust import Trust
 from suite.watch import server
@@ -27,9 +28,9 @@ from suite.watch.follow import Followed
 from suite.watch.server import Pages
 from suite.watch.views import Views, address
 from tests.support.searches import a_study, entries_of
-from trials import plugins
-from trials.errors import UserError
-from trials.outcome import Outcome, Status, TrialKind
+from trials.common import plugins
+from trials.common.errors import UserError
+from trials.run.outcome import Outcome, Status, TrialKind
 
 STUDY = {"algorithms": ["fedavg", "fedprox"], "trials": 3, "seeds": 2}
 

@@ -26,7 +26,7 @@ from suite.tracking.store import open_existing
 from suite.watch import ui
 from suite.watch.server import app, bind, ours
 from tests.support.commands import SUITE, study_file, suite_here
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 LONG = """
 algorithms: [fedavg, fedprox]

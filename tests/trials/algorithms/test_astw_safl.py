@@ -11,7 +11,7 @@ import pytest
 from tests.support.oracle import GENERAL, LR, SEED, STEPS, apart, clients, selected, spent
 from tests.support.safl import EPSILON, SIZES, L, N, first, follows, mask, run_of, started
 from tests.support.simulations import finish, partitioned, same, state
-from trials.randomness import uniform
+from trials.common.randomness import uniform
 
 WIDTHS = [2, 4, 3, 3]
 SHAPES = [shape for a, b in pairwise(WIDTHS) for shape in ((b, a), (b,))]

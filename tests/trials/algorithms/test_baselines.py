@@ -17,8 +17,8 @@ from trials.algorithms.fedsgd import FedSGD
 from trials.algorithms.fedyogi import FedYogi
 from trials.algorithms.ida import IDA
 from trials.algorithms.scaffold import SCAFFOLD
-from trials.errors import UserError
-from trials.spec import refuse
+from trials.common.errors import UserError
+from trials.run.spec import refuse
 
 STUDIES = {
     "all": Study(),

@@ -22,7 +22,7 @@ from tests.support.simulations import finish, partitioned, rounds, settings, sim
 from trials.algorithms.astw import ASTW
 from trials.algorithms.fedavg import FedAvg
 from trials.algorithms.fedma_fixed_width import FedMAFixedWidth
-from trials.randomness import uniform
+from trials.common.randomness import uniform
 
 SIZES = [5, 9, 3, 12]
 N = len(SIZES)

@@ -23,12 +23,12 @@ from tests.support.simulations import (
 from trials import algorithms
 from trials.algorithm import Range, choice, real
 from trials.algorithms import ALGORITHMS
-from trials.errors import UserError
-from trials.federation import Federation
-from trials.scenario import Scenario
+from trials.common.errors import UserError
+from trials.engine.federation import Federation
+from trials.run.scenario import Scenario
+from trials.run.spec import TrialSpec, canonical, refuse
+from trials.run.trial import load_dataset, partition_data, run, simulate
 from trials.settings import Settings
-from trials.spec import TrialSpec, canonical, refuse
-from trials.trial import load_dataset, partition_data, run, simulate
 
 every = pytest.mark.parametrize("name", ALGORITHMS)
 SHARED = {
@@ -51,8 +51,8 @@ def spec(name: str, seed: int = 5, **params: float) -> TrialSpec:
 DIGESTS = """
 import json
 from tests.support.simulations import digest
-from trials.spec import TrialSpec
-from trials.trial import run
+from trials.run.spec import TrialSpec
+from trials.run.trial import run
 specs = {name: TrialSpec.model_validate(given) for name, given in json.loads(SPECS).items()}
 print(json.dumps({name: digest(run(spec)[0]) for name, spec in specs.items()}))
 """

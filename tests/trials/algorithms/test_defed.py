@@ -23,9 +23,9 @@ from tests.support.simulations import finish, partitioned, settings, simulation,
 from trials import topology
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
-from trials.errors import UserError
-from trials.plans import minibatches
-from trials.randomness import uniform
+from trials.common.errors import UserError
+from trials.common.randomness import uniform
+from trials.engine.plans import minibatches
 
 USERS = 0.7 * np.eye(6) + 0.3 * np.roll(np.eye(6), 1, 0)
 USERS = (USERS + USERS.T) / 2

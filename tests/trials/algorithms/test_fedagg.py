@@ -25,11 +25,11 @@ from tests.support.fedagg import (
 from tests.support.oracle import LR, D, agrees, apart, first, gradient, initial, shares, spent
 from tests.support.simulations import finish, partitioned, rounds, same, state
 from trials.algorithms import ALGORITHMS
-from trials.errors import UserError
+from trials.common.errors import UserError
+from trials.engine.federation import Federation
 from trials.federated_data import FederatedData
-from trials.federation import Federation
+from trials.run.spec import refuse
 from trials.settings import Settings
-from trials.spec import refuse
 
 
 @executed

@@ -35,7 +35,7 @@ from tests.support.simulations import (
 )
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
-from trials.randomness import uniform
+from trials.common.randomness import uniform
 
 
 def FedUmf(**given):  # noqa: N802

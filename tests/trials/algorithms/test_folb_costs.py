@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.folb import COUNT, PARTIAL, SAMPLING, N, chosen, ran
 from tests.support.oracle import STEPS, spent
-from trials.federation import Federation
+from trials.engine.federation import Federation
 
 
 def counted(name, **given):

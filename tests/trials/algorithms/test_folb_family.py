@@ -38,12 +38,12 @@ from tests.support.oracle import (
 )
 from tests.support.simulations import finish, partitioned, same, settings, simulation, state
 from trials.algorithms import ALGORITHMS
-from trials.errors import UserError
+from trials.common.errors import UserError
+from trials.common.randomness import uniform
+from trials.engine.federation import Federation
 from trials.federated_data import FederatedData
-from trials.federation import Federation
-from trials.randomness import uniform
+from trials.run.spec import refuse
 from trials.settings import Settings
-from trials.spec import refuse
 
 executed = pytest.mark.parametrize("execution", EXECUTIONS)
 

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from tests.support.folb import SAMPLING
 from tests.support.simulations import partitioned, rounds, settings, simulation
 from trials.algorithms import ALGORITHMS
-from trials.federation import Federation
+from trials.engine.federation import Federation
 
 
 def planned(name, table, sets=None, sizes=None, **params):

@@ -1,6 +1,6 @@
 """Each algorithm against its equations in plain NumPy, on problems of a few weights.
 
-The oracles know nothing of the solver. They take from `trials.randomness` the numbers that name a
+The oracles know nothing of the solver. They take from `trials.common.randomness` the numbers that name a
 run's chance (initial weights, who is selected, SAFL's masks), and from `minibatches` in one test
 who is in a batch; its own properties are tested in test_solver.py.
 """
@@ -35,10 +35,10 @@ from trials.algorithms.fedavg import FedAvg
 from trials.algorithms.fedprox import FedProx
 from trials.algorithms.folb import FOLB
 from trials.algorithms.safl import SAFL
+from trials.common.randomness import uniform
+from trials.engine.plans import minibatches
 from trials.models import MODELS
 from trials.models.base import Architecture
-from trials.plans import minibatches
-from trials.randomness import uniform
 
 
 def averaged(sizes, mu=0.0, aggregation="samples", momentum=0.0, decay=0.0):

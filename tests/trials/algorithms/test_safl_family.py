@@ -28,9 +28,9 @@ from tests.support.oracle import (
 from tests.support.safl import EPSILON, SIZES, L, N, first, follows, mask, run_of, started
 from tests.support.simulations import finish, partitioned, same, state
 from trials.algorithms import ALGORITHMS
-from trials.errors import UserError
-from trials.federation import Federation
-from trials.randomness import uniform
+from trials.common.errors import UserError
+from trials.common.randomness import uniform
+from trials.engine.federation import Federation
 
 executed = pytest.mark.parametrize("execution", EXECUTIONS)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trials import topology
-from trials.errors import UserError
+from trials.common.errors import UserError
 
 LATTICES = (2, 4, 6, 8)
 NAMED = ("complete", "star", "erdos_renyi(0.7)", *(f"ring({degree})" for degree in LATTICES))

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.support.simulations import fresh_process, holdings, well_split
 from trials import datasets, heterogeneity
+from trials.common.errors import UserError
 from trials.datasets.base import Dataset
 from trials.datasets.generated import SyntheticIID
-from trials.errors import UserError
 from trials.federated_data import partition
 from trials.heterogeneity import PARTITIONS
 from trials.settings import Settings

@@ -8,15 +8,15 @@ import pytest
 
 from tests.support.simulations import holdings, well_split
 from trials import datasets, heterogeneity
+from trials.common.errors import UserError
+from trials.common.randomness import generator
 from trials.datasets.base import Dataset
 from trials.datasets.generated import Synthetic, SyntheticIID
 from trials.datasets.images import MNIST
-from trials.errors import UserError
 from trials.federated_data import partition
-from trials.randomness import generator
+from trials.run.spec import TrialSpec
+from trials.run.trial import load_dataset, partition_data, run
 from trials.settings import Settings
-from trials.spec import TrialSpec
-from trials.trial import load_dataset, partition_data, run
 
 REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
 
@@ -219,7 +219,7 @@ def test_npz_that_is_none(tmp_path):
 
 @pytest.mark.parametrize("error", [RuntimeError("no network"), ConnectionResetError()])
 def test_mnist_offline_says_what_to_do(tmp_path, monkeypatch, error):
-    from trials.vision import torchvision
+    from trials.datasets.torchvision_import import torchvision
 
     def fail(self):
         raise error

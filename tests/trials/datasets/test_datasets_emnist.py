@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.fake_files import idx_bytes, image_set, write
 from tests.support.image_sets import load, offline
+from trials.common.errors import UserError
 from trials.datasets.base import File
 from trials.datasets.emnist import FEMNIST10, EMNISTByClass, EMNISTLetters, emnist_layouts
-from trials.errors import UserError
 
 
 def letters_set(root: Path, monkeypatch, each=(6, 2)) -> list[np.ndarray]:
@@ -115,7 +115,7 @@ def test_femnist10_deals_ten_letters_by_recipe(tmp_path, monkeypatch, labels):
     ids = [place[image.tobytes()] for image in pixels]
     assert len(set(ids)) == len(ids)
     np.testing.assert_array_equal(letter[ids], made.y)
-    from trials.randomness import generator
+    from trials.common.randomness import generator
 
     drawn = np.exp(4 + generator("femnist10", 3).standard_normal(12))
     share = np.maximum((drawn + 5).astype(int) // labels, 2)

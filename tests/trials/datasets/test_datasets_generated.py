@@ -7,11 +7,11 @@ import pytest
 
 from tests.support.simulations import ROOT
 from trials import datasets
+from trials.common.errors import UserError
+from trials.common.randomness import generator
 from trials.datasets import DATASETS
 from trials.datasets.base import Dataset
-from trials.errors import UserError
-from trials.metrics import CLASSIFICATION, REGRESSION, Task
-from trials.randomness import generator
+from trials.scoring.metrics import CLASSIFICATION, REGRESSION, Task
 
 
 def load(name: str, seed: int = 0, clients: int | None = None) -> Dataset:

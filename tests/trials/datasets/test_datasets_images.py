@@ -12,10 +12,10 @@ import pytest
 from tests.support.fake_files import cifar_batch, image_set, mnist_files, write
 from tests.support.image_sets import load, offline
 from trials import datasets, heterogeneity
+from trials.common.errors import UserError
 from trials.datasets.base import File
 from trials.datasets.emnist import EMNISTLetters
 from trials.datasets.images import CIFAR10, CIFAR100, MNIST, FashionMNIST, Pixels, idx
-from trials.errors import UserError
 from trials.federated_data import partition
 from trials.settings import Settings
 
@@ -23,7 +23,7 @@ from trials.settings import Settings
 
 
 def test_checksums_are_torchvisions():
-    from trials.vision import torchvision as tv
+    from trials.datasets.torchvision_import import torchvision as tv
 
     for cls in (MNIST, FashionMNIST):
         known = getattr(tv.datasets, cls.archive)
@@ -142,7 +142,7 @@ def test_an_absent_file_is_named_with_the_command_that_gets_it(mnist):
 
 
 def test_absent_files_are_downloaded_and_then_checked(tmp_path, monkeypatch):
-    from trials.vision import torchvision
+    from trials.datasets.torchvision_import import torchvision
 
     arrays = image_set(2, 20, 20)
     layouts = mnist_files(tmp_path / "elsewhere", MNIST, arrays)

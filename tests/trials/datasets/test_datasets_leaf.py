@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.support.fake_files import leaf_json, write
 from trials import datasets, heterogeneity
+from trials.common.errors import UserError
 from trials.datasets.cache import packed
 from trials.datasets.text import CHARACTERS, character_ids, frequent, words
-from trials.errors import UserError
 from trials.federated_data import partition
 from trials.settings import Settings
 

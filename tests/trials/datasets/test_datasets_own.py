@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from trials import datasets, heterogeneity
+from trials.common.errors import UserError
 from trials.datasets.base import Dataset
-from trials.errors import UserError
 from trials.federated_data import partition
 from trials.settings import Settings
 
@@ -98,7 +98,7 @@ def test_arrays_that_unpacked_are_more_than_memory(tmp_path, monkeypatch):
     """A megabyte of zeros is a kilobyte of archive."""
     np.savez_compressed(tmp_path / "d.npz", x_train=np.zeros((250, 1000), np.float32))
     assert (tmp_path / "d.npz").stat().st_size < 10_000
-    monkeypatch.setattr("trials.files.machine_memory", lambda: 100_000)
+    monkeypatch.setattr("trials.common.files.machine_memory", lambda: 100_000)
     with pytest.raises(UserError) as said:
         datasets.parse(f"npz:{tmp_path}/d.npz").load(0, None, None)
     assert str(said.value) == (
@@ -185,7 +185,7 @@ def test_names_are_made_absolute(tmp_path, monkeypatch):
 
 SETS = """
 import numpy as np
-from trials.metrics import REGRESSION
+from trials.scoring.metrics import REGRESSION
 from trials.datasets.base import Dataset
 
 def arrays():

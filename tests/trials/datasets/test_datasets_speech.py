@@ -9,8 +9,8 @@ import torch
 
 from tests.support.fake_files import wav
 from trials import datasets
+from trials.common.errors import UserError
 from trials.datasets.speech import SpeechCommands, mel_banks, mfcc, read_wav
-from trials.errors import UserError
 
 WORDS = {"yes": 4, "no": 3, "up": 3}
 LISTS = {"validation_list.txt": 2, "testing_list.txt": 3}

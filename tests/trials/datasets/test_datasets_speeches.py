@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from trials import datasets
+from trials.common.errors import UserError
 from trials.datasets.text import CHARACTERS
-from trials.errors import UserError
-from trials.scenario import Scenario
+from trials.run.scenario import Scenario
+from trials.run.spec import canonical
+from trials.run.trial import run
 from trials.settings import Settings
-from trials.spec import canonical
-from trials.trial import run
 
 
 def play(path, long="To be, or not to be: that is the question. ", times=30):

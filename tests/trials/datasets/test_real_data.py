@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from trials import datasets
-from trials.scenario import Scenario
+from trials.run.scenario import Scenario
+from trials.run.spec import canonical
+from trials.run.trial import run
 from trials.settings import Settings
-from trials.spec import canonical
-from trials.trial import run
 
 REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
 COPY = REAL / "cifar10"

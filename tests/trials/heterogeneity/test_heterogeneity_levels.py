@@ -20,12 +20,12 @@ from tests.support.simulations import (
 )
 from trials import heterogeneity
 from trials.algorithms import ALGORITHMS
-from trials.errors import UserError
+from trials.common.errors import UserError
+from trials.common.randomness import uniform
 from trials.heterogeneity import MODIFIERS, PARTITIONS
 from trials.heterogeneity.sizes import LAWS
-from trials.randomness import uniform
+from trials.run.spec import TrialSpec, refuse
 from trials.settings import Settings
-from trials.spec import TrialSpec, refuse
 
 SIZES = [3, 9, 4, 7, 5, 6, 8, 2]
 SEED = 11

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.support.partitions import TRAIN, of_counts, shared
 from tests.support.simulations import fresh_process
 from trials import datasets, heterogeneity
+from trials.common.errors import UserError
 from trials.datasets.base import Dataset
-from trials.errors import UserError
 from trials.federated_data import partition
 from trials.settings import Settings
 

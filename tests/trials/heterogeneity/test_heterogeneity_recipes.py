@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.partitions import POOLED, REAL, TRAIN, counted, of_counts, shared
 from trials import datasets
-from trials.errors import UserError
+from trials.common.errors import UserError
 from trials.heterogeneity.sizes import LogNormal
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from trials import models
-from trials.errors import UserError
+from trials.common.errors import UserError
 from trials.models.base import Model
 
 REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))

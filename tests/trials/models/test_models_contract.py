@@ -11,10 +11,10 @@ from tests.support.simulations import digest, finish, same, settings, simulation
 from trials import models
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedma_fixed_width import match
-from trials.errors import UserError
-from trials.losses import LOSSES
+from trials.common.errors import UserError
 from trials.models import MODELS
 from trials.models.base import Model
+from trials.scoring.losses import LOSSES
 
 KINDS = ("cross_entropy", "two_sided")
 ALL = {**CASES, **EXTRA}

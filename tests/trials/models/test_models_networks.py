@@ -9,9 +9,9 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from trials import models
-from trials.losses import LOSSES
+from trials.datasets.torchvision_import import torchvision
 from trials.models.base import Model
-from trials.vision import torchvision
+from trials.scoring.losses import LOSSES
 
 CLASSES = 4
 

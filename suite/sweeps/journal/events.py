@@ -1,0 +1,348 @@
+"""What a journal says, as types: the events of a sweep, and the state that they add up to.
+
+A line of a journal is an event's name under `event` beside its fields.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from sys import intern
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from pydantic import TypeAdapter
+
+from suite.formats import FORMAT
+from suite.search.trial import InitialConfiguration, TrialRequest
+from suite.studies.study import Study
+from suite.sweeps.journal.file import broken
+from trials.run.outcome import Outcome, Status, TrialKind
+from trials.run.trial_id import REPEATS, TrialId
+
+if TYPE_CHECKING:
+    from suite.search.sweep_search import SweepSearch  # which loads the samplers
+
+Line = Mapping[str, Any]
+Warm = Mapping[str, list[InitialConfiguration]]
+"""The configurations that entries start from, by entry."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A session of the sweep begins: its study (plain data), what its entries start from, how many of an
+    entry's trials may be in flight, how many trials there will be, what the entries are
+    (by id: algorithm, data set, model, level, and the metric they are ranked by). `id` tells the sweep from
+    others of its name.
+    """
+
+    name: ClassVar = "begin"
+    study_name: str
+    study: Mapping[str, Any]
+    lag: int
+    warm: Warm
+    planned: int
+    id: str
+    entries: Mapping[str, Mapping[str, str]]
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        study_name: str,
+        study: Study,
+        search: "SweepSearch",
+        warm: Warm,
+        id: str,
+        versions: Mapping[str, str],
+    ) -> Self:
+        """A session of this search."""
+        entries = {of.entry.id: of.entry.about() for of in search.firsts}
+        content = study.model_dump(mode="json")
+        planned = search.planned
+        return cls(study_name, content, search.lag, warm, planned, id, entries, versions)
+
+    def fields(self) -> dict[str, Any]:
+        """The event's fields as journaled: versions are fields of their own."""
+        own = {key: value for key, value in vars(self).items() if key != "versions"}
+        warm = {entry: [asdict(known) for known in given] for entry, given in self.warm.items()}
+        return {"format": FORMAT, **own, "warm": warm, **self.versions}
+
+    @classmethod
+    def read(cls, line: Line) -> Self:
+        """Read an event from a line's fields."""
+        warm = {
+            entry: [InitialConfiguration(**k) for k in given]
+            for entry, given in line["warm"].items()
+        }
+        begun = line["study_name"], line["study"], line["lag"], warm
+        return cls(*begun, line["planned"], line["id"], line["entries"])
+
+
+@dataclass(frozen=True)
+class Requested:
+    """A trial was handed out for the first time."""
+
+    name: ClassVar = "request"
+    request: TrialRequest
+
+    def fields(self) -> dict[str, Any]:
+        """The event's fields as journaled."""
+        return self.request.fields()
+
+    @classmethod
+    def read(cls, line: Line) -> Self:
+        """Read an event from a line's fields."""
+        return cls(TrialRequest.read(line))
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A trial is over."""
+
+    name: ClassVar = "end"
+    trial_id: str
+    outcome: Outcome
+    at: float = field(default_factory=lambda: round(time.time(), 3))
+
+    def fields(self) -> dict[str, Any]:
+        """The event's fields as journaled: of the outcome those that are not empty."""
+        told = {key: value for key, value in asdict(self.outcome).items() if value}
+        return {"trial_id": self.trial_id, "at": self.at, **told}
+
+    @classmethod
+    def read(cls, line: Line) -> Self:
+        """Read an event from a line's fields."""
+        told = {key: value for key, value in line.items() if key not in ("trial_id", "at")}
+        scores = {int(key): value for key, value in told.pop("intermediates", {}).items()}
+        status = Status(told.pop("status"))
+        history = [
+            {intern(name): value for name, value in entry.items()}
+            for entry in told.pop("history", [])
+        ]
+        outcome = Outcome(status, history, scores, **told)
+        return cls(line["trial_id"], outcome, line["at"])
+
+
+@dataclass(frozen=True)
+class Died:
+    """An attempt at a trial died at a round; it is started again."""
+
+    name: ClassVar = "died"
+    trial_id: str
+    round: int
+    error: str
+
+    def fields(self) -> dict[str, Any]:
+        """The event's fields as journaled."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, line: Line) -> Self:
+        """Read an event from a line's fields."""
+        return cls(**line)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A trial that is over has its run in the tracking store."""
+
+    name: ClassVar = "recorded"
+    trial_id: str
+    run_id: str
+
+    def fields(self) -> dict[str, Any]:
+        """The event's fields as journaled."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, line: Line) -> Self:
+        """Read an event from a line's fields."""
+        return cls(**line)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """How scenarios are computed, as it was measured; `suite.execution.autotune`."""
+
+    name: ClassVar = "chosen"
+    executions: Mapping[str, str]
+
+    def fields(self) -> dict[str, Any]:
+        """The event's fields as journaled."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, line: Line) -> Self:
+        """Read an event from a line's fields."""
+        return cls(**line)
+
+
+Event = Begun | Requested | Ended | Died | Recorded | Chosen
+EVENTS: dict[str, type[Event]] = {
+    kind.name: kind for kind in (Begun, Requested, Ended, Died, Recorded, Chosen)
+}
+
+
+def read(line: Line) -> Event:
+    """The event of a journal's line; raises `ValueError` for what is none, or one of a later version."""
+    name, fields = line.get("event"), {key: value for key, value in line.items() if key != "event"}
+    if not isinstance(name, str) or name not in EVENTS:
+        raise ValueError(f"{name!r} is no event of this version of suite")
+    try:
+        event = EVENTS[name].read(fields)
+        _TYPED[name].validate_python(_plain(event))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ValueError(f"its fields are not those of the event {name!r}") from None
+    return event
+
+
+def _plain(event: Event) -> dict[str, Any]:
+    """The fields of an event, and of what is in it, which pydantic takes as checked where it is an object."""
+    return {key: _fields(value) for key, value in vars(event).items()}
+
+
+def _fields(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_fields(one) for one in value]
+    if isinstance(value, Mapping):
+        return {key: _fields(one) for key, one in value.items()}
+    return (
+        vars(value) if isinstance(value, TrialRequest | InitialConfiguration | Outcome) else value
+    )
+
+
+_TYPED = {name: TypeAdapter(kind) for name, kind in EVENTS.items()}
+
+
+@dataclass
+class SweepState:
+    """All that is known of a sweep from its events: what was asked, in order; who is over; the rounds at which attempts at trials died; the runs that trials are recorded in; how scenarios are
+    computed, where that was measured; the final runs of what is no longer the best (`superseded`). Of the last session also when its trials ended, and how many ran
+    when the first of them did (`full`).
+    """
+
+    begun: Begun | None = None
+    sessions: int = 0
+    requests: list[TrialRequest] = field(default_factory=list)
+    ended: dict[str, Outcome] = field(default_factory=dict)
+    deaths: dict[str, list[int]] = field(default_factory=dict)
+    recorded: dict[str, str] = field(default_factory=dict)
+    executions: dict[str, str] = field(default_factory=dict)
+    id: str | None = None
+    ends: list[float] = field(default_factory=list)
+    full: int = 0
+    superseded: set[str] = field(default_factory=set)
+
+    _finals: dict[tuple[str, TrialKind], list[TrialRequest]] = field(
+        default_factory=dict, repr=False
+    )
+    _requested: set[str] = field(default_factory=set, repr=False)
+    _counts: Counter[str] = field(default_factory=Counter, repr=False)
+
+    @property
+    def running(self) -> int:
+        """How many trials were handed out and have not ended."""
+        return len({request.trial_id for request in self.requests} - self.ended.keys())
+
+    @property
+    def done(self) -> int:
+        """How many trials have ended of those that are planned."""
+        return len(self.ended) - sum(trial_id in self.ended for trial_id in self.superseded)
+
+    def add(self, event: Event) -> None:
+        """Take an event into account; each after all before it. Raises `ValueError` for one that cannot
+        come next, and then nothing has changed.
+        """
+        if self.begun is None and not isinstance(event, Begun):
+            raise ValueError("the sweep has not begun")
+        match event:
+            case Begun():
+                _must(self.id in (None, event.id), "it is of another sweep")
+                self.begun, self.sessions = event, self.sessions + 1
+                self.ends, self.full = [], 0
+                self.id = event.id
+            case Requested(request):
+                self._may_ask(request)
+                self.requests.append(request)
+                self._requested.add(request.trial_id)
+                if request.kind in (TrialKind.FINAL, TrialKind.PARETO):
+                    self._supersede(request)
+            case Ended(trial_id, outcome, at):
+                self._must_be_open(trial_id)
+                self.full = self.full or self.running
+                self.ends.append(at)
+                self.ended[trial_id] = outcome
+            case Died(trial_id, at):
+                self._must_be_open(trial_id)
+                self.deaths.setdefault(trial_id, []).append(at)
+            case Recorded(trial_id, run_id):
+                _must(trial_id in self.ended, f"trial {trial_id} has not ended")
+                self.recorded[trial_id] = run_id
+            case Chosen(executions):
+                self.executions |= executions
+
+    def _may_ask(self, request: TrialRequest) -> None:
+        """A search trial once, in the order of its entry's; a run that repeats one until it has ended:
+        one that is not over is asked for anew where it is wanted again.
+        """
+        own = TrialId.parse(request.trial_id)
+        such = (own.entry_id, own.replicate, own.kind) == (
+            request.entry_id,
+            request.replicate,
+            request.kind,
+        )
+        _must(such, f"{request.trial_id} is no id of such a trial")
+        again = request.trial_id in (self.ended if request.kind in REPEATS else self._requested)
+        _must(not again, f"trial {request.trial_id} was asked for before")
+        if request.kind != TrialKind.SEARCH:
+            _must(
+                request.source in self._requested,
+                f"{request.source}, which it repeats, was not asked for",
+            )
+        else:
+            first = self._counts[request.search]
+            _must(
+                request.index == own.index == first, f"trial {first} of its entry was not asked for"
+            )
+            self._counts[request.search] += 1
+
+    def _supersede(self, request: TrialRequest) -> None:
+        """Note the runs whose place another configuration's now take: of a sweep that grew, or chose again."""
+        group = self._finals.setdefault((request.search, request.kind), [])
+        if group and group[0].source != request.source:
+            self.superseded |= {one.trial_id for one in group}
+            group.clear()
+        group.append(request)
+        self.superseded.discard(request.trial_id)
+
+    def _must_be_open(self, trial_id: str) -> None:
+        _must(trial_id in self._requested, f"trial {trial_id} was not asked for")
+        _must(trial_id not in self.ended, f"trial {trial_id} has ended before")
+
+
+def _must(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
+
+
+def outcomes(lines: Iterable[Line], trial_ids: Container[str]) -> dict[str, Outcome]:
+    """How these trials ended, with all that they reported."""
+    wanted = (
+        read(line)
+        for line in lines
+        if line.get("event") == Ended.name and line.get("trial_id") in trial_ids
+    )
+    return {event.trial_id: event.outcome for event in wanted if isinstance(event, Ended)}
+
+
+def replay(lines: Iterable[Line], journal: str = "journal") -> SweepState:
+    """The state that a journal's lines add up to; raises `UserError` for the first one that cannot be
+    where it is.
+    """
+    state = SweepState()
+    for number, line in enumerate(lines, 1):
+        try:
+            state.add(read(line))
+        except ValueError as error:
+            raise broken(journal, number, str(error)) from None
+    return state

@@ -1,0 +1,207 @@
+"""Where a sweep keeps its files, which folders are its own, and what it removes from them.
+
+A folder that a sweep makes has a marker. One that holds anything and has none is someone else's and is
+refused; from its own a sweep removes files by their names, and the folder once nothing is left in it.
+"""
+
+import os
+from collections.abc import Container
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from suite.configurations.warm_start import NEAREST, tuned_files
+from suite.permissions import private
+from suite.sweeps.journal.events import Begun, SweepState, replay
+from suite.sweeps.journal.file import begins, begun, check_first, in_the_way, refuse_others, stream
+from suite.yaml_files import writable
+from trials.common.errors import UserError
+from trials.common.files import plain
+from trials.run.checkpoint import CheckpointFolder
+
+MARKER = ".suite-sweep"
+ABOUT = "A sweep of suite-fl made this folder. It removes files of its own from it, and no others."
+NAME_BYTES = 255
+"""The longest name of a folder that common file systems take."""
+
+
+def check_name(name: str, given: str) -> None:
+    """Raise `UserError`, which begins with what was `given`, where a name cannot be that of one folder."""
+    fits = name.isprintable() and len(name.encode()) <= NAME_BYTES
+    if not fits or name != name.strip() or name in ("", ".", "..") or set(name) & set("/\\"):
+        shown = name if name.isprintable() and name == name.strip() != "" else repr(name)
+        raise UserError(
+            f"{given} {shown}: must be the name of one folder: not . or .., without / and \\, control "
+            f"characters and space around it, and at most {NAME_BYTES} bytes"
+        )
+
+
+@dataclass(frozen=True)
+class SweepPaths:
+    """Where a sweep keeps its files and records, and finds its data. `log` is a further place for records
+    (`suite.tracking.loggers`).
+
+    Raises `UserError` for a name that is not one of a folder.
+    """
+
+    storage: Path
+    name: str
+    tracking_uri: str | None = None
+    data_root: str | None = None
+    checkpoints: str | None = None
+    log: str | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "--name")
+
+    @property
+    def folder(self) -> Path:
+        """The sweep's own folder."""
+        return self.storage / self.name
+
+    @property
+    def journal(self) -> Path:
+        """The file that a resumed sweep is rebuilt from."""
+        return self.folder / "journal.jsonl"
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is such a sweep. Raises `FormatError` for one of another version."""
+        if os.path.isfile(self.journal):
+            check_first(self.journal)
+        return begun(self.journal)
+
+    @property
+    def models(self) -> Path:
+        """Where the models are that `save: best` keeps."""
+        return self.folder / "models"
+
+    def model(self, trial_id: str) -> str:
+        """Where a final run leaves its models until the sweep has ended."""
+        return f"{self.checkpoint_folder}/{trial_id}.model.pt"
+
+    def state(self, brief: bool = False) -> SweepState:
+        """What its journal says of the sweep, which another process may be writing; `brief` as in `stream`.
+        Raises `UserError` where it is damaged, or another user can have written it.
+        """
+        if not self.begun:
+            return SweepState()
+        refuse_others(self.journal)
+        return replay(stream(self.journal, brief), str(self.journal))
+
+    def last_begun(self) -> Begun | None:
+        """How its last session began; None when there is no such sweep. Raises as `state` does where that is
+        damaged.
+        """
+        if not self.begun:
+            return None
+        refuse_others(self.journal)
+        last = replay(begins(self.journal)[-1:], str(self.journal)).begun
+        assert last is not None
+        return last
+
+    @property
+    def checkpoint_folder(self) -> str:
+        """Path or URI of the folder of the trials' checkpoints, which all nodes must reach."""
+        if self.checkpoints is None:
+            return str(self.folder.resolve() / "checkpoints")
+        if "://" in self.checkpoints:
+            return f"{self.checkpoints}/{quote(self.name)}"
+        return f"{Path(self.checkpoints).resolve()}/{self.name}"
+
+    def check(self, warm_start: str | None) -> None:
+        """Raise `UserError` when a folder is someone else's, the journal is no file, the checkpoints' place
+        cannot be used or, of a sweep that has not begun, the files to start from cannot.
+        """
+        with writable(self.folder):
+            if os.path.lexists(self.journal):
+                plain(self.journal, "journal")
+            if in_the_way(self.journal) and (self.folder / MARKER).exists():
+                raise UserError(
+                    f"journal {self.journal} does not begin as a sweep's, so no sweep made it like that: if it is damaged, "
+                    "--resume --repair sets such lines aside; if it is another file, move it away"
+                )
+            if not self.begun and self._foreign():
+                raise UserError(
+                    f"{self.folder} holds files and no sweep made it: choose another --name or --storage"
+                )
+        self._check_checkpoints()
+        if warm_start not in (None, NEAREST) and not self.journal.exists():
+            tuned_files(Path(str(warm_start)))
+
+    def _foreign(self) -> bool:
+        """Whether the folder holds anything but what a sweep leaves that ended before it began."""
+        names = {path.name for path in self.folder.iterdir()} if self.folder.exists() else set()
+        alone = names <= {self.journal.name}
+        return in_the_way(self.journal) or not (alone or MARKER in names)
+
+    def _check_checkpoints(self) -> None:
+        place, folder = self.checkpoint_folder, CheckpointFolder(self.checkpoint_folder)
+        if self._within(folder):
+            return
+        try:
+            names = folder.names()
+            owner = folder.read(MARKER).split()[-1:] if MARKER in names else None
+        except OSError as error:
+            raise UserError(f"checkpoints in {place} cannot be read: {error}") from None
+        if owner is not None:
+            if owner != [self.state().id]:
+                raise UserError(
+                    f"checkpoints in {place}: another sweep of this name has the folder. "
+                    "Choose another --name or --checkpoints, or remove it if that sweep is gone"
+                )
+            return
+        if names:
+            raise UserError(
+                f"checkpoints in {place}: the folder holds files and no sweep made it. "
+                "Choose another --name or --checkpoints"
+            )
+
+    def _within(self, folder: CheckpointFolder) -> bool:
+        """Whether checkpoints lie in the sweep's own folder, whose marker is enough."""
+        local = folder.local
+        return local is not None and local.is_relative_to(self.folder.resolve())
+
+    def mark(self) -> None:
+        """Make the sweep's own folder, once it was checked."""
+        private(self.storage)
+        private(self.folder)
+        (self.folder / MARKER).write_text(f"{ABOUT}\n")
+
+    def mark_checkpoints(self, owner: str) -> None:
+        """Make the folder of checkpoints one of the sweep with this id, once it was checked.
+
+        Raises `UserError` when it cannot be written.
+        """
+        folder = CheckpointFolder(self.checkpoint_folder)
+        if self._within(folder):
+            return
+        try:
+            folder.write(MARKER, f"{ABOUT}\n{owner}\n")
+        except OSError as error:
+            raise UserError(
+                f"checkpoints in {self.checkpoint_folder} cannot be written: {error}"
+            ) from None
+
+    def clear_checkpoints(self, asked: Container[str]) -> None:
+        """Remove what these trials wrote, as far as it can be removed, and the folder. One that others have
+        put files into stays, with its marker: it is the sweep's still.
+        """
+        folder = CheckpointFolder(self.checkpoint_folder)
+        with suppress(OSError):
+            folder.clear(asked)
+            _give_up(folder)
+
+    def forget(self) -> None:
+        """Leave no folder of a sweep that did nothing."""
+        self.clear_checkpoints(())
+        self.journal.unlink(missing_ok=True)
+        _give_up(CheckpointFolder(str(self.folder.resolve())))
+
+
+def _give_up(folder: CheckpointFolder) -> None:
+    """Remove the marker and the folder, if there is nothing else in it."""
+    if folder.names() == [MARKER]:
+        folder.delete(MARKER)
+        folder.drop()

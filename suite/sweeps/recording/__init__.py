@@ -1,0 +1,1 @@
+"""What a sweep writes to its tracking store."""

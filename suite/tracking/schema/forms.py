@@ -1,0 +1,171 @@
+"""What the texts of tags stand for, and how each is read and written: strictly, since they may be others'.
+
+A reader raises `ValueError` for a text that means nothing.
+"""
+
+import json
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Any, TypedDict
+
+from pydantic import BaseModel, FiniteFloat, StrictBool, StrictInt, StrictStr, TypeAdapter
+
+from suite.json_files import parse
+from suite.yaml_files import DEPTH
+from trials.algorithm import Range
+from trials.common.names import number
+from trials.run.outcome import Status
+from trials.run.trial_id import TrialId
+
+SPAN = {
+    f.name: f.default
+    for f in fields(Range)
+    if f.name in ("low", "high", "log", "choices", "above", "at_least", "at_most")
+}
+"""What of a range says where it was searched, and what is not written since it is so by default."""
+
+
+class RecordedConfirm(BaseModel):
+    """How often a study's best configurations are tried again."""
+
+    best: int
+    seeds: int
+
+
+class StudyRead(BaseModel):
+    """What is read of the study of a sweep; fields with a default are left out where they have it."""
+
+    sampler: StrictStr
+    trials: StrictInt
+    seeds: StrictInt
+    algorithms: list[str]
+    datasets: list[str]
+    models: list[str]
+    heterogeneity: list[str]
+    settings: dict[str, Any]
+    confirm: RecordedConfirm | None
+    margin: float | None = None
+    tunings: int = 1
+    partitions: int = 1
+    splits: int = 1
+
+
+class Halved(TypedDict):
+    """From which round on another number of clients was computed at once."""
+
+    round: int
+    chunk: int
+
+
+TriedRow = (
+    tuple[StrictStr, StrictInt, StrictBool, Status, FiniteFloat | None, FiniteFloat | None]
+    | tuple[
+        StrictStr,
+        StrictInt,
+        StrictBool,
+        Status,
+        FiniteFloat | None,
+        FiniteFloat | None,
+        StrictBool,
+        str,
+    ]
+)
+"""A search trial in the tag of its entry; the last two are whether it keeps the constraints, and why it failed."""
+Params = dict[str, bool | int | float | str | None]
+"""Hyperparameters, each a plain value."""
+Ranges = dict[str, Range]
+
+
+def dumps(value: Any) -> str:
+    """Compact JSON, keys sorted."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def form(of: Any) -> Callable[[str], Any]:
+    """A reader of JSON of this type."""
+
+    @cache
+    def adapter() -> TypeAdapter[Any]:
+        return TypeAdapter(of)
+
+    def read(text: str) -> Any:
+        found = parse(text)
+        if not _shallow(found, DEPTH):
+            raise ValueError(text)
+        return adapter().validate_python(found)
+
+    return read
+
+
+def _shallow(value: Any, levels: int) -> bool:
+    """Whether a value has at most so many levels."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels > 0 and all(_shallow(one, levels - 1) for one in inner)
+
+
+def ranges_written(ranges: Mapping[str, Range]) -> str:
+    """Ranges as JSON, without what is so by default."""
+    given = {
+        name: {key: v for key, usual in SPAN.items() if (v := getattr(spec, key)) != usual}
+        for name, spec in ranges.items()
+    }
+    return dumps({name: {"type": ranges[name].type, **own} for name, own in given.items()})
+
+
+def one_of(known: Collection[str]) -> Callable[[str], str]:
+    """A reader of texts of which only some mean something."""
+
+    def read(text: str) -> str:
+        if text not in known:
+            raise ValueError(text)
+        return text
+
+    return read
+
+
+@cache
+def _tried() -> TypeAdapter[list[TriedRow]]:
+    return TypeAdapter(list[TriedRow])
+
+
+def tried(text: str) -> list[TriedRow]:
+    """Search trials."""
+    return _tried().validate_json(text)
+
+
+def whole(text: str) -> int:
+    """A whole number of 64 bits."""
+    return number(int, text)
+
+
+def finite(text: str) -> float:
+    """A number that is finite."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+def trial_id(text: str) -> str:
+    """The name of a sweep's trial."""
+    TrialId.parse(text)
+    return text
+
+
+def flag(text: str) -> bool:
+    """True or false."""
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
+
+
+def flagged(value: bool) -> str:
+    """Its text."""
+    return str(value).lower()
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Words between spaces."""
+    return tuple(text.split())

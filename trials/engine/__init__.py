@@ -1,0 +1,1 @@
+"""The engine: the federation that algorithms see, and local training of many clients at once."""

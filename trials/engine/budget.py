@@ -1,0 +1,118 @@
+"""What the parts of a trial take of its device's memory, worked out from shapes: samples, the plan and the
+vectors of a round, a client in training.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trials.common.memory import memory_budget, tables_budget
+from trials.common.tensors import torch
+from trials.engine.plans import steps_per_epoch
+from trials.federated_data import FederatedData, Samples
+from trials.heterogeneity import Heterogeneity
+from trials.models.base import Model
+from trials.settings import Settings
+
+VECTORS = 5
+"""Vectors of weights of each selected client in a round, beside those of local training: its start, its
+end, its message, its direction, its random numbers."""
+JOINED = 2
+"""Those that are written once more where a pack computes them beside others': its start, its direction."""
+PLANNED = 64
+"""Bytes of each sample of a round's minibatches while it is put in its place, at least."""
+ID = np.dtype(np.int64).itemsize
+
+
+@dataclass(frozen=True)
+class MemoryBudget:
+    """What a trial may take of its device's memory: `clients` bytes for those that are computed at once, by
+    default `memory_budget`, where up to `members` trials, itself one of them, share the process.
+    """
+
+    clients: float | None = None
+    members: int = 1
+
+
+ALONE = MemoryBudget()
+"""Of a trial that has its process for itself."""
+
+
+def selected(settings: Settings, clients: int) -> int:
+    """K = participation n, at least 1."""
+    return max(1, round(settings.participation * clients))
+
+
+def widest(data: FederatedData, settings: Settings) -> int:
+    """Samples in the largest minibatch, which no client has more of than samples."""
+    size, most = settings.batch_size, int(data.sizes.max())
+    return most if size == "full" else min(size, most)
+
+
+def of_round(data: FederatedData, settings: Settings, d: int, size: int, members: int = 1) -> float:
+    """Bytes that a round of each of so many trials of a pack has on the device, with numbers of `size`
+    bytes and d weights: of its clients the plans of their minibatches and `VECTORS`.
+    """
+    steps = settings.local_steps or settings.local_epochs * int(
+        steps_per_epoch(data.sizes, settings.batch_size).max()
+    )
+    plan = steps * widest(data, settings) * (ID + size)
+    vectors = VECTORS + (JOINED if members > 1 else 0)
+    return float(members * selected(settings, data.clients) * (plan + vectors * d * size))
+
+
+def planned(
+    data: FederatedData, settings: Settings, level: Heterogeneity
+) -> tuple[str, int, float]:
+    """What asks for the longest local training: its name, the minibatches of a client, and the bytes at least
+    that planning them for all clients of a round takes.
+    """
+    per_epoch, ids = steps_per_epoch(data.sizes, settings.batch_size), np.arange(data.clients)
+    given = settings.local_steps is not None
+    asked = (
+        np.full_like(per_epoch, settings.local_steps)
+        if given
+        else settings.local_epochs * per_epoch
+    )
+    name = "local_steps" if given else "local_epochs"
+    works = {
+        level.name if level.changes_work else name: level.local_steps(asked, per_epoch, ids, 1, 0)
+    }
+    works["fine_tune"] = (settings.fine_tune or 0) * per_epoch
+    longest = max(works, key=lambda name: works[name].max())
+    steps, width = int(works[longest].max()), widest(data, settings)
+    return longest, steps, float(selected(settings, data.clients)) * steps * width * PLANNED
+
+
+def resident_bytes(
+    data: FederatedData, settings: Settings, d: int, size: int, members: int = 1
+) -> float:
+    """Bytes that are on the device throughout: the samples, which trials of a process share, and a round of
+    each (`of_round`).
+    """
+    return data.dataset.bytes(size) + of_round(data, settings, d, size, members)
+
+
+def divided(
+    data: FederatedData,
+    model: Model,
+    settings: Settings,
+    on: Samples,
+    execution: str,
+    room: MemoryBudget,
+) -> tuple[int | None, float]:
+    """How many clients are computed at once (None: all that are selected), and the bytes that clients'
+    tables may take of the device where the samples are, its trial's part of them.
+
+    Clients at once are as the settings say, else as many as the room for them holds, which trials of a
+    pack have one after the other or together.
+    """
+    one = torch.empty(0, dtype=on.dtype, device=on.device)
+    always = resident_bytes(data, settings, model.d, one.element_size(), room.members)
+    chunk = settings.chunk
+    if execution == "batched" and chunk is None:
+        client = model.bytes_a_client(widest(data, settings), one)
+        chunk = max(1, int((room.clients or memory_budget(on.device, always)) // client))
+    return chunk, tables_budget(on.device, always) / room.members

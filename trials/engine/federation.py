@@ -1,0 +1,401 @@
+"""The federation: what an algorithm sees of the world in a round, and the services it works with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trials.common import randomness
+from trials.common.device import computes
+from trials.common.tensors import Tensor, torch
+from trials.common.transfer import distinct, to_device, uniform_on
+from trials.datasets.base import OnDemand
+from trials.engine import budget, cuda_graphs
+from trials.engine.client_rows import ClientRows
+from trials.engine.direction import Direction
+from trials.engine.local_training import SGD
+from trials.engine.plans import BatchPlan, full_pass, samples_met, steps_per_epoch
+from trials.engine.solver import Solver, execution
+from trials.federated_data import FederatedData
+from trials.heterogeneity import Heterogeneity
+from trials.models.base import Model
+from trials.scoring.metrics import COUNTERS
+from trials.scoring.scores import SCORES
+from trials.settings import Settings
+
+Array = npt.NDArray[Any]
+SERVER = -1
+"""The "client id" whose initial weights are everyone's common ones."""
+
+
+class Federation:
+    """What an algorithm sees of the world in a round, and all it can do in it.
+
+    Clients are ids (k,), int64 on the CPU, and may repeat where clients are selected with
+    replacement; weights are rows (k, d) on the device. Each service counts what it does: bytes that
+    are sent, steps and passes that are computed. A repeated client works and sends once.
+    """
+
+    def __init__(
+        self,
+        data: FederatedData,
+        model: Model,
+        heterogeneity: Heterogeneity,
+        settings: Settings,
+        seed: int,
+        device: torch.device,
+        room: budget.MemoryBudget = budget.ALONE,
+        solver: Callable[..., Solver] = Solver,
+    ) -> None:
+        """`room` is what it may take of the device's memory; `solver` makes the solver, as the class does."""
+        computes(device, settings.dtype)
+        self.data, self.model, self.settings, self.seed = data, model, settings, seed
+        self._level = heterogeneity
+        self.device = device
+        self.dtype = torch.float64 if settings.dtype == "float64" else torch.float32
+        self.x, self.y = data.tensors(device, self.dtype)
+        if device.type != "cpu" and not isinstance(data.dataset.x, OnDemand):
+            model.architecture.check(data.dataset.x, data.dataset.classes)
+        self.execution = execution(model, settings, device)
+        self.chunk, self.tables = budget.divided(
+            data, model, settings, self.x, self.execution, room
+        )
+        self._solver = solver(model, self.x, self.y, self.execution, self.chunk)
+        self._scores = SCORES[data.dataset.task.metric]
+        self.round = 0
+        self.counters = dict.fromkeys(COUNTERS, 0)
+        self._loss: Tensor | None = None
+        self._uploaded, self._absent = set[int](), set[int]()
+        self.halved: dict[str, int] | None = None
+        """From which `round` on another `chunk` of clients is computed at once."""
+
+    @property
+    def n(self) -> int:
+        """Number of clients."""
+        return self.data.clients
+
+    @property
+    def d(self) -> int:
+        """Number of weights."""
+        return self.model.d
+
+    @property
+    def everyone(self) -> Tensor:
+        """Ids of all clients, (n,)."""
+        return torch.arange(self.n)
+
+    def begin(self, round_index: int) -> None:
+        """Start a round (counted from 1); called by the loop, not by algorithms."""
+        self.round = round_index
+        self._loss = None
+        self._uploaded, self._absent = set(), set()
+        if self.halved and round_index >= self.halved["round"]:
+            self._solver.chunk = self.halved["chunk"]
+
+    @property
+    def train_loss(self) -> float:
+        """The mean minibatch loss of this round's last training, or of its full gradients where that
+        is NaN; NaN before any. To ask is to wait for the device.
+        """
+        return math.nan if self._loss is None else float(self._loss)
+
+    @property
+    def graph_error(self) -> str:
+        """Why its device, which captures the local steps of others, does not do so here; else ""."""
+        return cuda_graphs.faults.get(self.model.architecture, "")
+
+    # Who
+
+    def select(self, stream: str = "select") -> Tensor:
+        """Ids (K,) of this round's clients, ascending, the same for every algorithm.
+
+        Of n uniform numbers, one a client: the K = participation n smallest (without replacement),
+        or those below `participation`, at least one (independent). With replacement: K draws, ids
+        may repeat. Another `stream` gives another set. Under `+dropout(rate)` some of them do not
+        answer and are left out, at least one stays: nothing is sent to them and they do nothing.
+        """
+        s = self.settings
+        if s.selection == "with_replacement":
+            return self.draw(torch.ones(self.n, dtype=torch.float64), stream)
+        u = randomness.uniform(stream, self.seed, self.round, np.arange(self.n))
+        k = self._count if s.selection == "without_replacement" else (u < s.participation).sum()
+        return self._answering(np.sort(np.argpartition(u, max(1, k) - 1)[: max(1, k)]))
+
+    def draw(self, p: Tensor, stream: str = "select") -> Tensor:
+        """K draws with replacement with probabilities proportional to p (n,); ascending ids (K,).
+
+        The round's uniform numbers are mapped through the cumulative p; p = 0 everywhere is uniform.
+        Under `+dropout(rate)` as in `select`.
+        """
+        share = p.double().cpu().numpy()
+        cumulative = np.cumsum(share if share.any() else np.ones_like(share))
+        u = randomness.uniform(stream, self.seed, self.round, np.arange(self._count))
+        ids = np.searchsorted(cumulative / cumulative[-1], u, side="right")
+        return self._answering(np.sort(np.minimum(ids, self.n - 1)))
+
+    @property
+    def absent(self) -> Tensor:
+        """Ids of the clients that were selected in this round but do not answer."""
+        return torch.tensor(sorted(self._absent), dtype=torch.int64)
+
+    def _answering(self, ids: Array) -> Tensor:
+        there = self._level.answering(ids, self.round, self.seed)
+        if there is not ids:
+            self._absent.update(np.setdiff1d(ids, there).tolist())
+        return torch.from_numpy(there)
+
+    @property
+    def _count(self) -> int:
+        """K = participation n, at least 1."""
+        return budget.selected(self.settings, self.n)
+
+    def weights(self, ids: Tensor) -> Tensor:
+        """Aggregation weights (k,) that sum to 1: m_k / sum m, or 1 / k if `aggregation` is plain."""
+        return self.tensor(self._shares(ids.numpy()))
+
+    def relative_size(self, ids: Tensor) -> Tensor:
+        """om_k = n p_k (k,), p_k the aggregation weight among all: n m_k / m, or 1 if plain."""
+        return self.n * self.tensor(self._shares(np.arange(self.n))[ids.numpy()])
+
+    # What is known
+
+    def initial(self, ids: Tensor) -> Tensor:
+        """Initial weights (k, d): zeros, the same row for all, or each client's own (`init`)."""
+        if self.settings.init == "zeros":
+            return torch.zeros(len(ids), self.d, dtype=self.dtype, device=self.device)
+        own = ids.numpy() if self.settings.init == "own" else np.array([SERVER])
+        rows = self.tensor(self._solver.initial(own, self.seed))
+        return rows.expand(len(ids), -1).clone() if len(own) == 1 else rows
+
+    def initial_server(self) -> Tensor:
+        """The server's initial weights (d,); zeros, or those that all clients have if common."""
+        return self.initial(torch.tensor([SERVER]))[0]
+
+    def client_rows(self, default: Callable[[Tensor], Tensor] | None = None) -> ClientRows:
+        """Per-client state (n, d), zero (or `default(ids)`) until written; on the host where all tables
+        together would take more of a GPU than their part.
+        """
+        size = self.n * self.d * self.dtype.itemsize
+        host = size > self.tables
+        self.tables -= 0 if host else size
+        return ClientRows(self.n, default or self._zeros, self.device, host)
+
+    def uniform(self, name: str, ids: Tensor, size: int) -> Tensor:
+        """Uniform numbers in [0, 1), (k, size): a function of name, seed, round and client."""
+        words = (self.seed, self.round, ids.numpy()[:, None])
+        below_one = 1 - torch.finfo(self.dtype).eps / 2  # where single precision would round to 1
+        u = uniform_on(self.device, name, *words, size=size, dtype=self.dtype)
+        return u.clamp(max=below_one)
+
+    def tensor(self, array: Array | Tensor) -> Tensor:
+        """What the host holds, in the run's dtype, on its device."""
+        return to_device(array, self.device, self.dtype)
+
+    def index(self, ids: Tensor) -> Tensor:
+        """Ids (k,) on the device, to take rows of a tensor there: without them it waits for the copy."""
+        return to_device(ids, self.device)
+
+    # What is sent
+
+    def broadcast(self, ids: Tensor, message: Tensor) -> Tensor:
+        """Send one message (d,) to clients `ids`: what they received, (k, d)."""
+        receivers = len(np.unique(ids.numpy()))
+        self.counters["downloaded_bytes"] += receivers * message.numel() * message.element_size()
+        return message.expand(len(ids), *message.shape)
+
+    def upload(self, ids: Tensor, message: Tensor) -> Tensor:
+        """Send each client's message, (k,) or (k, ...), to the server: what it received, the same."""
+        if len(ids):
+            senders = set(ids.tolist())
+            floats = len(senders) * (message.numel() // len(ids))
+            self.counters["uploaded_bytes"] += floats * message.element_size()
+            self.counters["clients_uploaded"] += len(senders - self._uploaded)
+            self._uploaded |= senders
+        return message
+
+    def exchange(self, w: Tensor, mixing: Tensor) -> Tensor:
+        """mixing @ w: client i (row of w (n, d)) sends its weights to every j with mixing_ji != 0.
+
+        `mixing` (n, n) is on the CPU, as ids are.
+        """
+        edges = int((mixing != 0).sum() - (mixing.diagonal() != 0).sum())
+        self.counters["peer_bytes"] += edges * w.shape[1] * w.element_size()
+        return to_device(mixing, w.device) @ w
+
+    # What is computed
+
+    def steps(self, ids: Tensor) -> Tensor:
+        """Local steps J_k of this round, (k,)."""
+        return self.tensor(self._steps(ids.numpy(), self.round))
+
+    def train(
+        self,
+        ids: Tensor,
+        start: Tensor,
+        lr: float | Tensor,
+        direction: Direction,
+        /,
+        at_round: int | None = None,
+        **rows: Tensor,
+    ) -> Tensor:
+        """Local SGD of clients `ids` from `start` (k, d): their weights after it, (k, d).
+
+        Each step is w <- w - lr direction(w, g, **rows) with the minibatch gradient g, all (a, d)
+        for the clients still at work; `rows` tensors (k, ...) are cut to the same clients. `lr` is a
+        number, or (k,), or (k, epochs). Momentum, weight decay, clipping, batches and the amount of
+        work are the study's settings. `at_round` computes what the clients did in an earlier round,
+        which was counted then (`deferred`).
+        """
+        return self._train(ids, start, lr, direction, rows, at_round)[0]
+
+    def trajectory(
+        self,
+        ids: Tensor,
+        start: Tensor,
+        lr: float | Tensor,
+        direction: Direction,
+        /,
+        **rows: Tensor,
+    ) -> Tensor:
+        """Train as `train` does, and give the weights at the start and after each epoch:
+        (k, local_epochs + 1, d).
+        """
+        _, path = self._train(ids, start, lr, direction, rows, epochs=self.settings.local_epochs)
+        return torch.cat([start.unsqueeze(1), path], 1)
+
+    def train_pooled(self, ids: Tensor, start: Tensor, lr: float) -> Tensor:
+        """SGD on all clients' data together, from `start` (d,): (d,).
+
+        As many minibatches of the study's size (with full batches: of the mean client's) as hold the
+        samples that clients `ids` would go through in this round, to the nearest, at least one.
+        """
+        once, pool, one = np.unique(ids), self.data.pooled, np.array([0])
+        size, m = self.settings.batch_size, len(pool.train)
+        width = max(1, round(m / self.n)) if size == "full" else min(int(size), m)
+        work = samples_met(self.data.sizes[once], self._steps(once, self.round), size)
+        steps = np.array([max(1, round(work / width))])
+        plan = self._solver.minibatches(pool, one, steps, width, (self.seed, self.round))
+        w, _ = self._run(plan, start.unsqueeze(0), lr, lambda w, g: g, {})
+        self._worked(pool, one, steps, width)
+        return w[0]
+
+    def deferred(self, ids: Tensor) -> None:
+        """Clients train now; what they get is computed by a later `train(at_round=...)`, if at all."""
+        once = np.unique(ids)
+        steps = self._steps(once, self.round)
+        self._worked(self.data, once, steps, self.settings.batch_size)
+
+    def gradient(self, ids: Tensor, w: Tensor) -> Tensor:
+        """Gradients of F_k on each client's full data at w (k, d): (k, d)."""
+        once, first, back = distinct(ids, self.device)
+        w = w[first]
+        g, loss = self._solver.gradient(w, full_pass(self.data, once))
+        if self.settings.weight_decay:
+            g = g.add_(w, alpha=self.settings.weight_decay)
+        self.counters["gradient_passes"] += len(once)
+        self.counters["sample_gradients"] += int(self.data.sizes[once].sum())
+        self._loss = loss if self._loss is None else self._loss.where(~self._loss.isnan(), loss)
+        return g[back]
+
+    def score(self, ids: Tensor, w: Tensor) -> Tensor:
+        """The task's metric (accuracy, say) of w (k, d) on each client's own training data, (k,)."""
+        once, first, back = distinct(ids, self.device)
+        self.counters["evaluation_passes"] += len(once)
+        return self._solver.score(w[first], full_pass(self.data, once), self._scores)[back]
+
+    def clipped(self, g: Tensor) -> Tensor:
+        """Rows g (k, d), none longer than the study's `clip_norm`."""
+        return self._rule(0.0).clipped(g)
+
+    def fine_tune(self, ids: Tensor, start: Tensor, lr: float, epochs: int) -> Tensor:
+        """Plain local SGD of distinct clients `ids` from `start` (k, d), as in the round after this one:
+        their weights after so many epochs, (k, d). Belongs to evaluation, so nothing is counted.
+        """
+        steps = epochs * self._per_epoch(ids.numpy())
+        words = (self.seed, self.round + 1)
+        size = self.settings.batch_size
+        plan = self._solver.minibatches(self.data, ids.numpy(), steps, size, words)
+        return self._solver.sgd(start, plan, self._rule(lr), lambda w, g: g, {})[0]
+
+    def evaluate(self, w: Tensor, ids: Array) -> dict[str, Tensor]:
+        """Mean scores of the task and mean loss on samples: () for w (d,), (k,) for w (k, d)."""
+        return self._solver.evaluate(w, ids, self._scores)
+
+    def _train(
+        self,
+        ids: Tensor,
+        start: Tensor,
+        lr: float | Tensor,
+        direction: Direction,
+        rows: dict[str, Tensor],
+        at_round: int | None = None,
+        epochs: int = 0,
+    ) -> tuple[Tensor, Tensor]:
+        """Weights after local SGD (k, d), and after each of the first `epochs` (k, epochs, d)."""
+        once, first, back = distinct(ids, self.device)
+        round_index = self.round if at_round is None else at_round
+        steps, size = self._steps(once, round_index), self.settings.batch_size
+        plan = self._solver.minibatches(self.data, once, steps, size, (self.seed, round_index))
+        if isinstance(lr, torch.Tensor):
+            lr = self._of_steps(lr[first], once, int(steps.max()))
+        loss = self._loss
+        rows = {name: value[first] for name, value in rows.items()}
+        snapshots = self._per_epoch(once)[:, None] * np.arange(1, epochs + 1)
+        w, path = self._run(plan, start[first], lr, direction, rows, snapshots)
+        if at_round is None:
+            self._worked(self.data, once, steps, size)
+        else:
+            self._loss = loss
+        return w[back], path[back]
+
+    def _run(
+        self,
+        plan: BatchPlan,
+        start: Tensor,
+        lr: float | Tensor,
+        direction: Direction,
+        rows: dict[str, Tensor],
+        snapshots: Array | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        found = self._solver.sgd(start, plan, self._rule(lr), direction, rows, snapshots)
+        w, self._loss, path = found
+        return w, path
+
+    def _worked(self, data: FederatedData, ids: Array, steps: Array, batch_size: int | str) -> None:
+        """Count local steps and the samples in them."""
+        self.counters["client_steps"] += int(steps.sum())
+        self.counters["sample_gradients"] += samples_met(data.sizes[ids], steps, batch_size)
+
+    def _rule(self, lr: float | Tensor) -> SGD:
+        s = self.settings
+        return SGD(lr, s.momentum, s.weight_decay, s.clip_norm)
+
+    def _per_epoch(self, ids: Array) -> Array:
+        return steps_per_epoch(self.data.sizes[ids], self.settings.batch_size)
+
+    def _steps(self, ids: Array, round_index: int) -> Array:
+        per_epoch = self._per_epoch(ids)
+        asked = self.settings.local_epochs * per_epoch
+        if self.settings.local_steps is not None:
+            asked = np.full(len(ids), self.settings.local_steps)
+        return self._level.local_steps(asked, per_epoch, ids, round_index, self.seed)
+
+    def _of_steps(self, lr: Tensor, ids: Array, steps: int) -> Tensor:
+        """Rates of clients (k,), or of their epochs (k, epochs), for each step: (k, steps)."""
+        if lr.dim() == 1:
+            return lr.unsqueeze(1).expand(-1, steps)
+        epoch = np.minimum(np.arange(steps) // self._per_epoch(ids)[:, None], lr.shape[1] - 1)
+        return lr.gather(1, to_device(epoch, lr.device))
+
+    def _zeros(self, ids: Tensor) -> Tensor:
+        return torch.zeros(len(ids), self.d, dtype=self.dtype, device=self.device)
+
+    def _shares(self, ids: Array) -> Array:
+        """Aggregation weights of `weights`, on the host."""
+        plain = self.settings.aggregation == "plain"
+        m = np.ones(len(ids)) if plain else self.data.sizes[ids]
+        return m / m.sum()

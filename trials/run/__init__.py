@@ -1,0 +1,1 @@
+"""One trial: from its specification to its result."""

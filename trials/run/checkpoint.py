@@ -1,0 +1,172 @@
+"""A trial's checkpoint: one file, replaced whole, that says by itself whether it is sound.
+
+Named by an absolute path or by a URI that pyarrow knows (`s3://`, `gs://`, `hdfs://`): any place that
+all machines of a cluster can reach.
+"""
+
+import io
+import os
+import re
+import time
+import uuid
+import zlib
+from collections.abc import Container
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from trials.common.errors import UserError
+from trials.common.lazy import Lazy
+
+fs: Any = Lazy("pyarrow.fs")
+
+SPARING = 20
+"""A checkpoint's cost in time is at most one part in so many."""
+
+
+class StorageError(Exception):
+    """A checkpoint that cannot be written or read, or is damaged. The trial is not to blame."""
+
+
+class Checkpoint:
+    """The state of one trial; at most one file, and for the moment of a write a second one.
+
+    A file is a CRC-32 (4 bytes, big-endian) and what `torch.save` makes of the state. It is read
+    with `weights_only`: tensors and plain values, nothing that runs code. `due` is the rule for
+    writing: `seconds` after the start or the last write, and never more than a twentieth of the time.
+    """
+
+    def __init__(self, scenario: str, seconds: float = 60.0) -> None:
+        self.scenario, self.seconds = scenario, seconds
+        self._system, path = fs.FileSystem.from_uri(scenario)
+        self._path = PurePosixPath(path)
+        self._last, self._cost = time.monotonic(), 0.0
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to write a checkpoint."""
+        return time.monotonic() - self._last > max(self.seconds, SPARING * self._cost)
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Replace the file. Raises `StorageError` when the storage does not take it."""
+        import torch  # here, since a folder is checked and removed without it
+
+        started = time.monotonic()
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        body = buffer.getbuffer()
+        fresh = self._path.with_name(f"{self._path.name}.{uuid.uuid4().hex[:8]}.part")
+        try:
+            self._system.create_dir(str(self._path.parent), recursive=True)
+            with self._system.open_output_stream(str(fresh)) as out:
+                out.write(zlib.crc32(body).to_bytes(4, "big"))
+                out.write(body)
+            if isinstance(self._system, fs.LocalFileSystem):
+                with open(fresh) as written:
+                    os.fsync(written.fileno())
+            self._system.move(str(fresh), str(self._path))
+        except OSError as error:
+            self._remove(fresh)
+            raise StorageError(f"checkpoint {self.scenario} cannot be written: {error}") from None
+        self._last = time.monotonic()
+        self._cost = self._last - started
+
+    def load(self) -> dict[str, Any] | None:
+        """The state, or None when there is none.
+
+        Raises `StorageError` when it cannot be read, or is damaged; a damaged one is renamed, so
+        that the next attempt starts from round 0.
+        """
+        import torch  # here, since a folder is checked and removed without it
+
+        try:
+            with self._system.open_input_stream(str(self._path)) as file:
+                content = file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(f"checkpoint {self.scenario} cannot be read: {error}") from None
+        body = memoryview(content)[4:]
+        if len(content) < 4 or zlib.crc32(body) != int.from_bytes(content[:4], "big"):
+            aside = self._path.with_name(self._path.name + ".damaged")
+            try:
+                self._system.move(str(self._path), str(aside))
+            except OSError as error:
+                raise StorageError(f"checkpoint {self.scenario} is damaged: {error}") from None
+            raise StorageError(
+                f"checkpoint {self.scenario} is damaged ({len(content)} bytes with a wrong checksum). "
+                f"It is now {aside.name}; when the sweep is resumed, this trial starts from round 0"
+            )
+        return dict(torch.load(io.BytesIO(body), weights_only=True, map_location="cpu"))
+
+    def delete(self) -> None:
+        """Remove the file, if it is there and can be removed."""
+        self._remove(self._path)
+
+    def _remove(self, path: PurePosixPath) -> None:
+        with suppress(OSError):
+            self._system.delete_file(str(path))
+
+
+class CheckpointFolder:
+    """A folder of checkpoints, by path or URI. Others may have files in it too, so that it is only ever
+    emptied by name.
+
+    Raises `UserError` where pyarrow knows no file system for it. All methods may raise an `OSError`.
+    """
+
+    def __init__(self, scenario: str) -> None:
+        try:
+            self._system, path = fs.FileSystem.from_uri(scenario)
+        except (OSError, ValueError, TypeError) as error:
+            raise UserError(f"checkpoints in {scenario}: {error}") from None
+        self._path = PurePosixPath(path)
+
+    @property
+    def local(self) -> Path | None:
+        """The folder's path on this machine."""
+        return Path(self._path) if isinstance(self._system, fs.LocalFileSystem) else None
+
+    def names(self) -> list[str]:
+        """The names of what is in the folder, in order; none where there is no such folder."""
+        found = self._system.get_file_info(fs.FileSelector(str(self._path), allow_not_found=True))
+        return sorted(info.base_name for info in found)
+
+    def read(self, name: str) -> str:
+        """The text of a file in the folder."""
+        with self._system.open_input_stream(str(self._path / name)) as file:
+            return str(file.read().decode())
+
+    def write(self, name: str, text: str) -> None:
+        """Put a text file in it, which is made where there is none."""
+        self._system.create_dir(str(self._path), recursive=True)
+        with self._system.open_output_stream(str(self._path / name)) as file:
+            file.write(text.encode())
+
+    def delete(self, name: str) -> None:
+        """Remove one file."""
+        self._system.delete_file(str(self._path / name))
+
+    def clear(self, trial_ids: Container[str]) -> None:
+        """Remove what these trials wrote, and then the folder, if it is empty."""
+        for name in self.names():
+            if written_by(name) in trial_ids:
+                with suppress(OSError):
+                    self.delete(name)
+        self.drop()
+
+    def drop(self) -> None:
+        """Remove the folder, if it is empty. On an object store, which has no folders, an empty one may
+        be listed on: pyarrow can remove it only with whatever is in it by then.
+        """
+        if self.local is not None:
+            with suppress(OSError):
+                self.local.rmdir()
+
+
+def written_by(name: str) -> str | None:
+    """The trial that wrote a file of this name: a checkpoint, its final models, one of these set aside,
+    or a write cut off.
+    """
+    found = re.fullmatch(r"(.+?)(?:\.model)?\.pt(\.damaged|\.[0-9a-f]{8}\.part)?", name)
+    return found and found[1]

@@ -1,0 +1,122 @@
+"""A trial made runnable: its data, its model, its simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trials import datasets, heterogeneity, models
+from trials.common.device import named, usable
+from trials.common.errors import UserError
+from trials.common.machine import machine_memory
+from trials.common.tensors import torch
+from trials.datasets.base import Dataset
+from trials.engine.budget import MemoryBudget, planned
+from trials.engine.federation import Federation
+from trials.engine.solver import Solver, execution
+from trials.federated_data import FederatedData, partition
+from trials.models.base import Model
+from trials.run.simulation import Simulation
+from trials.run.spec import TrialSpec
+from trials.scoring import losses
+
+BYTES_A_WEIGHT = 16
+"""What a trial takes of memory at least: the model, its start, a gradient and a direction."""
+
+
+def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
+    """The data set of a spec, from files under `root` where it has files."""
+    family, clients = datasets.parse(spec.dataset), spec.settings.clients
+    try:
+        return family.load(spec.settings.data_seed, clients, root)
+    except MemoryError:
+        size = f" of {clients} clients" if clients else ""
+        raise UserError(f"data set {spec.dataset}{size} is more than memory holds") from None
+
+
+def partition_data(spec: TrialSpec, dataset: Dataset) -> FederatedData:
+    """The data set partitioned to clients as the spec says; raises `UserError` where it cannot be, or where a round
+    is more than memory holds.
+    """
+    level = heterogeneity.parse(spec.heterogeneity)
+    data = partition(dataset, level, spec.settings)
+    name, steps, needed = planned(data, spec.settings, level)
+    if needed > machine_memory():
+        raise UserError(
+            f"{name}: {steps:,} minibatches of a client in a round take {needed / 1e9:,.0f} GB of memory, and "
+            f"this machine has {machine_memory() / 1e9:,.0f} GB"
+        )
+    return data
+
+
+def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
+    """The model of a spec, for the data set's shape; raises `UserError` when it does not fit, or has no
+    such execution on the device, which need not be there.
+    """
+    loss = losses.resolve(spec.settings.loss, dataset.task.metric)
+    mixed = spec.settings.dtype == "bf16"
+    model = Model(models.parse(spec.model), dataset.shape, dataset.classes, loss, mixed)
+    needed, there = model.d * BYTES_A_WEIGHT, machine_memory()
+    if needed > there:
+        raise UserError(
+            f"model {spec.model} has {model.d:.3g} weights, which take {needed / 1e9:,.0f} GB at least, "
+            f"and this machine has {there / 1e9:,.0f} GB"
+        )
+    if device != "cpu" or spec.settings.execution == "compiled":  # else any is, and torch waits
+        execution(model, spec.settings, named(device))
+    return model
+
+
+def simulate(
+    spec: TrialSpec,
+    data: FederatedData,
+    device: str = "cpu",
+    threads: int = 1,
+    memory: float | None = None,
+    solver: Callable[..., Solver] = Solver,
+    members: int = 1,
+) -> Simulation:
+    """A simulation at round 0. One thread by default, so that the bits do not depend on the load;
+    `memory` (bytes) is `trials.common.memory.memory_budget` by default; `solver` makes the federation's, whose
+    trial is one of up to `members` in its process.
+    """
+    torch.set_num_threads(threads)
+    model, at = fit_model(spec, data.dataset, device), usable(device)
+    level = heterogeneity.parse(spec.heterogeneity)
+    room = MemoryBudget(memory, members)
+    fed = Federation(data, model, level, spec.settings, spec.seed, at, room, solver)
+    return Simulation(spec.configured(), fed)
+
+
+def run(
+    spec: TrialSpec,
+    root: str | None = None,
+    device: str = "cpu",
+    on_evaluation: Callable[[dict[str, float]], None] = lambda entry: None,
+    memory: float | None = None,
+    halved: dict[str, int] | None = None,
+    chosen: Callable[[TrialSpec, FederatedData], TrialSpec] = lambda spec, data: spec,
+) -> tuple[Simulation, FederatedData]:
+    """Load, partition and run to the end, without Ray; `halved` is what was recorded of a run that is repeated,
+    and `chosen` says how the spec is computed.
+
+    Raises `UserError` before that for a device that cannot be used, and when its memory does not do.
+    """
+    usable(device)
+    data = partition_data(spec, load_dataset(spec, root))
+    try:
+        simulation = simulate(chosen(spec, data), data, device, memory=memory)
+        simulation.fed.halved = halved
+        on_evaluation(simulation.history[0])
+        while not simulation.finished:
+            on_evaluation(simulation.advance())
+    except torch.OutOfMemoryError as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"{device} has too little memory for this run; a smaller --memory-budget or chunk computes "
+            f"fewer clients at once ({reason})"
+        ) from None
+    except MemoryError:
+        raise UserError(
+            f"memory does not hold this run: {spec.algorithm} on {spec.scenario}"
+        ) from None
+    return simulation, data

@@ -1,0 +1,1 @@
+"""Losses, scores and metrics."""
