@@ -27,7 +27,7 @@ from suite.execution.ray_internals import make_trial
 from suite.execution.stop_signal import Control, HaltedError, interruptible
 from suite.search.schedulers import SCHEDULERS, EntrySchedulers
 from suite.search.trial import TrialRequest
-from trials import algorithms
+from trials.common import plugins
 from trials.federated_data import FederatedData
 from trials.run.checkpoint import Checkpoint
 from trials.run.outcome import Outcome, Report, Status, TrialKind, shortened
@@ -294,7 +294,7 @@ def _tuner(plan: ExecutionPlan, config: _Config, shared: Mapping[str, Any]) -> t
     schedulers.replay(plan.ended)
     callback = _Callback(plan.source, packs, plan.hooks)
     scheduler = PackScheduler(packs, _Scheduler(schedulers), callback)
-    files = dict(found for name in plan.source.algorithms if (found := algorithms.source(name)))
+    files = dict(found for name in plan.source.algorithms if (found := plugins.source(name)))
     return tune.Tuner(
         tune.with_parameters(FederatedTrial, datasets=shared, sources=files),
         tune_config=tune.TuneConfig(

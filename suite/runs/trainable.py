@@ -21,7 +21,7 @@ from ray import tune
 
 from suite.runs.request import Request
 from suite.studies.validation import Faults
-from trials import algorithms
+from trials.common import plugins
 from trials.datasets.base import Dataset
 from trials.run.checkpoint import Checkpoint, StorageError
 from trials.run.outcome import Status
@@ -57,7 +57,7 @@ class FederatedTrainable(tune.Trainable):
         assert request is not None
         assert dataset is not None
         for path, text in (sources or {}).items():
-            algorithms.supply(path, text)
+            plugins.supply(path, text)
         self._request, self._dataset = request, dataset
         self._data_root, self._device = data_root, device
         self.reset_config(config)
@@ -134,7 +134,7 @@ def trainable(request: Request, data_root: str | None, device: str) -> type[tune
     dataset = load_dataset(spec, data_root)
     clients = partition_data(spec, dataset).clients
     spec.configured().check(clients, fit_model(spec, dataset, device), spec.settings)
-    source = algorithms.source(spec.algorithm)
+    source = plugins.source(spec.algorithm)
     made: type[tune.Trainable] = tune.with_parameters(
         FederatedTrainable,
         request=replace(request, algorithm=spec.algorithm, scenario=spec.scenario),

@@ -58,7 +58,7 @@ def forget(folder: Path) -> None:
     """Be another machine: nothing was trusted, nothing is imported."""
     shutil.rmtree(folder / "state", ignore_errors=True)
     (folder / "ran").unlink(missing_ok=True)
-    sys.modules.pop(plugins.module_name("algorithm", f"{folder}/mine.py"), None)
+    sys.modules.pop(plugins.module_name(f"{folder}/mine.py"), None)
 
 
 def refused(folder: Path) -> str:
@@ -102,7 +102,7 @@ def test_code_that_a_file_names_needs_trust_once(here: Path, command: tuple[str,
     assert (here / "ran").exists()
     suite_here(*command, cwd=here)
     write(here, "# another line\n")
-    sys.modules.pop(plugins.module_name("algorithm", f"{here}/mine.py"))
+    sys.modules.pop(plugins.module_name(f"{here}/mine.py"))
     assert fault(suite_here(*command, cwd=here, code=2)) == refused_by(here, command)
 
 
@@ -127,14 +127,14 @@ def test_what_runs_is_what_was_asked_about(here: Path):
 
     with plugins.guarded(swapped):
         cls = algorithms.resolve(f"{path}:Mine")
-        assert algorithms.source(f"{path}:Mine") == (str(path), text)
+        assert plugins.source(f"{path}:Mine") == (str(path), text)
     assert (cls.__name__, path.read_text() != text) == ("Mine", True)
     assert not (here / "hurt").exists()
 
 
 def test_a_process_that_was_sent_an_algorithm_needs_no_file(here: Path):
     path = here / "elsewhere" / "mine.py"
-    algorithms.supply(str(path), (here / "mine.py").read_text())
+    plugins.supply(str(path), (here / "mine.py").read_text())
     assert algorithms.resolve(f"{path}:Mine").__name__ == "Mine"
 
 

@@ -53,22 +53,32 @@ def split_top(text: str, separator: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
+def split(text: str) -> tuple[str, str | None]:
+    """A name without its arguments, and these: `mlp(200)` -> (`mlp`, `200`), `iid` -> (`iid`, None)."""
+    match = re.fullmatch(r"\s*(.+\.py:\w+|[A-Za-z_][\w-]*)\s*(?:\((.*)\))?\s*", text)
+    return (text, None) if match is None else (match[1], match[2])
+
+
 def parse(kind: str, text: str, registry: Mapping[str, type]) -> Any:
     """The object a name stands for.
 
     Raises `UserError` naming the nearest known name, or the usage when the arguments are wrong.
     """
-    match = re.fullmatch(r"\s*([A-Za-z_][\w-]*)\s*(?:\((.*)\))?\s*", text)
-    if match is None or match[1] not in registry:
+    name, given = split(text)
+    if name not in registry:
         raise unknown(kind, text, registry)
-    cls = registry[match[1]]
+    return make(kind, text, registry[name], given)
+
+
+def make(kind: str, text: str, cls: type, arguments: str | None) -> Any:
+    """The object of a class with the `arguments` of the name `text`; raises `UserError` with the usage."""
     hints = _hints(cls)
     flags = [f.name for f in fields(cls) if hints[f.name] is bool]
     raised: list[str] = []
     positional: list[str] = []
     named: dict[str, str] = {}
     twice = False
-    for part in split_top(match[2], ",") if match[2] and match[2].strip() else []:
+    for part in split_top(arguments, ",") if arguments and arguments.strip() else []:
         keyed = re.fullmatch(r"(\w+)\s*=\s*(.*)", part)
         if keyed:
             twice |= keyed[1] in named
@@ -84,7 +94,7 @@ def parse(kind: str, text: str, registry: Mapping[str, type]) -> Any:
     given = {**dict(zip(slots, positional, strict=False)), **named}
     twice |= len(given) < len(positional) + len(named)
     if twice or not required <= set(given) <= wanted:
-        raise UserError(f"{kind} {text!r}: the form is {usage(match[1], cls)}")
+        raise UserError(f"{kind} {text!r}: the form is {usage(split(text)[0], cls)}")
     values = {k: _convert(kind, text, k, v, hints[k]) for k, v in given.items()}
     return cls(**values, **dict.fromkeys(raised, True))
 

@@ -1,5 +1,6 @@
-"""Code of others, which a name brings in: `FILE.py:Name`, `module:function`. It is known by its hash before
-it runs, it cannot end the process without a word, and what it raises is shown with its own frames alone.
+"""Code of others, which a name brings in: `FILE.py:Name`, `FILE.py:Name(ARGUMENTS)`, `module:function`. It is
+known by its hash before it runs, it cannot end the process without a word, and what it raises is shown with
+its own frames alone.
 """
 
 import hashlib
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
+from importlib.util import decode_source
 from itertools import accumulate
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -23,7 +25,7 @@ from trials.common.errors import UserError
 from trials.common.files import plain, resolved
 
 _PREFIX = "suite_"
-_NAME = re.compile(r"(?P<place>.+\.py|[A-Za-z_][\w.]*):(?P<function>[A-Za-z_]\w*)", re.DOTALL)
+_NAME = re.compile(r"((?:.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*)\s*(?:\(.*\))?", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ def named(text: str) -> bool:
 
 def code(text: str) -> Code:
     """What a name brings in, found without running any of it; raises `UserError` where there is no file."""
-    place, _, function = text.rpartition(":")
+    match = _NAME.fullmatch(text)
+    place, _, function = (match[1] if match else text).rpartition(":")
     file: Path | None
     if place.endswith(".py"):
         file = plain(resolved(place, "file of code"), "file of code")
@@ -124,6 +127,50 @@ def run_module(name: str, path: str, content: bytes | str) -> ModuleType:
     return module
 
 
+_supplied: set[str] = set()
+"""Modules that were sent to this process, which asks for their files no more."""
+_ran: dict[str, str] = {}
+"""The SHA-256 of what each module was run from."""
+
+
+def imported(text: str, what: str) -> ModuleType:
+    """The module of the file that `FILE.py:Name` is in, an absolute path; run once, and again where the file
+    has changed. `what` it is said to hold. Raises `UserError` where it may not run, or cannot.
+    """
+    path = text.rpartition(":")[0]
+    name = module_name(path)
+    if name in _supplied:
+        return sys.modules[name]
+    plain(Path(path), f"{what} file")
+    found = admit(text)
+    if name not in sys.modules or _ran.get(name) != found.sha256:
+        try:
+            run_module(name, path, found.content)
+        except (Exception, SystemExit) as error:
+            why = unimportable(error)
+            raise UserError(f"{what} file {path} cannot be imported: {why}") from error
+        _ran[name] = found.sha256
+    return sys.modules[name]
+
+
+def source(text: str) -> tuple[str, str] | None:
+    """The path and the text of the file that `FILE.py:Name` is in; None for other names."""
+    if not named(text) or ".py:" not in text:
+        return None
+    found = admit(text)
+    return str(found.file), decode_source(found.content)
+
+
+def supply(path: str, text: str) -> None:
+    """Import a file from its text, for a machine that may not have the file."""
+    name = module_name(path)
+    if name not in sys.modules:
+        keep_alive()
+        with contained():
+            run_module(name, path, text)
+        _supplied.add(name)
+
+
 def hashes(*names: str) -> dict[str, str]:
     """The SHA-256 of the code behind those of these names that bring in any."""
     return {n: (_admitted.get(n) or code(n)).sha256 for n in names if named(n)}
@@ -142,9 +189,9 @@ def refuse_changed(recorded: object, source: str) -> None:
             )
 
 
-def module_name(kind: str, path: str) -> str:
-    """The name under which a file is imported, once a process."""
-    return f"{_PREFIX}{kind}_{zlib.crc32(path.encode()):08x}"
+def module_name(path: str) -> str:
+    """The name under which a file is imported."""
+    return f"{_PREFIX}{zlib.crc32(path.encode()):08x}"
 
 
 def call(function: Callable[[], Any]) -> Any:

@@ -11,10 +11,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from trials.common import names
+from trials.common import names, plugins
 from trials.common.errors import UserError, unknown
 from trials.common.files import plain, refuse_bomb, resolved
-from trials.common.plugins import admit, call, module_name, run_module, unimportable
 from trials.datasets.base import (
     Array,
     Dataset,
@@ -328,7 +327,7 @@ class Function(Own):
             known = [n for n, v in vars(module).items() if callable(v) and n[0] != "_"]
             raise unknown(f"function in {place}:", name, known)
         try:
-            made = call(function)
+            made = plugins.call(function)
         except Exception as error:
             raise UserError(
                 f"data set {self.path} raised {type(error).__name__}: {error}"
@@ -350,13 +349,13 @@ class Function(Own):
 
 
 def _module(text: str, place: str) -> ModuleType:
-    found = admit(text)
+    if place.endswith(".py"):
+        return plugins.imported(text, "dataset")
+    plugins.admit(text)
     try:
-        if place.endswith(".py"):
-            return run_module(module_name("dataset", place), place, found.content)
-        return call(partial(importlib.import_module, place))
+        return plugins.call(partial(importlib.import_module, place))
     except (Exception, SystemExit) as error:
-        why = unimportable(error)
+        why = plugins.unimportable(error)
         raise UserError(f"data set {text}: {place} cannot be imported: {why}") from error
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import ray
 from ray import tune
 
-from trials import algorithms
+from trials.common import plugins
 from trials.common.memory import take_part
 from trials.common.tensors import torch
 from trials.datasets.base import Dataset
@@ -55,7 +55,7 @@ class FederatedTrial(tune.Trainable):
         """
         import_module("torch")  # two seconds of the actor's start, not of its first trial
         for path, text in (sources or {}).items():
-            algorithms.supply(path, text)
+            plugins.supply(path, text)
         self._datasets = datasets or {}
         self._samples: dict[str, Dataset] = {}
         self._data: dict[str, FederatedData] = {}

@@ -43,7 +43,7 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     suite_here("publish", "--output", "b", cwd=tmp_path)
     shutil.rmtree(tmp_path / "state", ignore_errors=True)
     (tmp_path / "ran").unlink()
-    sys.modules.pop(plugins.module_name("algorithm", str(file)), None)
+    sys.modules.pop(plugins.module_name(str(file)), None)
     return tmp_path
 
 

@@ -1,0 +1,162 @@
+"""What a short name stands for, one class of a kind: algorithms, data sets, partitions, samplers, ...
+
+A `Registry` finds classes in three places: its own entries, the entry points of installed packages, and files
+that a name gives the path of, `path/to/file.py:Name` or, with arguments, `path/to/file.py:Name(3)`.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import Any, Generic, TypeVar
+
+from trials.common import names, plugins
+from trials.common.errors import UserError, unknown
+from trials.common.files import resolved
+
+T = TypeVar("T")
+_SEPARATORS = re.compile(r"[+,(){}]")
+
+
+def _no_more(cls: type, where: str) -> None:
+    """The check of a kind that asks nothing more."""
+
+
+class Registry(Mapping[str, type[T]], Generic[T]):
+    """The classes of one kind by name. As a mapping it has the project's own entries alone.
+
+    `kind` names it in messages; `base` is what a class of others derives from, and `needs` are the methods
+    that it defines itself; `check(cls, where)` raises `UserError` where it breaks another rule of the kind.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        group: str,
+        base: type[T],
+        entries: Mapping[str, type[T]],
+        needs: tuple[str, ...] = (),
+        check: Callable[[type[T], str], None] = _no_more,
+    ) -> None:
+        self.kind, self.group, self.base, self.needs = kind, group, base, needs
+        self._entries, self._check = dict(entries), check
+
+    def __getitem__(self, name: str) -> type[T]:
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def known(self) -> dict[str, type[T]]:
+        """All by name: the project's own and those of installed packages, as far as they can be imported
+        (`broken` has the others).
+        """
+        found = dict(self)
+        for point in entry_points(group=self.group):
+            with suppress(UserError):
+                found.setdefault(point.name, self._from_package(point))
+        return found
+
+    def broken(self) -> list[str]:
+        """Why those of installed packages that are not known are left out."""
+        faults = []
+        for point in entry_points(group=self.group):
+            try:
+                self._from_package(point)
+            except UserError as error:
+                faults.append(str(error))
+        return faults
+
+    def resolve(self, name: str) -> type[T]:
+        """The class of a name without arguments; raises `UserError` where there is none."""
+        if name in self._entries:
+            return self._entries[name]
+        path, _, class_name = name.rpartition(":")
+        if path.endswith(".py"):
+            place, module = self._module(path, class_name)
+            defined = ", ".join(self._defined(module))
+            return self.checked(getattr(module, class_name, None), place, class_name, defined)
+        if name.endswith(".py"):
+            found = [f"{name}:{each}" for each in self.in_file(name)]
+            raise UserError(f"{self.kind} {name}: name its class too: {' or '.join(found)}")
+        for point in entry_points(group=self.group, name=name):
+            return self._from_package(point)
+        raise unknown(self.kind, name, self.known())
+
+    def parse(self, text: str) -> T:
+        """The object of a name with its arguments; raises `UserError` for a name or arguments that are none."""
+        bare, given = names.split(text)
+        made: T = names.make(self.kind, text, self.resolve(bare), given)
+        return made
+
+    def canonical(self, text: str) -> str:
+        """The name with its arguments as it is recorded. Raises `UserError` as `parse`, and for a file whose path
+        has a sign that separates names.
+        """
+        name = self.located(names.split(text)[0])
+        if name not in self._entries and (sign := _SEPARATORS.search(name)):
+            raise UserError(
+                f"{self.kind} {text!r}: the path in {name} has {sign[0]!r}, which separates names: move the "
+                "file to another folder"
+            )
+        return names.spell(name, self.parse(text))
+
+    def located(self, name: str) -> str:
+        """The name, with the absolute path of a file. No code runs."""
+        path, _, class_name = name.rpartition(":")
+        return (
+            f"{resolved(path, f'{self.kind} file')}:{class_name}" if path.endswith(".py") else name
+        )
+
+    def in_file(self, path: str) -> list[str]:
+        """The classes of this kind that a file defines, in its order; raises `UserError` for none."""
+        found = self._defined(self._module(path)[1])
+        if not found:
+            raise UserError(f"{path} has no class that derives from {self._rule}")
+        return found
+
+    def checked(self, cls: Any, where: str, name: str, there: str = "") -> type[T]:
+        """A class of others, if it is one of this kind; raises `UserError` that names what it lacks.
+        `there`: those that are where it was looked for.
+        """
+        if not (isinstance(cls, type) and issubclass(cls, self.base)):
+            rule = f"is {_a(self.kind)}; it has {there}" if there else f"derives from {self._rule}"
+            raise UserError(f"{where} has no class {name!r} that {rule}")
+        lacks = [need for need in self.needs if getattr(cls, need) is getattr(self.base, need)]
+        if lacks:
+            raise UserError(f"{where}:{name} lacks {', '.join(lacks)}, which every {self.kind} has")
+        self._check(cls, f"{where}:{name}")
+        return cls
+
+    @property
+    def _rule(self) -> str:
+        return f"{self.base.__module__}.{self.base.__name__}"
+
+    def _from_package(self, point: EntryPoint) -> type[T]:
+        where = f"{self.kind} {point.name} of {point.dist.name if point.dist else 'a package'}"
+        try:
+            found = point.load()
+        except (Exception, SystemExit) as error:
+            raise UserError(f"{where} ({point.value}) cannot be imported: {error!r}") from error
+        return self.checked(found, f"{where} ({point.value})", point.attr)
+
+    def _module(self, path: str, name: str = "") -> tuple[str, ModuleType]:
+        place = str(resolved(path, f"{self.kind} file"))
+        return place, plugins.imported(f"{place}:{name}", self.kind)
+
+    def _defined(self, module: ModuleType) -> list[str]:
+        return [
+            name
+            for name, value in vars(module).items()
+            if isinstance(value, type)
+            and issubclass(value, self.base)
+            and value.__module__ == module.__name__
+        ]
+
+
+def _a(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
