@@ -32,7 +32,7 @@ from suite.search.schedulers import REDUCTION, SCHEDULERS
 from suite.search.schedulers import Scheduler as Ours
 from suite.studies.entries import make_entries
 from suite.studies.entry import Entry
-from suite.studies.modelling import LAG
+from suite.studies.samplers import LAG
 from suite.studies.study import Study
 from suite.sweeps.journal.paths import SweepPaths
 from trials.common import randomness

@@ -1,4 +1,4 @@
-"""What there is: algorithms, data sets, models, heterogeneity levels, studies, papers."""
+"""What there is: algorithms, data sets, models, heterogeneity levels, samplers, studies, papers."""
 
 import inspect
 import re
@@ -6,11 +6,13 @@ import sys
 from collections import defaultdict
 from typing import Any
 
+from suite.studies.samplers import SAMPLERS
 from suite.studies.space import space_file
 from suite.studies.study import study_names
 from trials import algorithms
 from trials.common import names
 from trials.common.errors import unknown
+from trials.common.registry import Registry
 from trials.datasets import DATASETS, PATHS
 from trials.datasets.own import Function
 from trials.heterogeneity import MODIFIERS, PARTITIONS
@@ -22,6 +24,17 @@ def listing(kind: str) -> list[dict[str, Any]]:
     if kind not in KINDS:
         raise unknown("listing", kind, KINDS)
     return KINDS[kind]()
+
+
+REGISTRIES: dict[str, tuple[Registry[Any], ...]] = {
+    "algorithms": (algorithms.ALGORITHMS,),
+    "samplers": (SAMPLERS,),
+}
+
+
+def broken(kind: str) -> list[str]:
+    """Why classes of a kind in installed packages are left out of its listing."""
+    return [fault for registry in REGISTRIES.get(kind, ()) for fault in registry.broken()]
 
 
 def _algorithms() -> list[dict[str, Any]]:
@@ -82,6 +95,10 @@ def _heterogeneity() -> list[dict[str, Any]]:
         {"name": f"+{names.usage(n, cls)}", "summary": cls.summary} for n, cls in MODIFIERS.items()
     ]
     return found + extra
+
+
+def _samplers() -> list[dict[str, Any]]:
+    return [{"name": n, "summary": cls.summary} for n, cls in SAMPLERS.known().items()]
 
 
 def _studies() -> list[dict[str, Any]]:
@@ -188,6 +205,7 @@ KINDS = {
     "datasets": _datasets,
     "models": _models,
     "heterogeneity": _heterogeneity,
+    "samplers": _samplers,
     "studies": _studies,
     "papers": _papers,
 }

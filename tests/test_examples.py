@@ -9,11 +9,13 @@ import runpy
 import numpy as np
 import pytest
 
+from suite.tracking.store import Store
 from tests.support import own_ray
-from tests.support.commands import SINGLY, fault, suite, suite_here
+from tests.support.commands import SINGLY, document, fault, suite, suite_here
 from tests.support.oracle import LR, SEED, STEPS, clients, initial, local_sgd
 from tests.support.simulations import ROOT, partitioned, settings, simulation
 from trials import algorithms
+from trials.common import plugins
 
 EXAMPLE = ROOT / "examples" / "fedmedian.py"
 SIZES = [5, 9, 3, 7]
@@ -77,6 +79,49 @@ def test_a_file_that_is_none_is_refused(name, message, tmp_path):
     done = suite_here("sweep", "smoke", "--algorithms", name, "--dry-run", cwd=tmp_path, code=2)
     said = f"algorithms[0] = {name!r}: {message.format(here=tmp_path)}"
     assert fault(done) == f"study smoke: 1 fault, nothing was started\n  {said}"
+
+
+SAMPLER = """
+algorithms: [fedavg]
+datasets: [digits]
+models: [logreg]
+heterogeneity: [iid]
+trials: 7
+seeds: 1
+sampler: sampler.py:EarlyTPE(1)
+settings: {rounds: 1, clients: 4, execution: batched}
+"""
+
+
+def test_a_file_s_sampler_searches_where_it_is_trusted_and_goes_on_only_unchanged(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    file, study = tmp_path / "sampler.py", tmp_path / "study.yaml"
+    file.write_text((ROOT / "examples" / "own_sampler.py").read_text())
+    study.write_text(SAMPLER)
+    name = f"{file}:EarlyTPE(1)"
+    refused = suite_here("sweep", study, "--dry-run", cwd=tmp_path, code=2)
+    assert "sampler.py:EarlyTPE is code that has not run here before" in fault(refused)
+    plan = document(suite_here("sweep", study, "--dry-run", "--json", "--trust", cwd=tmp_path))
+    assert plan["sampler"] == name
+    assert (plan["startup"], plan["modelled_from"]) == (1, 5)
+    suite_here("sweep", study, *SINGLY, cwd=tmp_path)
+    store = Store(None, tmp_path / "runs")
+    (sweep,) = store.find(kind="sweep")
+    assert sweep.tags.code == plugins.hashes(name)
+    assert len(store.find(kind="search")) == 7
+    row = document(suite_here("leaderboard", "--json", cwd=tmp_path))["rows"][0]
+    assert row["trials"] == 7
+    study.write_text(SAMPLER.replace("trials: 7", "trials: 8"))
+    file.write_text(file.read_text() + "# changed\n")
+    resume = ("sweep", study, "--resume", "--trust", *SINGLY)
+    changed = fault(suite_here(*resume, "--trials", 8, cwd=tmp_path, code=2))
+    assert changed.startswith(f"sweep study: {name} has changed since: SHA-256 was ")
+    assert changed.endswith("Put the former file back, or choose another --name")
+    file.write_text(file.read_text().removesuffix("# changed\n"))
+    suite_here(*resume, "--trials", 8, cwd=tmp_path)
+    assert len(store.find(kind="search")) == 8
 
 
 PYTHON = ROOT / "examples" / "python_interface.py"

@@ -22,6 +22,7 @@ class Listing(StrEnum):
     datasets = "datasets"
     models = "models"
     heterogeneity = "heterogeneity"
+    samplers = "samplers"
     studies = "studies"
     papers = "papers"
 
@@ -34,13 +35,11 @@ def list_things(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List algorithms, data sets, models, heterogeneity levels, studies or papers."""
-    from suite.catalog import algorithms_page, listing
-    from trials.algorithms import broken
+    """List algorithms, data sets, models, heterogeneity levels, samplers, studies or papers."""
+    from suite.catalog import algorithms_page, broken, listing
 
-    if kind is Listing.algorithms:
-        for fault in broken():
-            say(f"left out: {fault}")
+    for fault in broken(kind.value):
+        say(f"left out: {fault}")
     if markdown:
         if kind is not Listing.algorithms:
             raise UserError(f"--markdown is for algorithms, not for {kind.value}")

@@ -71,13 +71,13 @@ def show_plan(
 
 def _learning(study: "Study", search: "SweepSearch") -> dict[str, Any]:
     """When the search begins to learn."""
-    from suite.studies.modelling import LEARNING, first_modelled
+    from suite.studies.samplers import SAMPLERS, first_modelled
 
-    learns = LEARNING.get(study.sampler)
+    sampler = SAMPLERS.parse(study.sampler)
     return {
-        "startup": learns and learns.startup,
+        "startup": sampler.startup,
         "lag": search.lag,
-        "modelled_from": first_modelled(study.sampler, search.lag),
+        "modelled_from": first_modelled(sampler, search.lag),
         "searched_by": search.searched_by,
         "warnings": search.warnings,
     }
@@ -116,13 +116,15 @@ def _print(study: "Study", plan: dict[str, Any]) -> None:
 
 def _besides(study: Any) -> str:
     """What else an entry runs, or does not."""
+    from suite.studies.samplers import SAMPLERS
+
     count = len(study.replicates)
     factors = {"tunings": study.tunings, "partitions": study.partitions, "splits": study.splits}
     varied = " x ".join(f"{levels} {name}" for name, levels in factors.items() if levels > 1)
     times = f", {count} times over ({varied})" if count > 1 else None
     confirm = study.confirm and f", {study.confirm.best * study.confirm.seeds} that confirm"
     knee = study.traded and f", {study.seeds} of the front's knee"
-    grid = study.sampler == "grid" and ", fewer where the grid is smaller"
+    grid = ", fewer where the grid is smaller" if SAMPLERS.parse(study.sampler).grid else None
     return "".join(filter(None, (confirm, knee, grid, times)))
 
 

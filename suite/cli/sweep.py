@@ -57,7 +57,9 @@ Tunings = Annotated[
 ]
 Partitions = Annotated[int | None, typer.Option(help="Partitions on which all that is done.")]
 Splits = Annotated[int | None, typer.Option(help="Draws of the validation data, likewise.")]
-Sampler = Annotated[str | None, typer.Option(help="tpe, gp, cmaes, random, grid or nsga2.")]
+Sampler = Annotated[
+    str | None, typer.Option(help="A name (`suite list samplers`), or FILE.py:Class.")
+]
 Scheduler = Annotated[
     str | None,
     typer.Option(help="none, or early stopping per entry: asha, hyperband, median."),

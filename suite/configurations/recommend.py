@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, get_args
+from typing import Any
 
 from suite.configurations.configuration import Tuned
 from suite.configurations.distance import Distance, nearest
-from suite.studies.modelling import LAG, searched_by
-from suite.studies.search_settings import SamplerName
+from suite.studies.samplers import LAG, searched_by
 from trials import algorithms
 from trials.common import plugins
 from trials.common.errors import UserError
@@ -212,7 +211,7 @@ def _budget(item: Tuned) -> dict[str, Any]:
     """What its file says of the search, the sampler by what it came to (`searched_by`)."""
     budget = item.budget
     sampler, trials = str(budget.get("sampler")), budget.get("trials")
-    if sampler not in get_args(SamplerName) or not isinstance(trials, int):
+    if "sampler" not in budget or not isinstance(trials, int):
         return budget
     confirming = budget.get("confirming", 0)
     asked = trials - (confirming if isinstance(confirming, int) else 0)

@@ -21,7 +21,7 @@ from suite.results.query import (
     say_why_none,
 )
 from suite.results.searched import Key, Searched, chosen, of_replicates
-from suite.studies.modelling import LAG, searched_by
+from suite.studies.samplers import LAG, searched_by
 from suite.tracking.reader import Reader, Together
 from suite.tracking.record import Record
 from trials.common.errors import UserError, unknown

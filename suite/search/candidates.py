@@ -5,12 +5,12 @@ from statistics import fmean
 from typing import Any
 
 from reports.leaderboard import pareto
-from suite.search.samplers import Observation, Proposer, grid
+from suite.search.proposer import Observation, Proposer, grid
 from suite.search.trial import InitialConfiguration, TrialResult
 from suite.studies.entry import Entry
 from suite.studies.initial_design import RATE, random_startup, shared_draw
-from suite.studies.modelling import first_modelled
 from suite.studies.replicates import FIRST, Replicate
+from suite.studies.samplers import SAMPLERS, first_modelled
 from suite.studies.study import Study
 from trials import heterogeneity
 from trials.run.outcome import Status, TrialKind
@@ -45,14 +45,15 @@ class Candidates:
             directions.append("minimize")
         known = [*self._known(), *warm]
         self.budget = study.trials
-        if study.sampler == "grid":
+        self.sampler = SAMPLERS.parse(study.sampler)
+        if self.sampler.grid:
             seen = [one.params for one in known]
             points = grid(entry.space, study.grid_points, words)
             known += [
                 InitialConfiguration("sampled", point) for point in points if point not in seen
             ]
             self.budget = min(study.trials, len(known))
-        self.proposer = Proposer(study.sampler, entry.space, known, directions, words, self._opens)
+        self.proposer = Proposer(self.sampler, entry.space, known, directions, words, self._opens)
         self._told = self._ended = 0
         self._chosen: tuple[list[int], int | None, int | None] | None = None
 
@@ -72,7 +73,7 @@ class Candidates:
     def _opens(self, index: int) -> dict[str, Any]:
         """The learning rate that all algorithms of the scenario share, of a configuration drawn blindly."""
         rate = self.entry.space.searched.get(RATE)
-        blindly = index < random_startup(self.study.sampler, self.lag)
+        blindly = index < random_startup(self.sampler, self.lag)
         if rate is None or not blindly:
             return {}
         drawn = index - len(self.proposer.known)
@@ -126,7 +127,7 @@ class Candidates:
     @property
     def modelled(self) -> int:
         """How many of the configurations can be the sampler's from results, at most."""
-        first = first_modelled(self.study.sampler, self.lag)
+        first = first_modelled(self.sampler, self.lag)
         if first is None:
             return 0
         return max(0, self.budget - max(first - 1, len(self.proposer.known)))

@@ -7,6 +7,7 @@ from typing import Any
 
 from suite.studies.entry import Entry
 from suite.studies.replicates import FIRST, Replicate
+from suite.studies.samplers import SAMPLERS
 from suite.studies.space import Implied, RangeSpec, Space, space_file
 from suite.studies.study import Study
 from suite.studies.validation import Faults
@@ -52,7 +53,7 @@ def make_entries(study: Study, source: str) -> list[Entry]:
         )
         if space is None:
             continue
-        size = space.most_points(study.grid_points) if study.sampler == "grid" else 0
+        size = space.most_points(study.grid_points) if SAMPLERS.parse(study.sampler).grid else 0
         if size > LARGEST_GRID:
             faults.add(
                 "grid_points",

@@ -14,7 +14,7 @@ import math
 import zlib
 from collections.abc import Sequence
 
-from suite.studies.modelling import first_modelled
+from suite.studies.samplers import Sampler, first_modelled
 from trials.common import randomness
 
 RATE = "lr"
@@ -31,12 +31,12 @@ def shared_draw(number: int, scenario: Sequence[str], words: Sequence[int]) -> f
     return float((first + number * GOLDEN) % 1)
 
 
-def random_startup(sampler: str, lag: int) -> float:
+def random_startup(sampler: Sampler, lag: int) -> float:
     """How many of an entry's first trials a sampler suggests by uniform draws, whatever their results; none
     where it draws otherwise: CMA-ES from the normal distribution that it begins with (all but trials 2 to
     `lag`, before the first result, each entry's own), a grid in its order.
     """
-    if sampler in ("cmaes", "grid"):
+    if not sampler.uniform:
         return 0
     first = first_modelled(sampler, lag)
     return math.inf if first is None else first - 1

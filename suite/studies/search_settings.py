@@ -7,11 +7,10 @@ Everything here is computed from what an `End` holds: validation scores and coun
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from suite.studies.samplers import SAMPLERS
 from trials.settings import Number, Positive
-
-SamplerName = Literal["tpe", "gp", "cmaes", "random", "grid", "nsga2"]
 
 Cost = Literal[
     "uploaded_bytes",
@@ -54,7 +53,7 @@ class SearchSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    sampler: SamplerName = "tpe"
+    sampler: Annotated[str, AfterValidator(SAMPLERS.whole)] = "tpe"
     scheduler: Literal["none", "asha", "hyperband", "median"] = "none"
     grid_points: Positive = 5
     pareto: Cost | None = None
@@ -64,9 +63,9 @@ class SearchSettings(BaseModel):
     target: Annotated[float, Number, Field(allow_inf_nan=False)] | None = None
 
     @property
-    def traded(self) -> Cost | None:
+    def traded(self) -> str | None:
         """The cost that is an objective beside the score; NSGA-II always has one."""
-        return "uploaded_bytes" if self.pareto is None and self.sampler == "nsga2" else self.pareto
+        return self.pareto or SAMPLERS.parse(self.sampler).second
 
     @property
     def costs(self) -> set[str]:
@@ -75,8 +74,12 @@ class SearchSettings(BaseModel):
 
     def contradictions(self) -> Iterator[tuple[str, Any, str]]:
         """Settings that do not go together: key, value, rule."""
-        if self.traded and self.sampler == "cmaes":
-            yield "sampler", "cmaes", f"has one objective, and `pareto: {self.traded}` is a second"
+        if self.traded and not SAMPLERS.parse(self.sampler).two_objectives:
+            yield (
+                "sampler",
+                self.sampler,
+                f"has one objective, and `pareto: {self.traded}` is a second",
+            )
         if self.traded and self.scheduler != "none":
             rule = "with two objectives no trial can be stopped early: none"
             yield "scheduler", self.scheduler, rule

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from suite.json_files import rule
+from suite.studies.samplers import SAMPLERS
 from trials import algorithms, datasets, heterogeneity, models
 from trials.common import plugins
 from trials.common.errors import UserError, unknown
@@ -71,6 +72,8 @@ def check_names(faults: Faults, content: Mapping[str, Any]) -> None:
         for i, value in enumerate(listed if isinstance(listed, list) else []):
             if isinstance(value, str):
                 faults.attempt(f"{key}[{i}]", value, partial(check, value))
+    if isinstance(sampler := content.get("sampler"), str):
+        faults.attempt("sampler", sampler, partial(SAMPLERS.parse, sampler))
     search, listed = content.get("search"), content.get("algorithms")
     classes = {}
     for name in listed if isinstance(listed, list) else []:

@@ -16,7 +16,7 @@ from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, inter
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest, TrialResult
 from suite.studies.entries import load_data, make_entries
-from suite.studies.modelling import LAG
+from suite.studies.samplers import LAG
 from suite.studies.study import Study
 from suite.sweeps.deadline import Deadline
 from suite.sweeps.journal.events import (

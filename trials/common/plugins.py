@@ -176,7 +176,11 @@ def hashes(*names: str) -> dict[str, str]:
     return {n: (_admitted.get(n) or code(n)).sha256 for n in names if named(n)}
 
 
-def refuse_changed(recorded: object, source: str) -> None:
+def refuse_changed(
+    recorded: object,
+    source: str,
+    else_: str = "name what is there now with --algorithm or --dataset and --set",
+) -> None:
     """Raise `UserError` where code is not what its `hashes` were recorded of, or none were."""
     if not isinstance(recorded, Mapping):
         raise UserError(f"{source}: its hashes of code are {recorded!r}, which is no mapping")
@@ -185,7 +189,7 @@ def refuse_changed(recorded: object, source: str) -> None:
         if now.sha256 != before:
             raise UserError(
                 f"{source}: {name} has changed since: SHA-256 was {before} and is {now.sha256}. Put the "
-                "former file back, or name what is there now with --algorithm or --dataset and --set"
+                f"former file back, or {else_}"
             )
 
 

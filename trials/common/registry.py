@@ -112,6 +112,11 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             f"{resolved(path, f'{self.kind} file')}:{class_name}" if path.endswith(".py") else name
         )
 
+    def whole(self, text: str) -> str:
+        """The same of a name that may have arguments."""
+        bare, given = names.split(text)
+        return self.located(bare) + ("" if given is None else f"({given})")
+
     def in_file(self, path: str) -> list[str]:
         """The classes of this kind that a file defines, in its order; raises `UserError` for none."""
         found = self._defined(self._module(path)[1])

@@ -17,6 +17,7 @@ from suite.tracking.schema.inherited import common as common_tags
 from suite.tracking.schema.inherited import own as own_tags
 from suite.tracking.schema.tags import RunKind, run_tags, spec_params, versions, written
 from suite.tracking.store import Store
+from trials.common import plugins
 from trials.common.errors import UserError
 from trials.run.outcome import Outcome, Status, TrialKind
 from trials.scoring.metrics import reach, score
@@ -68,6 +69,7 @@ class SweepRecording:
             study_json=self.study.model_dump(mode="json"),
             sweep_id=self.sweep_id,
             study_file=self.study_file,
+            code=plugins.hashes(self.study.sampler) or None,
         )
         self.sweep_run = self._own(self._sweeps()) or store.create(
             self.experiment, name, {**common, **study}
@@ -78,6 +80,7 @@ class SweepRecording:
             store.delete(self.sweep_run)
             raise
         before = store.get(self.sweep_run)
+        plugins.refuse_changed(before.tags.code or {}, f"sweep {name}", "choose another --name")
         self.settled = before.finished and all(
             before.tags.get(name) == text
             for name, text in {**study, "version": common["version"]}.items()

@@ -99,7 +99,7 @@ def test_unwritable_storage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["algorithms", "datasets", "models", "heterogeneity", "studies", "papers"]
+    "kind", ["algorithms", "datasets", "models", "heterogeneity", "samplers", "studies", "papers"]
 )
 def test_listings(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")

@@ -6,9 +6,9 @@ import zlib
 
 import pytest
 
-from suite.search.samplers import SAMPLERS
 from suite.search.sweep_search import SweepSearch
 from suite.studies.initial_design import shared_draw
+from suite.studies.samplers import SAMPLERS
 from tests.support.searches import Player, by_entry, entries_of, sweep_of
 from trials.algorithm import Range
 from trials.common import randomness

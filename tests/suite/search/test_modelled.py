@@ -4,13 +4,14 @@ import pytest
 
 from suite.configurations.configuration import Tuned
 from suite.configurations.recommend import recommend
-from suite.search.samplers import SAMPLERS
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration, TrialResult
-from suite.studies.modelling import LAG, LEARNING, first_modelled, searched_by
+from suite.studies.samplers import LAG, SAMPLERS, first_modelled, searched_by
 from tests.support.searches import Player, a_study, entries_of, finished, sweep_of
 from trials.run.outcome import Status
 from trials.settings import Settings
+
+LEARNING = [name for name, sampler in SAMPLERS.items() if sampler.startup]
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def modelled(monkeypatch):
 
         monkeypatch.setattr(cls, "sample_relative", spy)
 
-    for cls in {type(SAMPLERS[name].make(0)) for name in SAMPLERS}:
+    for cls in {type(made().make(0)) for made in SAMPLERS.values()}:
         watch(cls)
     return found
 
@@ -59,7 +60,7 @@ def allowed(sweep: SweepSearch) -> int:
 @pytest.mark.parametrize("lag", [1, 4])
 @pytest.mark.parametrize("sampler", list(SAMPLERS))
 def test_the_first_modelled_trial_is_the_one_that_is_said(modelled, sampler, lag):
-    first = first_modelled(sampler, lag)
+    first = first_modelled(SAMPLERS.parse(sampler), lag)
     trials = 12 if first is None else first + 1
     sweep = played(lag, sampler=sampler, trials=trials, grid_points=20)
     assert modelled == ([] if first is None else [first, first + 1])
@@ -68,7 +69,7 @@ def test_the_first_modelled_trial_is_the_one_that_is_said(modelled, sampler, lag
 
 @pytest.mark.parametrize("sampler", LEARNING)
 def test_a_budget_below_it_has_none(modelled, sampler):
-    first = first_modelled(sampler, LAG)
+    first = first_modelled(SAMPLERS.parse(sampler), LAG)
     sweep = played(sampler=sampler, trials=first - 1)
     assert modelled == []
     assert allowed(sweep) == 0
@@ -80,7 +81,7 @@ def test_a_budget_below_it_has_none(modelled, sampler):
 
 
 def test_tpe_models_from_the_ninth_trial_the_eighth_suggestion_on():
-    assert first_modelled("tpe", LAG) == 9
+    assert first_modelled(SAMPLERS.parse("tpe"), LAG) == 9
 
 
 @pytest.mark.parametrize(("known", "trials"), [(3, 10), (7, 10), (9, 12), (9, 10)])

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from optuna.trial import TrialState
 
 from suite.search.candidates import Candidates
-from suite.search.samplers import SAMPLERS, grid
+from suite.search.proposer import grid
 from suite.search.trial import TrialRequest, TrialResult
-from suite.studies.modelling import POPULATION
+from suite.studies.samplers import POPULATION, SAMPLERS
 from tests.support.searches import Ending, Player, by_entry, entries_of, finished, replay, sweep_of
 from trials import algorithms
 from trials.common.errors import UserError

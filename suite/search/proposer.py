@@ -1,4 +1,4 @@
-"""Samplers: which there are, what each learns from, and how Optuna is told.
+"""Configurations to try next: what an entry starts from, then what its sampler suggests.
 
 A `Proposer` owns the Optuna study of an entry (or of the entries that share one configuration) and gives
 configuration i: the default configuration, published and warm ones first, then the sampler's. A sampler is made
@@ -19,89 +19,19 @@ from typing import Any
 import numpy as np
 import optuna
 from optuna.exceptions import ExperimentalWarning
-from optuna.samplers import (
-    BaseSampler,
-    CmaEsSampler,
-    GPSampler,
-    NSGAIISampler,
-    RandomSampler,
-    TPESampler,
-)
-from optuna.samplers.nsgaii import PolynomialMutation, SBXCrossover
 from optuna.trial import TrialState, create_trial
 
 from suite.search.optuna_internals import first_generation, report
 from suite.search.trial import InitialConfiguration
-from suite.studies.modelling import POPULATION, STARTUP
+from suite.studies.samplers import Sampler
 from suite.studies.space import Space
 from trials.common import randomness
+from trials.common.plugins import contained
 from trials.run.outcome import Status
 from trials.scoring.metrics import Direction
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 warnings.filterwarnings("ignore", category=ExperimentalWarning)
-
-
-@dataclass(frozen=True)
-class Sampler:
-    """How a sampler is made from a seed, and what it can do.
-
-    `prunes`: it learns from a stopped trial as stopped; others are told of it as complete, with its
-    last value. `notes`: it keeps notes on trials. `two`: it can search two objectives; `bounds`: it
-    learns from constraints. `logs`: it goes by how far scores are apart, so it is told of errors by their
-    logarithm; beside one of 1e30, that of a trial which diverged, all others would be the same to it.
-    """
-
-    make: Callable[[int], BaseSampler]
-    prunes: bool = False
-    notes: bool = False
-    two: bool = True
-    bounds: bool = False
-    logs: bool = False
-
-
-def _tpe(seed: int) -> BaseSampler:
-    return TPESampler(seed=seed, multivariate=True, group=True, n_startup_trials=STARTUP)
-
-
-def _gp(seed: int) -> BaseSampler:
-    return GPSampler(
-        seed=seed,
-        n_startup_trials=STARTUP,
-        independent_sampler=TPESampler(seed=seed, n_startup_trials=STARTUP),
-        warn_independent_sampling=False,
-    )
-
-
-def _cmaes(seed: int) -> BaseSampler:
-    return CmaEsSampler(
-        seed=seed,
-        independent_sampler=TPESampler(seed=seed, n_startup_trials=STARTUP),
-        warn_independent_sampling=False,
-    )
-
-
-def _nsga2(seed: int) -> BaseSampler:
-    """With the crossover and mutation of Deb et al. 2002. Optuna's own mutate one hyperparameter in d
-    to a uniform value: of a learning rate alone that is random search.
-    """
-    return NSGAIISampler(
-        seed=seed,
-        population_size=POPULATION,
-        crossover=SBXCrossover(),
-        mutation=PolynomialMutation(),
-    )
-
-
-SAMPLERS: dict[str, Sampler] = {
-    "tpe": Sampler(_tpe, prunes=True, bounds=True),
-    "gp": Sampler(_gp, bounds=True, logs=True),
-    "cmaes": Sampler(_cmaes, notes=True, two=False),
-    "random": Sampler(lambda seed: RandomSampler(seed=seed), prunes=True),
-    "grid": Sampler(lambda seed: RandomSampler(seed=seed), prunes=True),
-    "nsga2": Sampler(_nsga2, notes=True, bounds=True),
-}
-"""Grid needs no sampler: its points are known, and Optuna is told of them like of the default configuration."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +55,7 @@ class Proposer:
 
     def __init__(
         self,
-        name: str,
+        sampler: Sampler,
         space: Space,
         known: Sequence[InitialConfiguration],
         directions: Sequence[Direction],
@@ -133,7 +63,7 @@ class Proposer:
         opens: Callable[[int], dict[str, Any]] = lambda index: {},
     ) -> None:
         self._opens = opens
-        self.sampler, self.space, self.words = SAMPLERS[name], space, words
+        self.sampler, self.space, self.words = sampler, space, words
         self.known, self._directions = list(known), list(directions)
         self.made: list[InitialConfiguration] = []
         self._optuna = optuna.create_study(directions=self._directions)
@@ -186,7 +116,7 @@ class Proposer:
             return
         pruned = told.status == Status.PRUNED and self.sampler.prunes
         intermediates = told.intermediates if pruned else {}
-        report(study, number, intermediates, told.excess if self.sampler.bounds else {})
+        report(study, number, intermediates, told.excess if self.sampler.constraints else {})
         if pruned:
             study.tell(number, state=TrialState.PRUNED)
         else:
@@ -198,10 +128,11 @@ class Proposer:
     def _suggest(self, index: int) -> dict[str, Any]:
         """The sampler's configuration, with what was enqueued of it, and the sampler's notes."""
         bits = randomness.bits("sampler", *self.words, index)[0]
-        self._optuna.sampler = self.sampler.make(int(bits >> 33))
-        trial = self._optuna.ask()
-        _ = trial.relative_params  # computed when first wanted, which given values do not
-        params = self.space.suggest(trial)
+        with contained():
+            self._optuna.sampler = self.sampler.make(int(bits >> 33))
+            trial = self._optuna.ask()
+            _ = trial.relative_params  # computed when first wanted, which given values do not
+            params = self.space.suggest(trial)
         self._numbers[index] = trial.number
         return params
 
