@@ -1,0 +1,156 @@
+"""Natural federations: published counts on the real files, and every packing on small made-up ones."""
+
+import gzip
+import hashlib
+import os
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trials.common.errors import UserError
+from trials.datasets.base import DatasetFamily
+from trials.datasets.natural.people import FSDD, HAPT, WISDM, MNISTWriters
+from trials.datasets.natural.published import Content, Tree, share_of_each, standardised
+from trials.datasets.natural.records import Adult, HeartDisease, News20, mail
+
+WRONG = b"1,3\n"
+REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "shape", "train", "test", "clients", "smallest", "largest"),
+    [
+        (MNISTWriters(), (1, 28, 28), 60000, 10000, 539, 19, 131),  # QMNIST's paper and labels
+        (HAPT(), (390,), 7767, 3162, 21, 295, 434),  # UCI: 10,929 windows, 21 and 9 people
+        (FSDD(), (1, 13, 59), 2700, 300, 6, 450, 450),  # its README: recordings 0 to 4 are test
+        (WISDM(), (43,), 4350, 1068, 36, 48, 219),  # 5,418 windows of 36 people
+        (HeartDisease(), (13,), 494, 246, 4, 31, 202),  # FLamby: 303, 261, 46, 130 patients
+        (Adult(), (107,), 32561, 16281, 15, 9, 4140),
+        (News20(), (2000,), 3743, 7532, 389, 5, 73),  # all 7,532 mails of the test part
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, DatasetFamily) else "",
+)
+def test_real_files_have_the_published_counts(
+    dataset: DatasetFamily,
+    shape: tuple[int, ...],
+    train: int,
+    test: int,
+    clients: int,
+    smallest: int,
+    largest: int,
+):
+    if not all(one.sound for one in dataset.files(REAL)):
+        pytest.skip(f"SUITE_DATA does not hold the files of {type(dataset).__name__}")
+    found = dataset.load(0, None, str(REAL))
+    assert found.x.shape == (train + test, *shape)
+    assert np.isfinite(found.x).all()
+    assert (~found.test).sum() == train
+    assert found.client is not None
+    sizes = np.unique(found.client[~found.test], return_counts=True)[1]
+    assert (len(sizes), sizes.min(), sizes.max()) == (clients, smallest, largest)
+    assert set(found.y) == set(range(found.classes))
+    again = dataset.load(0, None, str(REAL))
+    assert np.array_equal(found.x, again.x)
+    assert np.array_equal(found.client, again.client)
+
+
+def md5_of(content: bytes) -> str:
+    return hashlib.md5(content).hexdigest()
+
+
+def test_a_published_file_is_known_by_its_content_plain_or_packed(tmp_path: Path):
+    file = Content("a/b.data", md5_of(b"1,2\n"))
+    assert file.report(tmp_path, "get it").found is None
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b.data.gz").write_bytes(gzip.compress(b"1,2\n"))
+    assert file.report(tmp_path, "get it").sound
+    assert file.read(tmp_path) == b"1,2\n"
+    packed = file.stamp(tmp_path)
+    (tmp_path / "a" / "b.data").write_bytes(WRONG)
+    report = file.report(tmp_path, "get it")
+    assert not report.sound
+    assert (report.found, report.remedy) == (f"md5 {md5_of(WRONG)}", "get it")
+    assert file.stamp(tmp_path) != packed
+    (tmp_path / "a" / "b.data").unlink()
+    (tmp_path / "a" / "b.data.gz").write_bytes(gzip.compress(b"1,2\n")[:-6])
+    assert "damaged" in (file.report(tmp_path, "").found or "")
+
+
+def test_a_published_folder_and_its_archive_are_the_same(tmp_path: Path):
+    whole = hashlib.sha256()
+    for name, content in (("d/a/2.txt", b"x"), ("d/b.txt", b"yz")):
+        whole.update(name.encode() + b"\0" + len(content).to_bytes(8, "big") + content)
+    tree = Tree("d", ".txt", 2, whole.hexdigest())
+    (tmp_path / "d" / "a").mkdir(parents=True)
+    (tmp_path / "d" / "a" / "2.txt").write_bytes(b"x")
+    (tmp_path / "d" / "b.txt").write_bytes(b"yz")
+    (tmp_path / "d" / "README").write_bytes(b"not counted")
+    assert tree.report(tmp_path, "").sound
+    folder = list(tree.members(tmp_path))
+    with tarfile.open(tmp_path / "d.tar.xz", "w:xz") as archive:
+        archive.add(tmp_path / "d", "d")
+    (tmp_path / "d").rename(tmp_path / "aside")
+    assert tree.report(tmp_path, "").sound
+    assert list(tree.members(tmp_path)) == folder
+    (tmp_path / "d.tar.xz").write_bytes((tmp_path / "d.tar.xz").read_bytes()[:-40])
+    assert "damaged" in (tree.report(tmp_path, "").found or "")
+
+
+def test_absent_files_are_named_with_their_source(tmp_path: Path):
+    with pytest.raises(UserError, match=r"(?s)adult\.data, \S*adult\.test.*archive\.ics\.uci\.edu"):
+        Adult().load(0, None, str(tmp_path))
+    with pytest.raises(UserError, match="hapt"):
+        HAPT().load(0, None, str(tmp_path))
+
+
+def test_a_share_of_each_owner_is_test():
+    client = np.repeat([4, 7, 9], [10, 4, 23])
+    test = share_of_each(client, 5, seed=3)
+    assert [test[client == k].sum() for k in (4, 7, 9)] == [2, 0, 4]
+    assert np.array_equal(test, share_of_each(client, 5, seed=3))
+    assert not np.array_equal(test, share_of_each(client, 5, seed=4))
+
+
+def test_features_are_standardised_by_the_training_samples():
+    x = np.array([[1.0, 5.0], [3.0, 5.0], [7.0, 9.0]])
+    expected = [[-1.0, 0.0], [1.0, 0.0], [5.0, 4.0]]  # mean 2 and 5, deviation 1 and 0
+    assert np.allclose(standardised(x, np.array([False, False, True])), expected)
+
+
+def test_a_mail_gives_its_author_subject_and_body():
+    text = "From: Ann Bo <Ann.Bo@X.edu>\nLines: 3\nSubject: re: Sun\n\nFrom: me@y.org\nhello"
+    assert mail(text) == ("ann.bo@x.edu", " re: Sun\nFrom: me@y.org\nhello")
+    assert mail("Lines: 1\n\nnobody") == ("", "\nnobody")
+
+
+def test_hospitals_tables_are_read_with_and_without_a_header(tmp_path: Path):
+    folder = tmp_path / HeartDisease.folder
+    folder.mkdir(parents=True)
+    header = HeartDisease.columns.replace(" ", ",")
+    row = "63.0,1.0,1.0,145.0,233.0,1.0,2.0,150.0,0.0,2.3,3.0,0.0,6.0,2"
+    (folder / "processed.cleveland.data").write_text(f"{row}\n{row}\n")
+    (folder / "processed.va.data").write_text(f"{header}\n{row.replace('145.0', '?')}")
+    data = HeartDisease()
+    assert [r.found for r in data.files(tmp_path)] == ["2 patients", None, None, "1 patients"]
+    assert data._patients(tmp_path, "cleveland")["target"].tolist() == [2.0, 2.0]
+    assert data._patients(tmp_path, "va")["trestbps"].isna().tolist() == [True]
+
+
+def test_raw_recordings_of_movements_are_read_as_the_archive_unpacks(tmp_path: Path):
+    raw = tmp_path / "hapt" / "RawData"
+    raw.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    acceleration, rotation = rng.normal(size=(2, 300, 3))
+    np.savetxt(raw / "acc_exp07_user03.txt", acceleration)
+    np.savetxt(raw / "gyro_exp07_user03.txt", rotation)
+    (raw / "labels.txt").write_text("7 3 5 11 200\n8 4 1 1 300\n")
+    signals, label, user, recording = HAPT()._recordings(tmp_path / "hapt")
+    assert np.allclose(signals, np.hstack([acceleration, rotation]), atol=1e-6)
+    assert (label[10:200] == 5).all()  # rows 11 to 200, both included, counted from 1
+    assert (label == -1).sum() == 110
+    assert set(user) == {3}
+    assert set(recording) == {7}
+    (report,) = HAPT().files(tmp_path)
+    assert report.found == "300 rows, 190 of them labelled, of 1 people"
