@@ -29,6 +29,8 @@ from trials.datasets.images import (
     FashionMNIST01,
     MNISTPowerLaw,
 )
+from trials.datasets.natural.people import FSDD, HAPT, WISDM, MNISTWriters
+from trials.datasets.natural.records import Adult, HeartDisease, News20
 from trials.datasets.own import Folder, Function, Npz, Own
 from trials.datasets.speech import SpeechCommands
 from trials.datasets.speeches import Speeches
@@ -57,6 +59,13 @@ DATASETS: dict[str, type[DatasetFamily]] = {
     "shakespeare": Shakespeare,
     "sent140": Sent140,
     "sent140_bow": Sent140BagOfWords,
+    "mnist_writers": MNISTWriters,
+    "hapt": HAPT,
+    "fsdd": FSDD,
+    "wisdm": WISDM,
+    "heart_disease": HeartDisease,
+    "adult": Adult,
+    "news20": News20,
 }
 PATHS: dict[str, type[Own]] = {"npz": Npz, "folder": Folder, "speeches": Speeches}
 """Data sets named by a path, `npz:PATH`. A function is named `module:function` or `FILE.py:function`."""
