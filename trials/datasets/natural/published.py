@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -17,19 +17,6 @@ from trials.datasets.base import Array, DatasetFamily, FileReport, md5
 
 BROKEN = (OSError, EOFError, zlib.error, tarfile.TarError, ValueError)
 """What unpacking a damaged file raises."""
-
-
-class Published(Protocol):
-    """Something published, at one of several places below the data root."""
-
-    def find(self, root: Path) -> Path | None:
-        """Where it is; None when it is absent."""
-
-    def stamp(self, root: Path) -> str:
-        """What changes when the files change, without unpacking them; for keys of caches."""
-
-    def report(self, root: Path, remedy: str) -> FileReport:
-        """What is there, and whether its content is what was published."""
 
 
 @dataclass(frozen=True)

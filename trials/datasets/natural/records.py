@@ -184,8 +184,8 @@ class News20(PublishedData):
             (t for t, held in zip(chosen, test, strict=True) if not held), self.vocabulary
         )
         counts = np.zeros((len(chosen), self.vocabulary), np.uint16)
-        for row, text in zip(counts, chosen, strict=True):
-            for word, times in Counter(text).items():
+        for row, found in zip(counts, chosen, strict=True):
+            for word, times in Counter(found).items():
                 if word in known:
                     row[known[word]] = min(times, np.iinfo(np.uint16).max)
         client = np.zeros(len(chosen), np.int64)  # of test mails it is never read
