@@ -14,7 +14,7 @@ from trials.common import names
 from trials.common.errors import unknown
 from trials.common.registry import Registry
 from trials.datasets import DATASETS, PATHS
-from trials.datasets.own import Function
+from trials.datasets.function import Function
 from trials.heterogeneity import MODIFIERS, PARTITIONS
 from trials.models import MODELS
 
@@ -28,6 +28,8 @@ def listing(kind: str) -> list[dict[str, Any]]:
 
 REGISTRIES: dict[str, tuple[Registry[Any], ...]] = {
     "algorithms": (algorithms.ALGORITHMS,),
+    "datasets": (DATASETS,),
+    "heterogeneity": (PARTITIONS, MODIFIERS),
     "samplers": (SAMPLERS,),
 }
 
@@ -80,9 +82,9 @@ def _algorithms() -> list[dict[str, Any]]:
 
 
 def _datasets() -> list[dict[str, Any]]:
-    found = [{"name": names.usage(n, cls), "summary": cls.summary} for n, cls in DATASETS.items()]
+    found = _named(DATASETS)
     found += [{"name": f"{n}:PATH", "summary": cls.summary} for n, cls in PATHS.items()]
-    return [*found, {"name": "module:function", "summary": Function.summary}]
+    return [*found, {"name": "FILE.py:NAME", "summary": Function.summary}]
 
 
 def _models() -> list[dict[str, Any]]:
@@ -90,15 +92,19 @@ def _models() -> list[dict[str, Any]]:
 
 
 def _heterogeneity() -> list[dict[str, Any]]:
-    found = [{"name": names.usage(n, cls), "summary": cls.summary} for n, cls in PARTITIONS.items()]
-    extra = [
-        {"name": f"+{names.usage(n, cls)}", "summary": cls.summary} for n, cls in MODIFIERS.items()
-    ]
-    return found + extra
+    return [*_named(PARTITIONS), *_named(MODIFIERS, "+")]
 
 
 def _samplers() -> list[dict[str, Any]]:
-    return [{"name": n, "summary": cls.summary} for n, cls in SAMPLERS.known().items()]
+    return _named(SAMPLERS)
+
+
+def _named(registry: Registry[Any], sign: str = "") -> list[dict[str, Any]]:
+    """How each class of a registry is written, and what it is."""
+    return [
+        {"name": sign + names.usage(name, cls), "summary": cls.summary}
+        for name, cls in registry.known().items()
+    ]
 
 
 def _studies() -> list[dict[str, Any]]:

@@ -5,13 +5,14 @@ project, by path and installed; and the Python interface, which docs/python.md s
 import json
 import os
 import runpy
+import shutil
 
 import numpy as np
 import pytest
 
 from suite.tracking.store import Store
 from tests.support import own_ray
-from tests.support.commands import SINGLY, document, fault, suite, suite_here
+from tests.support.commands import SINGLY, document, fault, study_file, suite, suite_here
 from tests.support.oracle import LR, SEED, STEPS, clients, initial, local_sgd
 from tests.support.simulations import ROOT, partitioned, settings, simulation
 from trials import algorithms
@@ -48,18 +49,76 @@ def test_a_file_takes_part_in_a_sweep(tmp_path):
     assert "server_lr" in mine["params"]
 
 
+NAMED = """
+algorithms: [fedavg, {algorithm}]
+datasets: ["{dataset}"]
+models: [logreg]
+heterogeneity: ["{level}"]
+trials: 2
+seeds: 1
+sampler: {sampler}
+settings: {{rounds: 1, clients: 5, execution: batched}}
+"""
+POINTS = """
+[suite.algorithms]
+fedmedian = ours_fl.fedmedian:FedMedian
+[suite.datasets]
+moons = ours_fl.own_dataset:Moons
+[suite.partitions]
+hubs = ours_fl.own_partition:Hubs
+[suite.samplers]
+early_tpe = ours_fl.own_sampler:EarlyTPE
+"""
+
+
 def test_an_installed_package_takes_part_in_a_sweep(tmp_path):
     site = tmp_path / "site"
-    info = site / "median_fl-1.0.dist-info"
+    info = site / "ours_fl-1.0.dist-info"
     info.mkdir(parents=True)
-    (site / "median_fl.py").write_text(EXAMPLE.read_text())
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: median-fl\nVersion: 1.0\n")
-    entry = "[suite.algorithms]\nfedmedian = median_fl:FedMedian\n"
-    (info / "entry_points.txt").write_text(entry)
+    shutil.copytree(ROOT / "examples", site / "ours_fl")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ours-fl\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(POINTS)
     env = {"PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
-    listed = json.loads(suite("list", "algorithms", "--json", cwd=tmp_path, env=env).stdout)
-    assert {"fedmedian", "fedavg"} <= {item["name"] for item in listed}
-    assert ranked(tmp_path, "fedmedian", env=env)["fedmedian"]["rank"] in (1, 2)
+    for kind, name in {
+        "algorithms": "fedmedian",
+        "datasets": "moons(owners=10, noise=0.1)",
+        "heterogeneity": "hubs(hubs, share=0.8)",
+        "samplers": "early_tpe(startup=2)",
+    }.items():
+        listed = json.loads(suite("list", kind, "--json", cwd=tmp_path, env=env).stdout)
+        assert name in [item["name"] for item in listed]
+    names = {"algorithm": "fedmedian", "dataset": "moons(5)", "level": "hubs(1)"}
+    study = study_file(tmp_path, NAMED.format(**names, sampler="early_tpe(1)"))
+    suite("sweep", study, *SINGLY, cwd=tmp_path, env=env)
+    rows = json.loads(suite_here("leaderboard", "--json", cwd=tmp_path).stdout)["rows"]
+    assert {row["algorithm"]: row["rank"] in (1, 2) for row in rows} == {
+        "fedavg": True,
+        "fedmedian": True,
+    }
+    assert {(row["dataset"], row["heterogeneity"]) for row in rows} == {
+        ("moons(5)", "hubs(1,share=0.8)")
+    }
+
+
+def test_files_take_part_in_a_sweep_known_by_their_hashes(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    moons, hubs = tmp_path / "own_dataset.py", tmp_path / "own_partition.py"
+    for file in (moons, hubs):
+        file.write_text((ROOT / "examples" / file.name).read_text())
+    names = {"algorithm": "fedprox", "sampler": "random", "dataset": "own_dataset.py:Moons(5)"}
+    level = "own_partition.py:Hubs(1)+dropout(0.1)"
+    study = study_file(tmp_path, NAMED.format(**names, level=level))
+    refused = fault(suite_here("sweep", study, "--dry-run", cwd=tmp_path, code=2))
+    assert f"{hubs}:Hubs is code that has not run here before" in refused
+    suite_here("sweep", study, "--trust", *SINGLY, cwd=tmp_path)
+    (final, _) = Store(None, tmp_path / "runs").find(kind="final")
+    data, part = f"{moons}:Moons(5)", f"{hubs}:Hubs(1,share=0.8)"
+    assert (final.tags.dataset, final.tags.heterogeneity) == (data, f"{part}+dropout(0.1)")
+    assert final.tags.code == plugins.hashes(data, part)
+    assert document(suite_here("replay", final.run_id, "--json", cwd=tmp_path))["identical"]
+    hubs.write_text(hubs.read_text() + "# changed\n")
+    changed = fault(suite_here("replay", final.run_id, "--trust", cwd=tmp_path, code=2))
+    assert f"{part} has changed since: SHA-256 was " in changed
 
 
 @pytest.mark.parametrize(

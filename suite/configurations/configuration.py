@@ -198,7 +198,7 @@ def _runnable(text: str, source: str) -> Tuned:
     """A file's configuration, if it can be run here; raises `UserError`, which names the file."""
     found = parse(text, source)
     found.refuse_changed(source)
-    if plugins.named(found.algorithm):
+    if any(map(plugins.named, (found.algorithm, *found.scenario.code))):
         found = parse(text, source, resolves=True)
     try:
         found.spec(0).configured()

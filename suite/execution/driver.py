@@ -294,7 +294,7 @@ def _tuner(plan: ExecutionPlan, config: _Config, shared: Mapping[str, Any]) -> t
     schedulers.replay(plan.ended)
     callback = _Callback(plan.source, packs, plan.hooks)
     scheduler = PackScheduler(packs, _Scheduler(schedulers), callback)
-    files = dict(found for name in plan.source.algorithms if (found := plugins.source(name)))
+    files = plugins.sources(plan.source.code)
     return tune.Tuner(
         tune.with_parameters(FederatedTrial, datasets=shared, sources=files),
         tune_config=tune.TuneConfig(

@@ -32,8 +32,8 @@ class TrialSource(Protocol):
         """Whether nothing will be asked any more."""
 
     @property
-    def algorithms(self) -> Collection[str]:
-        """The names of the algorithms that trials may have."""
+    def code(self) -> Collection[str]:
+        """The names in trials, of which some may bring in code of others."""
 
 
 @dataclass

@@ -85,9 +85,9 @@ class Queue:
         return time.monotonic() >= self.until
 
     @property
-    def algorithms(self) -> set[str]:
-        """The algorithms of all jobs."""
-        return {job.spec.algorithm for job in self.jobs.values()}
+    def code(self) -> set[str]:
+        """The names in all jobs, of which some may bring in code of others."""
+        return {name for job in self.jobs.values() for name in job.spec.code}
 
     def spec(self, request: TrialRequest) -> TrialSpec:
         """The trial that a request runs."""

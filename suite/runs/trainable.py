@@ -134,13 +134,12 @@ def trainable(request: Request, data_root: str | None, device: str) -> type[tune
     dataset = load_dataset(spec, data_root)
     clients = partition_data(spec, dataset).clients
     spec.configured().check(clients, fit_model(spec, dataset, device), spec.settings)
-    source = plugins.source(spec.algorithm)
     made: type[tune.Trainable] = tune.with_parameters(
         FederatedTrainable,
         request=replace(request, algorithm=spec.algorithm, scenario=spec.scenario),
         dataset=(spec.dataset_key, dataset),
         data_root=data_root,
         device=device,
-        sources=dict([source] if source else []),
+        sources=plugins.sources(spec.code),
     )
     return made

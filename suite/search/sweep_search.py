@@ -191,9 +191,10 @@ class SweepSearch:
         return not self.again and all(entry.done for entry in self.entries.values())
 
     @property
-    def algorithms(self) -> set[str]:
-        """The algorithms of all entries."""
-        return {entry.entry.algorithm for entry in self.entries.values()}
+    def code(self) -> set[str]:
+        """The names in all entries, of which some may bring in code of others."""
+        entries = [search.entry for search in self.entries.values()]
+        return {name for entry in entries for name in (entry.algorithm, *entry.scenario.code)}
 
     def spec(self, request: TrialRequest) -> TrialSpec:
         """The trial that a request runs; what only tests, and chooses nothing, is left out of the search."""

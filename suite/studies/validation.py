@@ -13,6 +13,7 @@ from suite.studies.samplers import SAMPLERS
 from trials import algorithms, datasets, heterogeneity, models
 from trials.common import plugins
 from trials.common.errors import UserError, unknown
+from trials.common.names import split_top
 from trials.settings import Settings
 
 T = TypeVar("T")
@@ -105,7 +106,8 @@ def check_run(faults: Faults, run: Mapping[str, Any], resolves: bool = True) -> 
     faults.attempt("dataset", run["dataset"], partial(datasets.parse, run["dataset"]))
     faults.attempt("model", run["model"], partial(models.parse, run["model"]))
     level = run["heterogeneity"]
-    faults.attempt("heterogeneity", level, partial(heterogeneity.parse, level))
+    if resolves or not any(map(plugins.named, split_top(level, "+"))):
+        faults.attempt("heterogeneity", level, partial(heterogeneity.parse, level))
     if cls is not None:
         before = len(faults.found)
         for name, value in run["params"].items():

@@ -127,7 +127,7 @@ def test_what_runs_is_what_was_asked_about(here: Path):
 
     with plugins.guarded(swapped):
         cls = algorithms.resolve(f"{path}:Mine")
-        assert plugins.source(f"{path}:Mine") == (str(path), text)
+        assert plugins.sources([f"{path}:Mine"]) == {str(path): text}
     assert (cls.__name__, path.read_text() != text) == ("Mine", True)
     assert not (here / "hurt").exists()
 

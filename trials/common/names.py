@@ -33,6 +33,11 @@ def number(kind: type[N], text: str) -> N:
     return value
 
 
+_NAME = re.compile(
+    r"\s*(.+\.py:\w+|[A-Za-z_][\w.]*:\w+|[A-Za-z_][\w-]*)\s*(?:\((.*)\))?\s*", re.DOTALL
+)
+
+
 _hints = cache(get_type_hints)
 """The types of a class's fields; working them out takes most of the time that a name is read in."""
 
@@ -55,7 +60,7 @@ def split_top(text: str, separator: str) -> list[str]:
 
 def split(text: str) -> tuple[str, str | None]:
     """A name without its arguments, and these: `mlp(200)` -> (`mlp`, `200`), `iid` -> (`iid`, None)."""
-    match = re.fullmatch(r"\s*(.+\.py:\w+|[A-Za-z_][\w-]*)\s*(?:\((.*)\))?\s*", text)
+    match = _NAME.fullmatch(text)
     return (text, None) if match is None else (match[1], match[2])
 
 

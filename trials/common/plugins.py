@@ -11,7 +11,7 @@ import re
 import sys
 import traceback
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
@@ -77,8 +77,9 @@ def named(text: str) -> bool:
 
 def code(text: str) -> Code:
     """What a name brings in, found without running any of it; raises `UserError` where there is no file."""
-    match = _NAME.fullmatch(text)
-    place, _, function = (match[1] if match else text).rpartition(":")
+    if match := _NAME.fullmatch(text):
+        text = match[1]
+    place, _, function = text.rpartition(":")
     file: Path | None
     if place.endswith(".py"):
         file = plain(resolved(place, "file of code"), "file of code")
@@ -153,12 +154,10 @@ def imported(text: str, what: str) -> ModuleType:
     return sys.modules[name]
 
 
-def source(text: str) -> tuple[str, str] | None:
-    """The path and the text of the file that `FILE.py:Name` is in; None for other names."""
-    if not named(text) or ".py:" not in text:
-        return None
-    found = admit(text)
-    return str(found.file), decode_source(found.content)
+def sources(texts: Iterable[str]) -> dict[str, str]:
+    """The text of each file that one of these names brings in, by its path."""
+    found = [admit(text) for text in texts if named(text) and ".py:" in text]
+    return {str(code.file): decode_source(code.content) for code in found}
 
 
 def supply(path: str, text: str) -> None:

@@ -71,8 +71,10 @@ class Registry(Mapping[str, type[T]], Generic[T]):
                 faults.append(str(error))
         return faults
 
-    def resolve(self, name: str) -> type[T]:
-        """The class of a name without arguments; raises `UserError` where there is none."""
+    def resolve(self, name: str, text: str = "") -> type[T]:
+        """The class of a name without arguments; raises `UserError` where there is none, of the `text` that the
+        name is in.
+        """
         if name in self._entries:
             return self._entries[name]
         path, _, class_name = name.rpartition(":")
@@ -85,25 +87,25 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             raise UserError(f"{self.kind} {name}: name its class too: {' or '.join(found)}")
         for point in entry_points(group=self.group, name=name):
             return self._from_package(point)
-        raise unknown(self.kind, name, self.known())
+        raise unknown(self.kind, text or name, self.known())
 
-    def parse(self, text: str) -> T:
-        """The object of a name with its arguments; raises `UserError` for a name or arguments that are none."""
-        bare, given = names.split(text)
-        made: T = names.make(self.kind, text, self.resolve(bare), given)
-        return made
-
-    def canonical(self, text: str) -> str:
-        """The name with its arguments as it is recorded. Raises `UserError` as `parse`, and for a file whose path
-        has a sign that separates names.
+    def read(self, text: str) -> tuple[str, T]:
+        """A name with its arguments as it is recorded, and its object. Raises `UserError` for a name or
+        arguments that are none, and for a file whose path has a sign that separates names.
         """
-        name = self.located(names.split(text)[0])
-        if name not in self._entries and (sign := _SEPARATORS.search(name)):
+        bare, given = names.split(text)
+        cls, name = self.resolve(bare, text), self.located(bare)
+        if name.rpartition(":")[0] and (sign := _SEPARATORS.search(name)):
             raise UserError(
                 f"{self.kind} {text!r}: the path in {name} has {sign[0]!r}, which separates names: move the "
                 "file to another folder"
             )
-        return names.spell(name, self.parse(text))
+        made: T = names.make(self.kind, text, cls, given)
+        return names.spell(name, made), made
+
+    def parse(self, text: str) -> T:
+        """The object of a name with its arguments; raises as `read` does."""
+        return self.read(text)[1]
 
     def located(self, name: str) -> str:
         """The name, with the absolute path of a file. No code runs."""

@@ -1,17 +1,19 @@
 """Data sets, as one array of samples with a test part and, where data are born on clients, owners.
 
 A data set is a frozen dataclass whose fields are the arguments of its name (`synthetic(1,1)`) and
-whose `load` returns a `Dataset`. A new one is one class (in a file of this package or elsewhere) and
-one entry of `DATASETS`. docs/data.md lists sources, files, checksums and remedies.
+whose `load` returns a `Dataset`. A new one is one class and one entry of `_OWN`, or one class in a file
+elsewhere (examples/own_dataset.py). docs/data.md lists sources, files, checksums and remedies.
 """
 
-import re
 from pathlib import Path
 
 from trials.common import names
 from trials.common.errors import UserError, unknown
+from trials.common.plugins import named
+from trials.common.registry import Registry
 from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport, OnDemand, data_root
 from trials.datasets.emnist import FEMNIST, FEMNIST10, EMNISTByClass, EMNISTLetters
+from trials.datasets.function import Function
 from trials.datasets.generated import (
     Digits,
     FedDCSynthetic,
@@ -31,13 +33,13 @@ from trials.datasets.images import (
 )
 from trials.datasets.natural.people import FSDD, HAPT, WISDM, MNISTWriters
 from trials.datasets.natural.records import Adult, HeartDisease, News20
-from trials.datasets.own import Folder, Function, Npz, Own
+from trials.datasets.own import Folder, Npz, Own
 from trials.datasets.speech import SpeechCommands
 from trials.datasets.speeches import Speeches
 from trials.datasets.text import Sent140, Sent140BagOfWords, Shakespeare
 from trials.scoring.metrics import CLASSIFICATION, REGRESSION, Task
 
-DATASETS: dict[str, type[DatasetFamily]] = {
+_OWN: dict[str, type[DatasetFamily]] = {
     "digits": Digits,
     "synthetic": Synthetic,
     "synthetic_iid": SyntheticIID,
@@ -67,8 +69,17 @@ DATASETS: dict[str, type[DatasetFamily]] = {
     "adult": Adult,
     "news20": News20,
 }
+DATASETS: Registry[DatasetFamily] = Registry(
+    "dataset",
+    "suite.datasets",
+    DatasetFamily,  # type: ignore[type-abstract]
+    _OWN,
+    needs=("load",),
+)
 PATHS: dict[str, type[Own]] = {"npz": Npz, "folder": Folder, "speeches": Speeches}
-"""Data sets named by a path, `npz:PATH`. A function is named `module:function` or `FILE.py:function`."""
+"""Data sets named by a path, `npz:PATH`. A function or a class elsewhere is named `module:function` or
+`FILE.py:Class(ARGUMENTS)`.
+"""
 
 
 def parse(text: str) -> DatasetFamily:
@@ -77,14 +88,14 @@ def parse(text: str) -> DatasetFamily:
     scheme = head.split("(")[0].strip()
     if colon and scheme in PATHS:
         return PATHS[scheme].at(path, head)
-    if re.fullmatch(r"(.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*", text):
+    if named(text):
         return Function.at(text)
-    if text.split("(")[0].strip() not in DATASETS:
+    bare, _ = names.split(text)
+    if bare not in DATASETS and bare not in DATASETS.known():
         _refuse_bare_path(text)
         paths = [f"{scheme}:PATH" for scheme in PATHS]
-        raise unknown("dataset", text, [*DATASETS, *paths, "module:function"])
-    dataset: DatasetFamily = names.parse("dataset", text, DATASETS)
-    return dataset
+        raise unknown("dataset", text, [*DATASETS.known(), *paths, "module:function"])
+    return DATASETS.parse(text)
 
 
 def _refuse_bare_path(text: str) -> None:
@@ -107,9 +118,7 @@ def _refuse_bare_path(text: str) -> None:
 def canonical(text: str) -> str:
     """The canonical spelling of a data set's name."""
     dataset = parse(text)
-    if isinstance(dataset, Own):
-        return dataset.name
-    return names.spell(text.split("(")[0].strip(), dataset)
+    return dataset.name if isinstance(dataset, Own) else names.spell(names.split(text)[0], dataset)
 
 
 def prepare(text: str, root: str | None) -> list[FileReport]:

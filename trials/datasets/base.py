@@ -85,8 +85,10 @@ class FileReport:
 class DatasetFamily(ABC):
     """What an entry of `DATASETS` is."""
 
-    summary: ClassVar[str]
+    summary: ClassVar[str] = ""
     task: ClassVar[Task] = CLASSIFICATION
+    kind: ClassVar[str] = ""
+    """Data sets of one kind resemble each other: what was tuned on one is tried on another. "": no others."""
 
     @abstractmethod
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:

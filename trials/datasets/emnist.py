@@ -169,6 +169,7 @@ class FEMNIST(Leaf):
     writes them, in [0, 1] with a white background of 1. LEAF's own training and test parts.
     """
 
+    kind = "grey images"
     summary: ClassVar[str] = "LEAF's FEMNIST 28x28 by writer (natural), 62 classes"
     folder: ClassVar[str] = "femnist"
     classes: ClassVar[int] = 62

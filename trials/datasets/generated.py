@@ -20,6 +20,7 @@ class Digits(DatasetFamily):
     There is no official test split: `seed` draws it, stratified by label.
     """
 
+    kind = "grey images"
     summary: ClassVar[str] = (
         "handwritten digits 8x8 bundled with scikit-learn (offline), 10 classes"
     )
@@ -51,6 +52,7 @@ class Synthetic(DatasetFamily):
     seeds give equal data for every alpha at the same beta (up to the rounding of x W_k).
     """
 
+    kind = "generated features"
     summary: ClassVar[str] = "FedProx's Synthetic(alpha,beta): 30 devices, 60 features, 10 classes"
     alpha: float
     beta: float
@@ -75,6 +77,7 @@ class SyntheticIID(DatasetFamily):
     for all devices and v_k = 0.
     """
 
+    kind = "generated features"
     summary: ClassVar[str] = "FedProx's Synthetic_iid: one model and one input law for all devices"
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
@@ -97,6 +100,7 @@ class FedDCSynthetic(DatasetFamily):
     is homogeneous. Their test set is the training set; here a tenth of each device's samples is test.
     """
 
+    kind = "generated features"
     summary: ClassVar[str] = (
         "FedDC's synthetic: 20 devices of 200, 30 features, 5 classes; alpha=0: one solution for all, "
         "beta=0: one input law"

@@ -70,6 +70,7 @@ def _moments(pixels: Array) -> tuple[float, float]:
 class Images(DatasetFamily):
     """Images in published files, which may lie below the data root in more than one way."""
 
+    kind = "grey images"
     layouts: ClassVar[tuple[tuple[File, ...], ...]]
     """Ways the files may lie, the published archives first; the one of which most is there is taken."""
     url: ClassVar[str]
@@ -274,9 +275,7 @@ class FashionMNIST01(FashionMNIST):
         "DeFed's Fashion-MNIST 0 against 1: 1,000 random images to train, 1,000 to test"
     )
 
-    @override
-    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        return binary(self.pixels(root), seed).standardised(2, *self.scale)
+    load = MNIST01.load
 
 
 def _scale_each(x: Array, pixels: Pixels, unit: bool) -> None:
@@ -338,6 +337,7 @@ class CIFAR10(Images):
     0.447, deviation about 0.247 0.243 0.262).
     """
 
+    kind = "colour images"
     summary: ClassVar[str] = "CIFAR-10 32x32 colour through torchvision, 10 classes"
     archive: ClassVar[str] = "CIFAR10"
     url: ClassVar[str] = "https://www.cs.toronto.edu/~kriz/"

@@ -1,17 +1,15 @@
 """A user's own data: arrays in a file, a folder of images, or what a Python function returns."""
 
-import importlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
 
-from trials.common import names, plugins
+from trials.common import names
 from trials.common.errors import UserError, unknown
 from trials.common.files import plain, refuse_bomb, resolved
 from trials.datasets.base import (
@@ -19,12 +17,10 @@ from trials.datasets.base import (
     Dataset,
     DatasetFamily,
     FileReport,
-    OnDemand,
     joined,
     stratified_fifth,
 )
 from trials.datasets.images import Pixels
-from trials.scoring.metrics import CLASSIFICATION
 
 
 @dataclass(frozen=True)
@@ -289,108 +285,3 @@ def _formats() -> list[str]:
 
 def _folders(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] != ".")
-
-
-@dataclass(frozen=True)
-class Function(Own):
-    """A user's own data: `package.module:function` or `path/to/file.py:function`. The function takes
-    no arguments and returns a `trials.datasets.Dataset` or the arrays of `npz:PATH` by name. It has to
-    return the same data every time; it is asked for a classification.
-    """
-
-    summary: ClassVar[str] = (
-        "your own data: a function without arguments that returns the arrays of npz, or a Dataset"
-    )
-    scheme: ClassVar[str] = "function"
-
-    @classmethod
-    def at(cls, path: str, head: str = "") -> "Function":
-        """The function as a person writes it; a file's path is made absolute."""
-        place, _, function = path.rpartition(":")
-        if place.endswith(".py"):
-            place = str(resolved(place, "data set"))
-        return cls(f"{place}:{function}")
-
-    @property
-    def name(self) -> str:
-        """The canonical spelling; there is no scheme before it."""
-        return self.path
-
-    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """The function's data set. Raises `UserError` saying what is wrong with the function or its data."""
-        place, _, name = self.path.rpartition(":")
-        if place.endswith(".py") and not Path(place).exists():
-            raise UserError(f"data set {self.path}: there is no file {place}")
-        module = _module(self.path, place)
-        function = getattr(module, name, None)
-        if not callable(function):
-            known = [n for n, v in vars(module).items() if callable(v) and n[0] != "_"]
-            raise unknown(f"function in {place}:", name, known)
-        try:
-            made = plugins.call(function)
-        except Exception as error:
-            raise UserError(
-                f"data set {self.path} raised {type(error).__name__}: {error}"
-            ) from error
-        if isinstance(made, Dataset):
-            return _checked(self.path, made)
-        if not isinstance(made, Mapping):
-            raise UserError(
-                f"data set {self.path} returned {type(made).__name__}; it must be a "
-                "trials.datasets.Dataset, or a dict of x_train, y_train, x_test, y_test [, client_train]"
-            )
-        arrays = {}
-        for key, value in made.items():
-            try:
-                arrays[key] = np.asarray(value)
-            except (TypeError, ValueError, RuntimeError) as error:
-                raise UserError(f"data set {self.path}: {key} is no array: {error}") from None
-        return from_arrays(self.path, arrays)
-
-
-def _module(text: str, place: str) -> ModuleType:
-    if place.endswith(".py"):
-        return plugins.imported(text, "dataset")
-    plugins.admit(text)
-    try:
-        return plugins.call(partial(importlib.import_module, place))
-    except (Exception, SystemExit) as error:
-        why = plugins.unimportable(error)
-        raise UserError(f"data set {text}: {place} cannot be imported: {why}") from error
-
-
-def _checked(name: str, made: Dataset) -> Dataset:
-    """The data set, if it is what `Dataset` promises; raises `UserError` naming what is not."""
-    if not isinstance(made.classes, int) or made.classes < 1:
-        raise UserError(f"data set {name}: classes is {made.classes!r}, but must be a whole number")
-    arrays: dict[str, Any] = {"y": made.y, "test": made.test, "x": made.x}
-    if made.client is not None:
-        arrays["client"] = made.client
-    for key, value in arrays.items():
-        if not isinstance(value, np.ndarray | OnDemand):
-            raise UserError(f"data set {name}: {key} must be an array, not {type(value).__name__}")
-    n = len(made.y)
-    rules: dict[str, bool] = {
-        "task must be a classification": made.task == CLASSIFICATION,
-        "x must be finite float32 of shape (samples, ...)": isinstance(made.x, OnDemand)
-        or (
-            made.x.dtype == np.float32
-            and made.x.ndim > 1
-            and len(made.x) == n
-            and bool(np.isfinite(made.x).all())
-        ),
-        "y must be int64 of shape (samples,), 0 <= y < classes": made.y.dtype == np.int64
-        and made.y.ndim == 1
-        and n > 0
-        and bool(made.y.min() >= 0)
-        and bool(made.y.max() < made.classes),
-        "test must be bool of shape (samples,), neither all nor none": made.test.dtype == bool
-        and made.test.shape == (n,)
-        and 0 < int(made.test.sum()) < n,
-        "client must be None or whole numbers of shape (samples,)": made.client is None
-        or (made.client.shape == (n,) and made.client.dtype.kind in "iu"),
-    }
-    for rule, holds in rules.items():
-        if not holds:
-            raise UserError(f"data set {name}: {rule}")
-    return made

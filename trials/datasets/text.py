@@ -39,6 +39,7 @@ class Shakespeare(Leaf):
     80 characters, by speaking role. x (N, 80) token ids; LEAF's own training and test parts.
     """
 
+    kind = "text"
     summary: ClassVar[str] = "LEAF's Shakespeare: next of 80 characters, by speaking role (natural)"
     folder: ClassVar[str] = "shakespeare"
     classes: ClassVar[int] = len(CHARACTERS)
@@ -71,6 +72,7 @@ class Sent140(Leaf):
     positive, 1 and 4 are, as in LEAF's and FedProx's files.
     """
 
+    kind = "text"
     summary: ClassVar[str] = "LEAF's Sent140: sentiment of tweets by account (natural), token ids"
     folder: ClassVar[str] = "sent140"
     classes: ClassVar[int] = 2

@@ -1,13 +1,15 @@
 """Heterogeneity levels: how samples reach clients, and what devices manage and when they answer.
 
 A level is written `PARTITION[+MODIFIER...]`, such as `dirichlet(0.3)+system(steps=1..20)`. A new
-partition or modifier is one class and one entry of `PARTITIONS` or `MODIFIERS`.
+partition or modifier is one class and one entry of `PARTITIONS` or `MODIFIERS`, or one class in a file elsewhere
+(examples/own_partition.py).
 """
 
 from dataclasses import dataclass
 
-from trials.common import names
+from trials.common import names, plugins
 from trials.common.errors import UserError
+from trials.common.registry import Registry
 from trials.heterogeneity.gaussian import Gaussian, Groups
 from trials.heterogeneity.modifiers import Delay, Dropout, Modifier, Sizes, System
 from trials.heterogeneity.partitions import (
@@ -22,23 +24,29 @@ from trials.heterogeneity.partitions import (
 )
 from trials.heterogeneity.sizes import LAWS
 
-PARTITIONS: dict[str, type[Partition]] = {
-    "iid": IID,
-    "dirichlet": Dirichlet,
-    "dirichlet_by_class": DirichletByClass,
-    "labels": Labels,
-    "shards": Shards,
-    "gaussian": Gaussian,
-    "groups": Groups,
-    "natural": Natural,
-}
-MODIFIERS: dict[str, type[Modifier]] = {
-    "sizes": Sizes,
-    "system": System,
-    "dropout": Dropout,
-    "delay": Delay,
-}
-"""In the order in which they are spelled and applied."""
+PARTITIONS: Registry[Partition] = Registry(
+    "heterogeneity",
+    "suite.partitions",
+    Partition,  # type: ignore[type-abstract]
+    {
+        "iid": IID,
+        "dirichlet": Dirichlet,
+        "dirichlet_by_class": DirichletByClass,
+        "labels": Labels,
+        "shards": Shards,
+        "gaussian": Gaussian,
+        "groups": Groups,
+        "natural": Natural,
+    },
+    needs=("assign",),
+)
+MODIFIERS: Registry[Modifier] = Registry(
+    "heterogeneity modifier",
+    "suite.modifiers",
+    Modifier,
+    {"sizes": Sizes, "system": System, "dropout": Dropout, "delay": Delay},
+)
+"""In the order in which they are spelled and applied; those from elsewhere follow by their names."""
 
 
 @dataclass(frozen=True)
@@ -77,42 +85,40 @@ class Heterogeneity:
 def parse(text: str) -> Heterogeneity:
     """Read a level. Raises `UserError` that shows the nearest known name."""
     first, *rest = names.split_top(text, "+")
-    given: dict[str, Modifier] = {}
+    given: dict[str, tuple[str, Modifier]] = {}
     try:
-        partition: Partition = names.parse("heterogeneity", first, PARTITIONS)
+        name, partition = PARTITIONS.read(first)
         for part in rest:
-            modifier = names.parse("heterogeneity modifier", part, MODIFIERS)
-            if given.setdefault(_bare(part), modifier) is not modifier:
-                raise UserError(f"heterogeneity {text!r}: +{_bare(part)} is given twice")
+            spelled, modifier = MODIFIERS.read(part)
+            bare, _ = names.split(spelled)
+            if given.setdefault(bare, (spelled, modifier))[1] is not modifier:
+                raise UserError(f"heterogeneity {text!r}: +{bare} is given twice")
     except UserError as error:
+        if any(map(plugins.named, (first, *rest))):
+            raise
         raise UserError(
             f"{error} (`suite list heterogeneity` says how levels are written)"
         ) from None
-    name = dealing = names.spell(_bare(first), partition)
-    kept = {key: given[key] for key in MODIFIERS if key in given}
-    for key, modifier in kept.items():
+    dealing, order = name, [*MODIFIERS, *sorted(given.keys() - MODIFIERS.keys())]
+    kept = [given[key] for key in order if key in given]
+    for spelled, modifier in kept:
         try:
             changed = modifier.applied(partition)
         except UserError as error:
             raise UserError(f"heterogeneity {text!r}: {error}") from None
-        spelled = f"+{names.spell(key, modifier)}"
-        name += spelled
-        dealing += spelled if changed is not partition else ""
+        name += f"+{spelled}"
+        dealing += f"+{spelled}" if changed is not partition else ""
         partition = changed
-    return Heterogeneity(name, dealing, partition, tuple(kept.values()))
+    return Heterogeneity(name, dealing, partition, tuple(modifier for _, modifier in kept))
 
 
 def grammar() -> str:
     """One line: how a level is written."""
     bases, modifiers, laws = (
         [names.usage(name, cls) for name, cls in registry.items()]
-        for registry in (PARTITIONS, MODIFIERS, LAWS)
+        for registry in (PARTITIONS.known(), MODIFIERS.known(), LAWS)
     )
     return (
         f"{' | '.join(bases)}, optionally {' '.join(f'+{usage}' for usage in modifiers)}; "
         f"law: {' | '.join(laws)}"
     )
-
-
-def _bare(part: str) -> str:
-    return part.split("(")[0].strip()

@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from typing_extensions import override
 
 from trials.common.errors import UserError
 from trials.common.names import LabelSet, Range
-from trials.heterogeneity.partitions import Array, Partition, stocks
+from trials.heterogeneity.partitions import Array, Partition, held_skew, stocks
 
 SAFL_FIRST, SAFL_SECOND = LabelSet({1, 2, 5, 7, 9}), LabelSet({2})
 """The labels of the two groups of SAFL Fig. 4."""
@@ -109,6 +110,12 @@ class Gaussian(GaussianSizes):
         number = low if low == high else rng.integers(low, high, endpoint=True)
         return rng.choice(present, number, replace=False)
 
+    @override
+    def skew(self, labels: int) -> float:
+        """The mean over the numbers of labels that a device may have."""
+        low, high = self._range
+        return fmean(held_skew(held, labels) for held in range(low, high + 1))
+
 
 @dataclass(frozen=True)
 class Groups(GaussianSizes):
@@ -146,3 +153,9 @@ class Groups(GaussianSizes):
         """The labels of the client's group."""
         leading = min(max(round(self.share * clients), 1), clients - 1)
         return np.array(sorted(self.first if k < leading else self.second))
+
+    @override
+    def skew(self, labels: int) -> float:
+        """Of the groups, weighted by their shares of the devices."""
+        first, second = (held_skew(len(held), labels) for held in (self.first, self.second))
+        return self.share * first + (1 - self.share) * second

@@ -17,6 +17,9 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from trials.common.errors import UserError
+from trials.common.lazy import Lazy
+
+special = Lazy("scipy.special")
 
 Array = npt.NDArray[Any]
 
@@ -36,6 +39,12 @@ class Partition(ABC):
     ) -> list[Array]:
         """Indices into `y` (N,) for each client; `owner` (N,) where data are born on clients."""
 
+    def skew(self, labels: int) -> float | None:
+        """The expected total variation between a client's label shares and even ones, of data with so many
+        `labels`, for the distance between levels; None where it depends on the data.
+        """
+        return None
+
 
 @dataclass(frozen=True)
 class IID(Partition):
@@ -43,6 +52,10 @@ class IID(Partition):
 
     summary: ClassVar[str] = "a random equal share each"
     own_sizes: ClassVar[str] = "equal, or lognormal(sigma)"
+
+    @override
+    def skew(self, labels: int) -> float:
+        return 0.0
 
     @override
     def assign(
@@ -72,6 +85,10 @@ class Dirichlet(Partition):
 
     def __post_init__(self) -> None:
         _concentration("dirichlet(a)", self.a)
+
+    @override
+    def skew(self, labels: int) -> float:
+        return dirichlet_skew(self.a, labels)
 
     @override
     def assign(
@@ -130,6 +147,10 @@ class DirichletByClass(Partition):
         _concentration("dirichlet_by_class(a)", self.a)
 
     @override
+    def skew(self, labels: int) -> float:
+        return dirichlet_skew(self.a, labels)
+
+    @override
     def assign(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
@@ -164,6 +185,10 @@ class Labels(Partition):
     def __post_init__(self) -> None:
         if self.c < 1:
             raise UserError(f"heterogeneity labels(c): c >= 1 must hold, got {self.c}")
+
+    @override
+    def skew(self, labels: int) -> float:
+        return held_skew(self.c, labels)
 
     @override
     def assign(
@@ -220,6 +245,10 @@ class Shards(Partition):
             raise UserError(f"heterogeneity shards(s): s >= 1 must hold, got {self.s}")
 
     @override
+    def skew(self, labels: int) -> float:
+        return held_skew(self.s, labels)
+
+    @override
     def assign(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
@@ -274,6 +303,20 @@ class Natural(Partition):
                 "leave `clients` out"
             )
         return by_client(k, np.arange(len(owner)), clients)
+
+
+def held_skew(held: int, labels: int) -> float:
+    """The skew of a client that holds `held` of the labels alike: 1 - held / labels, at least 0."""
+    return max(0.0, 1 - held / labels)
+
+
+def dirichlet_skew(a: float, labels: int) -> float:
+    """(C / 2) E|p - 1/C| with p ~ Beta(a, b), C labels and b = (C - 1) a, which is
+    I_{1/C}(a, b) - I_{1/C}(a + 1, b), I the regularised incomplete beta function.
+    """
+    a = min(max(a, 1e-9), 1e9)  # beyond, the limits; and betainc gives up at 1e300
+    b, even = (labels - 1) * a, 1 / labels
+    return float(special.betainc(a, b, even) - special.betainc(a + 1, b, even))
 
 
 def enough(samples: int, clients: int) -> None:

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple, Protocol, Self
 
 from trials import datasets, heterogeneity, models
+from trials.common.names import split_top
 
 SPELLING = {
     "dataset": datasets.canonical,
@@ -45,6 +46,11 @@ class Scenario(NamedTuple):
         """With the canonical spelling of each part; raises `UserError` for the first that is none."""
         given = cls(dataset, model, heterogeneity).names()
         return cls(**{part: SPELLING[part](name) for part, name in given.items()})
+
+    @property
+    def code(self) -> list[str]:
+        """Its names, of which some may bring in code of others; of a level each part."""
+        return [self.dataset, self.model, *split_top(self.heterogeneity, "+")]
 
     def names(self) -> dict[str, Any]:
         """The parts by name, as files and records hold them."""

@@ -35,6 +35,11 @@ class TrialSpec(BaseModel):
         """Its data set, model and level."""
         return Scenario.of(self)
 
+    @property
+    def code(self) -> list[str]:
+        """Its names, of which some may bring in code of others."""
+        return [self.algorithm, *self.scenario.code]
+
     def configured(self) -> Algorithm:
         """The algorithm with its hyperparameters; raises `UserError` when it refuses a setting."""
         cls = algorithms.resolve(self.algorithm)

@@ -318,7 +318,7 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: Outcome) -> dict[str, str]
         graph_error=outcome.graph_error or None,
         device=outcome.device or None,
         spec=spec,
-        code=plugins.hashes(spec.algorithm, spec.dataset) or None,
+        code=plugins.hashes(*spec.code) or None,
         not_finite=outcome.not_finite or None,
         error=outcome.error[-5000:] or None,
     )
