@@ -14,7 +14,7 @@ sweep: $(VENV)/.installed  ## run the quickstart study and end with its leaderbo
 	$(BIN)/suite sweep quickstart --resume
 
 board: $(VENV)/.installed  ## tune the board's 26 cells TUNINGS times; more add to those there are
-	for study in $(BOARD); do nice -n 19 $(BIN)/suite sweep $$study --resume --tunings $(TUNINGS) || exit; done
+	for study in $(BOARD); do nice -n 19 $(BIN)/suite sweep $$study --resume --set tunings=$(TUNINGS) || exit; done
 
 test: $(VENV)/.installed-dev  ## run the tests; with three at a time two cores wait less
 	$(BIN)/python -m pytest -n 3 --dist worksteal

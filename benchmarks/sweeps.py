@@ -3,7 +3,7 @@
     python benchmarks/sweeps.py overhead --study smoke       beside a plain Tune function trainable
     python benchmarks/sweeps.py packs --study perceptrons    with packs and without, taking turns
     python benchmarks/sweeps.py parallel --study benchmarks/parallel.yaml    two trials at once, and one
-    python benchmarks/sweeps.py memory --study smoke --max-concurrent 2      at the peak; Linux
+    python benchmarks/sweeps.py memory --study smoke --set max_concurrent=2     at the peak; Linux
 
 Other options of `memory` are those of `suite sweep`.
 """

@@ -17,18 +17,15 @@ if sys.platform == "win32":
 
 if TYPE_CHECKING:
     from suite.api import leaderboard, load_model, run, sweep, trainable, tuned
-    from suite.execution.resources import Resources
     from trials.common.errors import UserError
 
 _HOMES = {
     **dict.fromkeys(
         ("leaderboard", "load_model", "run", "sweep", "trainable", "tuned"), "suite.api"
     ),
-    "Resources": "suite.execution.cluster",
     "UserError": "trials.common.errors",
 }
 __all__ = [
-    "Resources",
     "UserError",
     "leaderboard",
     "load_model",

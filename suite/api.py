@@ -4,7 +4,7 @@ Bad input raises `trials.common.errors.UserError`, with the text that the comman
 that of MLFLOW_TRACKING_URI counts, as with the commands. See docs/python.md.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ray import tune
 
     from reports.leaderboard.leaderboard import Leaderboard
-    from suite.execution.resources import Resources
     from suite.runs.single import Finished
     from suite.sweeps.result import Result
     from trials.models.torch_module import TrainedModel
@@ -45,25 +44,26 @@ def sweep(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
     data_root: str | None = None,
-    resources: "Resources | None" = None,
+    address: str | None = None,
     resume: bool = False,
     smoke: bool = False,
-    **changes: Any,
+    **values: Any,
 ) -> "Result":
     """Tune every algorithm of a study fairly, run the best again with fresh seeds, rank them.
 
     `study` is a shipped study's name, a path to a YAML file, or its content, which needs a `name`: a key of
     a mapping, or the argument.
-    `changes` replace the study's keys, as in `algorithms=["fedavg", "folb"], trials=8`; of a mapping,
-    as in `settings={"rounds": 20}`, only the keys that it has. `resume` continues, or extends, a sweep
+    `values` are the keys that `suite sweep --set` takes, as in `algorithms=["fedavg", "folb"], trials=8,
+    rounds=20, max_concurrent=2`; of a mapping, as in `search={"lr": "0.01..1"}`, only the keys that it has
+    are replaced. `address` is a running Ray cluster's. `resume` continues, or extends, a sweep
     of this name; `smoke` makes it a matter of seconds. Where this process already runs Ray, that Ray
     is used and left alone.
 
     Raises `UserError` before anything is started, and `HaltedError` when a fault around the sweep (a
     full disk, say) ends it, with its state kept. Ctrl-C ends it in order: see `Result.ending`.
     """
-    from suite.execution.resources import Resources
     from suite.sweeps.journal.paths import SweepPaths
+    from suite.sweeps.keys import changes
     from suite.sweeps.request import SweepRequest
 
     given: str | Mapping[str, Any]
@@ -82,9 +82,9 @@ def sweep(
         raise UserError(
             "name: a study that is no file needs one, as its key or as in sweep(study, name='mine')"
         )
-    paths = SweepPaths(Path(storage), name, usual(tracking_uri), data_root)
-    request = SweepRequest(given, paths, dict(_keys(changes)), resume, smoke)
-    return request.run(resources or Resources())
+    changed = changes(values, Path(storage), address)
+    paths = SweepPaths(Path(storage), name, usual(tracking_uri), data_root, changed.checkpoints)
+    return SweepRequest(given, paths, changed.study, resume, smoke).run(changed.resources)
 
 
 def run(
@@ -103,16 +103,19 @@ def run(
 
     What is not given is the tuned configuration's where there is one in the place of an algorithm's
     name, else the command's default (digits, logreg, iid). `values` are hyperparameters or settings: the
-    same names as in the config of a `trainable`. A setting is given once, in `settings` or beside them.
+    same names as in the config of a `trainable`, and `memory_budget` (GB for the clients that are computed
+    at once). A setting is given once, in `settings` or beside them.
     """
+    from suite.execution.resources import Resources
     from suite.runs.single import execute
 
+    budget = Resources(memory_budget=values.pop("memory_budget", None)).budget_bytes
     given = dict(_settings(settings))
     for key in values.keys() & given:
         _one(key, given[key], "in settings", values[key])
     names = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
     request = _request(algorithm, names, settings, seed=seed, values=values)
-    return execute(request.spec(), data_root, device, lambda entry: None)
+    return execute(request.spec(), data_root, device, lambda entry: None, budget)
 
 
 def load_model(path: str | Path, client: int | None = None) -> "TrainedModel":
@@ -195,15 +198,6 @@ def tuned(
     _by_name({**names, "heterogeneity": heterogeneity})
     found = known(Path(storage), usual(tracking_uri))
     return select_tuned(found, algorithm, dataset, model, heterogeneity)
-
-
-def _keys(changes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """A study's keys to replace; those of a mapping one by one, as `settings.rounds`."""
-    for key, value in changes.items():
-        if isinstance(value, Mapping):
-            yield from ((f"{key}.{inner}", each) for inner, each in value.items())
-        else:
-            yield key, list(value) if isinstance(value, tuple) else value
 
 
 def _request(

@@ -76,7 +76,7 @@ def _can_ask() -> bool:
 
 def _pieces(word: str) -> list[str]:
     """The names that a word of the command line may hold: `--algorithms=a,b.py:C`, `iid+b.py:D(2)`."""
-    listed = [word, *split_top(re.sub(r"^(--)?[\w.-]+=", "", word), ",")]
+    listed = [word, *split_top(re.sub(r"^(--set=)?(--)?[\w.-]+=", "", word), ",")]
     parts = [part for one in listed for part in split_top(one, "+")]
     return [*listed, *(part for part in parts if part not in listed)]
 

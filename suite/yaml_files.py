@@ -99,14 +99,39 @@ def dump(content: dict[str, Any]) -> str:
 
 
 def assigned(text: str) -> tuple[str, Any]:
-    """`KEY=VALUE` of a command line; a value is a number, null, or text. Raises `UserError` without =."""
-    key, equals, value = text.partition("=")
+    """`KEY=VALUE` of a command line, see `value`. Raises `UserError` for another text."""
+    key, equals, given = text.partition("=")
     if not equals:
-        raise UserError("must be KEY=VALUE")
+        raise UserError("must be KEY=VALUE, as in rounds=20")
+    return key, value(given)
+
+
+def assignments(texts: Iterable[str]) -> dict[str, Any]:
+    """The values that `--set KEY=VALUE` gives, by key; raises `UserError` for a text that gives none."""
+    found = {}
+    for text in texts:
+        try:
+            key, given = assigned(text)
+        except UserError as error:
+            raise UserError(f"--set {text}: {error}") from None
+        found[key] = given
+    return found
+
+
+def value(text: str) -> Any:
+    """A value of a command line: a number, null, true, false, a list or mapping in YAML's brackets, or text.
+
+    Raises `UserError` for brackets that hold neither.
+    """
     for convert in (int, float):
         with suppress(ValueError):
-            return key, number(convert, value)
-    return key, None if value == "null" else value
+            return number(convert, text)
+    if text[:1] in ("[", "{"):
+        try:
+            return parse_mapping(f"value: {text}", text)["value"]
+        except UserError:
+            raise UserError("must be a list [A, B], or a mapping {KEY: VALUE}") from None
+    return {"null": None, "true": True, "false": False}.get(text, text)
 
 
 def foreign(path: Path, sign: str) -> bool:

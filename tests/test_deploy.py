@@ -100,7 +100,7 @@ def test_commands_exist_and_take_these_options(path: Path) -> None:
             named.add(words[0])
             assert given <= known, f"suite {' '.join(words)}"
     if path is GUIDE:
-        assert {"sweep", "status", "stop", "cancel"} <= named
+        assert {"sweep", "status", "stop"} <= named
 
 
 def test_the_readme_leads_there() -> None:

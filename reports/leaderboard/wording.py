@@ -112,7 +112,7 @@ def caution(board: Leaderboard) -> str:
     where = "" if single == scenarios else f"In {len(single)} of {len(scenarios)} scenarios "
     return (
         f"{where}± shows how much a score changes with the random seed. It does not show how much it would "
-        "change if the search were run again, which is usually more. To measure that, sweep with --tunings 5."
+        "change if the search were run again, which is usually more. To measure that, sweep with --set tunings=5."
     )
 
 

@@ -1,4 +1,4 @@
-"""`suite board verify`: whether a bundle's rows are those of its runs, and a sample of its runs repeats."""
+"""`suite verify`: whether a bundle's rows are those of its runs, and a sample of its runs repeats."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence

@@ -1,73 +1,125 @@
-"""`suite advise`: which method to use on somebody's data."""
+"""`suite advise` and `suite transfer`: which method to use on somebody's data, and what reuse costs."""
 
 import shlex
-from typing import Annotated
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reports.terminal import Column, ColumnKind
 from suite.cli.options import (
+    PLAIN,
     RUNS,
+    Assign,
+    Clients,
     DataRoot,
     Json,
-    MaxConcurrent,
+    Only,
     Storage,
+    Text,
     Tracking,
     Trust,
     finite,
-    named,
+    resources,
 )
-from suite.console import emit, out, program, say
+from suite.console import READING, emit, out, program, say, show_table
 
-app = typer.Typer()
+if TYPE_CHECKING:
+    from suite.configurations.transfer import Loss
 
 
-@app.command(epilog="Example: suite advise --dataset npz:my.npz --clients 50 --minutes 20")
 def advise(
     dataset: Annotated[str, typer.Option(help="As in `suite list datasets`; npz:PATH is yours.")],
-    heterogeneity: Annotated[
-        str | None,
-        typer.Option(
-            callback=named,
-            help="Default: natural where data say whose they are, else dirichlet(0.3); iid of a regression.",
-        ),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(callback=named, help="Default: the nearest tuned scenario's.")
-    ] = None,
-    clients: Annotated[
-        int | None, typer.Option(min=1, help="Default: 20, or as many as the data have.")
-    ] = None,
+    heterogeneity: Text = None,
+    model: Text = None,
+    clients: Clients = None,
     minutes: Annotated[
         float, typer.Option(min=0.1, callback=finite, help="How long it may take.")
     ] = 20.0,
-    max_concurrent: MaxConcurrent = None,
+    assign: Assign = None,
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Which method to use on your data: measures them, starts from the nearest tuned scenarios, races the best
-    few methods within the time, and answers in a paragraph.
+    """Which method to use on your data, within some minutes.
+
+    It measures the data, starts from the nearest tuned scenarios, races the best few methods, and answers
+    in a paragraph. The default heterogeneity is natural where the data say whose they are, else
+    dirichlet(0.3), or iid of a regression; the default model is that of the nearest tuned scenario.
+    --set takes what trials get: cpus_per_trial, gpus_per_trial, max_concurrent, ...
     """
     from suite.advice.advice import advise as race
     from suite.advice.race import Question
-    from suite.execution.resources import Resources
 
     question = Question(dataset, heterogeneity, model, clients, minutes)
-    resources = Resources(max_concurrent=max_concurrent)
-    found = race(question, storage, data_root, tracking_uri, resources)
+    found = race(question, storage, data_root, tracking_uri, resources(assign))
     if found is None:
         say("The race was ended before its work was done, so there is no advice.")
         raise typer.Exit(130)
     if as_json:
         emit(found.document())
         return
-    to = out()
-    to.print(found.text, highlight=False, markup=False)
-    to.print(
-        f"  {shlex.join([program(), *found.command[1:]])}",
+    out().print(found.text, highlight=False, markup=False)
+    out().print(f"  {shlex.join([program(), *found.command[1:]])}", **PLAIN)
+
+
+def transfer(
+    algorithm: Only = None,
+    dataset: Only = None,
+    model: Only = None,
+    heterogeneity: Only = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each pair of scenarios.")] = 3,
+    assign: Assign = None,
+    storage: Storage = RUNS,
+    data_root: DataRoot = None,
+    tracking_uri: Tracking = None,
+    trust: Trust = False,
+    as_json: Json = False,
+) -> None:
+    """What a tuned configuration loses on other scenarios.
+
+    It shows a matrix for each algorithm. The same command continues an interrupted one; more --seeds
+    extends it. --set takes what trials get: cpus_per_trial, gpus_per_trial, max_concurrent, ...
+    """
+    given = resources(assign)
+    say(READING)
+    from suite.configurations.library import known, select_tuned
+    from suite.configurations.transfer import transfer as run
+    from suite.tracking.store import Store
+
+    found = select_tuned(known(storage, tracking_uri), algorithm, dataset, model, heterogeneity)
+    result = run(found, seeds, Store(tracking_uri, storage), storage, data_root, given)
+    if result.interrupted:
+        say("Interrupted; what is done is kept, and shown. The same command continues.")
+    code = 130 if result.interrupted else int(result.failed > 0)
+    if as_json:
+        emit(result.document())
+        raise typer.Exit(code)
+    for name, members in groupby(result.entries, key=lambda e: (e.algorithm, e.metric)):
+        entries = list(members)
+        targets = list(dict.fromkeys(e.target for e in entries))
+        scenarios = {(e.source, e.target): e for e in entries}
+        rows = []
+        for source in dict.fromkeys(e.source for e in entries):
+            row = [scenarios.get((source, target)) for target in targets]
+            rows.append([source, *("" if e is None else _shown(e) for e in row)])
+        columns = [Column("tuned on \\ used on", ColumnKind.NAME), *map(Column, targets)]
+        title = f"{name[0]}: {name[1]} lost against the scenario's own configuration"
+        show_table(columns, rows, 1, title=title)
+    out().print(
+        f"Points of accuracy (or mean squared error), {seeds} seeds, ± half a 95 % Student-t "
+        "interval of the paired difference. Negative: the other scenario's configuration is better.",
         highlight=False,
-        markup=False,
-        soft_wrap=True,
     )
+    raise typer.Exit(code)
+
+
+def _shown(entry: "Loss") -> str:
+    if entry.source == entry.target:
+        return "-"
+    text = f"{entry.loss:+z.2f}"
+    if entry.ci_low is not None and entry.ci_high is not None:
+        text += f" ± {(entry.ci_high - entry.ci_low) / 2:.2f}"
+    return text + (f" ({entry.diverged} diverged)" if entry.diverged else "")

@@ -7,25 +7,23 @@ Exit codes: 0 done; 1 ran, but some trials crashed for good; 2 bad input, nothin
 import gc
 import importlib.metadata
 import sys
-from typing import Annotated
+from collections import ChainMap
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from suite.cli import (
     advise,
     authoring,
-    board,
-    configurations,
+    boards,
     control,
-    data,
-    doctor,
     listing,
     reproduce,
     results,
     run,
     sweep,
-    transfer,
-    watch,
+    tuned,
 )
 from suite.cli.options import refuse_odd_numbers
 from suite.console import sanitise, say
@@ -39,11 +37,85 @@ GARBAGE = 50_000
 MLflow's reading of a thousand runs as slow again.
 """
 
+COMMANDS: dict[str, dict[str, tuple[Any, str]]] = {
+    "Start": {
+        "sweep": (
+            sweep.sweep,
+            "suite sweep quickstart --algorithms fedavg,folb --trials 8 --name small",
+        ),
+        "run": (
+            run.run,
+            "suite run --algorithm fedprox --set mu=0.1 --heterogeneity 'dirichlet(0.3)'",
+        ),
+        "advise": (advise.advise, "suite advise --dataset npz:my.npz --clients 50 --minutes 20"),
+        "list": (listing.list_things, "suite list algorithms --json"),
+        "data": (listing.data, ""),
+    },
+    "Results": {
+        "leaderboard": (
+            results.leaderboard,
+            "suite leaderboard --name quickstart --format latex > table.tex",
+        ),
+        "report": (
+            results.report,
+            "suite report quickstart --figures svg,pdf --output reports/quickstart",
+        ),
+        "ui": (control.ui, "suite ui"),
+        "watch": (control.watch, "suite watch quickstart --open"),
+    },
+    "Reuse": {
+        "tuned": (tuned.app, ""),
+        "transfer": (advise.transfer, "suite transfer --algorithm fedprox --seeds 5"),
+        "replay": (run.replay, "suite replay 0f3c12"),
+        "score": (run.score, "suite score model/"),
+    },
+    "Papers and boards": {
+        "reproduce": (reproduce.reproduce, "suite reproduce folb/table1 --output results"),
+        "board": (
+            boards.board,
+            "suite board runs theirs.zip --papers docs/results --output site",
+        ),
+        "publish": (boards.publish, "suite publish --name quickstart --output quickstart.zip"),
+        "verify": (boards.verify, "suite verify theirs.zip --sample 5"),
+    },
+    "Extend": {
+        "new": (authoring.new, ""),
+        "check": (
+            authoring.check,
+            "suite check slowmo.py --reduces-to fedavg --set beta=0",
+        ),
+    },
+    "Look after": {
+        "status": (control.status, "suite status quickstart"),
+        "stop": (control.stop, "suite stop quickstart --now"),
+        "doctor": (authoring.doctor, "suite doctor"),
+    },
+}
+"""Every command with an example, by what one wants to do."""
+
+
+class Grouped(TyperGroup):
+    """The whole command, whose help is one screen."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The commands by what one wants to do, a line each."""
+        width = max(map(len, self.commands)) + 2
+        lines = [f"Usage: {ctx.command_path} COMMAND [ARGS]...", "", self.help or ""]
+        for title, commands in COMMANDS.items():
+            lines += ["", typer.style(title, bold=True)]
+            for name in commands:
+                about = self.commands[name].get_short_help_str(99)
+                lines.append(f"  {name:{width}}{about}")
+        lines += ["", "suite COMMAND --help has its options and an example; suite --version."]
+        lines += [f"Start here: {typer.style('suite sweep quickstart', bold=True)}"]
+        formatter.write("\n".join(lines) + "\n")
+
+
 app = typer.Typer(
+    cls=Grouped,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    epilog="Start here: [bold]suite sweep quickstart[/bold]",
+    rich_markup_mode="markdown",
 )
 
 
@@ -53,37 +125,20 @@ def _say_version(asked: bool) -> None:
         raise typer.Exit
 
 
-Version = Annotated[
-    bool,
-    typer.Option(
-        "--version", callback=_say_version, is_eager=True, help="Say which version this is."
-    ),
-]
-
-
 @app.callback()
-def _whole(version: Version = False) -> None:
+def _whole(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True)
+    ] = False,
+) -> None:
     """Federated-learning algorithms, tuned fairly, compared across papers, reused."""
 
 
-for group in (
-    sweep,
-    run,
-    results,
-    reproduce,
-    transfer,
-    advise,
-    listing,
-    authoring,
-    control,
-    watch,
-    doctor,
-):
-    app.add_typer(group.app)
-app.add_typer(board.alone)
-app.add_typer(board.app, name="board")
-app.add_typer(configurations.app, name="tuned")
-app.add_typer(data.app, name="data")
+for _name, (_command, _example) in ChainMap(*COMMANDS.values()).items():
+    if isinstance(_command, typer.Typer):
+        app.add_typer(_command, name=_name)
+    else:
+        app.command(_name, epilog=f"Example: {_example}")(_command)
 
 
 def main() -> None:

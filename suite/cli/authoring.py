@@ -1,23 +1,23 @@
-"""`suite new` and `suite check`: an algorithm of one's own."""
+"""`suite new` and `check`: an algorithm of one's own; `suite doctor`: whether a sweep works here."""
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from reports.terminal import Column, ColumnKind
-from suite.cli.options import Json, folder
+from suite.cli.options import PLAIN, RUNS, Assign, DataRoot, Json, Storage, Tracking, folder
 from suite.console import emit, out, program, say, show_table
 from trials.common.errors import UserError
 
 if TYPE_CHECKING:
     from suite.authoring.check import CheckFinding
 
-app = typer.Typer()
-new = typer.Typer(no_args_is_help=True, help="Files to start from.")
-app.add_typer(new, name="new")
+new = typer.Typer(no_args_is_help=True, help="Files to start from: an algorithm and its test.")
 
 
 @new.command("algorithm", epilog="Example: suite new algorithm SlowMo")
@@ -55,27 +55,26 @@ def new_algorithm(
     )
 
 
-@app.command(epilog="Example: suite check slowmo.py --reduces-to fedavg --set beta=0")
 def check(
     file: Annotated[str, typer.Argument(help="FILE.py, or FILE.py:Class; or an algorithm's name.")],
-    assign: Annotated[
-        list[str] | None, typer.Option("--set", help="KEY=VALUE: a hyperparameter.")
-    ] = None,
+    assign: Assign = None,
     reduces_to: Annotated[
         str | None, typer.Option(help="With --set: a method it is then equal to, to the bit.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run two rounds of an algorithm on three models and compare executions, shapes, state and counted
-    bytes. Exit code 1 where something is wrong.
+    """Whether an algorithm of yours is right, on three models.
+
+    It runs two rounds and compares executions, shapes, state and counted bytes. --set takes
+    hyperparameters. Exit code 1 where something is wrong.
     """
     say(f"reading {file}")
     from suite.authoring.check import check as checked
-    from suite.yaml_files import assigned
+    from suite.yaml_files import assignments
     from trials import algorithms
 
     names = [f"{file}:{each}" for each in algorithms.in_file(file)] if file.endswith(".py") else []
-    params = dict(assigned(text) for text in assign or [])
+    params = assignments(assign or ())
     found: list[CheckFinding] = []
     for name in names or [file]:
         cls = algorithms.resolve(name)
@@ -108,10 +107,61 @@ def _show(label: str, found: Sequence["CheckFinding"]) -> None:
             wrong.setdefault((one.check, one.detail), []).append(one.model)
     for (what, detail), where in wrong.items():
         text = f"{what} ({', '.join(where)}): {detail}"
-        out().print(text, markup=False, highlight=False, soft_wrap=True)
+        out().print(text, **PLAIN)
 
 
 def _mark(one: "CheckFinding | None") -> str:
     if one is None:
         return ""
     return one.detail if one.ok else "wrong"
+
+
+def doctor(
+    storage: Storage = RUNS,
+    data_root: DataRoot = None,
+    tracking_uri: Tracking = None,
+    gpu: Annotated[
+        bool,
+        typer.Option("--gpu", help="Check this machine's GPU instead."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Check that everything a sweep needs works here.
+
+    Exit code 1 if something does not. With --gpu: whether a GPU computes what a CPU does.
+    """
+    if gpu:
+        _gpu(as_json)
+        return
+    from suite.doctor import examine
+
+    checks = examine(storage, tracking_uri, data_root)
+    if as_json:
+        emit([vars(check) for check in checks])
+    else:
+        for check in checks:
+            mark = "[green]ok[/green]  " if check.ok else "[red]FAIL[/red]"
+            out().print(
+                f"{mark} {check.name}: {escape(check.detail)}", highlight=False, soft_wrap=True
+            )
+            if not check.ok and check.remedy:
+                out().print(f"     {check.remedy}", highlight=False)
+    raise typer.Exit(0 if all(check.ok for check in checks) else 1)
+
+
+def _gpu(as_json: bool) -> None:
+    """Each check as it ends, with its seconds and its table."""
+    from suite.gpu_doctor import examine
+
+    found = []
+    for check in examine():
+        found.append(check)
+        if as_json:
+            continue
+        mark = "ok  " if check.ok else "FAIL"
+        lines = [f"{mark} {check.name}: {check.detail} ({check.seconds:.0f} s)"]
+        lines += ["     " + "  ".join(map(str, row.values())) for row in check.table]
+        out().print("\n".join(lines), **PLAIN)
+    if as_json:
+        emit([asdict(check) for check in found])
+    raise typer.Exit(0 if all(check.ok for check in found) else 1)

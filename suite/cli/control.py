@@ -1,29 +1,44 @@
-"""`suite status`, `stop` and `cancel`: a sweep that another process runs; and the plan of one."""
+"""Sweeps that another process runs: `suite status` and `stop`; and their pages, `suite ui` and `watch`."""
 
-from collections.abc import Iterator
+import os
+import sys
+import webbrowser
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from suite.cli.options import RUNS, Json, Storage
+from suite.cli.options import PLAIN, RUNS, Json, Server, Storage, Tracking
 from suite.console import emit, out, say
 from suite.formats import FormatError
-from trials.common.errors import UserError
+from suite.tracking import is_server, pages_at
+from trials.common.errors import UserError, unknown
 
-app = typer.Typer()
-Name = Annotated[str, typer.Argument(help="The sweep's name.")]
+LEADERS = 3
+"""Methods of a scenario that are named."""
+UI, WATCH = 5000, 5050
+OPENED = "watch.html"
+Port = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=65535, help=f"Default: {UI} for ui, {WATCH} for watch, or one that is free."
+    ),
+]
 
 
-@app.command(epilog="Example: suite status quickstart")
 def status(
     name: Annotated[
-        str | None, typer.Argument(help="A sweep's name, or a study's; default: all.")
+        str | None, typer.Argument(help="A sweep's name, or a study's. Default: all.")
     ] = None,
     storage: Storage = RUNS,
     as_json: Json = False,
 ) -> None:
-    """How far sweeps are, also those that other processes run."""
+    """How far sweeps are, how fast, and who is ahead.
+
+    It reads what sweeps write, also of those that other processes run.
+    """
     from suite.sweeps.status import of_study, sweeps
     from suite.sweeps.status import status as read
 
@@ -47,10 +62,9 @@ def status(
         say(
             f"no sweep in {storage}: start one with `suite sweep`, or name another place with --storage"
         )
-    to = out()
     for one in found:
         for line in [_standing(one), *_best(one)]:
-            to.print(line, highlight=False, soft_wrap=True, markup=False)
+            out().print(line, **PLAIN)
 
 
 def _standing(one: dict[str, Any]) -> str:
@@ -72,10 +86,6 @@ def _standing(one: dict[str, Any]) -> str:
     )
 
 
-LEADERS = 3
-"""Methods of a scenario that are named."""
-
-
 def _best(one: dict[str, Any]) -> Iterator[str]:
     """The methods that validate best in each scenario of a sweep, in a line a scenario."""
     from trials.run.scenario import Scenario
@@ -92,21 +102,21 @@ def _best(one: dict[str, Any]) -> Iterator[str]:
         yield f"  {scenario}: best on validation {', '.join(names)}"
 
 
-@app.command(epilog="Example: suite stop quickstart")
-def stop(name: Name, storage: Storage = RUNS, as_json: Json = False) -> None:
-    """Let a sweep's running trials finish, start no more. `--resume` continues it."""
-    _ask("stop", name, storage, as_json)
+def stop(
+    name: Annotated[str, typer.Argument(help="The sweep's name.")],
+    now: Annotated[
+        bool, typer.Option("--now", help="Do not wait for running trials, as Ctrl-C does.")
+    ] = False,
+    storage: Storage = RUNS,
+    as_json: Json = False,
+) -> None:
+    """End a sweep that another process runs; `--resume` continues it.
 
-
-@app.command(epilog="Example: suite cancel quickstart")
-def cancel(name: Name, storage: Storage = RUNS, as_json: Json = False) -> None:
-    """End a sweep now, as Ctrl-C where it runs would. `--resume` continues it."""
-    _ask("cancel", name, storage, as_json)
-
-
-def _ask(word: str, name: str, storage: Path, as_json: bool) -> None:
+    Running trials finish, and no more start; with --now it ends within seconds.
+    """
     from suite.sweeps.status import ask
 
+    word = "cancel" if now else "stop"
     here = ask(storage, name, word)
     if as_json:
         emit({"name": name, "asked": word, "running": here})
@@ -117,3 +127,86 @@ def _ask(word: str, name: str, storage: Path, as_json: bool) -> None:
             f"No process on this machine runs sweep {name}. One on another machine, on the same "
             f"storage, will {word}; if there is none, nothing happens."
         )
+
+
+def ui(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Port = None,
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+) -> None:
+    """Leaderboards, live pages of sweeps and MLflow's UI, at one address.
+
+    It serves this machine only, unless --host says otherwise. Ctrl-C ends it.
+    """
+    from suite.tracking.store import open_existing
+
+    store = open_existing(tracking_uri, storage)
+    if is_server(store.uri):
+        for name, address in store.pages(store.uri):
+            say(f"{name}: {address}")
+        return
+    from suite.watch import server as pages
+    from suite.watch.ui import ui as serve
+
+    there = pages.bind(host, port, UI)
+    log = storage / "ui.log"
+    pages.quiet(log)
+    say("starting MLflow's pages")
+    serve(
+        store,
+        storage,
+        there,
+        lambda at: say(f"Leaderboard: {at('/')} (Ctrl-C ends it; log: {log})"),
+    )
+
+
+def watch(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[SWEEP]...", help="Default: all sweeps.")
+    ] = None,
+    port: Port = None,
+    server: Server = None,
+    open_page: Annotated[
+        bool, typer.Option("--open", help="Open the page in the browser.")
+    ] = False,
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+) -> None:
+    """Sweeps in the browser while they run, without MLflow.
+
+    It serves this machine only. Ctrl-C ends it.
+    """
+    from suite.sweeps.status import sweeps
+    from suite.watch import server as pages
+    from suite.watch.views import Views, address
+
+    known = sweeps(storage)
+    for name in names or ():
+        if name not in known:
+            raise unknown(f"sweep in {storage}", name, known)
+    shown = [address(name) for name in names or ()] or ["/"]
+    there = pages.bind("127.0.0.1", port, WATCH)
+
+    def started(at: Callable[[str], str]) -> None:
+        for path in shown:
+            say(f"Watch: {at(path)}")
+        if open_page:
+            show(at(shown[0]), storage / OPENED)
+
+    pages.quiet(storage / "watch.log")
+    pages.watch(Views(storage, tracking_uri, pages_at(server, tracking_uri)), there, started)
+
+
+def show(address: str, page: Path) -> None:
+    """Open an address in the person's browser, where there is a screen for one; by a page that leads there and
+    only its owner can read, since all accounts see what a browser is started with.
+    """
+    if not (sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
+        return
+    with suppress(OSError):
+        page.unlink(missing_ok=True)
+        made = os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(made, "w") as file:
+            file.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={address}">')
+        webbrowser.open(page.resolve().as_uri())

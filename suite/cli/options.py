@@ -1,21 +1,22 @@
 """The options that several commands have: each is written once, with one meaning."""
 
-import functools
-import inspect
 import math
 import stat
 import sys
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from suite.tracking import PAGES, VARIABLE
 from suite.tracking import RUNS as RUNS
 from suite.trust import grant
-from trials.common.errors import UserError
+from suite.yaml_files import assignments
+from trials.common.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from suite.execution.resources import Resources
 
 
 def finite(value: float | None) -> float | None:
@@ -25,15 +26,9 @@ def finite(value: float | None) -> float | None:
     return value
 
 
-def gigabytes(value: float | None) -> int | None:
-    """An option's gigabytes in bytes; raises `BadParameter` as `finite` does."""
-    finite(value)
-    return None if value is None else round(value * 1e9)
-
-
 def named(value: str | None) -> str | None:
-    """An option's text; raises `BadParameter` where it is empty, which a variable of a script that is
-    not set leaves, and which is no default.
+    """An option's text; raises `BadParameter` where it is empty, as a script's variable may be that is not
+    set.
     """
     if value is not None and not value.strip():
         raise typer.BadParameter("must not be empty")
@@ -53,15 +48,32 @@ def folder(path: Path) -> Path:
     return path
 
 
+def logger(value: str | None) -> str | None:
+    """An option's other place for records; raises `UserError` where it cannot be used."""
+    if value is not None:
+        from suite.tracking.loggers import check
+
+        check(value)
+    return value
+
+
+def _trusted(value: bool) -> bool:
+    if value:
+        grant()
+    return value
+
+
+Assign = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting. May be repeated."),
+]
 Storage = Annotated[
-    Path, typer.Option(callback=folder, help="Folder of the MLflow store and of all sweeps.")
+    Path, typer.Option(callback=folder, help="Folder of all sweeps and of the MLflow store.")
 ]
 Tracking = Annotated[
     str | None,
     typer.Option(
-        envvar=VARIABLE,
-        callback=named,
-        help="MLflow tracking server instead of the store's file.",
+        envvar=VARIABLE, callback=named, help="MLflow tracking server, instead of the local store."
     ),
 ]
 DataRoot = Annotated[
@@ -71,99 +83,49 @@ Server = Annotated[
     str | None,
     typer.Option(
         callback=named,
-        help=f"Where MLflow's pages are, for links; default: the tracking server, else {PAGES}.",
+        help=f"Where MLflow's pages are, for links. Default: the tracking server, else {PAGES}.",
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Run seed.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-
-
-def _trusted(value: bool) -> bool:
-    if value:
-        grant()
-    return value
-
-
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Trust = Annotated[
     bool,
     typer.Option(
-        "--trust", callback=_trusted, help="Let code run that files name and that never ran here."
+        "--trust", callback=_trusted, help="Run code that files name and that never ran here."
     ),
 ]
 """Of commands that run what a file or a store may name."""
-SweepName = Annotated[str | None, typer.Option("--name", help="A sweep's name.")]
+Name = Annotated[str | None, typer.Option("--name", help="A sweep's name.")]
 Where = Annotated[
     list[str] | None,
-    typer.Option(
-        help="TAG=VALUE: only such final runs (algorithm, dataset, paper, ...). May be repeated."
-    ),
+    typer.Option(metavar="TAG=VALUE", help="Only runs with this tag. May be repeated."),
 ]
-
-
-def elsewhere(value: str | None) -> str | None:
-    """An option's place to log to; raises `UserError` where it is none, or cannot be used."""
-    if value is not None:
-        from suite.tracking.loggers import check
-
-        check(value)
-    return value
-
-
 Log = Annotated[
     str | None,
-    typer.Option("--log", callback=elsewhere, help="tensorboard or wandb: record there as well."),
+    typer.Option(callback=logger, help="Record in tensorboard or wandb as well."),
 ]
 Only = Annotated[str | None, typer.Option(callback=named, help="Only this one.")]
-"""One of the names that narrow tuned configurations down."""
-
-CpusPerTrial = Annotated[float, typer.Option(min=0.1, callback=finite)]
-GpusPerTrial = Annotated[
-    float, typer.Option(min=0.0, callback=finite, help="Fractions share one GPU.")
+"""A name by which tuned configurations are narrowed down."""
+Text = Annotated[str | None, typer.Option(callback=named)]
+"""A name that has a default where it is not given."""
+Clients = Annotated[
+    int | None, typer.Option(min=1, help="Default: 20, or as many as the data have.")
 ]
-MaxConcurrent = Annotated[
-    int | None, typer.Option(min=1, help="Trials at once; default: what fits.")
-]
-MemoryBudget = Annotated[
-    float | None,
-    typer.Option(
-        min=0.001,
-        callback=gigabytes,
-        help="GB for the clients that are computed at once; default: 2, or what its part of a GPU holds.",
-    ),
-]
-"""In GB, which a command gets in bytes."""
+Folder = Annotated[Path | None, typer.Option(help="Folder to write.")]
+PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
+"""How text is printed that may be pasted: no line is cut, and nothing in it is markup."""
 
 
-class Narrowing(NamedTuple):
-    """What tuned configurations are narrowed down to; None: to nothing."""
+def resources(assign: list[str] | None) -> "Resources":
+    """What `--set` gives a command's trials; raises `UserError` for any other key."""
+    from dataclasses import fields
 
-    algorithm: str | None = None
-    dataset: str | None = None
-    model: str | None = None
-    heterogeneity: str | None = None
+    from suite.execution.resources import Resources
 
-
-def narrowing(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command an option for each field of its argument `only: Narrowing`."""
-    signature = inspect.signature(command)
-    options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Only)
-        for name in Narrowing._fields
-    ]
-    others = [p for p in signature.parameters.values() if p.name != "only"]
-    required = [p for p in others if p.default is p.empty]
-    rest = [p.replace(kind=p.KEYWORD_ONLY) for p in others if p.default is not p.empty]
-
-    @functools.wraps(command)
-    def narrowed(*args: Any, **given: Any) -> None:
-        names = {name: given.pop(name) for name in Narrowing._fields}
-        command(*args, only=Narrowing(**names), **given)
-
-    # What Typer reads of a command.
-    found = signature.replace(parameters=[*required, *options, *rest])
-    vars(narrowed)["__signature__"] = found
-    narrowed.__annotations__ = {p.name: p.annotation for p in found.parameters.values()}
-    return narrowed
+    given = assignments(assign or ())
+    found = Resources.taken(given)
+    for key in given:
+        raise unknown("key", key, (field.name for field in fields(Resources)))
+    return found
 
 
 def ask_where_bare(command: str, does: str) -> None:

@@ -3,106 +3,68 @@
 import json
 import re
 import shlex
+import sys
 from collections.abc import Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import Markdown, TableElement
 
-from reports.terminal import Column, ColumnKind
-from suite.cli.options import (
-    RUNS,
-    CpusPerTrial,
-    DataRoot,
-    GpusPerTrial,
-    Json,
-    MaxConcurrent,
-    Storage,
-    Tracking,
-)
-from suite.console import emit, finite, out, say, show_table
-from suite.yaml_files import assigned, refuse_foreign, write_files
+from reports.terminal import Column, ColumnKind, fitted, left_out
+from suite.cli.options import RUNS, Assign, DataRoot, Json, Storage, Tracking
+from suite.console import UNBOUNDED, emit, finite, out, say, show_table
+from suite.yaml_files import assignments, refuse_foreign, write_files
 from trials.common.errors import UserError
 
 if TYPE_CHECKING:
     from suite.reproduction.fit_report import Fit
     from suite.reproduction.reproduce import ReproductionReport
 
-app = typer.Typer()
 
-
-RowPath = Annotated[
-    str | None, typer.Argument(help="PAPER, PAPER/TABLE or PAPER/TABLE/ROW, as in --list.")
-]
-List = Annotated[bool, typer.Option("--list", help="All tables, with what they would cost here.")]
-Summary = Annotated[
-    Path | None,
-    typer.Option(
-        "--summary",
-        metavar="FOLDER",
-        help="How much of the papers was run and what came out, by the documents in a folder.",
-    ),
-]
-Seeds = Annotated[int | None, typer.Option(min=1, help="Runs of each method; default 5.")]
-Rounds = Annotated[
-    int | None, typer.Option(min=1, help="At most so many rounds; what needs more is not run.")
-]
-Quick = Annotated[
-    bool, typer.Option("--quick", help="2 seeds, a fifth of the rounds, one searched value.")
-]
-MaxMinutes = Annotated[
-    float | None, typer.Option(min=0, help="Leave out rows that would take longer here.")
-]
-Readings = Annotated[
-    bool,
-    typer.Option(
-        "--readings", help="Run every reading that the file declares; fit them on the baselines."
-    ),
-]
-Reading = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--reading",
-        help="One declared reading: default, its number on the page of --readings, or KEY=VALUE of a "
-        "candidate; repeatable.",
-    ),
-]
-Minutes = Annotated[
-    float | None, typer.Option(min=0, help="With --readings: start no run after so long.")
-]
-Assigned = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="KEY=VALUE instead of what the suite chose; repeatable."),
-]
-Output = Annotated[Path | None, typer.Option(help="Folder for NAME.md and NAME.json.")]
-
-
-@app.command(epilog="Example: suite reproduce folb/table1 --output results")
 def reproduce(
-    path: RowPath = None,
-    list_: List = False,
-    summary: Summary = None,
-    seeds: Seeds = None,
-    rounds: Rounds = None,
-    quick: Quick = False,
-    max_minutes: MaxMinutes = None,
-    reading: Reading = None,
-    readings: Readings = False,
-    minutes: Minutes = None,
-    assign: Assigned = None,
-    output: Output = None,
-    cpus_per_trial: CpusPerTrial = 1.0,
-    gpus_per_trial: GpusPerTrial = 0.0,
-    max_concurrent: MaxConcurrent = None,
+    path: Annotated[
+        str | None, typer.Argument(help="PAPER, PAPER/TABLE or PAPER/TABLE/ROW, as in --list.")
+    ] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="All tables, with what they would cost here.")
+    ] = False,
+    summary: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="What the documents in a folder say of all papers."),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Runs of each method; default 5.")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="At most so many rounds.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="2 seeds, a fifth of the rounds, one searched value.")
+    ] = False,
+    max_minutes: Annotated[
+        float | None, typer.Option(min=0, help="Leave out rows that would take longer here.")
+    ] = None,
+    reading: Annotated[
+        list[str] | None,
+        typer.Option(help="A declared reading: default, a number of --readings, or KEY=VALUE."),
+    ] = None,
+    readings: Annotated[
+        bool, typer.Option("--readings", help="Run all declared readings; fit them on baselines.")
+    ] = False,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="With --readings: start no run after so long.")
+    ] = None,
+    assign: Assign = None,
+    output: Annotated[Path | None, typer.Option(help="Folder for NAME.md and NAME.json.")] = None,
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Run a paper's experiments again under its settings; each number gets a verdict.
+    """Run a paper's tables again, with a verdict on each number.
 
-    What is done is not done again: the same command continues, and more --seeds extends.
+    The same command continues an interrupted one; more --seeds extends it. --set takes what a paper
+    leaves open (--set lr=0.1), and what trials get: cpus_per_trial, gpus_per_trial, max_concurrent, ...
     """
     from suite.reproduction.plan import QUICK_SEEDS, SEEDS, Effort
 
@@ -122,27 +84,18 @@ def reproduce(
         raise UserError("--readings runs all readings, --reading one: not both")
     named = [text for text in reading or () if text != "default"]
     name = f"{path}-readings" if readings else _name(path, named)
-    other = _assigned(assign)
+    other = assignments(assign or ())
+    resources = Resources.taken(other)
+    kept = [text for text in assign or () if text.partition("=")[0] in other]
     for file in _files(output, name) if output is not None else ():
         refuse_foreign([file], SIGNS[file.suffix])
     few = seeds or (QUICK_SEEDS if quick else SEEDS)
     effort = Effort(few, rounds, quick, minutes if readings else max_minutes, named, other)
     given = {"seeds": seeds, "rounds": rounds, "max-minutes": max_minutes, "minutes": minutes}
     flags = ["--quick"] * quick + ["--readings"] * readings
-    command = _command(path, given, flags, {"reading": named, "set": assign or ()})
-    resources = Resources(cpus_per_trial, gpus_per_trial, max_concurrent)
+    command = _command(path, given, flags, {"reading": named, "set": kept})
     facts = (path, effort, tracking_uri, storage, data_root, resources, command)
     _show(*_made(facts, readings), output, name, as_json)
-
-
-def _assigned(assign: list[str] | None) -> dict[str, Any]:
-    """The values of `--set`; raises `UserError` with every fault."""
-    from suite.studies.validation import Faults
-
-    faults = Faults("reproduce")
-    found = [faults.attempt("--set", text, partial(assigned, text)) for text in assign or ()]
-    faults.check()
-    return dict(filter(None, found))
 
 
 def _name(path: str, reading: list[str]) -> str:
@@ -189,9 +142,7 @@ def _show(
     if as_json:
         emit(document)
     else:
-        from suite.cli.markdown import show_page
-
-        show_page(page)
+        _show_page(page)
     if report.interrupted:
         say("Interrupted: this is what is done. The same command continues.")
         raise typer.Exit(130)
@@ -243,9 +194,7 @@ def _summary(
     if as_json:
         emit(found)
     else:
-        from suite.cli.markdown import show_page
-
-        show_page(summary_page(found))
+        _show_page(summary_page(found))
 
 
 SUMMARY_SIGN = "# Published and measured, over all papers"
@@ -281,3 +230,37 @@ def _list(storage: Path, data_root: str | None, seeds: int, as_json: bool) -> No
         "one with `suite reproduce TABLE`.",
         highlight=False,
     )
+
+
+class _Whole(TableElement):
+    """A table that is cut nowhere."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The columns there is room for, and which ones there is none for."""
+        if self.header is None or self.header.row is None:
+            return
+        heads = [cell.content.plain for cell in self.header.row.cells]
+        rows = (
+            [[cell.content.plain for cell in row.cells] for row in self.body.rows]
+            if self.body
+            else []
+        )
+        columns = [
+            Column(head, ColumnKind.WORDS if i else ColumnKind.NAME) for i, head in enumerate(heads)
+        ]
+        shown, dropped = fitted(columns, rows, options.max_width, 1)
+        yield shown
+        yield from left_out(dropped, "--json")
+
+
+class _Page(Markdown):
+    elements = {**Markdown.elements, "table_open": _Whole}
+
+
+def _show_page(page: str) -> None:
+    """Print a page in Markdown."""
+    to = out()
+    if to.width == UNBOUNDED:
+        sys.stdout.write(f"{page}\n")
+    else:
+        to.print(_Page(page))

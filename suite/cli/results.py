@@ -1,23 +1,31 @@
-"""`suite leaderboard`, `suite report` and `suite ui`: what came out of the recorded runs."""
+"""`suite leaderboard` and `suite report`: what came out of the recorded runs."""
 
 import re
 import sys
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from suite.cli.options import RUNS, Json, Server, Storage, SweepName, Tracking, Where, finite
+from suite.cli.options import (
+    PLAIN,
+    RUNS,
+    Folder,
+    Json,
+    Name,
+    Server,
+    Storage,
+    Tracking,
+    Where,
+    finite,
+)
 from suite.console import READING, emit, out, program, say, write
-from suite.tracking import is_server, pages_at
+from suite.tracking import pages_at
 from trials.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from reports.leaderboard.leaderboard import Leaderboard
     from suite.tracking.store import Store
-
-app = typer.Typer()
 
 
 class Format(StrEnum):
@@ -78,21 +86,16 @@ Studies = Annotated[
 ]
 
 
-@app.command(
-    epilog="Examples: suite leaderboard --name quickstart --format latex > table.tex; "
-    "suite leaderboard --study first --study second --where dataset=mnist --sort=-worst_clients"
-)
 def leaderboard(
     sweep: Given = None,
-    name: SweepName = None,
+    name: Name = None,
     study: Studies = None,
     where: Where = None,
     metric: Annotated[
         MetricOption,
         typer.Option(
-            help="score: mean of the last three evaluations; best: over rounds (optimistic: it picks "
-            "on test data); worst_clients: the worst 10 %; client_spread; personal: the mean over "
-            "clients, each with its own model and data; fine_tuned (settings.fine_tune); loss; top5."
+            help="score: mean of the last three evaluations. best: over rounds, which picks on test "
+            "data. worst_clients: of the worst 10 %. personal: each client's own model on its own data."
         ),
     ] = MetricOption.score,
     target: Annotated[
@@ -103,9 +106,7 @@ def leaderboard(
     ] = At.rounds,
     sort: Annotated[
         str | None,
-        typer.Option(
-            help="Order rows by a field of --json; -FIELD (as --sort=-FIELD): downwards. Ranks stay."
-        ),
+        typer.Option(help="Order rows by a field of --json; downwards: --sort=-FIELD."),
     ] = None,
     form: Annotated[Format, FORMAT] = Format.table,
     audit: Annotated[
@@ -115,7 +116,10 @@ def leaderboard(
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Rank algorithms by their final runs, read from MLflow alone."""
+    """Rank algorithms by their final runs.
+
+    It reads MLflow alone, also while a sweep runs.
+    """
     tags = _tags(where)
     say(READING)
     from reports.leaderboard.formats import audit_table, render, table
@@ -146,15 +150,6 @@ def leaderboard(
         write(render(board, form.value))
 
 
-Figures = Annotated[
-    str | None,
-    typer.Option(help="svg, png or pdf, with commas between several: each chart as such a file."),
-]
-
-
-@app.command(
-    epilog="Example: suite report quickstart --figures svg,pdf --output reports/quickstart"
-)
 def report(
     given: Annotated[
         list[str] | None,
@@ -163,18 +158,18 @@ def report(
             help="A sweep's name, or studies'; none: all that the store holds.",
         ),
     ] = None,
-    name: SweepName = None,
+    name: Name = None,
     where: Where = None,
-    output: Annotated[
-        Path | None, typer.Option(help="Folder to write; default: report/ below the storage.")
+    output: Folder = None,
+    figures: Annotated[
+        str | None, typer.Option(help="svg, png or pdf, with commas: each chart as a file.")
     ] = None,
-    figures: Figures = None,
     server: Server = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Write one self-contained HTML page, and on request its figures as files."""
+    """One self-contained HTML page, and its figures as files."""
     tags, forms = _tags(where), _forms(figures)
     say(READING)
     from suite.results.query import Query
@@ -195,42 +190,7 @@ def report(
     else:
         if done.figures:
             say(f"{len(done.figures)} figures in {folder / 'figures'}")
-        out().print(str(done.page), highlight=False, soft_wrap=True)
-
-
-@app.command()
-def ui(
-    host: Annotated[str, typer.Option(help="Loopback unless you say otherwise.")] = "127.0.0.1",
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=65535, help="Default: 5000, or any that is free where that is taken."
-        ),
-    ] = None,
-    storage: Storage = RUNS,
-    tracking_uri: Tracking = None,
-) -> None:
-    """Serve the leaderboards, live pages of sweeps, and MLflow's web UI on the recorded runs."""
-    from suite.tracking.store import open_existing
-
-    store = open_existing(tracking_uri, storage)
-    if is_server(store.uri):
-        for name, address in store.pages(store.uri):
-            say(f"{name}: {address}")
-        return
-    from suite.watch import server as pages
-    from suite.watch.ui import ui as serve
-
-    there = pages.bind(host, port, 5000)
-    log = storage / "ui.log"
-    pages.quiet(log)
-    say("starting MLflow's pages")
-    serve(
-        store,
-        storage,
-        there,
-        lambda at: say(f"Leaderboard: {at('/')} (Ctrl-C ends it; log: {log})"),
-    )
+        out().print(str(done.page), **PLAIN)
 
 
 def _whose(

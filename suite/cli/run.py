@@ -1,4 +1,4 @@
-"""`suite run` and `suite replay`: one configuration."""
+"""`suite run`, `replay` and `score`: one configuration, a recorded run again, a saved model again."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from suite.cli.options import (
+    PLAIN,
     RUNS,
+    Assign,
     DataRoot,
     Json,
     Log,
-    MemoryBudget,
-    Seed,
     Storage,
+    Text,
     Tracking,
     Trust,
     ask_where_bare,
-    named,
 )
 from suite.console import READING, emit, out, say
+from suite.yaml_files import assignments
 from trials.common.errors import UserError
 from trials.scoring.metrics import LAST, TASKS
 
@@ -27,51 +28,27 @@ if TYPE_CHECKING:
     from suite.runs.single import Finished, OnEvaluation, Recording
     from trials.run.spec import TrialSpec
 
-app = typer.Typer()
-
-Configuration = Annotated[Path | None, typer.Argument(help="A configuration file, as --config.")]
-ConfigFile = Annotated[
-    Path | None, typer.Option("--config", help="A tuned or hand-written YAML file.")
-]
-Algorithm = Annotated[str | None, typer.Option(callback=named, help="Default: fedavg.")]
-DataSet = Annotated[str | None, typer.Option(callback=named, help="Default: digits.")]
-Model = Annotated[str | None, typer.Option(callback=named, help="Default: logreg.")]
-Level = Annotated[str | None, typer.Option(callback=named, help="Default: iid.")]
-Assign = Annotated[
-    list[str] | None, typer.Option("--set", help="KEY=VALUE: a hyperparameter or a setting.")
-]
-TunedOne = Annotated[
-    bool,
-    typer.Option(
-        "--tuned", help="Start from the best known configuration of the data set and level."
-    ),
-]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
-Record = Annotated[bool, typer.Option(help="Record the run in MLflow.")]
-Save = Annotated[
-    Path | None, typer.Option(help="Folder for the final model: `suite.load_model` reads it.")
-]
 
 
-@app.command(
-    epilog="Example: suite run --algorithm fedprox --set mu=0.1 --set lr=0.05 --heterogeneity 'dirichlet(0.3)'"
-)
 def run(
-    config: Configuration = None,
-    algorithm: Algorithm = None,
-    dataset: DataSet = None,
-    model: Model = None,
-    heterogeneity: Level = None,
+    config: Annotated[
+        Path | None, typer.Argument(help="A tuned or hand-written YAML file to start from.")
+    ] = None,
+    algorithm: Text = None,
+    dataset: Text = None,
+    model: Text = None,
+    heterogeneity: Text = None,
     assign: Assign = None,
-    rounds: Annotated[int | None, typer.Option()] = None,
-    clients: Annotated[int | None, typer.Option()] = None,
-    seed: Seed = 0,
-    config_file: ConfigFile = None,
-    tuned: TunedOne = False,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Run seed.")] = 0,
+    tuned: Annotated[
+        bool, typer.Option("--tuned", help="Start from the best known configuration.")
+    ] = False,
     device: Device = "cpu",
-    memory_budget: MemoryBudget = None,
-    record: Record = True,
-    save: Save = None,
+    record: Annotated[bool, typer.Option(help="Record the run in MLflow.")] = True,
+    save: Annotated[
+        Path | None, typer.Option(help="Folder for the final model: `suite.load_model` reads it.")
+    ] = None,
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
@@ -79,7 +56,13 @@ def run(
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Run one configuration and show its curve."""
+    """Run one configuration and show its curve.
+
+    Without options this is fedavg on digits with logreg, iid. --set takes a hyperparameter of the
+    algorithm (--set mu=0.1), a shared setting (--set rounds=100, --set clients=50), and memory_budget, the
+    GB for the clients that are computed at once. docs/reference.md lists the settings.
+    """
+    from suite.execution.resources import Resources
     from suite.runs import single
     from suite.runs.saving import check_folder
     from suite.sweeps.journal.third_party import spelled
@@ -87,13 +70,14 @@ def run(
     ask_where_bare("run", "This runs fedavg on digits with logreg, iid, for 50 rounds: seconds.")
     if save is not None:
         check_folder(save)
-    path = config_file or config
+    given = assignments(assign or ())
+    budget = Resources(memory_budget=given.pop("memory_budget", None)).budget_bytes
     entry = (algorithm and spelled(algorithm, storage), dataset, model, heterogeneity)
-    base = _base(path, entry, storage, tracking_uri) if path or tuned else {}
-    spec = _spec(path, base, entry, {"rounds": rounds, "clients": clients}, assign or [], seed)
+    base = _base(config, entry, storage, tracking_uri) if config or tuned else {}
+    spec = _spec(config, base, entry, given, seed)
     recording = single.Recording(tracking_uri, storage) if record else None
     say(f"loading {spec.dataset}")
-    done = single.execute(spec, data_root, device, _shown(recording), memory_budget)
+    done = single.execute(spec, data_root, device, _shown(recording), budget)
     if save is not None:
         done.save(save)
     run_id, fault = _recorded(recording, done, save)
@@ -109,23 +93,18 @@ def run(
         raise fault
 
 
-@app.command(epilog="Example: suite replay 0f3c12 (how the id of a run in MLflow begins)")
 def replay(
-    run_id: Annotated[
-        str,
-        typer.Argument(
-            help="A search, final or single run in MLflow; how its id begins is enough."
-        ),
-    ],
+    run_id: Annotated[str, typer.Argument(help="A run's id in MLflow; its beginning is enough.")],
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Run a recorded run again and compare every metric to the last bit. Exit code 1 if any differs.
+    """Run a recorded run again, compared to the last bit.
 
-    Where the device that it was computed on is not at hand, on the one that is, and up to rounding.
+    RUN_ID is a run's id in MLflow, or how it begins. Exit code 1 if any metric differs. On another
+    device than the recorded one, metrics agree up to rounding.
     """
     say(READING)
     from suite.runs import single
@@ -148,7 +127,6 @@ def replay(
     raise typer.Exit(1 if differences else 0)
 
 
-@app.command(epilog="Example: suite score model/ (a folder of `suite run --save` or `save: best`)")
 def score(
     folder: Annotated[Path, typer.Argument(help="A saved model's folder.")],
     device: Device = "cpu",
@@ -156,8 +134,10 @@ def score(
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Score a saved model on its run's data and compare with what the run scored. Exit code 1 where
-    a score differs in any bit.
+    """Score a saved model on its run's data again.
+
+    The folder is one of `suite run --save` or of a study's `save: best`. Exit code 1 where a score differs
+    from the run's in any bit.
     """
     say(f"reading {folder}")
     from trials.run.saved_model import read
@@ -179,9 +159,6 @@ def score(
         )
         to.print(same, **PLAIN)
     raise typer.Exit(1 if differing else 0)
-
-
-PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 
 
 def _base(
@@ -212,8 +189,7 @@ def _spec(
     path: Path | None,
     base: dict[str, Any],
     entry: tuple[str | None, ...],
-    sized: dict[str, int | None],
-    assigned: list[str],
+    values: dict[str, Any],
     seed: int,
 ) -> "TrialSpec":
     """The trial that is asked for: over the configuration `base`, which is a file's at `path` or the best
@@ -228,8 +204,7 @@ def _spec(
     if algorithm and base and not _same(base["algorithm"], algorithm):
         raise UserError(f"--algorithm {algorithm}: {path} configures {base['algorithm']}")
     asked["algorithm"] = base.get("algorithm", algorithm)
-    settings = {key: value for key, value in sized.items() if value is not None}
-    request = Request.over(base, asked, settings, assignments=tuple(assigned), seed=seed)
+    request = Request.over(base, asked, {}, values=values, seed=seed)
     spec = request.spec()
     if reason := outside(algorithms.resolve(spec.algorithm), spec.settings):
         say(f"{spec.algorithm} runs outside its paper's setting: {reason}")

@@ -1,250 +1,124 @@
-"""`suite sweep`: the main job."""
+"""`suite sweep`: the main job, and its plan."""
 
 import shlex
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reports.leaderboard.wording import params_text
 from suite.cli.options import (
     RUNS,
-    CpusPerTrial,
+    Assign,
     DataRoot,
-    GpusPerTrial,
     Json,
     Log,
-    MaxConcurrent,
-    MemoryBudget,
+    Name,
     Storage,
     Tracking,
     Trust,
     ask_where_bare,
-    finite,
-    gigabytes,
 )
-from suite.cli.plan import show_plan
-from suite.cli.watch import watched
 from suite.console import emit, out, program, say
+from suite.yaml_files import assignments, value
 from trials.common.errors import UserError
 from trials.run.outcome import ENDINGS, Status
 
 if TYPE_CHECKING:
     from suite.execution.resources import Resources
+    from suite.search.sweep_search import SweepSearch
+    from suite.studies.study import Study
     from suite.sweeps.journal.paths import SweepPaths
     from suite.sweeps.request import SweepRequest
     from suite.sweeps.result import Result
 
-app = typer.Typer()
-
-StudyName = Annotated[str, typer.Argument(help="A shipped study's name, or a path to a YAML file.")]
-Name = Annotated[str | None, typer.Option(help="The sweep's name; default: the study's.")]
-Algorithms = Annotated[
-    str | None, typer.Option(help="Comma-separated; also path/to/file.py:Class.")
-]
-Listed = Annotated[str | None, typer.Option(help="Comma-separated.")]
-Levels = Annotated[str | None, typer.Option(help="Comma-separated levels.")]
-Trials = Annotated[int | None, typer.Option(help="Search trials per tuning of an entry.")]
-Rounds = Annotated[int | None, typer.Option(help="Communication rounds per trial.")]
-Seeds = Annotated[int | None, typer.Option(help="Final runs per tuning of an entry.")]
-Tunings = Annotated[
-    int | None,
-    typer.Option(help="Independent searches per entry, each with final runs of its own."),
-]
-Partitions = Annotated[int | None, typer.Option(help="Partitions on which all that is done.")]
-Splits = Annotated[int | None, typer.Option(help="Draws of the validation data, likewise.")]
-Sampler = Annotated[
-    str | None, typer.Option(help="A name (`suite list samplers`), or FILE.py:Class.")
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(help="none, or early stopping per entry: asha, hyperband, median."),
-]
-WarmStart = Annotated[
-    str | None,
-    typer.Option(help="A tuned file, a folder of them, or `nearest`: configurations to try first."),
-]
-Pack = Annotated[
-    str | None,
-    typer.Option(
-        help="Trials computed together in one process at most, or auto; changes no result."
-    ),
-]
-Ranges = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--range",
-        metavar="NAME=LOW..HIGH",
-        help="Search NAME there: lr of all algorithms, fedprox.mu of one. May be repeated.",
-    ),
-]
-MemoryPerTrial = Annotated[
-    float | None, typer.Option(min=0.1, callback=gigabytes, help="GB; default: an estimate.")
-]
-"""In GB, which a command gets in bytes."""
-Address = Annotated[
-    str | None,
-    typer.Option(
-        envvar="RAY_ADDRESS",
-        help="A running Ray cluster (HOST:PORT, ray://HOST:PORT, auto); default: one of its own.",
-    ),
-]
-Checkpoints = Annotated[
-    str | None,
-    typer.Option(help="Folder or URI (s3://...) that all nodes reach; default: in --storage."),
-]
-CheckpointSeconds = Annotated[
-    float, typer.Option(min=0.0, callback=finite, help="How often a running trial saves its state.")
-]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Continue (or extend) a sweep of this name.")
-]
-Repair = Annotated[
-    bool,
-    typer.Option(
-        "--repair", help="With --resume: set damaged lines of its journal aside, and go on."
-    ),
-]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Check everything, show the plan, start nothing.")
-]
-Calibrate = Annotated[
-    bool, typer.Option("--calibrate", help="With --dry-run: measure a few rounds of each entry.")
-]
-Smoke = Annotated[
-    bool,
-    typer.Option(
-        "--smoke",
-        help="2 rounds, 4 clients (natural: all there are), 3 trials, 2 seeds: seconds.",
-    ),
-]
-
-Watch = Annotated[
-    bool, typer.Option("--watch", help="Show it in the browser while it runs (suite watch).")
-]
-
-
+Listed = Annotated[str | None, typer.Option(help="Names with commas between them.")]
 BARE = "This runs the study quickstart: seven methods on digits, about two minutes on two cores."
 
 
-@app.command(
-    epilog="Example: suite sweep quickstart --algorithms fedavg,folb --trials 8 --name small"
-)
 def sweep(
-    study: StudyName = "quickstart",
+    study: Annotated[
+        str, typer.Argument(help="A shipped study's name, or a path to a YAML file.")
+    ] = "quickstart",
     name: Name = None,
-    algorithms: Algorithms = None,
+    algorithms: Listed = None,
     datasets: Listed = None,
     models: Listed = None,
-    heterogeneity: Levels = None,
-    trials: Trials = None,
-    rounds: Rounds = None,
-    seeds: Seeds = None,
-    sampler: Sampler = None,
-    scheduler: Scheduler = None,
-    ranges: Ranges = None,
-    warm_start: WarmStart = None,
-    pack: Pack = None,
-    tunings: Tunings = None,
-    partitions: Partitions = None,
-    splits: Splits = None,
-    cpus_per_trial: CpusPerTrial = 1.0,
-    gpus_per_trial: GpusPerTrial = 0.0,
-    memory_per_trial: MemoryPerTrial = None,
-    memory_budget: MemoryBudget = None,
-    max_concurrent: MaxConcurrent = None,
-    address: Address = None,
-    checkpoints: Checkpoints = None,
-    checkpoint_seconds: CheckpointSeconds = 60.0,
+    heterogeneity: Listed = None,
+    trials: Annotated[
+        str | None, typer.Option(metavar="INTEGER", help="Search trials of each entry.")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="INTEGER", help="Final runs of each entry.")
+    ] = None,
+    assign: Assign = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue, or extend, the sweep of this name.")
+    ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="As --resume, setting damaged journal lines aside.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, show the plan, start nothing.")
+    ] = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="As --dry-run, measuring how long it would take.")
+    ] = False,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="A tiny version: 2 rounds, 3 trials, 2 seeds.")
+    ] = False,
+    address: Annotated[
+        str | None,
+        typer.Option(envvar="RAY_ADDRESS", help="A running Ray cluster: HOST:PORT, or auto."),
+    ] = None,
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
     log: Log = None,
     trust: Trust = False,
-    resume: Resume = False,
-    repair: Repair = False,
-    dry_run: DryRun = False,
-    calibrate: Calibrate = False,
-    smoke: Smoke = False,
-    watch: Watch = False,
     as_json: Json = False,
 ) -> None:
-    """Tune every algorithm of a study fairly, run the best again with fresh seeds, rank them."""
+    """Tune every algorithm of a study, run the best again, rank them.
+
+    --set takes any key of a study (--set sampler=random, --set tunings=5), a shared setting (--set
+    rounds=100), a range to search (--set search.lr=0.01..10), and what trials get (--set
+    gpus_per_trial=0.25, --set max_concurrent=4, --set checkpoints=s3://bucket/sweeps).
+    docs/reference.md lists the keys.
+    """
     ask_where_bare("sweep", BARE)
     say(f"reading {study}")
-    from suite.execution.resources import Resources
     from suite.sweeps.journal.paths import SweepPaths
+    from suite.sweeps.keys import changes
     from suite.sweeps.request import SweepRequest
 
-    files = tracking_uri, data_root, checkpoints, log
-    paths = SweepPaths(storage, Path(study).stem if name is None else name, *files)
-    values = (
-        trials,
-        rounds,
-        seeds,
-        sampler,
-        scheduler,
-        warm_start,
-        pack,
-        tunings,
-        partitions,
-        splits,
-    )
-    if repair and (dry_run or not resume):
-        raise UserError("--repair: goes with --resume, and without --dry-run")
-    if calibrate and not dry_run:
-        raise UserError("--calibrate: goes with --dry-run")
-    changes = _changes((algorithms, datasets, models, heterogeneity), values, storage)
-    request = SweepRequest(study, paths, changes | _ranges(ranges), resume, smoke, repair)
-    trial = cpus_per_trial, gpus_per_trial, max_concurrent, memory_per_trial
-    resources = Resources(*trial, address, checkpoint_seconds, memory_budget)
-    if dry_run:
-        show_plan(request, resources, calibrate, as_json)
+    options = {
+        "algorithms": algorithms,
+        "datasets": datasets,
+        "models": models,
+        "heterogeneity": heterogeneity,
+        "trials": trials and value(trials),
+        "seeds": seeds and value(seeds),
+    }
+    asked = {key: text for key, text in options.items() if text is not None}
+    given = assignments(assign or ())
+    for key in asked.keys() & given:
+        raise UserError(f"{key} is given by --{key} and by --set: give one of them")
+    changed = changes(given | asked, storage, address)
+    own = Path(study).stem if name is None else name
+    paths = SweepPaths(storage, own, tracking_uri, data_root, changed.checkpoints, log)
+    begun = resume or repair
+    if dry_run or calibrate:
+        request = SweepRequest(study, paths, changed.study, begun, smoke)
+        show_plan(request, changed.resources, calibrate, as_json)
     else:
-        _run(request, resources, watch, as_json)
+        request = SweepRequest(study, paths, changed.study, begun, smoke, repair)
+        _run(request, changed.resources, as_json)
 
 
-def _changes(lists: Sequence[str | None], values: Sequence[Any], storage: Path) -> dict[str, Any]:
-    """What the command line changes of the study, in the order of `LISTS` and `VALUES`."""
-    from suite.studies.study import LISTS, VALUES
-    from suite.sweeps.journal.third_party import spelled
-    from trials.common.names import split_top
-
-    texts = dict(zip(LISTS, lists, strict=True))
-    listed = {key: split_top(text, ",") for key, text in texts.items() if text is not None}
-    if "algorithms" in listed:
-        listed["algorithms"] = [spelled(name, storage) for name in listed["algorithms"]]
-    given = dict(zip(VALUES, values, strict=True))
-    if given["pack"] is not None and given["pack"].isdecimal():
-        given["pack"] = int(given["pack"])
-    return {**listed, **{key: value for key, value in given.items() if value is not None}}
-
-
-def _ranges(given: list[str] | None) -> dict[str, Any]:
-    """The ranges that the command line changes of the study."""
-    from trials.common.names import number
-
-    found = {}
-    for text in given or []:
-        name, _, span = text.partition("=")
-        try:
-            low, high = (number(float, end) for end in span.split(".."))
-        except ValueError:
-            raise UserError(
-                f"--range {text}: must be NAME=LOW..HIGH, as in --range lr=0.001..10"
-            ) from None
-        found[f"search.{name}"] = {"low": low, "high": high, "datasets": {}}
-    return found
-
-
-def _run(request: "SweepRequest", resources: "Resources", watching: bool, as_json: bool) -> None:
-    with ExitStack() as stack:
-        opened = partial(stack.enter_context, watched(request.paths)) if watching else lambda: None
-        result = request.run(resources, opened)
+def _run(request: "SweepRequest", resources: "Resources", as_json: bool) -> None:
+    result = request.run(resources)
     if as_json:
         emit(asdict(result.summary))
     if result.ending:
@@ -292,3 +166,137 @@ def _next(result: "Result", paths: "SweepPaths") -> list[list[str]]:
         entry += ["--heterogeneity", best.heterogeneity, "--seed", "1"]
         commands.insert(1, ["run", "--tuned", *entry])
     return [[program(), *command, *result.store.options] for command in commands]
+
+
+def show_plan(
+    request: "SweepRequest", resources: "Resources", calibrate: bool, as_json: bool
+) -> None:
+    """Show what a sweep would do and take."""
+    from suite.execution.estimate import Estimates
+    from suite.execution.resources import local_slots
+    from suite.search.sweep_search import SweepSearch
+    from suite.studies.entries import load_data, make_entries
+
+    study_name, study = request.read()
+    paths = request.paths
+    if request.resume:
+        for note in request.differences(study):
+            say(note)
+    elif paths.begun:
+        say(
+            f"Sweep {paths.name!r} exists in {paths.storage}: it needs --resume, or another --name."
+        )
+    paths.check(study.warm_start)
+    entries = make_entries(study, f"study {study_name}")
+    data = load_data(entries, paths.data_root, f"study {study_name}", study.replicates)
+    estimates = Estimates(study, data, resources)
+    found = []
+    for number, entry in enumerate(entries, 1):
+        if calibrate:
+            say(f"measuring {number}/{len(entries)}: {entry.name}")
+        found.append(estimates.entry(entry, calibrate))
+    total = estimates.total(found, local_slots(resources))
+    search = SweepSearch(entries, study)
+    plan = {
+        "study": study_name,
+        "name": paths.name,
+        "entries": [
+            {
+                "entry_id": of.entry.id,
+                "name": of.entry.name,
+                "default": of.candidates.proposer.known[0].params,
+                "published": of.candidates.published,
+                "modelled": of.candidates.modelled,
+                "outside": of.entry.outside(),
+                "estimate": estimate,
+            }
+            for of, estimate in zip(search.firsts, found, strict=True)
+        ],
+        "trials_per_entry": study.trials,
+        "sampler": study.sampler,
+        **_learning(study, search),
+        "final_runs_per_entry": study.seeds,
+        "retries": study.retries,
+        **total,
+    }
+    if as_json:
+        emit(plan)
+    else:
+        _print(study, plan)
+
+
+def _learning(study: "Study", search: "SweepSearch") -> dict[str, Any]:
+    """When the search begins to learn."""
+    from suite.studies.samplers import SAMPLERS, first_modelled
+
+    sampler = SAMPLERS.parse(study.sampler)
+    return {
+        "startup": sampler.startup,
+        "lag": search.lag,
+        "modelled_from": first_modelled(sampler, search.lag),
+        "searched_by": search.searched_by,
+        "warnings": search.warnings,
+    }
+
+
+def _print(study: "Study", plan: dict[str, Any]) -> None:
+    to = out()
+
+    def line(text: str) -> None:
+        to.print(text, highlight=False, markup=False)
+
+    for entry in plan["entries"]:
+        published = f", {entry['published']} published" if entry["published"] else ""
+        line(f"{entry['name']}: starts from {params_text(entry['default'])}{published}")
+    line(
+        f"{len(plan['entries'])} entries, each {study.trials} search trials and {study.seeds} final runs"
+        f"{_besides(study)}: {plan['trials']} trials of {study.settings.rounds} rounds, "
+        f"{plan['client_steps']:,} client steps if none is stopped early."
+    )
+    line(
+        f"Search: {plan['searched_by']}. Start-up: {plan['startup'] or 'none'} (trials told before "
+        f"results shape what is suggested). Lag: {plan['lag']} (trials of an entry in flight at once). "
+        f"Modelled: {max(entry['modelled'] for entry in plan['entries'])} of an entry's {study.trials} trials "
+        "at most."
+    )
+    for warning in plan["warnings"]:
+        line(f"Warning: {warning}.")
+    on_gpu = plan["gpu_memory_bytes_per_trial"]
+    gpu = f" and {_size(on_gpu)} of a GPU at least" if on_gpu else ""
+    line(
+        f"{_hours(plan)}. Memory {_size(plan['memory_bytes_per_trial'])}{gpu} a trial; checkpoints "
+        f"{_size(plan['checkpoint_bytes'])} at most, one for each of {plan['trials_at_once']} running "
+        f"trials; records {_size(plan['record_bytes'])}. Nothing was started."
+    )
+
+
+def _besides(study: Any) -> str:
+    """What else an entry runs, or does not."""
+    from suite.studies.samplers import SAMPLERS
+
+    count = len(study.replicates)
+    factors = {"tunings": study.tunings, "partitions": study.partitions, "splits": study.splits}
+    varied = " x ".join(f"{levels} {name}" for name, levels in factors.items() if levels > 1)
+    times = f", {count} times over ({varied})" if count > 1 else None
+    confirm = study.confirm and f", {study.confirm.best * study.confirm.seeds} that confirm"
+    knee = study.traded and f", {study.seeds} of the front's knee"
+    grid = ", fewer where the grid is smaller" if SAMPLERS.parse(study.sampler).grid else None
+    return "".join(filter(None, (confirm, knee, grid, times)))
+
+
+def _hours(total: dict[str, Any]) -> str:
+    if total["cpu_hours"] is None:
+        return "Hours: add --calibrate, which runs a few rounds of each entry"
+    from suite.sweeps.eta import spell
+
+    cpu, gpu, here = (3600 * total[key] for key in ("cpu_hours", "gpu_hours", "hours"))
+    gpus = f", {spell(gpu)} of GPUs" if gpu else ""
+    return f"About {spell(cpu)} of CPUs{gpus}: {spell(here)} here"
+
+
+def _size(number: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} TB"

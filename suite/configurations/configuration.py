@@ -26,7 +26,7 @@ from trials.run.spec import TrialSpec, canonical
 from trials.scoring.metrics import Task
 from trials.settings import Settings
 
-SIGN = "# suite run --config THIS_FILE"
+SIGN = "# suite run THIS_FILE"
 """How the suite knows a file again that it wrote."""
 
 

@@ -12,14 +12,14 @@ from suite.studies.entry import Entry
 from trials.common.errors import UserError
 
 NEAREST = "nearest"
-"""`--warm-start nearest`: among all that the storage holds."""
+"""`warm_start: nearest`: among all that the storage holds."""
 
 
 def tuned_files(path: Path) -> list[Tuned]:
     """A tuned file, or all below a folder; raises `UserError` when there is none."""
     paths = sorted(path.rglob("*.yaml")) if os.path.isdir(path) else [path]
     if not paths:
-        raise UserError(f"--warm-start {path}: holds no tuned file (*.yaml)")
+        raise UserError(f"warm_start {path}: holds no tuned file (*.yaml)")
     return [tuned.read(found) for found in paths]
 
 

@@ -25,7 +25,7 @@ def choose(
     measure = ray.remote(
         max_retries=0, num_cpus=resources.cpus_per_trial, num_gpus=resources.gpus_per_trial
     )(calibration.measured)
-    budget = resources.memory_budget
+    budget = resources.budget_bytes
     running = {
         measure.remote(
             spec.model_dump(),

@@ -93,7 +93,7 @@ class Cluster:
                 have = "; ".join(sorted({_shown(node, need) for node in nodes()}))
                 raise UserError(
                     f"no node can ever hold a trial of {name}: it needs {_shown(need, need)}, and "
-                    f"the nodes have {have}. Memory is an estimate: --memory-per-trial sets it."
+                    f"the nodes have {have}. Memory is an estimate: --set memory_per_trial=GB sets it."
                 )
 
 

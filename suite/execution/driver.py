@@ -195,7 +195,7 @@ class _Config:
             stops=self.entries[request.entry_id].stops if searches else (),
             device="cuda" if resources.gpus_per_trial else "cpu",
             threads=max(1, int(resources.cpus_per_trial)),
-            memory_budget=resources.memory_budget,
+            memory_budget=resources.budget_bytes,
             members=plan.packs.get(request.entry_id, 1),
             need=resources.need(memory),
             checkpoint=f"{plan.checkpoints}/{request.trial_id}.pt",

@@ -56,14 +56,14 @@ class Estimates:
         if entry.id not in self._known:
             spec = self._default(entry)
             data = self._partition(spec)
-            model, budget = fit_model(spec, data.dataset, self.device), self.resources.memory_budget
+            model, budget = fit_model(spec, data.dataset, self.device), self.resources.budget_bytes
             found = footprint(spec, data, model, self.device, budget)
             pack = self.study.pack
             if pack == "auto":
                 pack = pack_size(spec, data, model, self.device, found)
-            given = self.resources.memory_per_trial
+            given = self.resources.trial_bytes
             if given is not None:
-                found = replace(found, memory=round(given))
+                found = replace(found, memory=given)
             self._refuse(entry, found)
             self._known[entry.id] = found, pack
         return self._known[entry.id]
@@ -80,10 +80,10 @@ class Estimates:
         """Whether a trial of the entry fits by far more than its footprint can be."""
         if self.device != "cpu" or self.resources.joins:
             return True  # what is there is known once the cluster is
-        if (given := self.resources.memory_per_trial) is not None:
+        if (given := self.resources.trial_bytes) is not None:
             return given <= machine_memory()
         spec = self._default(entry)
-        data, budget = self._partition(spec), self.resources.memory_budget or 2.0**31
+        data, budget = self._partition(spec), self.resources.budget_bytes or 2.0**31
         x, model = data.dataset.x, fit_model(spec, data.dataset)
         if isinstance(x, OnDemand):
             return False
@@ -95,9 +95,9 @@ class Estimates:
         """Raise `UserError` where no trial of an entry will ever fit."""
         there = machine_memory()
         if self.device == "cpu" and not self.resources.joins and found.memory > there:
-            about, whose = "about ", "Memory is an estimate: --memory-per-trial sets it"
-            if self.resources.memory_per_trial is not None:
-                about, whose = "", "So says --memory-per-trial"
+            about, whose = "about ", "Memory is an estimate: --set memory_per_trial=GB sets it"
+            if self.resources.trial_bytes is not None:
+                about, whose = "", "So says memory_per_trial"
             raise UserError(
                 f"this machine can never hold a trial of {entry.name}: it takes "
                 f"{about}{found.memory / 1e9:,.1f} GB, and there are {there / 1e9:,.1f} GB. {whose}"
@@ -113,7 +113,7 @@ class Estimates:
 
     def _packed_memory(self, entry: Entry) -> int:
         found = self.footprint(entry)
-        if self.resources.memory_per_trial is not None:
+        if self.resources.trial_bytes is not None:
             return found.memory
         return found.memory + (self.pack(entry) - 1) * own_bytes(found, self.device)
 

@@ -70,7 +70,7 @@ def refuse(found: list[Gpu], takes: Mapping[str, Footprint], resources: Resource
         if wanted.device > part:
             raise UserError(
                 f"a trial of {name} takes {wanted.device / 1e9:.1f} GB of a GPU at least, by estimate, and "
-                f"{described}: a larger --gpus-per-trial, fewer clients a round, smaller minibatches or "
+                f"{described}: a larger gpus_per_trial, fewer clients a round, smaller minibatches or "
                 "another model would do"
             )
 

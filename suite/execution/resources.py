@@ -1,7 +1,8 @@
 """What a trial gets, and how many run at once."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 from trials.common.errors import UserError
 from trials.common.machine import usable_cpus
@@ -14,7 +15,7 @@ LEAST_CPUS = 0.1
 class Resources:
     """What a trial gets, how many run at once (default: what fits), and where.
 
-    `memory_per_trial` in bytes replaces the estimate; `memory_budget` in bytes is what a trial's clients
+    `memory_per_trial` in GB replaces the estimate; `memory_budget` in GB is what a trial's clients
     that are computed at once may take of it (`trials.common.memory.memory_budget`). `address` is a running
     cluster's (`host:port`, `ray://host:port`, `auto`); None starts one on this machine, as does `local`.
     `checkpoint_seconds` is how often a trial writes its checkpoint.
@@ -30,6 +31,22 @@ class Resources:
     checkpoint_seconds: float = 60.0
     memory_budget: float | None = None
 
+    @classmethod
+    def taken(cls, given: dict[str, Any], address: str | None = None) -> Self:
+        """Those among the keys that are given, which are taken out of `given`."""
+        own = {field.name for field in fields(cls)} & given.keys()
+        return cls(**{"address": address} | {name: given.pop(name) for name in own})
+
+    @property
+    def trial_bytes(self) -> int | None:
+        """`memory_per_trial` in bytes."""
+        return None if self.memory_per_trial is None else round(self.memory_per_trial * 1e9)
+
+    @property
+    def budget_bytes(self) -> int | None:
+        """`memory_budget` in bytes."""
+        return None if self.memory_budget is None else round(self.memory_budget * 1e9)
+
     @property
     def joins(self) -> bool:
         """Whether there is a running cluster to join."""
@@ -39,8 +56,8 @@ class Resources:
         above, many = math.nextafter(0, 1), self.max_concurrent
         self._at_least("cpus_per_trial", LEAST_CPUS, f"at least {LEAST_CPUS:g}")
         self._at_least("gpus_per_trial", 0.0, "0 or more")
-        self._at_least("memory_per_trial", above, "more than 0 bytes")
-        self._at_least("memory_budget", above, "more than 0 bytes")
+        self._at_least("memory_per_trial", above, "more than 0 GB")
+        self._at_least("memory_budget", above, "more than 0 GB")
         self._at_least("checkpoint_seconds", 0.0, "0 or more")
         self._at_least("max_concurrent", 1, "a whole number, 1 or more")
         if many is not None and many != int(many):
@@ -53,7 +70,10 @@ class Resources:
 
     def _at_least(self, name: str, least: float, rule: str) -> None:
         value = getattr(self, name)
-        if value is not None and not least <= value < math.inf:
+        if value is None and name not in ("cpus_per_trial", "gpus_per_trial", "checkpoint_seconds"):
+            return
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not least <= value < math.inf:
             raise UserError(f"{name} is {value}, but must be {rule}")
 
     def need(self, memory: int) -> dict[str, float]:

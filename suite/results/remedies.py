@@ -1,20 +1,30 @@
 """The commands that mend what an audit finds: more trials for a sweep, or wider ranges for a new one."""
 
+import json
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit, Mend, wider
-from suite.studies.study import LISTS, VALUES, Study, read_study, study_names
+from suite.studies.study import LISTS, OPTIONS, Study, read_study, study_names
 from suite.tracking.record import Record
 from trials.algorithm import Range
 from trials.common.errors import UserError
+from trials.settings import Settings
 
+PARTS = {"description", "settings", "search", "constraints", "confirm"}
+"""The keys of a study that hold further keys, and the one that changes nothing."""
+PLAIN = {
+    key: field.default
+    for key, field in (Study.model_fields | Settings.model_fields).items()
+    if key not in PARTS
+}
+"""The other keys that `--set` takes, and what each is where nobody says so."""
 Searched = Mapping[str, Mapping[str, Range]]
 """The ranges of the algorithms of a sweep."""
 Spans = dict[str, tuple[float, float]]
-"""The ends of ranges, by what `--range` calls them."""
+"""The ends of ranges, by what `--set search.NAME` calls them."""
 
 
 def remedy(
@@ -56,8 +66,8 @@ def _named(study: str) -> str:
 
 def _options(spans: Spans) -> list[str]:
     """The options that set ranges."""
-    given = (f"{key}={low:g}..{high:g}" for key, (low, high) in spans.items())
-    return [word for span in given for word in ("--range", span)]
+    given = (f"search.{key}={low:g}..{high:g}" for key, (low, high) in spans.items())
+    return [word for span in given for word in ("--set", span)]
 
 
 def _wider(facts: Sequence[tuple[str, Audit]], ranges: Searched, own: Collection[str]) -> Spans:
@@ -87,14 +97,14 @@ def _changed(sweep: Record) -> tuple[list[str], Spans]:
     with suppress(UserError):
         shipped = read_study(sweep.tags.study, {})[1].model_dump(mode="json")
         options = []
-        for key in (*LISTS, *VALUES):
-            outer, _, inner = key.partition(".")
-            usual = Study.model_fields[outer].default  # of what is not written
-            given = [of.get(outer, usual) for of in (content, shipped)]
-            mine, there = (value[inner] if inner else value for value in given)
+        for key, usual in PLAIN.items():  # of what is not written
+            mine, there = (
+                (of.get("settings", {}) if key in Settings.model_fields else of).get(key, usual)
+                for of in (content, shipped)
+            )
             if mine != there:
-                text = ",".join(mine) if key in LISTS else str(mine)
-                options += [f"--{(inner or outer).replace('_', '-')}", text]
+                text = ",".join(mine) if key in LISTS else json.dumps(mine).strip('"')
+                options += [f"--{key}", text] if key in OPTIONS else ["--set", f"{key}={text}"]
         in_file = {key: _span(spec) for key, spec in shipped["search"].items()}
         spans = {key: _span(spec) for key, spec in content.get("search", {}).items()}
         return options, {k: v for k, v in spans.items() if v is not None and v != in_file.get(k)}

@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Self
 
 from suite.studies.validation import Faults, check_run
-from suite.yaml_files import assigned
 from trials import algorithms
 from trials.algorithm import Range
 from trials.common.errors import UserError, unknown
@@ -26,14 +24,13 @@ DEFAULTS = {
 @dataclass(frozen=True)
 class Request:
     """What a person asked for. `values` are hyperparameters or settings by name and replace those in
-    `params` and `settings`, as do `assignments`, the same as `key=value` texts.
+    `params` and `settings`.
     """
 
     algorithm: str
     scenario: Scenario
     params: Mapping[str, Any]
     settings: Mapping[str, Any]
-    assignments: tuple[str, ...] = ()
     seed: int = 0
     values: Mapping[str, Any] = field(default_factory=dict)
 
@@ -64,10 +61,6 @@ class Request:
             ranges = {}  # check_run says so
         for key, value in self.values.items():
             _assign(faults, (key, value), ranges, params, settings)
-        for text in self.assignments:
-            pair = faults.attempt("--set", text, partial(assigned, text))
-            if pair is not None:
-                _assign(faults, pair, ranges, params, settings, "--set ")
         if type(self.seed) is not int or self.seed < 0:
             faults.add("seed", self.seed, "must be a whole number, and at least 0")
         named = {"algorithm": self.algorithm, "params": params, **self.scenario.names()}
@@ -85,9 +78,8 @@ def _assign(
     ranges: Mapping[str, Range],
     params: dict[str, Any],
     settings: dict[str, Any],
-    source: str = "",
 ) -> None:
-    """Put a value where its name belongs; where that is nowhere, note it with its `source`."""
+    """Put a value where its name belongs, or note that this is nowhere."""
     key, value = pair
     if key in Settings.model_fields:
         settings[key] = value
@@ -96,4 +88,4 @@ def _assign(
     elif ranges:
         known = [*ranges, *Settings.model_fields]
         rule = str(unknown("hyperparameter or setting", key, known))
-        faults.add(f"{source}{key}", value, rule)
+        faults.add(key, value, rule)

@@ -26,19 +26,8 @@ Margin = Annotated[
 Names = Annotated[list[str], Field(min_length=1)]
 LISTS = ("algorithms", "datasets", "models", "heterogeneity")
 """What a study has lists of, and a command takes between commas."""
-VALUES = (
-    "trials",
-    "settings.rounds",
-    "seeds",
-    "sampler",
-    "scheduler",
-    "warm_start",
-    "pack",
-    "tunings",
-    "partitions",
-    "splits",
-)
-"""What else of a study the command line replaces, in the order of its options."""
+OPTIONS = (*LISTS, "trials", "seeds")
+"""The keys that are options of `suite sweep` too; all others are given by `--set`."""
 
 
 class Study(SearchSettings):

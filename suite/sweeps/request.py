@@ -67,11 +67,10 @@ class SweepRequest:
     def run(
         self,
         resources: "Resources",
-        opened: Callable[[], object] = lambda: None,
         deadline: Deadline | None = None,
     ) -> Result:
-        """Run it, and say what a person should know of it; raises as `open` and `Sweep.run` do. `opened` is
-        called once there is something to watch; `deadline` as in `Sweep.run`.
+        """Run it, and say what a person should know of it; raises as `open` and `Sweep.run` do. `deadline`
+        as in `Sweep.run`.
         """
         from suite.execution import reach
         from suite.execution.cluster import ahead
@@ -88,7 +87,6 @@ class SweepRequest:
             notes = self.differences(sweep.study) if self.resume else []
             for note in [*notes, *sweep.search.warnings]:
                 say(note)
-            opened()
             result = sweep.run(resources, deadline)
         for note in sweep.search.unmet:
             say(note)

@@ -47,5 +47,5 @@ def starts(
         found = tuned_files(Path(where))
     warm |= warm_start(new, found)
     if not any(warm.values()):
-        raise UserError(f"--warm-start {where}: holds no configuration of these algorithms")
+        raise UserError(f"warm_start {where}: holds no configuration of these algorithms")
     return warm

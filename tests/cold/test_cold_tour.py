@@ -40,7 +40,7 @@ TYPED = {
     "suite board runs theirs.zip --papers docs/results --output site": (
         "suite board runs theirs.zip --output site"
     ),
-    "suite board verify theirs.zip --sample 5": "suite board verify theirs.zip --sample 1",
+    "suite verify theirs.zip --sample 5": "suite verify theirs.zip --sample 1",
     "suite new algorithm SlowMo": "mkdir own && cd own && {}",
 }
 REFUSED = {

@@ -34,7 +34,7 @@ LEVELS = '"iid", "labels(2)"'
 
 def killed(folder: Path, path: Path, kills: int) -> int:
     """Start a sweep and kill its driver at random moments, so often; then let it end. Sessions."""
-    draw, command, sessions = random.Random(kills), (path, "--max-concurrent", 2), 0
+    draw, command, sessions = random.Random(kills), (path, "--set", "max_concurrent=2"), 0
     while True:
         more = ("--resume",) if sessions else ()
         driver = Driver(folder, *command, *more)
@@ -93,7 +93,7 @@ def test_kills_of_the_driver_change_no_number_without_early_stopping(tmp_path: P
 def test_a_trial_s_process_killed_ten_times(tmp_path: Path) -> None:
     given = {"rounds": 60, "seconds": 0.1, "retries": 10}  # all kills may meet one trial
     path = study(tmp_path, "workers", trials=10, seeds=2, **given)
-    driver = Driver(tmp_path, path, "--checkpoint-seconds", 0, "--max-concurrent", 2)
+    driver = Driver(tmp_path, path, "--set", "checkpoint_seconds=0", "--set", "max_concurrent=2")
     for _ in range(10):
         ran = sum(rounds_run(tmp_path).values())
         driver.until(lambda n=ran: sum(rounds_run(tmp_path).values()) >= n + 40)
@@ -126,7 +126,7 @@ def test_ray_kills_trials_for_memory(tmp_path: Path) -> None:
     source.write_text(text.replace("        return super", hungry + "        return super"))
     memory = psutil.virtual_memory()
     share = 1 - (memory.available - 2.5e9) / memory.total
-    options = ("--checkpoint-seconds", 0, "--max-concurrent", 2)
+    options = ("--set", "checkpoint_seconds=0", "--set", "max_concurrent=2")
     driver = Driver(tmp_path, path, *options, RAY_memory_usage_threshold=f"{share:.3f}")
     driver.finish()
     died = journal(driver.journal, "died")
@@ -141,7 +141,9 @@ def test_a_node_killed_mid_sweep(tmp_path: Path) -> None:
     with shared_cluster() as cluster:
         lost = cluster.add_node(num_cpus=2)
         path = study(tmp_path, "node", trials=8, seeds=2, rounds=60, seconds=0.1)
-        driver = Driver(tmp_path, path, "--address", cluster.address, "--checkpoint-seconds", 0)
+        driver = Driver(
+            tmp_path, path, "--address", cluster.address, "--set", "checkpoint_seconds=0"
+        )
         driver.until(lambda: len(workers_of(os.getpid())) >= 4)
         driver.until(lambda: sum(rounds_run(tmp_path).values()) >= 160)
         cluster.remove_node(lost, allow_graceful=False)
@@ -166,7 +168,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str | N
 def test_a_tracking_server_killed_for_half_a_minute(tmp_path: Path, database: str | None) -> None:
     server = Server(tmp_path, database)
     path = study(tmp_path, "away", trials=30, seeds=2, rounds=10, seconds=0.1)
-    driver = Driver(tmp_path, path, "--tracking-uri", server.uri, "--max-concurrent", 2)
+    driver = Driver(tmp_path, path, "--tracking-uri", server.uri, "--set", "max_concurrent=2")
     driver.until(lambda: driver.ends() >= 4)
     server.kill()
     ended, gone = driver.ends(), time.monotonic()
@@ -187,7 +189,7 @@ def test_a_tracking_server_killed_for_half_a_minute(tmp_path: Path, database: st
 def test_a_thousand_short_trials(tmp_path: Path) -> None:
     """The driver's own work a trial and its memory, early against late, whatever runs beside it."""
     path = study(tmp_path, "many", trials=250, seeds=1, rounds=3, seconds=0.0, levels=FOUR)
-    driver = Driver(tmp_path, path, "--max-concurrent", 2)
+    driver = Driver(tmp_path, path, "--set", "max_concurrent=2")
     process, work, memory = psutil.Process(driver.process.pid), {}, {}
     for count in (100, 300, 800, 1000):
         driver.until(lambda n=count: driver.ends() >= n)
@@ -211,7 +213,7 @@ FOUR = '"iid", "labels(2)", "dirichlet(0.3)", "shards(2)"'
 def test_a_process_of_the_sweep_s_own_cluster_is_killed(name: str, tmp_path: Path) -> None:
     """It says so and ends, before Ray ends it with words of its own; and it goes on."""
     path = study(tmp_path, "ray", rounds=60)
-    driver = Driver(tmp_path, path, "--max-concurrent", 2)
+    driver = Driver(tmp_path, path, "--set", "max_concurrent=2")
     driver.until(lambda: sum(rounds_run(tmp_path).values()) >= 10)
     (victim,) = (
         child
@@ -223,7 +225,7 @@ def test_a_process_of_the_sweep_s_own_cluster_is_killed(name: str, tmp_path: Pat
     assert f"halted: Ray's process {name} has died" in driver.said
     assert "Traceback" not in driver.said
     assert not journal(driver.journal, "died"), "no trial is to blame"
-    driver = Driver(tmp_path, path, "--max-concurrent", 2, "--resume")
+    driver = Driver(tmp_path, path, "--set", "max_concurrent=2", "--resume")
     driver.finish()
     store = Store(None, tmp_path / "runs")
     runs = complete(store, "ray", search=4, finals=1)

@@ -39,7 +39,7 @@ def test_two_sweeps_share_a_cluster_that_loses_a_node_a_worker_and_the_records(
     with shared_cluster() as cluster:
         lost = cluster.add_node(num_cpus=2)
         shared = ("--address", cluster.address, "--tracking-uri", server.uri)
-        shared = (*shared, "--checkpoint-seconds", 0, "--max-concurrent", 2)
+        shared = (*shared, "--set", "checkpoint_seconds=0", "--set", "max_concurrent=2")
         paths = [study(tmp_path, name, rounds=30, trials=3) for name in ("one", "two")]
         drivers = [Driver(tmp_path, path, *shared) for path in paths]
         drivers[0].until(lambda: len(workers_of(os.getpid())) >= 3)
@@ -110,7 +110,15 @@ def test_a_disk_that_turns_read_only_or_fills_up_and_a_torn_checkpoint(
     tmp_path: Path, small_disk: Disk
 ) -> None:
     path, storage = study(tmp_path, "full", rounds=40), small_disk.path / "runs"
-    command = (path, "--storage", storage, "--checkpoint-seconds", 0, "--max-concurrent", 2)
+    command = (
+        path,
+        "--storage",
+        storage,
+        "--set",
+        "checkpoint_seconds=0",
+        "--set",
+        "max_concurrent=2",
+    )
     checkpoints = storage / "full" / "checkpoints"
 
     def under_way(rounds: int) -> bool:
@@ -159,7 +167,7 @@ def said(driver: Driver) -> str:
 
 def test_stop_lets_running_trials_finish_and_cancel_does_not(tmp_path: Path) -> None:
     path = study(tmp_path, "asked", rounds=40, trials=6)
-    command = (path, "--checkpoint-seconds", 0, "--max-concurrent", 2)
+    command = (path, "--set", "checkpoint_seconds=0", "--set", "max_concurrent=2")
     control = Control(tmp_path / "runs" / "asked")
     driver = Driver(tmp_path, *command)
     driver.until(lambda: sum(rounds_run(tmp_path).values()) >= 10)
@@ -180,7 +188,7 @@ def test_stop_lets_running_trials_finish_and_cancel_does_not(tmp_path: Path) -> 
 def test_cancel_ends_what_never_returns(tmp_path: Path) -> None:
     """A pack of two, in a round without an end."""
     path = study(tmp_path, "stuck", seconds=1e6)
-    driver = Driver(tmp_path, path, "--max-concurrent", 1)
+    driver = Driver(tmp_path, path, "--set", "max_concurrent=1")
     driver.until(lambda: driver.journal.exists() and journal(driver.journal, "request") != [])
     driver.until(lambda: len(workers_of(driver.process.pid)) > 0)
     Control(tmp_path / "runs" / "stuck").ask("cancel")

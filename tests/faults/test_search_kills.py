@@ -55,5 +55,5 @@ def test_a_killed_sweep_ends_as_one_that_was_not(tmp_path: Path, sampler: str, m
     cut_short(*command, cwd=cut, journal=journal, ends=5, signal=signal.SIGKILL)
     (cut / "warm.yaml").unlink()
     cut_short(*command, "--resume", cwd=cut, journal=journal, ends=14, signal=signal.SIGKILL)
-    to_its_end(*command, "--resume", "--max-concurrent", 1, cwd=cut, journal=journal)
+    to_its_end(*command, "--resume", "--set", "max_concurrent=1", cwd=cut, journal=journal)
     assert histories(cut) == histories(whole)

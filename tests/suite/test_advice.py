@@ -128,7 +128,16 @@ def test_advice_from_the_data_to_the_command_that_uses_it(tmp_path, monkeypatch)
     monkeypatch.setattr(race, "MOST", race.LEAST)
     folder(tmp_path / "set", a_tuned(score=0.9), a_tuned("fedprox", score=0.8, level="labels(2)"))
     suite_here("tuned", "import", "set", cwd=tmp_path)
-    asked = ("--dataset", "npz:my.npz", "--clients", 4, "--minutes", 30, "--max-concurrent", 1)
+    asked = (
+        "--dataset",
+        "npz:my.npz",
+        "--clients",
+        4,
+        "--minutes",
+        30,
+        "--set",
+        "max_concurrent=1",
+    )
     done = suite_here("advise", *asked, "--json", cwd=tmp_path)
     found = document(done)
     best, rows = found["recommended"], found["leaderboard"]["rows"]

@@ -43,8 +43,7 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def swept(storage: Path) -> Result:
     own_ray.started()
-    resources = suite.Resources(max_concurrent=1)
-    return suite.sweep(CONTENT, name="mine", storage=storage, resources=resources, trials=3)
+    return suite.sweep(CONTENT, name="mine", storage=storage, max_concurrent=1, trials=3)
 
 
 def said(*words: Any, cwd: Path) -> str:
@@ -78,7 +77,7 @@ def test_importing_it_loads_nothing_and_it_tells_what_it_has() -> None:
 def test_a_run_is_the_command_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     given = ("--algorithm", "fedprox", "--heterogeneity", "labels(2)", "--set", "mu=0.1")
-    sizes = ("--rounds", 6, "--clients", 4, "--seed", 3)
+    sizes = ("--set", "rounds=6", "--set", "clients=4", "--seed", 3)
     done = suite_here("run", *given, *sizes, "--no-record", "--json", cwd=tmp_path)
     command = json.loads(done.stdout)
     settings = {"clients": 4, "rounds": 6}
@@ -223,10 +222,9 @@ def test_a_sweep_is_continued_and_extended(swept: Result, storage: Path) -> None
     with pytest.raises(UserError) as refused:
         suite.sweep(CONTENT, name="mine", storage=storage)
     assert str(refused.value).startswith("sweep 'mine' exists in ")
-    resources = suite.Resources(max_concurrent=1)
     study = Study.model_validate(CONTENT)
     more = suite.sweep(
-        study, name="mine", storage=storage, resources=resources, resume=True, trials=3, seeds=3
+        study, name="mine", storage=storage, max_concurrent=1, resume=True, trials=3, seeds=3
     )
     assert more.summary.final_runs == 6
     assert more.leaderboard is not None

@@ -98,12 +98,12 @@ def test_a_bundle(tmp_path: Path) -> None:
     files = {name: (tmp_path / "s" / name).read_bytes() for name in listing.pop("files")}
     (tmp_path / "s" / LISTING).write_bytes(listed({**listing, "format": 1}, files))
     before = contents(tmp_path)
-    done = suite_here("board", "verify", "s", cwd=tmp_path, code=2)
+    done = suite_here("verify", "s", cwd=tmp_path, code=2)
     assert fault(done) == f"bundle s {READ}"
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("command", ["run --config old.yaml", "tuned import old.yaml"])
+@pytest.mark.parametrize("command", ["run old.yaml", "tuned import old.yaml"])
 def test_a_tuned_file(tmp_path: Path, command: str) -> None:
     found = yaml.safe_load(a_tuned().text())
     assert found.pop("format") == FORMAT

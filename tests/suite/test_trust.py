@@ -33,7 +33,7 @@ Path({log!r}).touch()
 class Mine(FedAvg):
     """FedAvg."""
 '''
-RUN = ("--dataset", "digits", "--rounds", 1, "--clients", 4)
+RUN = ("--dataset", "digits", "--set", "rounds=1", "--set", "clients=4")
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def refused_by(folder: Path, command: tuple[str, ...]) -> str:
 COMMANDS = [
     ("sweep", "study.yaml", "--dry-run"),
     ("run", "tuned.yaml", "--no-record"),
-    ("run", "--config", "tuned.yaml", "--no-record"),
+    ("run", "tuned.yaml", "--no-record"),
     ("tuned", "import", "tuned.yaml"),
 ]
 
@@ -303,7 +303,7 @@ def test_code_of_others_cannot_end_a_command_in_silence(tmp_path: Path, ends: st
     text = "import os, sys\n" + OURS.format(log=str(tmp_path / "ran")) + lines
     (tmp_path / "mine.py").write_text(text)
     own = ("--dataset", "mine.py:load") if "data" in where else ("--algorithm", "mine.py:Mine")
-    done = suite_here("run", *own, "--rounds", 1, "--clients", 4, cwd=tmp_path, code=2)
+    done = suite_here("run", *own, "--set", "rounds=1", "--set", "clients=4", cwd=tmp_path, code=2)
     assert f"{tmp_path}/mine.py" in fault(done)
     assert "xit" in fault(done) or "abort" in fault(done)
     assert not done.stdout

@@ -23,7 +23,7 @@ from suite.execution import cluster
 from suite.tracking.store import Record, Store
 
 SUITE = str(Path(sys.executable).with_name("suite"))
-SINGLY = ("--max-concurrent", 1)
+SINGLY = ("--set", "max_concurrent=1")
 # Batched: compiling loops takes the workers of every sweep seconds.
 STUDY = """
 algorithms: [fedavg, folb]

@@ -14,7 +14,7 @@ from tests.support.bundles import FINALS, RECORDS, SEARCHES, TUNED, Change, a_zi
 from tests.support.corpus import Make, Row, both, directory, fifo, loop, text
 
 SITE = "board b --output out"
-VERIFY = "board verify b"
+VERIFY = "verify b"
 STAYS = r"is there and the suite did not write it, so it stays: .*"
 
 

@@ -147,7 +147,9 @@ def _data() -> list[Row]:
         ),
     ]
     found = [
-        Row(f"npz: {name}", "run --dataset npz:d.npz --rounds 1", rf"npz:\S+d.npz: {says}", make)
+        Row(
+            f"npz: {name}", "run --dataset npz:d.npz --set rounds=1", rf"npz:\S+d.npz: {says}", make
+        )
         for name, make, says in rows
     ]
     unread = [
@@ -176,14 +178,14 @@ def _data() -> list[Row]:
     found += [
         Row(
             f"npz: {name}",
-            "run --dataset npz:d.npz --rounds 1",
+            "run --dataset npz:d.npz --set rounds=1",
             r"cannot read data set npz:\S*d.npz: .+",
             make,
         )
         if name not in ("a pipe", "a folder", "a loop", "absent")
         else Row(
             f"npz: {name}",
-            "run --dataset npz:d.npz --rounds 1",
+            "run --dataset npz:d.npz --set rounds=1",
             r"(run: 1 fault, nothing was started dataset = 'npz:d.npz': )?cannot read data set (npz: )?\S*d.npz: .+",
             make,
         )

@@ -167,7 +167,7 @@ def _places() -> list[Row]:
         ),
         Row(
             "run into a folder for a database",
-            "run --rounds 1",
+            "run --set rounds=1",
             r".*it is a folder, not a file",
             directory("runs/mlflow.db"),
         ),
@@ -178,14 +178,14 @@ def _places() -> list[Row]:
             directory("d"),
         ),
         Row("a server of no scheme", "leaderboard --tracking-uri foo://bar", r".*"),
-        Row("a storage that is a file", "run --rounds 1 --storage d", r".*", text("d", "")),
+        Row("a storage that is a file", "run --set rounds=1 --storage d", r".*", text("d", "")),
         Row(
             "a storage that is a file, of a plan",
             "sweep smoke --dry-run --storage d",
             r".*",
             text("d", ""),
         ),
-        Row("a storage that is a loop", "run --rounds 1 --storage d", r".*", loop("d")),
+        Row("a storage that is a loop", "run --set rounds=1 --storage d", r".*", loop("d")),
         Row(
             "a storage that is a loop, of a plan",
             "sweep smoke --dry-run --storage d",
@@ -195,7 +195,11 @@ def _places() -> list[Row]:
         Row("a storage that is a loop, of a board", "leaderboard --storage d", r".*", loop("d")),
         Row("a storage that is a loop, of tuned", "tuned list --storage d", r".*", loop("d")),
         Row("a storage with a long name", f"sweep smoke --dry-run --storage {'d' * 300}", r".*"),
-        Row("a storage with a long name, of a run", f"run --rounds 1 --storage {'d' * 300}", r".*"),
+        Row(
+            "a storage with a long name, of a run",
+            f"run --set rounds=1 --storage {'d' * 300}",
+            r".*",
+        ),
         Row("a picture into a folder", "data describe digits --html d", r".*", directory("d")),
         Row("a picture into a pipe", "data describe digits --html d", r".*", fifo("d")),
         Row("a picture into a loop", "data describe digits --png d", r".*", loop("d")),
@@ -249,13 +253,13 @@ def _places() -> list[Row]:
         ),
         Row(
             "warm start of a pipe",
-            "sweep smoke --dry-run --warm-start d",
+            "sweep smoke --dry-run --set warm_start=d",
             r".*it is a pipe, not a file",
             fifo("d"),
         ),
         Row(
             "warm start of a long name",
-            f"sweep smoke --dry-run --warm-start {'d' * 300}",
+            f"sweep smoke --dry-run --set warm_start={'d' * 300}",
             r".*File name too long",
         ),
     ]

@@ -12,7 +12,7 @@ from trials.algorithms.fedavg import FedAvg
 
 def _plugins() -> list[Row]:
     def algorithm(
-        name: str, code: str, says: str, command: str = "run --algorithm a.py:A --rounds 1"
+        name: str, code: str, says: str, command: str = "run --algorithm a.py:A --set rounds=1"
     ) -> Row:
         return Row(f"algorithm: {name}", command, says, text("a.py", FINE + code))
 
@@ -88,7 +88,7 @@ def _plugins() -> list[Row]:
                     f"{where}: {what}",
                     hurt.format(where, what),
                     rf"(round .*)?\S+a.py failed: {says} File \S*a.py, line 9, in {where}: {what.replace('(', '.').replace(')', '.')}",
-                    "run --algorithm a.py:A --rounds 1 --no-record --clients 4",
+                    "run --algorithm a.py:A --set rounds=1 --no-record --set clients=4",
                 )
             )
 
@@ -98,7 +98,7 @@ def _plugins() -> list[Row]:
             + code
         )
         return Row(
-            f"function: {name}", "run --dataset d.py:load --rounds 1", says, text("d.py", code)
+            f"function: {name}", "run --dataset d.py:load --set rounds=1", says, text("d.py", code)
         )
 
     rows += [

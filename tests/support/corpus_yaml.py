@@ -85,7 +85,7 @@ def _documents() -> list[Row]:
     rows += [
         Row(
             "a device",
-            "run --config /dev/zero",
+            "run /dev/zero",
             r"cannot read configuration /dev/zero: it is a device, not a file",
         ),
         Row(

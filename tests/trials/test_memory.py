@@ -221,7 +221,7 @@ def test_a_run_that_memory_does_not_hold_says_what_to_change(
     with pytest.raises(trial.UserError) as refused:
         trial.run(batched())
     assert str(refused.value) == (
-        "cpu has too little memory for this run; a smaller --memory-budget or chunk computes fewer "
+        "cpu has too little memory for this run; a smaller memory_budget or chunk computes fewer "
         "clients at once (CUDA out of memory. Tried to allocate 1 GiB)"
     )
 

@@ -82,7 +82,7 @@ def test_less_is_better_from_search_to_leaderboard(tmp_path: Path):
     (entry, _) = make_entries(Study(**study), "sine")
     assert (entry.task.metric, entry.task.direction) == ("mse", "minimize")
     (tmp_path / "line.yaml").write_text(json.dumps(study))
-    suite_here("sweep", "line.yaml", "--max-concurrent", 1, cwd=tmp_path)
+    suite_here("sweep", "line.yaml", "--set", "max_concurrent=1", cwd=tmp_path)
     board = json.loads(suite_here("leaderboard", "--json", cwd=tmp_path).stdout)
     assert (board["metric"], board["direction"]) == ("test_mse", "minimize")
     first, second = board["rows"]

@@ -154,7 +154,7 @@ def test_a_constant_algorithm_has_one_phase() -> None:
 
 
 def test_the_command_line_and_files_take_schedules(tmp_path: Path) -> None:
-    args = ["run", "--algorithm", "fedprox", "--rounds", 4, "--clients", 4, "--json"]
+    args = ["run", "--algorithm", "fedprox", "--set", "rounds=4", "--set", "clients=4", "--json"]
     args += ["--set", "execution=batched"]
     rates = "0.3@1,0.03@3"
     done = document(suite_here(*args, "--set", f"lr={rates}", cwd=tmp_path))
@@ -164,7 +164,7 @@ def test_the_command_line_and_files_take_schedules(tmp_path: Path) -> None:
         "algorithm: fedprox\ndataset: digits\nmodel: logreg\nheterogeneity: iid\n"
         f"params: {{lr: '{rates}'}}\nsettings: {{rounds: 4, clients: 4, execution: batched}}\n"
     )
-    again = document(suite_here("run", "--config", "c.yaml", "--json", cwd=tmp_path))
+    again = document(suite_here("run", "c.yaml", "--json", cwd=tmp_path))
     assert [e["test_loss"] for e in again["history"]] == [e["test_loss"] for e in done["history"]]
     tuned = read(tmp_path / "c.yaml")
     assert parse(tuned.text(), "x") == tuned

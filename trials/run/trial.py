@@ -112,7 +112,7 @@ def run(
     except torch.OutOfMemoryError as error:
         reason = str(error).splitlines()[0]
         raise UserError(
-            f"{device} has too little memory for this run; a smaller --memory-budget or chunk computes "
+            f"{device} has too little memory for this run; a smaller memory_budget or chunk computes "
             f"fewer clients at once ({reason})"
         ) from None
     except MemoryError:

@@ -149,13 +149,13 @@ class SweepPaths:
             if owner != [self.state().id]:
                 raise UserError(
                     f"checkpoints in {place}: another sweep of this name has the folder. "
-                    "Choose another --name or --checkpoints, or remove it if that sweep is gone"
+                    "Choose another --name, or --set checkpoints=PLACE, or remove it if that sweep is gone"
                 )
             return
         if names:
             raise UserError(
                 f"checkpoints in {place}: the folder holds files and no sweep made it. "
-                "Choose another --name or --checkpoints"
+                "Choose another --name, or --set checkpoints=PLACE"
             )
 
     def _within(self, folder: CheckpointFolder) -> bool:

@@ -102,7 +102,7 @@ def test_latex_says_in_comments_what_a_caption_has_to():
     assert comments == [
         "% needs \\usepackage{booktabs}",
         "% ± shows how much a score changes with the random seed. It does not show how much it would change "
-        "if the search were run again, which is usually more. To measure that, sweep with --tunings 5.",
+        "if the search were run again, which is usually more. To measure that, sweep with --set tunings=5.",
         "% $\\pm$: 95 % Student-t interval over seeds. Bold: the best and what is not shown to be behind it; "
         "a line: under the second, where the best stands alone.",
         "% Note: scenario: c has no row.",

@@ -244,7 +244,7 @@ def test_a_file_without_its_class_is_told_what_it_has(tmp_path):
 def test_a_third_partys_method_has_a_short_name_once_a_sweep_was_given_its_file(tmp_path):
     (tmp_path / "mine.py").write_text(SOUND)
     named = ("--algorithms", "fedavg,mine.py:Mine", "--heterogeneity", "iid", "--name", "mine")
-    suite_here("sweep", "smoke", "--smoke", *named, "--max-concurrent", 1, cwd=tmp_path)
+    suite_here("sweep", "smoke", "--smoke", *named, "--set", "max_concurrent=1", cwd=tmp_path)
     full = f"{tmp_path / 'mine.py'}:Mine"
 
     def name_in(*words):
@@ -256,7 +256,7 @@ def test_a_third_partys_method_has_a_short_name_once_a_sweep_was_given_its_file(
     assert name_in("tuned", "recommend", *asked)["configuration"]["algorithm"] == full
     board = name_in("leaderboard", "--name", "mine", "--where", "algorithm=Mine")
     assert [row["algorithm"] for row in board["rows"]] == [full]
-    short = ("--rounds", 1, "--no-record")
+    short = ("--set", "rounds=1", "--no-record")
     assert name_in("run", "--algorithm", "Mine", *short)["algorithm"] == full
     assert name_in("run", "--tuned", "--algorithm", "Mine", *short)["algorithm"] == full
     plan = name_in("sweep", "smoke", "--algorithms", "Mine", "--name", "two", "--dry-run")

@@ -74,7 +74,7 @@ def test_growth_along_an_axis(tmp_path: Path) -> None:
     ("words", "keys"),
     [
         (("sweeps.py", "overhead"), {"trials_per_minute", "plain_trials_per_minute", "ratio"}),
-        (("sweeps.py", "memory", "--max-concurrent", "1"), {"peak_bytes"}),
+        (("sweeps.py", "memory", "--set", "max_concurrent=1"), {"peak_bytes"}),
         (("latency.py", "--runs", "1"), {"commands"}),
         (("watched.py", "--runs", "1"), {"pairs", "ratio"}),
     ],

@@ -89,7 +89,7 @@ def test_publish_says_what_it_wrote(there: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["s", "s.zip"])
 def test_a_good_bundle_repeats_to_the_bit(there: Path, name: str) -> None:
-    done = suite_here("board", "verify", name, "--sample", 2, "--seed", 7, cwd=there)
+    done = suite_here("verify", name, "--sample", 2, "--seed", 7, cwd=there)
     assert done.stdout == f"{name}: identical to the bit\n"
     lines = done.stderr.splitlines()
     assert lines[0].endswith("files are as listed; drawing 2 runs with --seed 7")
@@ -102,7 +102,7 @@ def test_a_good_bundle_repeats_to_the_bit(there: Path, name: str) -> None:
 def test_a_changed_byte_is_refused(mine: Path) -> None:
     content = (mine / FINALS).read_bytes()
     (mine / FINALS).write_bytes(content.replace(b"0.9", b"1.9", 1))
-    said = fault(suite_here("board", "verify", "s", cwd=mine.parent, code=2))
+    said = fault(suite_here("verify", "s", cwd=mine.parent, code=2))
     assert said.startswith(f"bundle s: {FINALS} was changed: its SHA-256 is ")
     assert fault(suite_here("board", "s", cwd=mine.parent, code=2)) == said
 
@@ -117,7 +117,7 @@ def test_a_changed_byte_is_refused(mine: Path) -> None:
 )
 def test_a_bundle_that_is_not_its_list_is_refused(mine: Path, change: Any, said: str) -> None:
     change(mine)
-    found = fault(suite_here("board", "verify", "s", cwd=mine.parent, code=2))
+    found = fault(suite_here("verify", "s", cwd=mine.parent, code=2))
     assert found == f"bundle s: {said}"
 
 
@@ -131,7 +131,7 @@ def test_a_result_that_differs_is_said(mine: Path) -> None:
                     stretch["values"]["train_loss"][-1] += 0.25
 
     forge(mine, FINALS, change)
-    done = suite_here("board", "verify", "s", "--sample", 1, cwd=mine.parent, code=1)
+    done = suite_here("verify", "s", "--sample", 1, cwd=mine.parent, code=1)
     assert done.stdout == "s: differs\n"
     assert ": differs\n  train_loss at round 2: recorded " in done.stderr
     assert "its rows are those of its runs" in done.stderr
@@ -173,7 +173,7 @@ def test_work_beyond_the_budget_is_not_begun(mine: Path, rounds: int) -> None:
             run["tags"]["spec"] = json.dumps(spec)
 
     forge(mine, FINALS, longer)
-    words = ("board", "verify", "s", "--sample", 1, "--seed", 0)
+    words = ("verify", "s", "--sample", 1, "--seed", 0)
     said = suite_here(*words, cwd=mine.parent, code=2).stderr
     work = re.search(r"running 1 runs again takes about ([0-9,]+) client steps\n", said)
     assert work
@@ -234,7 +234,7 @@ def test_the_draw_is_the_seeds(there: Path) -> None:
 def test_a_zip_stays_inside(tmp_path: Path, name: str) -> None:
     with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
         archive.writestr(zipfile.ZipInfo(name), "{}")
-    said = fault(suite_here("board", "verify", "b.zip", cwd=tmp_path, code=2))
+    said = fault(suite_here("verify", "b.zip", cwd=tmp_path, code=2))
     assert said == f"bundle b.zip: {name!r} leads outside of it"
 
 
@@ -259,14 +259,14 @@ def test_a_zip_that_grows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_what_is_no_zip_is_said(tmp_path: Path, content: bytes | None, said: str) -> None:
     if content is not None:
         (tmp_path / "b.zip").write_bytes(content)
-    assert fault(suite_here("board", "verify", "b.zip", cwd=tmp_path, code=2)) == said
+    assert fault(suite_here("verify", "b.zip", cwd=tmp_path, code=2)) == said
 
 
 def test_a_folder_that_is_no_source_is_said(tmp_path: Path) -> None:
     assert fault(suite_here("board", ".", cwd=tmp_path, code=2)) == (
         ". is neither a bundle nor the folder of a store: it has neither bundle.json nor mlflow.db"
     )
-    assert fault(suite_here("board", "verify", ".", cwd=tmp_path, code=2)) == (
+    assert fault(suite_here("verify", ".", cwd=tmp_path, code=2)) == (
         ". is no bundle: it has no bundle.json"
     )
 

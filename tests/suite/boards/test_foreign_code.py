@@ -53,7 +53,7 @@ def test_code_runs_only_with_trust(published: Path) -> None:
     assert json.loads((published / "b" / "bundle.json").read_text())["code"] == {
         f"{file}:Mine": digest
     }
-    refused = suite_here("board", "verify", "b", cwd=published, code=2)
+    refused = suite_here("verify", "b", cwd=published, code=2)
     assert refused.stdout == "b: cannot be repeated here\n"
     assert (
         f"  {file}:Mine is code that has not run here before: {file}, SHA-256 {digest}. It would run with all "
@@ -63,7 +63,7 @@ def test_code_runs_only_with_trust(published: Path) -> None:
     assert not ran(published)
     page = (published / "site" / "scenarios" / "digits-logreg-iid.html").read_text()
     assert "suite run specs/digits-logreg-iid/mine.yaml --seed 1 --trust" in page
-    done = suite_here("board", "verify", "b", "--trust", cwd=published)
+    done = suite_here("verify", "b", "--trust", cwd=published)
     assert done.stdout == "b: identical to the bit\n"
     assert ran(published)
 
@@ -71,7 +71,7 @@ def test_code_runs_only_with_trust(published: Path) -> None:
 def test_code_that_changed_is_not_run(published: Path) -> None:
     file = published / "mine.py"
     file.write_text(file.read_text() + "\n# other\n")
-    done = suite_here("board", "verify", "b", "--trust", cwd=published, code=2)
+    done = suite_here("verify", "b", "--trust", cwd=published, code=2)
     assert done.stdout == "b: cannot be repeated here\n"
     assert f"{file}:Mine has changed since: SHA-256 was " in done.stderr
     assert not ran(published)

@@ -41,7 +41,7 @@ BAD = {
         "storage /proc/nope cannot be written: No such file or directory"
     ),
     "run --set momentun=0.5": (
-        f"{RUN}--set momentun = 0.5: unknown hyperparameter or setting 'momentun'. "
+        f"{RUN}momentun = 0.5: unknown hyperparameter or setting 'momentun'. "
         "Did you mean 'momentum'?"
     ),
     "run --algorithm folb --set psi=1": f"{RUN}params: psi exists only when variant=heterogeneity",
@@ -53,7 +53,7 @@ BAD = {
         f"{RUN}params.lr = '0.3@1,0.1': lr is '0.3@1,0.1': '0.1' is no VALUE@ROUND; a schedule is "
         "VALUE@ROUND,VALUE@ROUND,... with ascending rounds, the first 1, as in 0.3@1,0.03@100"
     ),
-    "run --config nope.yaml": "cannot read configuration nope.yaml: it does not exist",
+    "run nope.yaml": "cannot read configuration nope.yaml: it does not exist",
     "leaderboard": NO_STORE,
     "run --tuned": NO_STORE,
 }
@@ -127,8 +127,19 @@ def test_algorithm_listing_carries_the_contract(tmp_path: Path) -> None:
 
 
 def test_run_prints_one_document_and_records_it(tmp_path: Path) -> None:
-    args = ["--algorithm", "fedprox", "--set", "mu=0.5", "--set", "local_steps=3", "--rounds", 4]
-    done = document(suite_here("run", *args, "--clients", 5, "--seed", 7, "--json", cwd=tmp_path))
+    args = [
+        "--algorithm",
+        "fedprox",
+        "--set",
+        "mu=0.5",
+        "--set",
+        "local_steps=3",
+        "--set",
+        "rounds=4",
+    ]
+    done = document(
+        suite_here("run", *args, "--set", "clients=5", "--seed", 7, "--json", cwd=tmp_path)
+    )
     assert (done["algorithm"], done["seed"], done["rounds"]) == ("fedprox", 7, 4)
     assert done["params"] == {"lr": 0.1, "mu": 0.5}
     assert [entry["round"] for entry in done["history"]] == [0, 1, 2, 3, 4]
@@ -142,8 +153,8 @@ def test_paper_protocol_has_no_validation(tmp_path: Path) -> None:
         "val_fraction=0",
         "--set",
         "dtype=float64",
-        "--rounds",
-        2,
+        "--set",
+        "rounds=2",
         "--no-record",
         "--json",
     ]
@@ -153,7 +164,7 @@ def test_paper_protocol_has_no_validation(tmp_path: Path) -> None:
 
 
 def test_a_run_that_diverges_is_valid_json(tmp_path: Path) -> None:
-    args = ["--set", "lr=1e38", "--rounds", 3, "--no-record", "--json"]
+    args = ["--set", "lr=1e38", "--set", "rounds=3", "--no-record", "--json"]
     done = suite_here("run", *args, cwd=tmp_path)
     assert "NaN" not in done.stdout
     assert document(done)["status"] == "diverged"

@@ -52,7 +52,7 @@ def test_it_deals_as_a_run_does(tmp_path: Path) -> None:
     args = ["digits", "dirichlet(0.30) + system(steps=1..3)", "--clients", 6, "--seed", 4]
     found = described(tmp_path, *args)
     assert found["heterogeneity"] == "dirichlet(0.3)+system(steps=1..3)"
-    args = ["--heterogeneity", "dirichlet(0.3)", "--clients", 6, "--rounds", 1]
+    args = ["--heterogeneity", "dirichlet(0.3)", "--set", "clients=6", "--set", "rounds=1"]
     suite_here("run", *args, "--set", "partition_seed=4", "--json", cwd=tmp_path)
     (run,) = records(tmp_path, kind="run")
     assert run.tags["partition_fingerprint"] == found["fingerprint"]

@@ -18,7 +18,7 @@ READ_ONLY = MlflowException("attempt to write a readonly database")
 
 @pytest.mark.parametrize("method", ["create", "log", "set_status"])
 def test_a_run_whose_store_turned_read_only_is_shown(tmp_path: Path, method: str):
-    options = ("--rounds", 1, "--clients", 4, "--json")
+    options = ("--set", "rounds=1", "--set", "clients=4", "--json")
     with patch.object(Store, method, side_effect=READ_ONLY):
         done = suite_here("run", *options, cwd=tmp_path, code=3)
     found = document(done)
@@ -74,7 +74,10 @@ def test_ray_that_does_not_start_in_time_is_started_again(
     ("more", "says"),
     [
         ((), r"about 0\.\d GB, and there are 0\.0 GB\. Memory is an estimate: .*"),
-        (("--memory-per-trial", 3), r"3\.0 GB, and there are 0\.0 GB\. So says --memory-per-trial"),
+        (
+            ("--set", "memory_per_trial=3"),
+            r"3\.0 GB, and there are 0\.0 GB\. So says memory_per_trial",
+        ),
     ],
 )
 @pytest.mark.parametrize("plan", [(), ("--dry-run",)])

@@ -34,7 +34,6 @@ CASES = sorted(numbers())
 def test_the_options_that_take_numbers_are_found():
     found = {case[-1] for case in CASES}
     assert {
-        "--trials",
         "--seed",
         "--rounds",
         "--port",
@@ -42,9 +41,9 @@ def test_the_options_that_take_numbers_are_found():
         "--target",
         "--clients",
     } < found
-    assert ("sweep", "--memory-per-trial") in CASES
+    assert ("verify", "--budget") in CASES
     assert ("tuned", "recommend", "--clients") in CASES
-    assert not found & {"--name", "--storage", "--json", "--sampler", "--range"}
+    assert not found & {"--name", "--storage", "--json", "--set"}
 
 
 @pytest.mark.parametrize("case", CASES, ids=" ".join)

@@ -86,7 +86,7 @@ def test_every_run_of_it_is_tagged_as_a_reference_and_why(swept):
 
 
 def test_a_single_run_of_it_is_allowed_and_says_so_in_a_line(tmp_path: Path):
-    options = ("--rounds", 1, "--clients", 4, "--no-record", "--json")
+    options = ("--set", "rounds=1", "--set", "clients=4", "--no-record", "--json")
     reason = (
         "participation is 0.5, its paper's 1.0: neighbours exchange models only in rounds in which both "
         "take part, so what is measured is nearly local training"

@@ -45,7 +45,16 @@ def swept(tmp_path_factory) -> Path:
     """Two sweeps of the study `small`, neither with its name."""
     folder = tmp_path_factory.mktemp("swept")
     study = study_file(folder)
-    few = ("--algorithms", "fedavg,fedprox", "--heterogeneity", "iid", "--trials", 2, "--rounds", 2)
+    few = (
+        "--algorithms",
+        "fedavg,fedprox",
+        "--heterogeneity",
+        "iid",
+        "--trials",
+        2,
+        "--set",
+        "rounds=2",
+    )
     for name in ("one", "two"):
         suite_here("sweep", study, *few, "--name", name, *SINGLY, cwd=folder)
     return folder
@@ -97,7 +106,16 @@ def test_a_run_names_the_statistic_of_the_tuned_file_beside_its_own(swept):
 
 
 def test_a_resume_with_the_same_options_says_nothing_about_them(swept):
-    few = ("--algorithms", "fedavg,fedprox", "--heterogeneity", "iid", "--trials", 2, "--rounds", 2)
+    few = (
+        "--algorithms",
+        "fedavg,fedprox",
+        "--heterogeneity",
+        "iid",
+        "--trials",
+        2,
+        "--set",
+        "rounds=2",
+    )
     again = ("sweep", "small.yaml", *few, "--name", "one", *SINGLY, "--resume")
     assert noted(suite_here(*again, cwd=swept)) == []
     fewer = ("sweep", "small.yaml", "--name", "one", *SINGLY, "--resume")

@@ -139,7 +139,7 @@ def test_imported_offline_then_recommended_and_run(tmp_path):
         "fedavg",
         "--no-record",
     )
-    ran = document(suite_here(*options, "--rounds", 1, "--json", cwd=tmp_path))
+    ran = document(suite_here(*options, "--set", "rounds=1", "--json", cwd=tmp_path))
     assert ran["params"] == {"lr": 0.1}
 
 

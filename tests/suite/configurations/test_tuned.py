@@ -88,7 +88,7 @@ def test_settings_survive(settings):
 
 
 def test_the_file_says_how_to_run_it():
-    assert a_tuned().text().startswith("# suite run --config THIS_FILE")
+    assert a_tuned().text().startswith("# suite run THIS_FILE")
 
 
 def test_a_hand_written_file_needs_four_keys():

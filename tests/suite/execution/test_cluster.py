@@ -196,8 +196,8 @@ def test_what_is_plainly_small_fits_by_its_footprint_too(
 def test_memory_per_trial_replaces_the_estimate() -> None:
     (entry,) = entries_of()
     data = load_data([entry], None, "test")
-    given = Estimates(a_study(), data, Resources(memory_per_trial=123))
-    assert given.memory([entry]) == {entry.id: 123}
+    given = Estimates(a_study(), data, Resources(memory_per_trial=1.5))
+    assert given.memory([entry]) == {entry.id: 1_500_000_000}
     assert Estimates(a_study(), data, Resources()).memory([entry])[entry.id] > 10**8
 
 
@@ -215,13 +215,11 @@ def test_the_plan_says_what_a_sweep_takes(tmp_path: Path) -> None:
     assert plan["client_steps"] == sum(c["estimate"]["client_steps"] for c in plan["entries"])
     assert iid[0]["checkpoint_bytes_per_trial"] == 650 * 4
     assert not (tmp_path / "runs").exists()
-    measured = document(
-        suite_here("sweep", path, "--dry-run", "--calibrate", "--json", cwd=tmp_path)
-    )
+    measured = document(suite_here("sweep", path, "--calibrate", "--json", cwd=tmp_path))
     assert 0 < measured["cpu_hours"] < 1
     assert measured["gpu_hours"] == 0
     assert measured["entries"][0]["estimate"]["seconds"] > 0
-    shown = suite_here("sweep", path, "--dry-run", "--calibrate", cwd=tmp_path).stdout
+    shown = suite_here("sweep", path, "--calibrate", cwd=tmp_path).stdout
     assert re.search(r"About \d+ s of CPUs: \d+ s here", shown)
     assert "checkpoints" in shown
 
@@ -248,7 +246,7 @@ def test_a_sweep_is_asked_to_end_by_a_file(tmp_path: Path) -> None:
     assert control.draining
     assert not control.ends_now
     assert document(suite_here("status", "--json", cwd=tmp_path))[0]["asked_to"] == "stop"
-    asked = document(suite_here("cancel", "mine", "--json", cwd=tmp_path))
+    asked = document(suite_here("stop", "mine", "--now", "--json", cwd=tmp_path))
     assert asked == {"name": "mine", "asked": "cancel", "running": True}
     control._next = 0.0
     assert control.ends_now
@@ -351,7 +349,7 @@ def test_a_gpu_that_this_machine_lacks_is_refused_before_anything_is_made(
 ) -> None:
     monkeypatch.setattr(reach, "gpus_here", lambda: 0)
     path = study_file(tmp_path, STUDY)
-    said = fault(suite_here("sweep", path, "--gpus-per-trial", 1, cwd=tmp_path, code=2))
+    said = fault(suite_here("sweep", path, "--set", "gpus_per_trial=1", cwd=tmp_path, code=2))
     assert said.startswith("gpus_per_trial is 1, but this machine has no GPU")
     assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
 
@@ -366,8 +364,12 @@ def test_a_gpu_that_this_machine_lacks_is_refused_before_anything_is_made(
         ({"cpus_per_trial": float("nan")}, "cpus_per_trial is nan, but must be at least 0.1"),
         ({"gpus_per_trial": -1}, "gpus_per_trial is -1, but must be 0 or more"),
         ({"gpus_per_trial": 2}, "gpus_per_trial is 2, but must be at most 1"),
-        ({"memory_per_trial": 0}, "memory_per_trial is 0, but must be more than 0 bytes"),
-        ({"memory_budget": -1.0}, "memory_budget is -1.0, but must be more than 0 bytes"),
+        ({"memory_per_trial": 0}, "memory_per_trial is 0, but must be more than 0 GB"),
+        ({"memory_budget": -1.0}, "memory_budget is -1.0, but must be more than 0 GB"),
+        (
+            {"max_concurrent": "many"},
+            "max_concurrent is many, but must be a whole number, 1 or more",
+        ),
         ({"checkpoint_seconds": -1}, "checkpoint_seconds is -1, but must be 0 or more"),
         ({"checkpoint_seconds": math.inf}, "checkpoint_seconds is inf, but must be 0 or more"),
     ],

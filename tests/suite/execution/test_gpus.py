@@ -27,7 +27,7 @@ CPU_BUILD = (
     "machine's GPU (https://pytorch.org/get-started/locally)"
 )
 cpu_build = pytest.mark.skipif(torch.version.cuda is not None, reason="needs a CPU build of torch")
-GPU = ("--gpus-per-trial", 0.5)
+GPU = ("--set", "gpus_per_trial=0.5")
 STUDY = """
 algorithms: [fedavg]
 datasets: [digits]
@@ -67,7 +67,7 @@ def test_a_trial_computes_on_one_gpu_at_most(tmp_path: Path, gpus: float) -> Non
         ("reproduce", "folb/table1"),
         ("sweep", "smoke", "--dry-run"),
     ):
-        done = suite_here(*command, "--gpus-per-trial", gpus, cwd=tmp_path, code=2)
+        done = suite_here(*command, "--set", f"gpus_per_trial={gpus}", cwd=tmp_path, code=2)
         assert fault(done) == said
     assert not (tmp_path / "runs").exists()
 
@@ -207,7 +207,7 @@ def test_a_trial_that_its_part_of_a_card_does_not_hold() -> None:
         gpus.refuse(FOUND, {"small": small, "fedavg on x": large}, quarter)
     assert str(refused.value) == (
         "a trial of fedavg on x takes 5.0 GB of a GPU at least, by estimate, and 0.25 of Small (node a) is "
-        "4.0 GB: a larger --gpus-per-trial, fewer clients a round, smaller minibatches or another model "
+        "4.0 GB: a larger gpus_per_trial, fewer clients a round, smaller minibatches or another model "
         "would do"
     )
 

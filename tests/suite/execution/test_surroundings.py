@@ -27,8 +27,7 @@ def found():
 
 def sweep(name):
     study = json.loads(sys.argv[1])
-    one = suite.Resources(max_concurrent=1)
-    said.append(suite.sweep(study, name=name, resources=one).summary.trials_finished)
+    said.append(suite.sweep(study, name=name, max_concurrent=1).summary.trials_finished)
 
 def broken(*given):
     raise RuntimeError("an exception in the middle of a sweep")
@@ -86,7 +85,7 @@ def traps(tmp_path: Path) -> Path:
 
 
 def test_workers_import_nothing_from_the_current_folder(traps: Path) -> None:
-    suite("sweep", "small.yaml", "--max-concurrent", 1, cwd=traps.parent)
+    suite("sweep", "small.yaml", "--set", "max_concurrent=1", cwd=traps.parent)
     assert not traps.exists()
 
 
@@ -105,7 +104,7 @@ def test_workers_import_what_the_driver_does(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import json, sys\nsys.path.append('lib')\nimport suite\n"
         "study = json.loads(sys.argv[1])\n"
-        "done = suite.sweep(study, name='s', resources=suite.Resources(max_concurrent=1))\n"
+        "done = suite.sweep(study, name='s', max_concurrent=1)\n"
         "print(done.summary.trials_finished)\n"
     )
     study = json.dumps({**STUDY, "algorithms": ["mine.py:Mine"]})

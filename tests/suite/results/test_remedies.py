@@ -17,10 +17,10 @@ BEGIN = "suite sweep smoke --name mine-wider"
     ("changes", "options"),
     [
         ({}, ""),
-        ({"trials": 5, "settings.rounds": 3}, " --trials 5 --rounds 3"),
-        ({"tunings": 3}, " --tunings 3"),
+        ({"trials": 5, "settings.rounds": 3}, " --trials 5 --set rounds=3"),
+        ({"tunings": 3}, " --set tunings=3"),
         ({"algorithms": ["fedprox"]}, " --algorithms fedprox"),
-        ({"search.lr": {"low": 0.01, "high": 20.0}}, " --range lr=0.01..20"),
+        ({"search.lr": {"low": 0.01, "high": 20.0}}, " --set search.lr=0.01..20"),
     ],
 )
 def test_a_new_sweep_is_changed_as_the_one_before(changes: dict[str, Any], options: str) -> None:
@@ -45,7 +45,7 @@ def test_a_rate_s_own_range_is_the_one_that_is_widened() -> None:
         for name, span in spans.items()
     ]
     found = remedy(sweep, facts, {name: {"lr": span} for name, span in spans.items()}, []).wider
-    assert found == f"{BEGIN} --range lr=0.1..10 --range folb.lr=0.1..30"
+    assert found == f"{BEGIN} --set search.lr=0.1..10 --set search.folb.lr=0.1..30"
 
 
 def test_a_study_s_file_is_named_as_it_was_given() -> None:

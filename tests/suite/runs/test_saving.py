@@ -16,7 +16,17 @@ from tests.support.commands import document, fault, suite, suite_here
 from trials import datasets
 from trials.run.saved_model import read
 
-RUN = ("run", "--rounds", 2, "--clients", 4, "--algorithm", "safl", "--model", "mlp(8,8)")
+RUN = (
+    "run",
+    "--set",
+    "rounds=2",
+    "--set",
+    "clients=4",
+    "--algorithm",
+    "safl",
+    "--model",
+    "mlp(8,8)",
+)
 
 
 def digits_tests():
@@ -109,7 +119,7 @@ def test_a_sweep_keeps_the_model_of_the_final_run_that_validated_best(tmp_path):
         "settings": {"rounds": 3, "clients": 4, "fine_tune": 1, "execution": "batched"},
     }
     (tmp_path / "kept.yaml").write_text(yaml.safe_dump(study))
-    sweep = ("sweep", "kept.yaml", "--max-concurrent", 1)
+    sweep = ("sweep", "kept.yaml", "--set", "max_concurrent=1")
     suite_here(*sweep, cwd=tmp_path)
     store = Store(None, tmp_path / "runs")
     models = Path(tmp_path, "runs/kept/models/digits/labels(3)/logreg")

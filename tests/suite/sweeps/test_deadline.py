@@ -101,7 +101,7 @@ def race(tmp_path, monkeypatch, in_this_process) -> Any:
 
         monkeypatch.setattr(Sweep, "_keep_time", and_then)
         words = ("advise", "--dataset", "npz:my.npz", "--clients", 4, "--minutes", 30)
-        return suite_here(*words, "--max-concurrent", 1, *more, cwd=tmp_path, code=code)
+        return suite_here(*words, "--set", "max_concurrent=1", *more, cwd=tmp_path, code=code)
 
     return run
 

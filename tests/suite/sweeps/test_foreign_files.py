@@ -25,15 +25,15 @@ from trials.common.errors import UserError
 def occupied(folder: Path) -> str:
     """What is said of a folder for checkpoints that has files of others."""
     return (
-        f"checkpoints in {folder}: the folder holds files and no sweep made it. Choose another --name or "
-        "--checkpoints"
+        f"checkpoints in {folder}: the folder holds files and no sweep made it. Choose another "
+        "--name, or --set checkpoints=PLACE"
     )
 
 
 @pytest.mark.parametrize("plan", [(), ("--dry-run",)])
 def test_a_folder_for_checkpoints_that_holds_files_is_refused(tmp_path: Path, plan: Any) -> None:
     put(tmp_path / "ck" / "proj" / "thesis.txt")
-    options = ("--name", "proj", "--checkpoints", "ck")
+    options = ("--name", "proj", "--set", "checkpoints=ck")
     done = suite_here("sweep", "smoke", *options, *plan, cwd=tmp_path, code=2)
     assert fault(done) == occupied(tmp_path / "ck/proj")
     assert contents(tmp_path) == {"ck/proj/thesis.txt": b"mine"}
@@ -78,12 +78,12 @@ BAD_NAMES = [
     "command",
     [
         ("sweep", "smoke", "--name"),
-        ("sweep", "smoke", "--checkpoints", "ck", "--name"),
-        ("sweep", "smoke", "--checkpoints", "ck", "--resume", "--name"),
+        ("sweep", "smoke", "--set", "checkpoints=ck", "--name"),
+        ("sweep", "smoke", "--set", "checkpoints=ck", "--resume", "--name"),
         ("sweep", "smoke", "--dry-run", "--name"),
         ("status",),
         ("stop",),
-        ("cancel",),
+        ("stop", "--now"),
         ("report", "--name"),
     ],
 )
@@ -109,7 +109,7 @@ def test_a_sweep_removes_its_checkpoints_and_nothing_else(tmp_path: Path) -> Non
     put(tmp_path / "ck" / "other.txt")
     (tmp_path / "ck" / "proj").mkdir()
     sizes = ("--algorithms", "fedavg", "--heterogeneity", "iid", "--trials", 2, "--seeds", 1)
-    options = (*sizes, "--name", "proj", "--checkpoints", "ck", "--checkpoint-seconds", 0)
+    options = (*sizes, "--name", "proj", "--set", "checkpoints=ck", "--set", "checkpoint_seconds=0")
     seen: list[set[str]] = []
     ended = Sweep._ended
 

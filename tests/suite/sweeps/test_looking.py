@@ -149,7 +149,7 @@ def test_the_audit_names_edges_and_the_commands_that_mend_them(tmp_path):
     assert (prox.trials, prox.hyperparameters) == (1, 2)
     assert [(edge.name, edge.end, edge.closed) for edge in avg.edges] == [("lr", "high", False)]
     more = f"suite sweep small.yaml --resume --trials 20 --storage {storage}"
-    wide = f"suite sweep small.yaml --name small-wider --range lr=0.01..1 --storage {storage}"
+    wide = f"suite sweep small.yaml --name small-wider --set search.lr=0.01..1 --storage {storage}"
     found = {(finding.kind, finding.command) for finding in avg.findings}
     assert found == {("edge", wide), ("few", more)}
     text = "\n".join(shown(board, 200))
@@ -158,7 +158,9 @@ def test_the_audit_names_edges_and_the_commands_that_mend_them(tmp_path):
 
 
 def test_the_command_for_a_wider_range_searches_there(tmp_path):
-    options = shlex.split("--range lr=0.01..20 --range fedprox.mu=0.001..3 --dry-run --json")
+    options = shlex.split(
+        "--set search.lr=0.01..20 --set search.fedprox.mu=0.001..3 --dry-run --json"
+    )
     plan = document(suite_here("sweep", "quickstart", *options, cwd=tmp_path))
     assert plan["trials"]
     _, study = read_study(
@@ -174,17 +176,18 @@ def test_the_command_for_a_wider_range_searches_there(tmp_path):
 
 
 def test_a_plan_warns_of_a_thin_budget_in_one_line(tmp_path):
-    words = ("sweep", "smoke", "--trials", 9, "--sampler", "tpe", "--dry-run", "--json")
+    words = ("sweep", "smoke", "--trials", 9, "--set", "sampler=tpe", "--dry-run", "--json")
     assert document(suite_here(*words, cwd=tmp_path))["warnings"] == [
         "9 trials are fewer than 4 for each searched hyperparameter of folb (16 would be enough): how "
         "lucky a search is decides much"
     ]
 
 
-@pytest.mark.parametrize("text", ["lr", "lr=1", "lr=1..2..3", "lr=a..b"])
+@pytest.mark.parametrize("text", ["1", "1..2..3", "a..b"])
 def test_a_range_that_is_none_is_refused(tmp_path, text):
-    done = suite_here("sweep", "quickstart", "--range", text, "--dry-run", cwd=tmp_path, code=2)
-    assert fault(done) == f"--range {text}: must be NAME=LOW..HIGH, as in --range lr=0.001..10"
+    done = suite_here("sweep", "quickstart", "--set", f"search.lr={text}", cwd=tmp_path, code=2)
+    says = "must be LOW..HIGH, as in search.lr=0.001..10; [A, B] for choices; or a range as a study"
+    assert says in fault(done)
 
 
 def test_ranges_of_algorithms_that_are_left_out_go_with_them():

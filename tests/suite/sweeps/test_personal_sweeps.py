@@ -18,7 +18,7 @@ seeds: 2
 target: 0.3
 settings: {rounds: 4, eval_every: 1, clients: 5, participation: 1.0, metric: personal}
 """
-SWEEP = ("sweep", "small.yaml", "--name", "own", "--max-concurrent", 1)
+SWEEP = ("sweep", "small.yaml", "--name", "own", "--set", "max_concurrent=1")
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_what_was_tuned_by_it_is_run_by_it_again(swept: Path) -> None:
     assert tuned.settings.metric == "personal"
     assert set(tuned.scores) >= {"val_accuracy_personal", "test_accuracy_personal"}
     assert tuned.loss == -tuned.scores["val_accuracy_personal"]
-    again = suite_here("run", "--config", path, "--seed", 1, "--no-record", cwd=swept)
+    again = suite_here("run", path, "--seed", 1, "--no-record", cwd=swept)
     mean = tuned.scores["test_by_seed"][1]
     assert f"test accuracy personal {mean:.4f}" in " ".join(again.stdout.split())
 

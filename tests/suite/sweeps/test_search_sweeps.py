@@ -39,7 +39,9 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sweep of two objectives."""
     folder = tmp_path_factory.mktemp("two")
     path = study_file(folder, TWO)
-    done = suite_here("sweep", path, "--name", "two", "--max-concurrent", 1, "--json", cwd=folder)
+    done = suite_here(
+        "sweep", path, "--name", "two", "--set", "max_concurrent=1", "--json", cwd=folder
+    )
     (folder / "summary.json").write_text(done.stdout)
     (folder / "said").write_text(done.stderr)
     return folder
@@ -50,7 +52,7 @@ def confirmed(two: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sweep that confirms beside it, warm-started from it."""
     folder = tmp_path_factory.mktemp("confirmed") / "runs"
     shutil.copytree(two, folder.parent, dirs_exist_ok=True)
-    args = ("--name", "confirmed", "--max-concurrent", 1)
+    args = ("--name", "confirmed", "--set", "max_concurrent=1")
     suite_here("sweep", study_file(folder.parent, CONFIRMED), *args, cwd=folder.parent)
     return folder.parent
 
@@ -140,9 +142,9 @@ def test_nu_cannot_be_searched_for_the_score_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--scheduler", "asha"], ["scheduler = 'asha'", "two objectives"]),
-        (["--sampler", "cma"], ["sampler = 'cma'"]),
-        (["--warm-start", "nowhere.yaml"], ["nowhere.yaml"]),
+        (["--set", "scheduler=asha"], ["scheduler = 'asha'", "two objectives"]),
+        (["--set", "sampler=cma"], ["sampler = 'cma'"]),
+        (["--set", "warm_start=nowhere.yaml"], ["nowhere.yaml"]),
     ],
 )
 def test_what_does_not_go_together_is_refused(

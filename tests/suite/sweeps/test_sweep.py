@@ -72,7 +72,9 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the small study was swept, its summary in summary.json."""
 
     def make(folder: Path) -> None:
-        finished = suite("sweep", study_file(folder), "--json", "--max-concurrent", 2, cwd=folder)
+        finished = suite(
+            "sweep", study_file(folder), "--json", "--set", "max_concurrent=2", cwd=folder
+        )
         (folder / "summary.json").write_text(finished.stdout)
 
     return once(tmp_path_factory, "done", make)
@@ -182,7 +184,7 @@ def test_one_at_a_time_gives_the_same_numbers(done: Path, tmp_path: Path) -> Non
 
 
 def test_a_sweep_cut_short_twice_resumes_to_the_same_end(done: Path, tmp_path: Path) -> None:
-    command = ["sweep", study_file(tmp_path), "--max-concurrent", 2]
+    command = ["sweep", study_file(tmp_path), "--set", "max_concurrent=2"]
     journal = tmp_path / "runs" / "small" / "journal.jsonl"
     cut = partial(cut_short, cwd=tmp_path, journal=journal)
     assert cut(*command, ends=6, signal=signal.SIGINT) == 130

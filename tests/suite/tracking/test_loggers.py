@@ -25,7 +25,17 @@ def scalars(path):
 
 
 def test_a_run_is_in_tensorboard_too(tmp_path):
-    words = ("run", "--rounds", 2, "--clients", 3, "--no-record", "--log", "tensorboard", "--json")
+    words = (
+        "run",
+        "--set",
+        "rounds=2",
+        "--set",
+        "clients=3",
+        "--no-record",
+        "--log",
+        "tensorboard",
+        "--json",
+    )
     history = document(suite_here(*words, cwd=tmp_path))["history"]
     (file,) = (tmp_path / "runs/runs/tensorboard").glob("fedavg-*-seed0/events.*")
     found = scalars(file)
@@ -95,7 +105,17 @@ def test_a_place_that_takes_nothing_costs_no_run(tmp_path, monkeypatch):
     wandb = ModuleType("wandb")
     wandb.init, wandb.Settings, wandb.__spec__ = unsupported, dict, ModuleSpec("wandb", None)
     monkeypatch.setitem(sys.modules, "wandb", wandb)
-    words = ("run", "--rounds", 1, "--clients", 3, "--no-record", "--log", "wandb", "--json")
+    words = (
+        "run",
+        "--set",
+        "rounds=1",
+        "--set",
+        "clients=3",
+        "--no-record",
+        "--log",
+        "wandb",
+        "--json",
+    )
     done = suite_here(*words, cwd=tmp_path)
     assert document(done)["status"] == "finished"
     said = "wandb did not take the run: no API key is configured"

@@ -312,7 +312,7 @@ def test_a_store_that_is_not_there_yet(tmp_path):
 def test_mlflow_s_own_variable_names_the_store(tmp_path):
     """Of commands and of Python alike; an option, and an empty variable, go before it."""
     uri = f"sqlite:///{tmp_path / 'theirs.db'}"
-    words = ("run", "--rounds", 1, "--clients", 2, "--json")
+    words = ("run", "--set", "rounds=1", "--set", "clients=2", "--json")
     ran = document(suite(*words, cwd=tmp_path, env={VARIABLE: uri}))
     assert not (tmp_path / "runs").exists()
     store = Store(uri, tmp_path / "runs")

@@ -173,7 +173,7 @@ def test_what_a_trial_records(store, swept, number, own):
 def test_what_a_leaderboard_s_row_records(store, swept):
     found = as_cell(recorded(store, kind="leaderboard"))
     assert found.pop("tuned").startswith(
-        "# suite run --config THIS_FILE --seed 1\nformat: 2\nalgorithm: defed\n"
+        "# suite run THIS_FILE --seed 1\nformat: 2\nalgorithm: defed\n"
     )
     row = {"kind": "leaderboard", "study": "tagged", "sweep": "tagged", "status": "finished"}
     row["importance"] = "{}"  # of one trial nothing is said

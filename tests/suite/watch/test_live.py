@@ -12,7 +12,7 @@ import pytest
 
 from reports.page.live import READ_ONLY
 from tests.support import browser as chromium
-from tests.support.commands import SUITE, study_file
+from tests.support.commands import SUITE, goes_on, study_file
 
 sync_api = chromium.needed()
 MANY = """
@@ -29,24 +29,28 @@ settings: {rounds: 200, clients: 4, participation: 1.0, execution: batched}
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, str]]:
-    """`suite sweep --watch`, and the address that it says."""
+    """A sweep, and the address that `suite watch` says."""
     folder = tmp_path_factory.mktemp("live")
-    command = [SUITE, "sweep", str(study_file(folder, MANY)), "--name", "night", "--watch"]
-    process = subprocess.Popen(
-        [*command, "--max-concurrent", "1"], cwd=folder, stderr=subprocess.PIPE, text=True
+    command = [SUITE, "sweep", str(study_file(folder, MANY)), "--name", "night"]
+    process = subprocess.Popen([*command, "--set", "max_concurrent=1"], cwd=folder)
+    goes_on(process, (folder / "runs" / "night" / "journal.jsonl").exists)
+    page = subprocess.Popen(
+        [SUITE, "watch", "night"], cwd=folder, stderr=subprocess.PIPE, text=True
     )
-    assert process.stderr is not None
-    for text in process.stderr:
+    assert page.stderr is not None
+    for text in page.stderr:
         if found := re.fullmatch(r"Watch: (http://\S+)\n", text):
             break
     else:
         pytest.fail("no address was said")
-    rest = threading.Thread(target=process.stderr.read)
+    rest = threading.Thread(target=page.stderr.read)
     rest.start()
     yield process, found[1]
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
     process.wait(120)
+    page.terminate()
+    page.wait(120)
     rest.join()
 
 

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
+from suite.cli.watch import show
 
 from reports.page.live import READ_ONLY, LiveEntry, LiveScenario, LiveSweep, live_page, live_parts
-from suite.cli.watch import show
 from suite.tracking import pages_at
 from suite.tracking.store import open_existing
 from suite.watch import ui

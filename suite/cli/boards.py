@@ -1,18 +1,19 @@
-"""`suite board` and `suite publish`: recorded results as a static site and as bundles; whether those repeat."""
+"""`suite board`, `publish` and `verify`: results as a static site and as bundles; whether those repeat."""
 
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from suite.cli.options import (
+    PLAIN,
     RUNS,
     DataRoot,
+    Folder,
     Json,
+    Name,
     Storage,
-    SweepName,
     Tracking,
     Trust,
     finite,
@@ -24,49 +25,27 @@ if TYPE_CHECKING:
     from suite.tracking.reader import Reader
 
 
-class MakeUnlessNamed(TyperGroup):
-    """A group whose command `make` needs no name: `suite board SOURCE` is `suite board make SOURCE`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Its arguments, with the command's name before them where they have none."""
-        if not args or args[0] not in (*self.commands, *ctx.help_option_names):
-            args = ["make", *args]
-        return super().parse_args(ctx, args)
-
-
-app = typer.Typer(
-    cls=MakeUnlessNamed,
-    help="The board: a static site of recorded results (`make`, which needs no name); a bundle verified.",
-)
-alone = typer.Typer()
-"""`suite publish`, which is in no group."""
-PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
-
-Sources = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[SOURCES]...",
-        help="Folders of stores, bundles, board:NAME; none: the store of --storage.",
-    ),
-]
-Papers = Annotated[
-    Path | None,
-    typer.Option(help="Folder of documents of `suite reproduce --output`: a page a paper."),
-]
-
-
-@app.command(epilog="Example: suite board runs theirs.zip --papers docs/results --output site")
-def make(
-    sources: Sources = None,
-    output: Annotated[
-        Path | None, typer.Option(help="Folder to write; default: site/ below the storage.")
+def board(
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SOURCES]...",
+            help="Folders of stores, bundles, board:NAME. Default: the store of --storage.",
+        ),
     ] = None,
-    papers: Papers = None,
+    output: Folder = None,
+    papers: Annotated[
+        Path | None,
+        typer.Option(help="Folder that `suite reproduce --output` wrote: a page for each paper."),
+    ] = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Write the board as a static site: a folder that any browser opens and any host serves."""
+    """Recorded results as a static site.
+
+    It is a folder of pages that any browser opens and any host serves.
+    """
     say(READING)
     from suite.boards.site import BYTES, write
     from suite.boards.sources import open_source
@@ -88,19 +67,18 @@ def make(
         out().print(str(done.page), **PLAIN)
 
 
-@app.command(epilog="Example: suite board verify theirs.zip --sample 5")
 def verify(
     bundle: Annotated[str, typer.Argument(help="A bundle of `suite publish`, or board:NAME.")],
-    sample: Annotated[int, typer.Option(min=1, help="So many of its final runs run again.")] = 3,
+    sample: Annotated[int, typer.Option(min=1, help="Final runs to run again.")] = 3,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Of the draw; default: another one each time.")
+        int | None, typer.Option(min=0, help="Draws the sample. Default: a new one each time.")
     ] = None,
     budget: Annotated[
         float | None,
         typer.Option(
             min=1,
             callback=finite,
-            help="Client steps that those may take together; default: 1000000. What takes more is not begun.",
+            help="Client steps that those may take together. Default: 1000000.",
         ),
     ] = None,
     storage: Storage = RUNS,
@@ -108,9 +86,10 @@ def verify(
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Check a bundle's hashes and rows, and run a sample of its runs again. Exit code 1 if anything differs.
+    """Check a bundle of others, and run a sample of it again.
 
-    Where it was computed on another processor or with other libraries, runs agree up to rounding.
+    It checks hashes and rows, and repeats some runs. Exit code 1 if anything differs. On another processor
+    or with other libraries, runs agree up to rounding.
     """
     from suite.boards.bundle import Bundle
     from suite.boards.sources import located
@@ -129,17 +108,19 @@ def verify(
     raise typer.Exit({DIFFERS: 1, CANNOT: 2}.get(done.verdict, 0))
 
 
-@alone.command(epilog="Example: suite publish --name quickstart --output quickstart.zip")
 def publish(
     output: Annotated[
         Path, typer.Option(help="The bundle: a folder, or a file that ends in .zip.")
     ],
-    name: SweepName = None,
+    name: Name = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Write recorded sweeps as a bundle of plain files, with hashes, that others verify and show."""
+    """Write sweeps as a bundle that others verify and show.
+
+    A bundle holds plain files and their hashes.
+    """
     say(READING)
     from suite.boards.publish import publish as run
     from suite.results.query import Query

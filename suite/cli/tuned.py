@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reports.terminal import Column, ColumnKind
-from suite.cli.options import RUNS, Json, Narrowing, Only, Storage, Tracking, Trust, narrowing
+from suite.cli.options import RUNS, Json, Only, Storage, Tracking, Trust
 from suite.console import READING, emit, out, say, show_table, write
 from trials.common.errors import UserError
 
@@ -24,18 +24,20 @@ NONE = (
 )
 
 
-@app.command("list")
-@narrowing
+@app.command("list", epilog="Example: suite tuned list --dataset digits")
 def tuned_list(
-    only: Narrowing,
+    algorithm: Only = None,
+    dataset: Only = None,
+    model: Only = None,
+    heterogeneity: Only = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """List tuned configurations: those of a data set and level together, best validation score first."""
+    """List tuned configurations, of each data set and level the best first."""
     from reports.leaderboard.wording import number, params_text, short
 
-    found = _tuned(storage, tracking_uri, *only)
+    found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
     if as_json:
         emit([item.model_dump(mode="json") for item in found])
         return
@@ -62,33 +64,38 @@ def tuned_list(
     show_table(columns, rows, 5, ends=ends)
 
 
-@app.command("show")
-@narrowing
+@app.command("show", epilog="Example: suite tuned show --algorithm fedprox --heterogeneity iid")
 def tuned_show(
-    only: Narrowing,
+    algorithm: Only = None,
+    dataset: Only = None,
+    model: Only = None,
+    heterogeneity: Only = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Print the matching configuration that validated best as YAML, ready to paste. What matches must be of one
-    data set and level.
+    """Print the best matching configuration as YAML.
+
+    The best is the one that validated best; what matches must be of one data set and level.
     """
     from suite.configurations.library import best_of
 
-    found = _tuned(storage, tracking_uri, *only)
+    found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
     if not found:
         raise UserError(NONE)
     best = best_of(found)
     emit(best.model_dump(mode="json")) if as_json else write(best.text())
 
 
-@app.command("export")
-@narrowing
+@app.command("export", epilog="Example: suite tuned export configurations")
 def tuned_export(
     folder: Annotated[
         Path, typer.Argument(help="Where to write dataset/heterogeneity/model/algorithm.yaml.")
     ],
-    only: Narrowing,
+    algorithm: Only = None,
+    dataset: Only = None,
+    model: Only = None,
+    heterogeneity: Only = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
@@ -97,7 +104,7 @@ def tuned_export(
     from suite.configurations.configuration import SIGN
     from suite.yaml_files import write_files
 
-    found = _tuned(storage, tracking_uri, *only)
+    found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
     if not found:
         raise UserError(NONE)
     files: dict[Path, bytes] = {}
@@ -110,22 +117,21 @@ def tuned_export(
         write("".join(f"{path}\n" for path in files))
 
 
-@app.command("import")
+@app.command("import", epilog="Example: suite tuned import board:second")
 def tuned_import(
     source: Annotated[
         str,
         typer.Argument(
-            help="A YAML file, a folder of them, a bundle of `suite publish`, or board:NAME: a shipped set, "
-            "or a bundle in boards/ below the storage."
+            help="A YAML file, a folder of them, a bundle of `suite publish`, or board:NAME."
         ),
     ],
     storage: Storage = RUNS,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Check configurations and keep them beside the store, for `suite run --tuned`.
+    """Keep configurations of others, for `suite run --tuned`.
 
-    One bad file and nothing is imported. Of several for one entry the one with the best validation
+    They are checked. One bad file and nothing is imported. Of several for one entry the one with the best validation
     score is kept.
     """
     from suite.boards.sources import located, tuned_of
@@ -150,14 +156,16 @@ def tuned_recommend(
     algorithm: Only = None,
     model: Only = None,
     clients: Annotated[
-        int | None, typer.Option(min=1, help="How many there will be; default: as it was tuned.")
+        int | None, typer.Option(min=1, help="Default: as many as it was tuned for.")
     ] = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """The best known configuration for a scenario, else that of the nearest scenario, adapted to this one; how near,
-    on what evidence, what was adapted.
+    """The best known configuration for a scenario, or the nearest one's.
+
+    A configuration of another scenario is adapted to this one; what was adapted is said, how near that
+    scenario is, and on what evidence.
     """
     say(READING)
     from suite.configurations.library import known
