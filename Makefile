@@ -40,8 +40,9 @@ format: $(VENV)/.installed-dev  ## mend what lint can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.installed  ## write docs/algorithms.md anew from docstrings and search spaces
+docs: $(VENV)/.installed  ## write docs/algorithms.md and docs/commands.md anew, from docstrings and search spaces
 	$(BIN)/suite list algorithms --markdown > docs/algorithms.md
+	$(BIN)/suite list commands --markdown > docs/commands.md
 
 clean:  ## remove the environment and caches, not the results in runs/
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info

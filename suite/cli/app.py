@@ -7,7 +7,7 @@ Exit codes: 0 done; 1 ran, but some trials crashed for good; 2 bad input, nothin
 import gc
 import importlib.metadata
 import sys
-from collections import ChainMap
+from itertools import groupby
 from typing import Annotated, Any
 
 import typer
@@ -97,15 +97,20 @@ COMMANDS: dict[str, dict[str, tuple[Any, str]]] = {
 class Grouped(TyperGroup):
     """The whole command, whose help is one screen."""
 
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        named = dict(self.commands)  # typer has groups of commands last
+        self.commands = {name: named[name] for group in COMMANDS.values() for name in group}
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """The commands by what one wants to do, a line each."""
         width = max(map(len, self.commands)) + 2
         lines = [f"Usage: {ctx.command_path} COMMAND [ARGS]...", "", self.help or ""]
-        for title, commands in COMMANDS.items():
+        known: dict[str, Any] = dict(self.commands)
+        for title, commands in groupby(known.items(), lambda item: item[1].rich_help_panel):
             lines += ["", typer.style(title, bold=True)]
-            for name in commands:
-                about = self.commands[name].get_short_help_str(99)
-                lines.append(f"  {name:{width}}{about}")
+            for name, command in commands:
+                lines.append(f"  {name:{width}}{command.get_short_help_str(99)}")
         lines += ["", "suite COMMAND --help has its options and an example; suite --version."]
         lines += [f"Start here: {typer.style('suite sweep quickstart', bold=True)}"]
         formatter.write("\n".join(lines) + "\n")
@@ -134,11 +139,13 @@ def _whole(
     """Federated-learning algorithms, tuned fairly, compared across papers, reused."""
 
 
-for _name, (_command, _example) in ChainMap(*COMMANDS.values()).items():
-    if isinstance(_command, typer.Typer):
-        app.add_typer(_command, name=_name)
-    else:
-        app.command(_name, epilog=f"Example: {_example}")(_command)
+for _group, _commands in COMMANDS.items():
+    for _name, (_command, _example) in _commands.items():
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, name=_name, rich_help_panel=_group)
+        else:
+            add = app.command(_name, epilog=f"Example: {_example}", rich_help_panel=_group)
+            add(_command)
 
 
 def main() -> None:

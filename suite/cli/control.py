@@ -135,7 +135,7 @@ def ui(
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
 ) -> None:
-    """Leaderboards, live pages of sweeps and MLflow's UI, at one address.
+    """Leaderboards, live sweeps and MLflow's UI, at one address.
 
     It serves this machine only, unless --host says otherwise. Ctrl-C ends it.
     """

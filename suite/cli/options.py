@@ -105,8 +105,9 @@ Log = Annotated[
 ]
 Only = Annotated[str | None, typer.Option(callback=named, help="Only this one.")]
 """A name by which tuned configurations are narrowed down."""
-Text = Annotated[str | None, typer.Option(callback=named)]
-"""A name that has a default where it is not given."""
+Text = Annotated[
+    str | None, typer.Option(callback=named, help="A name of `suite list`. Has a default.")
+]
 Clients = Annotated[
     int | None, typer.Option(min=1, help="Default: 20, or as many as the data have.")
 ]

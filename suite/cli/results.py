@@ -50,7 +50,9 @@ def _format(text: str) -> Format:
 INTERIM = (Format.table, Format.md, Format.html, Format.svg)
 """What also shows scenarios whose final runs are not all there."""
 FORMATS = tuple(map(str, Format))
-FORMAT = typer.Option("--format", parser=_format, metavar=f"<{'|'.join(FORMATS)}>")
+FORMAT = typer.Option(
+    "--format", parser=_format, metavar=f"<{'|'.join(FORMATS)}>", help="How to show it."
+)
 
 
 class At(StrEnum):

@@ -100,7 +100,10 @@ def tuned_export(
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Write tuned configurations as files; of several for one entry, the one that validated best."""
+    """Write tuned configurations as files.
+
+    Of several for one entry, the one that validated best is written.
+    """
     from suite.configurations.configuration import SIGN
     from suite.yaml_files import write_files
 

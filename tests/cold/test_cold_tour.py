@@ -30,9 +30,6 @@ TYPED = {
     "suite replay 0f3c12": "suite replay $(cut -c1-12 run_id)",
     "suite advise --dataset npz:my.npz --clients 50": "{} --minutes 2",
     "suite advise --dataset npz:my.npz --clients 50 --minutes 20": "suite advise --help",
-    "suite leaderboard --study first --study second --where dataset=mnist --sort=-worst_clients": (
-        "suite leaderboard --study quickstart --where dataset=digits --sort=-worst_clients"
-    ),
     "suite tuned recommend --dataset mnist --heterogeneity 'dirichlet(0.3)'": (
         "suite tuned recommend --dataset digits --heterogeneity 'dirichlet(0.3)'"
     ),
