@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from sys import intern
 from typing import Any, Self
+
+from pydantic import with_config
 
 from trials.run.outcome import Outcome, Status, TrialKind
 from trials.scoring.metrics import COUNTED, TASKS
 
 
+@with_config(extra="forbid")
 @dataclass(frozen=True)
 class InitialConfiguration:
     """A configuration that no sampler suggested; `source` says where a warm one is from."""
@@ -18,6 +20,7 @@ class InitialConfiguration:
     source: str | None = None
 
 
+@with_config(extra="forbid")
 @dataclass(frozen=True)
 class TrialRequest:
     """A trial to run; `index` counts the entry's trials of its kind.
@@ -36,12 +39,6 @@ class TrialRequest:
     partition_seed: int
     source: str | None = None
     replicate: str = ""
-
-    @classmethod
-    def read(cls, fields: Mapping[str, Any]) -> Self:
-        """Make a request of plain data, as `fields` and JSON leave it."""
-        params = {intern(name): value for name, value in fields["params"].items()}
-        return cls(**{**fields, "kind": TrialKind(fields["kind"]), "params": params})
 
     def fields(self) -> dict[str, Any]:
         """The plain data of a request."""

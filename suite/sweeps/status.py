@@ -19,7 +19,6 @@ from suite.sweeps.journal.file import (
     check_first,
     in_the_way,
     is_locked,
-    stream,
 )
 from suite.sweeps.journal.paths import MARKER, check_name
 from trials.common.errors import UserError, unknown
@@ -60,7 +59,7 @@ def status(storage: Path, name: str) -> dict[str, Any]:
     """
     folder = _folder(storage, name)
     path = folder / "journal.jsonl"
-    state = replay(stream(path, brief=True), str(path))
+    state = replay(path, brief=True)
     if state.begun is None:
         raise broken(str(path), 1, "the sweep has not begun")
     planned = state.begun.planned

@@ -29,7 +29,7 @@ from suite.sweeps.journal.events import (
     Requested,
     outcomes,
 )
-from suite.sweeps.journal.file import Journal, size, stream
+from suite.sweeps.journal.file import Journal, size
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.journal.resume import check_entries
 from suite.sweeps.progress import Progress
@@ -166,7 +166,7 @@ class Sweep:
         self.live = Live(self.recording, records.put)
         missing = self.recording.missing(self.state.ended)
         if missing and self.brief:
-            self.state.ended |= outcomes(stream(self.paths.journal), set(missing))
+            self.state.ended |= outcomes(self.paths.journal, set(missing))
         for trial_id in missing:
             records.put(partial(self._record, trial_id))
         complete = False

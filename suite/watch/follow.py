@@ -20,13 +20,12 @@ from suite.sweeps.journal.events import (
     Recorded,
     Requested,
     SweepState,
-    read,
+    read_raw,
 )
-from suite.sweeps.journal.file import broken, is_locked, parsed
+from suite.sweeps.journal.file import broken, is_locked
 from suite.sweeps.running import FILE, Reported
 from suite.sweeps.running import read as read_running
 from suite.sweeps.status import pace
-from trials.common.errors import UserError
 from trials.common.files import plain
 from trials.run.outcome import Outcome, Status, TrialKind, reason
 
@@ -117,19 +116,14 @@ class Followed:
         return word if word in WORDS else ""
 
     def _take(self, raw: bytes) -> None:
-        number = self._lines + 1
-        line = parsed(self.journal, number, raw)
+        event = read_raw(self.journal, self._lines + 1, raw)
+        if isinstance(event, Begun):
+            self._begin(event)
+        new = isinstance(event, Recorded) and event.trial_id not in self.state.recorded
         try:
-            event = read(line)
-            if isinstance(event, Begun):
-                self._begin(event)
-            new = isinstance(event, Recorded) and event.trial_id not in self.state.recorded
             self.state.add(event)
-        except UserError:
-            raise
         except ValueError as error:
-            fault = str(error).splitlines()[0]
-            raise broken(str(self.journal), number, fault) from None
+            raise broken(str(self.journal), self._lines + 1, str(error)) from None
         self._count(event, new)
 
     def _count(self, event: Event, new: bool) -> None:

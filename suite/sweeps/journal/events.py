@@ -5,17 +5,18 @@ A line of a journal is an event's name under `event` beside its fields.
 
 import time
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from sys import intern
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError, with_config
 
 from suite.formats import FORMAT
 from suite.search.trial import InitialConfiguration, TrialRequest
 from suite.studies.study import Study
-from suite.sweeps.journal.file import broken
+from suite.sweeps.journal.file import END, broken, parsed, raw_lines, shortened
 from trials.run.outcome import Outcome, Status, TrialKind
 from trials.run.trial_id import REPEATS, TrialId
 
@@ -67,16 +68,6 @@ class Begun:
         warm = {entry: [asdict(known) for known in given] for entry, given in self.warm.items()}
         return {"format": FORMAT, **own, "warm": warm, **self.versions}
 
-    @classmethod
-    def read(cls, line: Line) -> Self:
-        """Read an event from a line's fields."""
-        warm = {
-            entry: [InitialConfiguration(**k) for k in given]
-            for entry, given in line["warm"].items()
-        }
-        begun = line["study_name"], line["study"], line["lag"], warm
-        return cls(*begun, line["planned"], line["id"], line["entries"])
-
 
 @dataclass(frozen=True)
 class Requested:
@@ -88,11 +79,6 @@ class Requested:
     def fields(self) -> dict[str, Any]:
         """The event's fields as journaled."""
         return self.request.fields()
-
-    @classmethod
-    def read(cls, line: Line) -> Self:
-        """Read an event from a line's fields."""
-        return cls(TrialRequest.read(line))
 
 
 @dataclass(frozen=True)
@@ -109,20 +95,8 @@ class Ended:
         told = {key: value for key, value in asdict(self.outcome).items() if value}
         return {"trial_id": self.trial_id, "at": self.at, **told}
 
-    @classmethod
-    def read(cls, line: Line) -> Self:
-        """Read an event from a line's fields."""
-        told = {key: value for key, value in line.items() if key not in ("trial_id", "at")}
-        scores = {int(key): value for key, value in told.pop("intermediates", {}).items()}
-        status = Status(told.pop("status"))
-        history = [
-            {intern(name): value for name, value in entry.items()}
-            for entry in told.pop("history", [])
-        ]
-        outcome = Outcome(status, history, scores, **told)
-        return cls(line["trial_id"], outcome, line["at"])
 
-
+@with_config(extra="forbid")
 @dataclass(frozen=True)
 class Died:
     """An attempt at a trial died at a round; it is started again."""
@@ -136,12 +110,8 @@ class Died:
         """The event's fields as journaled."""
         return asdict(self)
 
-    @classmethod
-    def read(cls, line: Line) -> Self:
-        """Read an event from a line's fields."""
-        return cls(**line)
 
-
+@with_config(extra="forbid")
 @dataclass(frozen=True)
 class Recorded:
     """A trial that is over has its run in the tracking store."""
@@ -154,12 +124,8 @@ class Recorded:
         """The event's fields as journaled."""
         return asdict(self)
 
-    @classmethod
-    def read(cls, line: Line) -> Self:
-        """Read an event from a line's fields."""
-        return cls(**line)
 
-
+@with_config(extra="forbid")
 @dataclass(frozen=True)
 class Chosen:
     """How scenarios are computed, as it was measured; `suite.execution.autotune`."""
@@ -171,47 +137,66 @@ class Chosen:
         """The event's fields as journaled."""
         return asdict(self)
 
-    @classmethod
-    def read(cls, line: Line) -> Self:
-        """Read an event from a line's fields."""
-        return cls(**line)
-
 
 Event = Begun | Requested | Ended | Died | Recorded | Chosen
-EVENTS: dict[str, type[Event]] = {
-    kind.name: kind for kind in (Begun, Requested, Ended, Died, Recorded, Chosen)
+
+
+@with_config(extra="forbid")
+@dataclass(kw_only=True)
+class _EndLine(Outcome):
+    """The fields of a line that ends a trial."""
+
+    trial_id: str
+    at: float
+    status: Status = field()
+    history: list[dict[str, int | float]] = field(default_factory=list)
+
+    def event(self) -> Ended:
+        told = vars(self)
+        trial_id, at = told.pop("trial_id"), told.pop("at")
+        return Ended(trial_id, Outcome(**told), at)
+
+
+_FORMS: dict[str, TypeAdapter[Any]] = {
+    Requested.name: TypeAdapter(TrialRequest),
+    Ended.name: TypeAdapter(_EndLine),
+    **{kind.name: TypeAdapter(kind) for kind in (Begun, Died, Recorded, Chosen)},
 }
+"""What the fields of a line must be, by the name of its event."""
+_NAMED = b'{"event":"'
+
+
+def _event(found: Any) -> Event:
+    if isinstance(found, _EndLine):
+        return found.event()
+    return Requested(found) if isinstance(found, TrialRequest) else found
 
 
 def read(line: Line) -> Event:
     """The event of a journal's line; raises `ValueError` for what is none, or one of a later version."""
     name, fields = line.get("event"), {key: value for key, value in line.items() if key != "event"}
-    if not isinstance(name, str) or name not in EVENTS:
+    if not isinstance(name, str) or name not in _FORMS:
         raise ValueError(f"{name!r} is no event of this version of suite")
     try:
-        event = EVENTS[name].read(fields)
-        _TYPED[name].validate_python(_plain(event))
-    except (AttributeError, KeyError, TypeError, ValueError):
+        return _event(_FORMS[name].validate_python(fields))
+    except ValueError:
         raise ValueError(f"its fields are not those of the event {name!r}") from None
-    return event
 
 
-def _plain(event: Event) -> dict[str, Any]:
-    """The fields of an event, and of what is in it, which pydantic takes as checked where it is an object."""
-    return {key: _fields(value) for key, value in vars(event).items()}
-
-
-def _fields(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_fields(one) for one in value]
-    if isinstance(value, Mapping):
-        return {key: _fields(one) for key, one in value.items()}
-    return (
-        vars(value) if isinstance(value, TrialRequest | InitialConfiguration | Outcome) else value
-    )
-
-
-_TYPED = {name: TypeAdapter(kind) for name, kind in EVENTS.items()}
+def read_raw(path: Path, number: int, raw: bytes) -> Event:
+    """The event of a line's bytes: most are taken apart and checked in one go. Raises `UserError` for what is
+    none.
+    """
+    name = raw[len(_NAMED) : raw.find(b'"', len(_NAMED))].decode(errors="replace")
+    if raw.startswith(_NAMED) and name in _FORMS and name != Begun.name:
+        with suppress(ValidationError):
+            rest = raw[len(_NAMED) + len(name) + 2 :]
+            return _event(_FORMS[name].validate_json(b"{" + rest))
+    line = parsed(path, number, raw)
+    try:
+        return read(line)
+    except ValueError as error:
+        raise broken(str(path), number, str(error)) from None
 
 
 @dataclass
@@ -257,7 +242,8 @@ class SweepState:
             raise ValueError("the sweep has not begun")
         match event:
             case Begun():
-                _must(self.id in (None, event.id), "it is of another sweep")
+                if self.id not in (None, event.id):
+                    raise ValueError("it is of another sweep")
                 self.begun, self.sessions = event, self.sessions + 1
                 self.ends, self.full = [], 0
                 self.id = event.id
@@ -276,35 +262,39 @@ class SweepState:
                 self._must_be_open(trial_id)
                 self.deaths.setdefault(trial_id, []).append(at)
             case Recorded(trial_id, run_id):
-                _must(trial_id in self.ended, f"trial {trial_id} has not ended")
+                if trial_id not in self.ended:
+                    raise ValueError(f"trial {trial_id} has not ended")
                 self.recorded[trial_id] = run_id
             case Chosen(executions):
                 self.executions |= executions
+
+    def take(self, path: Path, number: int, raw: bytes) -> Event:
+        """Take a line of a journal into account; raises `UserError` for one that cannot come next."""
+        event = read_raw(path, number, raw)
+        try:
+            self.add(event)
+        except ValueError as error:
+            raise broken(str(path), number, str(error)) from None
+        return event
 
     def _may_ask(self, request: TrialRequest) -> None:
         """A search trial once, in the order of its entry's; a run that repeats one until it has ended:
         one that is not over is asked for anew where it is wanted again.
         """
-        own = TrialId.parse(request.trial_id)
-        such = (own.entry_id, own.replicate, own.kind) == (
-            request.entry_id,
-            request.replicate,
-            request.kind,
-        )
-        _must(such, f"{request.trial_id} is no id of such a trial")
-        again = request.trial_id in (self.ended if request.kind in REPEATS else self._requested)
-        _must(not again, f"trial {request.trial_id} was asked for before")
+        own, name = TrialId.parse(request.trial_id), request.trial_id
+        such = (own.entry_id, own.replicate, own.kind)
+        if such != (request.entry_id, request.replicate, request.kind):
+            raise ValueError(f"{name} is no id of such a trial")
+        if name in (self.ended if request.kind in REPEATS else self._requested):
+            raise ValueError(f"trial {name} was asked for before")
         if request.kind != TrialKind.SEARCH:
-            _must(
-                request.source in self._requested,
-                f"{request.source}, which it repeats, was not asked for",
-            )
-        else:
-            first = self._counts[request.search]
-            _must(
-                request.index == own.index == first, f"trial {first} of its entry was not asked for"
-            )
-            self._counts[request.search] += 1
+            if request.source not in self._requested:
+                raise ValueError(f"{request.source}, which it repeats, was not asked for")
+            return
+        first = self._counts[request.search]
+        if not request.index == own.index == first:
+            raise ValueError(f"trial {first} of its entry was not asked for")
+        self._counts[request.search] += 1
 
     def _supersede(self, request: TrialRequest) -> None:
         """Note the runs whose place another configuration's now take: of a sweep that grew, or chose again."""
@@ -316,33 +306,28 @@ class SweepState:
         self.superseded.discard(request.trial_id)
 
     def _must_be_open(self, trial_id: str) -> None:
-        _must(trial_id in self._requested, f"trial {trial_id} was not asked for")
-        _must(trial_id not in self.ended, f"trial {trial_id} has ended before")
+        if trial_id not in self._requested:
+            raise ValueError(f"trial {trial_id} was not asked for")
+        if trial_id in self.ended:
+            raise ValueError(f"trial {trial_id} has ended before")
 
 
-def _must(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise ValueError(otherwise)
+def outcomes(path: Path, trial_ids: Container[str]) -> dict[str, Outcome]:
+    """How these trials of a journal ended, with all that they reported."""
+    found = {}
+    for number, raw in raw_lines(path):
+        if raw.startswith(END):
+            event = read_raw(path, number, raw)
+            if isinstance(event, Ended) and event.trial_id in trial_ids:
+                found[event.trial_id] = event.outcome
+    return found
 
 
-def outcomes(lines: Iterable[Line], trial_ids: Container[str]) -> dict[str, Outcome]:
-    """How these trials ended, with all that they reported."""
-    wanted = (
-        read(line)
-        for line in lines
-        if line.get("event") == Ended.name and line.get("trial_id") in trial_ids
-    )
-    return {event.trial_id: event.outcome for event in wanted if isinstance(event, Ended)}
-
-
-def replay(lines: Iterable[Line], journal: str = "journal") -> SweepState:
-    """The state that a journal's lines add up to; raises `UserError` for the first one that cannot be
-    where it is.
+def replay(path: Path, brief: bool = False) -> SweepState:
+    """The state that a journal's lines add up to, `brief` with the last evaluation alone of each trial's. Raises
+    `UserError` for the first line that cannot be where it is.
     """
     state = SweepState()
-    for number, line in enumerate(lines, 1):
-        try:
-            state.add(read(line))
-        except ValueError as error:
-            raise broken(journal, number, str(error)) from None
+    for number, raw in raw_lines(path):
+        state.take(path, number, shortened(raw) if brief else raw)
     return state

@@ -94,17 +94,13 @@ def _lock(file: IO[bytes], path: Path) -> None:
 
 def peek(path: Path) -> list[Line]:
     """The lines of a journal that another process may be writing."""
-    return list(stream(path)) if path.exists() else []
+    return [parsed(path, *one) for one in raw_lines(path)] if path.exists() else []
 
 
-def stream(path: Path, brief: bool = False) -> Iterator[Line]:
-    """They one after the other, without a torn last one; `brief`: of a trial that ended the last evaluation
-    alone, which is most of a journal, and is not taken apart.
-    """
+def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The number and the bytes of each line, without a torn last one."""
     with path.open("rb") as file:
-        for number, raw in enumerate(file, 1):
-            if raw.endswith(b"\n"):
-                yield parsed(path, number, shortened(raw) if brief else raw)
+        yield from ((number, raw) for number, raw in enumerate(file, 1) if raw.endswith(b"\n"))
 
 
 def shortened(raw: bytes) -> bytes:
@@ -134,9 +130,7 @@ def size(path: Path) -> int:
 
 def begins(path: Path) -> list[Line]:
     """The lines by which a sweep's sessions begin; what else a long journal holds is not taken apart."""
-    with path.open("rb") as file:
-        found = [(n, raw) for n, raw in enumerate(file, 1) if raw.startswith(START)]
-    return [parsed(path, n, raw) for n, raw in found if raw.endswith(b"\n")]
+    return [parsed(path, *one) for one in raw_lines(path) if one[1].startswith(START)]
 
 
 def begun(path: Path) -> bool:

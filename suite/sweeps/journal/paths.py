@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from suite.configurations.warm_start import NEAREST, tuned_files
 from suite.permissions import private
-from suite.sweeps.journal.events import Begun, SweepState, replay
-from suite.sweeps.journal.file import begins, begun, check_first, in_the_way, refuse_others, stream
+from suite.sweeps.journal.events import Begun, SweepState, read, replay
+from suite.sweeps.journal.file import begins, begun, broken, check_first, in_the_way, refuse_others
 from suite.yaml_files import writable
 from trials.common.errors import UserError
 from trials.common.files import plain
@@ -82,13 +82,13 @@ class SweepPaths:
         return f"{self.checkpoint_folder}/{trial_id}.model.pt"
 
     def state(self, brief: bool = False) -> SweepState:
-        """What its journal says of the sweep, which another process may be writing; `brief` as in `stream`.
+        """What its journal says of the sweep, which another process may be writing; `brief` as in `replay`.
         Raises `UserError` where it is damaged, or another user can have written it.
         """
         if not self.begun:
             return SweepState()
         refuse_others(self.journal)
-        return replay(stream(self.journal, brief), str(self.journal))
+        return replay(self.journal, brief)
 
     def last_begun(self) -> Begun | None:
         """How its last session began; None when there is no such sweep. Raises as `state` does where that is
@@ -97,8 +97,12 @@ class SweepPaths:
         if not self.begun:
             return None
         refuse_others(self.journal)
-        last = replay(begins(self.journal)[-1:], str(self.journal)).begun
-        assert last is not None
+        found = begins(self.journal)[-1]
+        try:
+            last = read(found)
+        except ValueError as error:
+            raise broken(str(self.journal), 1, str(error)) from None
+        assert isinstance(last, Begun)
         return last
 
     @property

@@ -23,9 +23,9 @@ from suite.sweeps.journal.events import (
     Recorded,
     Requested,
     SweepState,
-    read,
+    read_raw,
 )
-from suite.sweeps.journal.file import alone, line, parsed, refuse_others
+from suite.sweeps.journal.file import alone, line, refuse_others
 from suite.sweeps.journal.paths import MARKER, SweepPaths
 from suite.tracking.schema.tags import RunKind
 from suite.tracking.store import Record, Store, open_existing
@@ -87,7 +87,7 @@ def repair(paths: SweepPaths) -> None:
 
 def _event(path: Path, raw: bytes) -> Event | None:
     try:
-        return read(parsed(path, 0, raw))
+        return read_raw(path, 0, raw)
     except FormatError:
         raise
     except ValueError:
