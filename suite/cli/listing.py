@@ -40,7 +40,9 @@ def list_things(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Algorithms, data sets, models, samplers, studies, papers there are.
+    """What there is: algorithms, data sets, models, studies, ...
+
+    KIND is algorithms, datasets, models, heterogeneity, samplers, studies, papers or commands.
 
     Each comes with what one gives it: ranges, defaults, sources.
     """

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reports.leaderboard.wording import params_text
 from suite.cli.options import (
     RUNS,
     Assign,
@@ -240,6 +239,8 @@ def _learning(study: "Study", search: "SweepSearch") -> dict[str, Any]:
 
 
 def _print(study: "Study", plan: dict[str, Any]) -> None:
+    from reports.leaderboard.wording import params_text
+
     to = out()
 
     def line(text: str) -> None:

@@ -1,5 +1,7 @@
 """What `--help` shows, and docs/commands.md, which is made of the same."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,3 +50,16 @@ def test_the_page_of_commands_is_what_the_command_prints(tmp_path: Path) -> None
 def test_other_lists_are_no_page(tmp_path: Path) -> None:
     said = fault(suite_here("list", "models", "--markdown", cwd=tmp_path, code=2))
     assert said == "--markdown is for algorithms and commands, not for models"
+
+
+def test_help_loads_nothing_that_takes_long(tmp_path: Path) -> None:
+    """Not even NumPy; Typer itself loads pydantic."""
+    heavy = ("numpy", "pandas", "torch", "ray", "mlflow", "optuna")
+    script = (
+        "import sys; from suite.cli.app import main; sys.argv = ['suite', 'sweep', '--help']\n"
+        f"try: main()\nexcept SystemExit: print([m for m in {heavy} if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout.endswith("[]\n"), done.stderr
