@@ -15,27 +15,25 @@ from typing import Any
 import numpy as np
 import torch
 
-from trials import heterogeneity, models
+from suite.testing.algorithms import AlgorithmRuns
+from suite.testing.comparing import apart, finish, numbers, same
+from trials import heterogeneity
 from trials.algorithms import ALGORITHMS
 from trials.common import device as devices
 from trials.common.errors import UserError
 from trials.datasets.base import Dataset
 from trials.engine import cuda_graphs
-from trials.engine.client_rows import ClientRows
-from trials.engine.federation import Federation
 from trials.engine.pack import Pack
 from trials.engine.solver import Solver
 from trials.federated_data import FederatedData, partition
-from trials.models.base import Model
 from trials.run.scenario import Scenario
 from trials.run.simulation import Simulation
 from trials.run.spec import TrialSpec, canonical
 from trials.run.trial import load_dataset, partition_data, simulate
-from trials.scoring import losses
 from trials.settings import Settings
 from trials.sizing.footprint import footprint
 
-ROUNDS = 3
+ROUNDS, CLIENTS = 3, 6
 TOLERANCE = 1e-8
 """How far numbers in double precision may be from the CPU's, beside 1 and beside themselves: after a few
 rounds what orders of summation differ by is below it, and what is computed otherwise above."""
@@ -46,7 +44,6 @@ MODELS: Mapping[str, tuple[tuple[int, ...], int, int]] = {
     "char_lstm": ((12,), 10, 10),
 }
 """Models with the shape of their samples, the labels, and for token ids the size of the vocabulary."""
-METERS = ("round_seconds", "evaluation_seconds")
 
 
 @dataclass(frozen=True)
@@ -99,14 +96,14 @@ def _named(on: torch.device) -> str:
 
 
 @cache
-def _partitioned(model: str, settings: Settings) -> FederatedData:
+def _partitioned(model: str) -> FederatedData:
     """Random samples that fit a model: 24 a client."""
     shape, classes, tokens = MODELS[model]
-    rng, count = np.random.default_rng(0), 24 * (settings.clients or 1) + 60
+    rng, count = np.random.default_rng(0), 24 * CLIENTS + 60
     x = rng.integers(0, tokens, (count, *shape)) if tokens else rng.normal(size=(count, *shape))
     test = np.arange(count) < 60
     dataset = Dataset(x.astype(np.float32), rng.integers(0, classes, count), test, classes)
-    return partition(dataset, heterogeneity.parse("iid"), settings)
+    return partition(dataset, heterogeneity.parse("iid"), Settings(clients=CLIENTS))
 
 
 def _run(
@@ -121,31 +118,12 @@ def _run(
     """A few rounds of an algorithm with its defaults, at their end; `on_device` is the bytes
     of clients' tables that may lie on the device.
     """
-    given = {"rounds": ROUNDS, "clients": 6, "eval_every": 1, "batch_size": 8}
-    settings = Settings.model_validate({**given, "execution": execution, "dtype": dtype})
-    data = _partitioned(model, settings)
-    fitted = Model(
-        models.parse(model),
-        data.dataset.shape,
-        data.dataset.classes,
-        losses.resolve(None, "accuracy"),
-    )
-    fed = Federation(data, fitted, heterogeneity.parse("iid"), settings, 0, on, solver=solver)
+    settings = {"rounds": ROUNDS, "clients": CLIENTS, "eval_every": 1, "batch_size": 8}
+    runs = AlgorithmRuns(name, {}, model, lambda spec: _partitioned(model), settings, "iid")
+    run = runs.begun(None, 0, on.type, solver, execution=execution, dtype=dtype)
     if on_device is not None:
-        fed.tables = on_device
-    simulation = Simulation(ALGORITHMS[name].configured({}), fed)
-    while not simulation.finished:
-        simulation.advance()
-    return simulation
-
-
-def _numbers(simulation: Simulation) -> dict[str, torch.Tensor]:
-    """The state as it is at the end, on the CPU; of tables every client's row."""
-    everyone = torch.arange(simulation.fed.n)
-    return {
-        key: (value[everyone] if isinstance(value, ClientRows) else value).cpu()
-        for key, value in simulation.state.items()
-    }
+        run.fed.tables = on_device
+    return finish(run)
 
 
 def agrees(names: Sequence[str], model: str, on: torch.device) -> tuple[str, Any]:
@@ -154,10 +132,10 @@ def agrees(names: Sequence[str], model: str, on: torch.device) -> tuple[str, Any
     """
     most, wrong = 0.0, {}
     for name in names:
-        right = _numbers(_run(name, model, torch.device("cpu"), "sequential", "float64"))
+        right = numbers(_run(name, model, torch.device("cpu"), "sequential", "float64"))
         for execution in ("batched", "sequential"):
-            found = _numbers(_run(name, model, on, execution, "float64"))
-            off = max(_apart(found[key], right[key]) for key in right)
+            found = numbers(_run(name, model, on, execution, "float64"))
+            off = max(apart(found[key], right[key]) for key in right)
             most = max(most, off)
             if not off <= TOLERANCE:
                 wrong[f"{name} ({execution})"] = off
@@ -174,9 +152,9 @@ def together(names: Sequence[str], on: torch.device) -> tuple[str, Any]:
     how = ("batched", "float64")
     works = [partial(_run, name, "mlp(16)", on, *how, solver=pack.solver) for name in names]
     for name, run in zip(names, pack.run(works), strict=True):
-        right = _numbers(_run(name, "mlp(16)", torch.device("cpu"), *how))
-        found = _numbers(run)
-        off = max(_apart(found[key], right[key]) for key in right)
+        right = numbers(_run(name, "mlp(16)", torch.device("cpu"), *how))
+        found = numbers(run)
+        off = max(apart(found[key], right[key]) for key in right)
         most = max(most, off)
         if not off <= TOLERANCE:
             wrong[name] = off
@@ -200,8 +178,8 @@ def replayed(on: torch.device) -> tuple[str, Any]:
             right = _run("fedavg", model, on, "batched", "float64")
         finally:
             cuda_graphs.CAPTURES[on.type] = capture
-        states = [_numbers(run) for run in (found, right)]
-        off = max(_apart(value, states[1][key]) for key, value in states[0].items())
+        states = [numbers(run) for run in (found, right)]
+        off = max(apart(value, states[1][key]) for key, value in states[0].items())
         most = max(most, off)
         if found.fed.graph_error:
             wrong[model] = f"is not captured: {found.fed.graph_error}"
@@ -219,14 +197,6 @@ def _pace(simulation: Simulation) -> float:
     return float(min(entry["round_seconds"] for entry in simulation.history if entry["round"] > 1))
 
 
-def _apart(found: torch.Tensor, right: torch.Tensor) -> float:
-    """The largest difference of two tensors, beside 1 and beside their size."""
-    if not right.numel():
-        return 0.0
-    found, right = found.double(), right.double()
-    return float(((found - right).abs() / right.abs().clamp(min=1.0)).max())
-
-
 def repeats(names: Sequence[str], on: torch.device) -> tuple[str, Any]:
     """Whether every algorithm gives the same bits when it is run again, in single precision; raises
     `RuntimeError` for those that do not.
@@ -235,23 +205,11 @@ def repeats(names: Sequence[str], on: torch.device) -> tuple[str, Any]:
     for name in names:
         for model in ("mlp(16)", "lenet5"):
             first, second = (_run(name, model, on, "batched") for _ in range(2))
-            if not _same(first, second):
+            if not same(first, second):
                 differ.append(f"{name} with {model}")
     if differ:
         raise RuntimeError("other bits the second time: " + ", ".join(differ))
     return f"{len(names)} algorithms with mlp(16) and lenet5", ()
-
-
-def _same(one: Simulation, other: Simulation) -> bool:
-    """Whether two runs ended in the same bits and evaluated the same on the way."""
-    histories = [
-        [{k: v for k, v in entry.items() if k not in METERS} for entry in run.history]
-        for run in (one, other)
-    ]
-    states = [_numbers(run) for run in (one, other)]
-    return histories[0] == histories[1] and all(
-        torch.equal(value, states[1][key]) for key, value in states[0].items()
-    )
 
 
 def _spec(algorithm: str, model: str, **settings: Any) -> TrialSpec:
@@ -310,7 +268,7 @@ def tables(on: torch.device) -> tuple[str, Any]:
     differ = [
         name
         for name in names
-        if not _same(
+        if not same(
             _run(name, "mlp(16)", on, "batched"),
             _run(name, "mlp(16)", on, "batched", on_device=0.0),
         )

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -15,7 +15,7 @@ from suite.console import emit, out, program, say, show_table
 from trials.common.errors import UserError
 
 if TYPE_CHECKING:
-    from suite.authoring.check import CheckFinding
+    from suite.testing.algorithms import CheckFinding
 
 new = typer.Typer(no_args_is_help=True, help="Files to start from: an algorithm and its test.")
 
@@ -56,39 +56,51 @@ def new_algorithm(
 
 
 def check(
-    file: Annotated[str, typer.Argument(help="FILE.py, or FILE.py:Class; or an algorithm's name.")],
+    file: Annotated[str, typer.Argument(help="FILE.py, or FILE.py:Class; or a name.")],
     assign: Assign = None,
     reduces_to: Annotated[
         str | None, typer.Option(help="With --set: a method it is then equal to, to the bit.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Whether an algorithm of yours is right, on three models.
+    """Whether code of yours is right: algorithms, data sets, partitions, modifiers, samplers.
 
-    It runs two rounds and compares executions, shapes, state and counted bytes. --set takes
-    hyperparameters. Exit code 1 where something is wrong.
+    Of an algorithm it runs two rounds on three models, and compares executions, shapes, state and counted bytes.
+    --set takes its hyperparameters. Exit code 1 where something is wrong.
     """
     say(f"reading {file}")
-    from suite.authoring.check import check as checked
+    from suite.testing.kinds import ALGORITHM, defined, finding, kind_of
     from suite.yaml_files import assignments
-    from trials import algorithms
 
-    names = [f"{file}:{each}" for each in algorithms.in_file(file)] if file.endswith(".py") else []
     params = assignments(assign or ())
     found: list[CheckFinding] = []
-    for name in names or [file]:
-        cls = algorithms.resolve(name)
-        if unknown := params.keys() - cls.ranges():
-            raise UserError(
-                f"--set {unknown.pop()}: {algorithms.label(name)} has {', '.join(cls.ranges())}"
-            )
-        mine = list(checked(name, params, reduces_to))
-        found += mine
+    for kind, name in defined(file) if file.endswith(".py") else [(kind_of(file), file)]:
+        if kind == ALGORITHM:
+            found += _algorithm(name, params, reduces_to, as_json)
+            continue
+        found.append(one := finding(kind, name))
         if not as_json:
-            _show(algorithms.label(name), mine)
+            out().print(f"{one.check}: {'' if one.ok else 'wrong: '}{one.detail}", **PLAIN)
     if as_json:
         emit({"passed": all(one.ok for one in found), "checks": [vars(one) for one in found]})
     raise typer.Exit(0 if all(one.ok for one in found) else 1)
+
+
+def _algorithm(
+    name: str, params: dict[str, Any], reduces_to: str | None, as_json: bool
+) -> list["CheckFinding"]:
+    from suite.testing.algorithms import checks
+    from trials import algorithms
+
+    cls = algorithms.resolve(name)
+    if unknown := params.keys() - cls.ranges():
+        raise UserError(
+            f"--set {unknown.pop()}: {algorithms.label(name)} has {', '.join(cls.ranges())}"
+        )
+    found = list(checks(name, params, reduces_to))
+    if not as_json:
+        _show(algorithms.label(name), found)
+    return found
 
 
 def _show(label: str, found: Sequence["CheckFinding"]) -> None:

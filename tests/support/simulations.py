@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from suite.testing.comparing import finish, numbers, timeless
 from trials import heterogeneity, models
 from trials.algorithm import Algorithm
 from trials.algorithms import ALGORITHMS
 from trials.datasets.base import Dataset
-from trials.engine.client_rows import ClientRows
 from trials.engine.federation import Federation
 from trials.federated_data import FederatedData
 from trials.models.base import Model
@@ -96,20 +96,9 @@ def rounds(run: Simulation) -> Iterator[np.ndarray]:
         yield run.state["w"].numpy().copy()
 
 
-def finish(run: Simulation) -> Simulation:
-    """The same simulation, at its end."""
-    while not run.finished:
-        run.advance()
-    return run
-
-
 def state(run: Simulation) -> dict[str, np.ndarray]:
     """All tensors of the state; of per-client tables the rows of all clients."""
-    everyone = torch.arange(run.fed.n)
-    return {
-        name: (value[everyone] if isinstance(value, ClientRows) else value).cpu().numpy()
-        for name, value in run.state.items()
-    }
+    return {name: value.numpy() for name, value in numbers(run).items()}
 
 
 def same(a: Simulation, b: Simulation, tolerance: float) -> None:
@@ -120,11 +109,6 @@ def same(a: Simulation, b: Simulation, tolerance: float) -> None:
     assert left.keys() == right.keys()
     for name in left:
         np.testing.assert_allclose(left[name], right[name], rtol=0, atol=tolerance)
-
-
-def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:
-    """A history without wall-clock times."""
-    return [{k: v for k, v in entry.items() if not k.endswith("_seconds")} for entry in history]
 
 
 def digest(run: Simulation) -> str:

@@ -89,7 +89,7 @@ ALGORITHMS = Registry(
     check=_ranged,
 )
 known, broken = ALGORITHMS.known, ALGORITHMS.broken
-resolve, in_file = ALGORITHMS.resolve, ALGORITHMS.in_file
+resolve = ALGORITHMS.resolve
 canonical = ALGORITHMS.located
 
 

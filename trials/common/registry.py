@@ -83,8 +83,9 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             defined = ", ".join(self._defined(module))
             return self.checked(getattr(module, class_name, None), place, class_name, defined)
         if name.endswith(".py"):
-            found = [f"{name}:{each}" for each in self.in_file(name)]
-            raise UserError(f"{self.kind} {name}: name its class too: {' or '.join(found)}")
+            if found := [f"{name}:{each}" for each in self.defined(name)]:
+                raise UserError(f"{self.kind} {name}: name its class too: {' or '.join(found)}")
+            raise UserError(f"{name} has no class that derives from {self._rule}")
         for point in entry_points(group=self.group, name=name):
             return self._from_package(point)
         raise unknown(self.kind, text or name, self.known())
@@ -119,12 +120,9 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         bare, given = names.split(text)
         return self.located(bare) + ("" if given is None else f"({given})")
 
-    def in_file(self, path: str) -> list[str]:
-        """The classes of this kind that a file defines, in its order; raises `UserError` for none."""
-        found = self._defined(self._module(path)[1])
-        if not found:
-            raise UserError(f"{path} has no class that derives from {self._rule}")
-        return found
+    def defined(self, path: str, name: str = "") -> list[str]:
+        """The classes of this kind that a file defines, in its order; asked for because of one's `name`."""
+        return self._defined(self._module(path, name)[1])
 
     def checked(self, cls: Any, where: str, name: str, there: str = "") -> type[T]:
         """A class of others, if it is one of this kind; raises `UserError` that names what it lacks.

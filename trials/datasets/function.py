@@ -1,7 +1,7 @@
 """A user's own data that code makes: a function, or a class of data sets."""
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -120,18 +120,32 @@ def _module(text: str, place: str) -> ModuleType:
 
 
 def checked(name: str, made: Dataset) -> Dataset:
-    """The data set, if it is what `Dataset` promises; raises `UserError` naming what is not."""
+    """The data set, if it is what `Dataset` promises and a classification; raises `UserError` naming what is not."""
+    if made.task != CLASSIFICATION:
+        raise UserError(f"data set {name}: task must be a classification")
+    for rule in broken_rules(made):
+        raise UserError(f"data set {name}: {rule}")
+    return made
+
+
+def broken_rules(made: Dataset) -> Iterator[str]:
+    """What a data set breaks of what `Dataset` promises."""
     if not isinstance(made.classes, int) or made.classes < 1:
-        raise UserError(f"data set {name}: classes is {made.classes!r}, but must be a whole number")
+        yield f"classes is {made.classes!r}, but must be a whole number"
+        return
     arrays: dict[str, Any] = {"y": made.y, "test": made.test, "x": made.x}
     if made.client is not None:
         arrays["client"] = made.client
     for key, value in arrays.items():
         if not isinstance(value, np.ndarray | OnDemand):
-            raise UserError(f"data set {name}: {key} must be an array, not {type(value).__name__}")
+            yield f"{key} must be an array, not {type(value).__name__}"
+            return
     n = len(made.y)
+    regression = made.task.metric != CLASSIFICATION.metric
+    labels = (
+        made.y.dtype == np.int64 and n > 0 and made.y.min() >= 0 and made.y.max() < made.classes
+    )
     rules: dict[str, bool] = {
-        "task must be a classification": made.task == CLASSIFICATION,
         "x must be finite float32 of shape (samples, ...)": isinstance(made.x, OnDemand)
         or (
             made.x.dtype == np.float32
@@ -139,18 +153,14 @@ def checked(name: str, made: Dataset) -> Dataset:
             and len(made.x) == n
             and bool(np.isfinite(made.x).all())
         ),
-        "y must be int64 of shape (samples,), 0 <= y < classes": made.y.dtype == np.int64
-        and made.y.ndim == 1
-        and n > 0
-        and bool(made.y.min() >= 0)
-        and bool(made.y.max() < made.classes),
+        "y must be float32 of shape (samples,)": not regression
+        or (made.y.dtype == np.float32 and made.y.ndim == 1),
+        "y must be int64 of shape (samples,), 0 <= y < classes": regression
+        or (made.y.ndim == 1 and bool(labels)),
         "test must be bool of shape (samples,), neither all nor none": made.test.dtype == bool
         and made.test.shape == (n,)
         and 0 < int(made.test.sum()) < n,
         "client must be None or whole numbers of shape (samples,)": made.client is None
         or (made.client.shape == (n,) and made.client.dtype.kind in "iu"),
     }
-    for rule, holds in rules.items():
-        if not holds:
-            raise UserError(f"data set {name}: {rule}")
-    return made
+    yield from (rule for rule, holds in rules.items() if not holds)

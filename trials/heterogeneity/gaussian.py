@@ -25,6 +25,7 @@ class GaussianSizes(Partition):
     """
 
     own_sizes: ClassVar[str] = "Gaussian"
+    overlap: ClassVar[bool] = True
     level: ClassVar[str]
     """Its name, for messages."""
     mean: float

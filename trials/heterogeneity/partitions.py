@@ -32,6 +32,8 @@ class Partition(ABC):
     summary: ClassVar[str] = ""
     own_sizes: ClassVar[str] = ""
     """Where the clients' sizes come from, for the message that refuses other ones."""
+    overlap: ClassVar[bool] = False
+    """Whether clients may share samples."""
 
     @abstractmethod
     def assign(

@@ -7,8 +7,8 @@ import runpy
 
 import pytest
 
-from suite.authoring import check as checking
 from suite.authoring.new import new_algorithm
+from suite.testing import algorithms as checking
 from tests.support.commands import document, fault, suite_here
 from trials.common.errors import UserError
 
@@ -130,7 +130,16 @@ def test_what_new_writes_passes_its_check_and_its_test(tmp_path):
     equal = ("--reduces-to", "fedavg", "--set", "beta=0")
     found = document(suite_here("check", "slowmo.py", *equal, "--json", cwd=tmp_path))
     assert found["passed"]
-    per_model = ["two rounds", "shapes", "executions", "repeats", "state", "bytes", "is fedavg"]
+    per_model = [
+        "hyperparameters",
+        "two rounds",
+        "shapes",
+        "executions",
+        "repeats",
+        "state",
+        "bytes",
+        "is fedavg",
+    ]
     models = ["logreg", "mlp(16,16)", "mcmahan_cnn"]
     assert [(one["model"], one["check"]) for one in found["checks"]] == [
         (model, check) for model in models for check in per_model
@@ -200,7 +209,7 @@ def test_names_and_values_that_are_none_are_refused(tmp_path):
             "fedavgg",
         ): "unknown algorithm 'fedavgg'. Did you mean 'fedavg'?",
         ("mine.py:Yours",): f"{path} has no class 'Yours' that is an algorithm; it has Mine",
-        ("none.py",): "none.py has no class that derives from trials.algorithm.Algorithm",
+        ("none.py",): "none.py has no algorithm, data set, partition, modifier or sampler",
         ("gone.py",): f"cannot read algorithm file {tmp_path / 'gone.py'}: it does not exist",
     }
     for words, says in refused.items():

@@ -1,13 +1,12 @@
 """What every algorithm owes, whatever it computes: a new one is tested by being listed."""
 
-import io
 import json
 import math
-from dataclasses import fields
 
 import pytest
 import torch
 
+from suite.testing import check_algorithm
 from tests.support.simulations import (
     digest,
     finish,
@@ -27,7 +26,7 @@ from trials.common.errors import UserError
 from trials.engine.federation import Federation
 from trials.run.scenario import Scenario
 from trials.run.spec import TrialSpec, canonical, refuse
-from trials.run.trial import load_dataset, partition_data, run, simulate
+from trials.run.trial import run
 from trials.settings import Settings
 
 every = pytest.mark.parametrize("name", ALGORITHMS)
@@ -41,10 +40,11 @@ SHARED = {
     "clip_norm": 5.0,
     "local_epochs": 2,
 }
+LEVEL = "dirichlet(0.3)+system(steps=1..6)"
 
 
 def spec(name: str, seed: int = 5, **params: float) -> TrialSpec:
-    given, level = honoured(name, SHARED, "dirichlet(0.3)+system(steps=1..6)")
+    given, level = honoured(name, SHARED, LEVEL)
     return canonical(name, params, Scenario("digits", "mlp(16,8)", level), Settings(**given), seed)
 
 
@@ -70,8 +70,9 @@ def elsewhere() -> dict[str, str]:
 
 
 @every
-def test_the_same_seed_gives_the_same_bits(name, here):
-    assert digest(run(spec(name))[0]) == here[name]
+def test_the_contract(name):
+    """What plug-ins are held to as well: declarations, executions, repeats, checkpoints, counts."""
+    check_algorithm(name, models=("mlp(16,8)",), settings=SHARED, level=LEVEL)
 
 
 @every
@@ -84,24 +85,6 @@ def test_another_seed_gives_another_run(name, here):
     other, _ = run(spec(name, seed=6))
     assert digest(other) != here[name]
     assert not other.diverged
-
-
-@every
-@pytest.mark.parametrize("evaluations", [0, 1, 2])
-def test_a_resumed_run_equals_an_uninterrupted_one(name, evaluations, here):
-    data = partition_data(spec(name), load_dataset(spec(name), None))
-    first = simulate(spec(name), data)
-    for _ in range(evaluations):
-        first.advance()
-    file = io.BytesIO()
-    torch.save(first.save(), file)
-    file.seek(0)
-    resumed = simulate(spec(name), data)
-    resumed.load(torch.load(file, weights_only=True))
-    assert timeless(resumed.history) == timeless(first.history)
-    assert resumed.fed.round == 2 * evaluations
-    assert digest(finish(resumed)) == here[name]
-    assert len(resumed.history) == 4
 
 
 class Backwards(Federation):
@@ -179,30 +162,6 @@ def test_a_usual_run_does_not_diverge(name, here):
     assert not finished.diverged
     assert finished.fed.round == 6
     assert all(math.isfinite(value) for entry in finished.history for value in entry.values())
-
-
-@every
-def test_defaults_lie_in_their_ranges(name):
-    cls = ALGORITHMS[name]
-    assert set(cls.ranges()) == {f.name for f in fields(cls)}
-    for key, spec_ in cls.ranges().items():
-        default = getattr(cls(), key)
-        if spec_.choices is not None:
-            assert default in spec_.choices
-        else:
-            assert spec_.low <= default <= spec_.high
-        assert set(spec_.when or {}) <= set(cls.ranges())
-        assert spec_.check(key, default) == default
-
-
-@every
-def test_params_are_those_that_exist(name):
-    made = ALGORITHMS[name]()
-    for key, spec_ in made.ranges().items():
-        exists = all(getattr(made, k) == v for k, v in (spec_.when or {}).items())
-        assert (key in made.params()) == exists
-    assert type(made).configured(made.params()) == made
-    assert "lr" in made.params()
 
 
 @every

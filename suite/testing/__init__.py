@@ -1,0 +1,16 @@
+"""Checks that a class of one's own keeps its contract, for tests of one's own:
+
+    from suite.testing import check_algorithm
+
+    def test_it_keeps_the_contract():
+        check_algorithm("slowmo.py:SlowMo", {"beta": 0.0}, reduces_to="fedavg")
+
+Each raises `WrongError`, an `AssertionError`, that says what is wrong. The project's own classes pass the same
+checks; `suite check` runs them on a file.
+"""
+
+from suite.testing.algorithms import check_algorithm
+from suite.testing.parts import check_dataset, check_partition, check_sampler
+from suite.testing.wrong import WrongError
+
+__all__ = ["WrongError", "check_algorithm", "check_dataset", "check_partition", "check_sampler"]

@@ -1,0 +1,60 @@
+"""What a file of one's own defines, and which check each kind has."""
+
+from collections.abc import Callable
+from typing import Any
+
+from suite.studies.samplers import SAMPLERS
+from suite.testing.algorithms import CheckFinding, attempt
+from suite.testing.parts import check_dataset, check_partition, check_sampler
+from trials.algorithms import ALGORITHMS
+from trials.common import names
+from trials.common.errors import UserError
+from trials.common.registry import Registry
+from trials.datasets import DATASETS
+from trials.heterogeneity import MODIFIERS, PARTITIONS
+
+ALGORITHM = "algorithm"
+REGISTRIES: dict[str, Registry[Any]] = {
+    ALGORITHM: ALGORITHMS,
+    "data set": DATASETS,
+    "partition": PARTITIONS,
+    "modifier": MODIFIERS,
+    "sampler": SAMPLERS,
+}
+CHECKS: dict[str, Callable[[str], str]] = {
+    "data set": check_dataset,
+    "partition": check_partition,
+    "modifier": lambda name: check_partition(f"iid+{name}"),
+    "sampler": check_sampler,
+}
+"""Algorithms have several checks (`suite.testing.algorithms`)."""
+
+
+def defined(file: str) -> list[tuple[str, str]]:
+    """The kind and the name of each class that a file defines; raises `UserError` for none."""
+    found = [
+        (kind, f"{file}:{name}")
+        for kind, registry in REGISTRIES.items()
+        for name in registry.defined(file)
+    ]
+    if not found:
+        *most, last = REGISTRIES
+        raise UserError(f"{file} has no {', '.join(most)} or {last}")
+    return found
+
+
+def kind_of(name: str) -> str:
+    """The kind of a name with its arguments; an algorithm where it is none."""
+    bare, _ = names.split(name)
+    path, _, class_name = bare.rpartition(":")
+    for kind, registry in REGISTRIES.items():
+        known = registry.defined(path, class_name) if path.endswith(".py") else registry
+        if class_name in known:
+            return kind
+    return ALGORITHM
+
+
+def finding(kind: str, name: str) -> CheckFinding:
+    """What the check of a kind finds of a name."""
+    ok, detail = attempt(lambda: CHECKS[kind](name))
+    return CheckFinding("", f"{kind} {name.rpartition(':')[2]}", ok, detail)
