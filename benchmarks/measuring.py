@@ -12,7 +12,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from reports.terminal import Column, ColumnKind
+from reports.table import Column, ColumnKind
 from suite.console import emit, out, show_table
 from suite.tracking import on_its_own
 from suite.tracking.machine import processor

@@ -2,17 +2,20 @@
 
 import io
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
+from markupsafe import Markup
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from reports.document import Block, Fold, Page, Section
 from reports.page.drawing import SIGN
+from reports.page.page import show
+from reports.table import Column, ColumnKind, table
 
 Array = npt.NDArray[Any]
 HELD = LinearSegmentedColormap.from_list("held", mpl.colormaps["Blues"](np.linspace(0.15, 1, 256)))
@@ -69,34 +72,23 @@ def html(
 ) -> str:
     """One self-contained page: the figure, a summary, and a table with a row for each client."""
     columns = list(next(iter(summaries.values())))
-    summary = [[name, *(row[c] for c in columns)] for name, row in summaries.items()]
+    summary = [[name, *(number(row[c]) for c in columns)] for name, row in summaries.items()]
     clients = [
-        [k, *(values[k] for values in per_client.values()), *counts[k]] for k in range(len(counts))
+        [str(k), *(number(values[k]) for values in per_client.values()), *map(number, counts[k])]
+        for k in range(len(counts))
     ]
-    return "\n".join(
-        [
-            '<!doctype html><html lang="en"><meta charset="utf-8">',
-            f'<meta name="generator" content="{SIGN}">',
-            f"<title>{escape(title)}</title>",
-            f"<style>{STYLE}</style>",
-            f"<h1>{escape(title)}</h1>",
-            "<p>" + " · ".join(f"{escape(k)} {escape(str(v))}" for k, v in facts.items()) + "</p>",
-            _svg(fig),
-            _table(["per client", *columns], summary),
-            "<details><summary>Every client: samples of each label</summary>",
-            _table(["client", *per_client, *labels], clients),
-            "</details></html>",
-            "",
-        ]
-    )
+    every = table(_heads("client", [*per_client, *labels]), clients, sortable=False)
+    blocks: list[Block] = [
+        table(_heads("per client", columns), summary, sortable=False),
+        Fold("Every client: samples of each label", [every]),
+    ]
+    setting = [(key, str(value)) for key, value in facts.items()]
+    page = Page(title, title, [Section("clients", "", blocks)], setting=setting)
+    return show(page, "partition.html", figure=Markup(_svg(fig)))
 
 
-STYLE = (
-    "body{font:14px system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em}"
-    "h1{font-size:1.3em}svg{width:100%;height:auto}table{border-collapse:collapse;margin:1em 0}"
-    "td,th{padding:.2em .7em;text-align:right;border-bottom:1px solid #ddd}"
-    "td:first-child,th:first-child{text-align:left}details{overflow-x:auto}"
-)
+def _heads(first: str, numbers: Sequence[str]) -> list[Column]:
+    return [Column(first, ColumnKind.NAME), *(Column(name) for name in numbers)]
 
 
 def _svg(fig: Figure) -> str:
@@ -108,16 +100,6 @@ def _svg(fig: Figure) -> str:
     return text[text.index("<svg") :]
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    lines = ["<tr>" + "".join(f"<th>{escape(str(title))}</th>" for title in head) + "</tr>"]
-    lines += [
-        "<tr>" + "".join(f"<td>{number(value)}</td>" for value in row) + "</tr>" for row in rows
-    ]
-    return "<table>" + "\n".join(lines) + "</table>"
-
-
-def number(value: Any) -> str:
-    """Whole numbers as they are, others to three decimals, text as text."""
-    if isinstance(value, str):
-        return escape(value)
+def number(value: float) -> str:
+    """Whole numbers as they are, others to three decimals."""
     return f"{value:.0f}" if value == int(value) else f"{value:.3f}"

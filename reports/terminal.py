@@ -4,61 +4,19 @@ Where there is not the room for a whole table its heads wrap, then its last colu
 names fold; what is left out is said.
 """
 
-import re
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
-from rich.cells import cell_len, chop_cells
-from rich.table import Table
+from rich.cells import cell_len
+from rich.table import Table as RichTable
 from rich.text import Text
+
+from reports.table import Column, ColumnKind, Table
 
 COMFORT = 24
 """Characters that a column of words has, where it needs as many, before another one is left out for it."""
 FOLDED = 8
 """Characters that a name keeps on each of its lines."""
-
-
-class ColumnKind(Enum):
-    """What a column holds: where its texts may break. A name may break anywhere, rather after these."""
-
-    NUMBER = r"(?!)"
-    MARKED = r"(?=✗)"
-    WORDS = r"(?<= )"
-    NAME = r"(?<=[\s_,+:/(=])"
-
-    def pieces(self, text: str) -> list[str]:
-        """The text, cut where it may break."""
-        return re.split(self.value, text)
-
-    def lines(self, text: str, width: int) -> list[str]:
-        """The text in lines of this width at most."""
-        found: list[str] = []
-        for given in text.split("\n"):
-            line = ""
-            for piece in self.pieces(given):
-                if cell_len((line + piece).rstrip()) <= width:
-                    line += piece
-                    continue
-                *whole, line = (
-                    [line, *chop_cells(piece, width)] if line else chop_cells(piece, width)
-                )
-                found += whole
-            found.append(line)
-        return [line.rstrip() for line in found]
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table. Numbers stand at the right, the rest at the left."""
-
-    head: str
-    kind: ColumnKind = ColumnKind.NUMBER
-
-    @property
-    def shown(self) -> str:
-        """The head, whose numbers keep their unit on the line."""
-        return self.head.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 @dataclass(frozen=True)
@@ -78,7 +36,7 @@ def fitted(
     title: str | None = None,
     styles: Iterable[str | None] = (),
     ends: Container[int] = (),
-) -> tuple[Table, list[str]]:
+) -> tuple[RichTable, list[str]]:
     """A table of at most `width` characters, and the heads of the columns left out of it: the last ones,
     and none of the first `essential` ones while those fit with their names folded. Below the rows `ends` a line is
     drawn.
@@ -86,7 +44,7 @@ def fitted(
     widths = _widths(
         [_measured(c, [row[i] for row in rows]) for i, c in enumerate(columns)], width, essential
     )
-    shown = Table(title=title and Text(title, style="bold"), title_justify="left")
+    shown = RichTable(title=title and Text(title, style="bold"), title_justify="left")
     for column, chars in zip(columns, widths, strict=False):
         number = column.kind is ColumnKind.NUMBER
         head = "\n".join(ColumnKind.WORDS.lines(column.shown, chars))
@@ -98,6 +56,14 @@ def fitted(
         texts = [Text("\n".join(kind.lines(text, chars))) for kind, text, chars in cells]
         shown.add_row(*texts, style=style, end_section=i in ends)
     return shown, [column.head for column in columns[len(widths) :]]
+
+
+def drawn(found: Table, width: int) -> tuple[RichTable, list[str]]:
+    """`fitted` for a table, whose best rows are bold; its title is left to the caller."""
+    essential = len(found.columns) if found.essential is None else found.essential
+    styles = ["bold" if line.best else None for line in found.lines]
+    rows = [line.texts for line in found.lines]
+    return fitted(found.columns, rows, width, essential, styles=styles, ends=found.ends)
 
 
 def left_out(heads: Iterable[str], elsewhere: str) -> list[Text]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from reports.terminal import Column
+    from reports.table import Column
 
 READING = "reading the records"
 """Said by commands that read a store: MLflow takes seconds to come."""

@@ -3,64 +3,77 @@
 from collections.abc import Mapping
 from typing import Any
 
-from reports.leaderboard.wording import plain
+from reports.document import Block, Code, Heading, Items, Text, markdown
+from reports.table import Cell, Column, ColumnKind, table
+
+STATEMENT = Column("statement", ColumnKind.NAME, look="wrap")
+VERDICT = Column("verdict", ColumnKind.WORDS, look="wrap")
+NUMBERS: tuple[Column | str, ...] = (
+    *("method", "metric", "published", "measured", "difference"),
+    VERDICT,
+)
+CLAIMS: tuple[Column | str, ...] = (STATEMENT, "metric", "difference", VERDICT)
+GOOD = ("reproduced", "holds")
+"""How verdicts begin that agree with the paper."""
 
 
 def page(report: Mapping[str, Any]) -> str:
     """The document of `suite reproduce --json` as a page."""
     parts = head(report, "published and measured")
     for row in report["rows"]:
-        parts += _row(row)
-    parts += ["## How verdicts are made", *(f"- {rule}" for rule in report["rules"])]
+        parts += row_blocks(row)
+    parts += [Heading("How verdicts are made", level=2), Items(report["rules"])]
     for versions in report["made_with"]:
         made = ", ".join(f"{key} {value}" for key, value in versions.items())
-        parts.append(f"Runs made with {made}.")
-    return "\n\n".join(parts) + "\n"
+        parts.append(Text(f"Runs made with {made}."))
+    return markdown(parts) + "\n"
 
 
-def head(report: Mapping[str, Any], about: str) -> list[str]:
+def head(report: Mapping[str, Any], about: str) -> list[Block]:
     """How a page on a paper begins: what it is about, the command, the protocol, the verdicts' counts."""
+    counts = ", ".join(f"{count} {name}" for name, count in report["verdicts"].items())
     return [
-        f"# {report['paper']}: {about}",
-        f"{report['cites']}. Published numbers are the paper's; measured ones come from the runs of",
-        f"```\n{report['command']}\n```",
-        f"Protocol: {report['protocol']}. {_counts(report['verdicts'])}.",
+        Heading(f"{report['paper']}: {about}", level=1),
+        Text(
+            f"{report['cites']}. Published numbers are the paper's; measured ones come from the runs of"
+        ),
+        Code(report["command"]),
+        Text(f"Protocol: {report['protocol']}. {counts}."),
     ]
 
 
-def _counts(verdicts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in verdicts.items())
-
-
-def _row(row: Mapping[str, Any]) -> list[str]:
+def titled(row: Mapping[str, Any]) -> list[Block]:
+    """The heading of a row of a paper's table, and what it is about."""
     place = " · ".join(row[k] for k in ("dataset", "model", "heterogeneity") if row[k])
-    parts = [
-        f"## {row['source']}, `{row['table']}/{row['row']}`",
-        f"{row['about']}. {place}".strip(),
+    about = row["about"][:1].upper() + row["about"][1:]
+    return [
+        Heading(f"{row['source']}, `{row['table']}/{row['row']}`", level=2),
+        Text(f"{about}. {place}".strip()),
     ]
+
+
+def row_blocks(row: Mapping[str, Any]) -> list[Block]:
+    """A row of a paper's table: its numbers and statements with their verdicts, and its settings."""
+    parts = titled(row)
     if row["note"]:
-        parts.append(f"**{row['note']}**")
+        parts.append(Text(f"**{row['note']}**"))
     if row["runs"]:
         cut = "; ".join(row["reduced"])
         work = (
             f"{row['runs']} runs, {_seeds(row['seeds'])}, {row['seconds']:.0f} s of rounds in all."
         )
-        parts.append(work + (f" **Reduced: {cut}.**" if cut else " Nothing was reduced."))
+        parts.append(Text(work + (f" **Reduced: {cut}.**" if cut else " Nothing was reduced.")))
     if row["numbers"]:
-        head = ["method", "metric", "published", "measured", "difference", "verdict"]
-        parts.append(table(head, [_number(e) for e in row["numbers"]]))
+        parts.append(table(NUMBERS, [_number(e) for e in row["numbers"]]))
     if row["claims"]:
-        head = ["statement", "metric", "difference", "verdict"]
-        parts.append(table(head, [_claim(c) for c in row["claims"]]))
+        parts.append(table(CLAIMS, [_claim(c) for c in row["claims"]]))
     stated = [s for s in row["settings"] if s["chosen_because"] is None]
     chosen = [s for s in row["settings"] if s["chosen_because"] is not None]
     if stated:
-        parts.append("Stated by the paper: " + ", ".join(map(_setting, stated)) + ".")
-    if chosen or row["readings"]:
-        lines = [f"- {_setting(s)}: {s['chosen_because']}" for s in chosen]
-        parts.append(
-            "Chosen by us:\n\n" + "\n".join([*lines, *(f"- {r}" for r in row["readings"])])
-        )
+        parts.append(Text("Stated by the paper: " + ", ".join(map(_setting, stated)) + "."))
+    lines = [f"{_setting(s)}: {s['chosen_because']}" for s in chosen] + [*row["readings"]]
+    if lines:
+        parts.append(Items(lines, "Chosen by us"))
     return parts
 
 
@@ -68,23 +81,21 @@ def _seeds(count: int) -> str:
     return f"{count} seed" + "s" * (count != 1)
 
 
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """The Markdown of a table with a head and rows."""
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(map(plain, line)) + " |" for line in rows]
-    return "\n".join(lines)
-
-
-def _number(entry: Mapping[str, Any]) -> list[str]:
-    verdict = entry["verdict"] + (f" ({entry['reason']})" if entry["reason"] else "")
+def _number(entry: Mapping[str, Any]) -> list[str | Cell]:
     return [
         entry["method"],
         entry["metric"],
         published(entry),
         measured(entry),
         "" if entry["difference"] is None else f"{entry['difference']:+.3g}",
-        verdict,
+        verdict(entry["verdict"], entry["reason"]),
     ]
+
+
+def verdict(said: str, reason: str = "") -> Cell:
+    """A verdict, with its reason where there is one; those that agree with the paper stand out."""
+    look = "mark good" if said.startswith(GOOD) else "mark"
+    return Cell(f"{said} ({reason})" if reason else said, look=look)
 
 
 def published(entry: Mapping[str, Any]) -> str:
@@ -107,12 +118,11 @@ def measured(entry: Mapping[str, Any]) -> str:
     return text if entry["ci_low"] is None else f"{text} ± {_half(entry):.2g}"
 
 
-def _claim(claim: Mapping[str, Any]) -> list[str]:
+def _claim(claim: Mapping[str, Any]) -> list[str | Cell]:
     shown = "" if claim["measured"] is None else f"{claim['measured']:+.3g}"
     if claim["ci_low"] is not None:
         shown += f" ± {_half(claim):.2g}"
-    verdict = claim["verdict"] + (f" ({claim['reason']})" if claim["reason"] else "")
-    return [claim["says"], claim["metric"], shown, verdict]
+    return [claim["says"], claim["metric"], shown, verdict(claim["verdict"], claim["reason"])]
 
 
 def _half(entry: Mapping[str, Any]) -> float:

@@ -1,31 +1,37 @@
 """What readings explain, as Markdown: all readings, how far each baseline is off, and the answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from reports.claims.page import head, table
+from reports.claims.page import STATEMENT, head, titled, verdict
+from reports.document import Block, Heading, Items, Text, markdown
+from reports.table import Cell, Column, Table, table
 
 SHOWN = 12
 """So many readings of a row are shown, the nearest, and all that explain the baselines; the others are
 counted, and the JSON document has them all.
 """
+JUDGED: tuple[Column | str, ...] = (
+    replace(STATEMENT, head="claim"),
+    *("answer", "reproduced under", "what decides"),
+)
 LEGEND = (
-    "**Bold**: the reading explains the baselines. *off*: how far the baselines' numbers are off in the mean, in "
-    "tolerances. Numbers are means over seeds (sd: their standard deviation); *off* behind one: not "
-    "reproduced; *other order*: not as printed against another baseline."
+    "**Bold**: the reading explains the baselines. `off`: how far the baselines' numbers are off in the mean, in "
+    "tolerances. Numbers are means over seeds (sd: their standard deviation); `off` behind one: not "
+    "reproduced; `other order`: not as printed against another baseline."
 )
 
 
 def readings_page(report: Mapping[str, Any]) -> str:
     """The document of `suite reproduce --readings --json` as a page."""
     parts = head(report, "under which readings do its claims hold?")
-    parts.append(
-        "A reading takes one candidate of each setting that the paper leaves open; the rules are at the end."
-    )
+    about = "A reading takes one candidate of each setting that the paper leaves open; the rules are at the end."
+    parts.append(Text(about))
     for row in report["rows"]:
-        parts += _row(row)
-    parts += ["## How readings are judged", *(f"- {rule}" for rule in report["rules"])]
-    return "\n\n".join(parts) + "\n"
+        parts += row_blocks(row)
+    parts += [Heading("How readings are judged", level=2), Items(report["rules"])]
+    return markdown(parts) + "\n"
 
 
 def said(row: Mapping[str, Any]) -> str:
@@ -43,33 +49,29 @@ def said(row: Mapping[str, Any]) -> str:
     )
 
 
-def _row(row: Mapping[str, Any]) -> list[str]:
-    place = " · ".join(row[k] for k in ("dataset", "model", "heterogeneity") if row[k])
-    parts = [
-        f"## {row['source']}, `{row['table']}/{row['row']}`",
-        f"{row['about']}. {place}".strip(),
-        f"**{said(row)}.**",
-    ]
+def row_blocks(row: Mapping[str, Any]) -> list[Block]:
+    """A row of a paper's table: what its readings explain, what was claimed of it, and the nearest readings."""
+    parts = [*titled(row), Text(f"**{said(row)}.**")]
     if not row["readings"]:
         return parts
     if row["note"]:
-        parts.append(f"**{row['note']}.**")
-    parts.append(table(["claim", "answer", "reproduced under", "what decides"], _judged(row)))
-    parts += [_fitted(row), _decides(row)]
+        parts.append(Text(f"**{row['note']}.**"))
+    parts.append(table(JUDGED, _judged(row["judged"])))
+    parts += [Text(_fitted(row)), Text(_decides(row))]
     if row["held_out"] is not None:
         common, here = row["held_out"]
-        parts.append(
+        checked = (
             f"Cross-check: {common} readings explain the baselines of the other rows, in the settings that "
             f"all of these rows have open; {here} of them explain this row's."
         )
+        parts.append(Text(checked))
     shown = _shown(row)
-    parts += [table(*_readings(row, shown)), LEGEND]
+    parts += [_readings(row, shown), Text(LEGEND, "legend")]
     hidden = sum(1 + len(one["alike"]) for one in row["readings"] if one not in shown)
     if hidden:
-        parts.append(
-            f"{hidden} more readings, none of which explains the baselines, are in the JSON document."
-        )
-    parts.append("Open settings:\n\n" + "\n".join(_open(row)))
+        more = f"{hidden} more readings, none of which explains the baselines, are in the JSON document."
+        parts.append(Text(more))
+    parts.append(Items(_open(row), "Open settings"))
     return parts
 
 
@@ -93,12 +95,21 @@ def _plural(count: int, what: str) -> str:
     return f"{count} {what}" + "s" * (count != 1)
 
 
-def _judged(row: Mapping[str, Any]) -> list[list[str]]:
-    found = []
-    for one in row["judged"]:
+def statements_blocks(row: Mapping[str, Any]) -> list[Block]:
+    """A row of a paper's table: what became of its statements under the readings."""
+    parts = titled(row)
+    if row["note"]:
+        parts.append(Text(f"**{row['note']}**"))
+    judged = [one for one in row["judged"] if one["method"] is None]
+    return [*parts, table(JUDGED, _judged(judged))] if judged else parts
+
+
+def _judged(judged: Iterable[Mapping[str, Any]]) -> list[list[str | Cell]]:
+    found: list[list[str | Cell]] = []
+    for one in judged:
         given = one["answer"]
         under = f"{len(given['holds_under'])} of {given['of']}" if given["of"] else ""
-        found.append([one["says"], given["verdict"], under, _shares(given["decided_by"])])
+        found.append([one["says"], verdict(given["verdict"]), under, _shares(given["decided_by"])])
     return found
 
 
@@ -114,16 +125,14 @@ def _shares(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {share:.0%}" for name, share in shares.items() if share >= 0.01)
 
 
-def _readings(
-    row: Mapping[str, Any], shown: Sequence[Mapping[str, Any]]
-) -> tuple[list[str], list[list[str]]]:
+def _readings(row: Mapping[str, Any], shown: Sequence[Mapping[str, Any]]) -> Table:
     """A line a reading, the nearest first: its values, what each baseline gave, what the method did."""
     names = [one["name"] for one in row["open"]]
     baselines = row["readings"][0]["explained"] or row["readings"][0]["screened"]
-    head = ["reading", *names, "seeds", "off"]
-    head += [f"{n['method']} {n['metric']}, printed {n['published']}" for n in baselines]
+    heads = ["reading", *names, "seeds", "off"]
+    heads += [f"{n['method']} {n['metric']}, printed {n['published']}" for n in baselines]
     own: list[Any] = next((r["numbers"] for r in row["readings"] if r["numbers"]), [])
-    head += [f"the paper's {n['method']} {n['metric']}, printed {n['published']}" for n in own]
+    heads += [f"the paper's {n['method']} {n['metric']}, printed {n['published']}" for n in own]
     lines = []
     for reading in shown:
         found = reading["explained"] or reading["screened"]
@@ -135,7 +144,7 @@ def _readings(
         line += [_measured(one) for one in found]
         ran = [_number(one["measured"], one["reached_share"]) for one in reading["numbers"]]
         lines.append(line + (ran or [""] * len(own)))
-    return head, lines
+    return table(heads, lines)
 
 
 def _measured(one: Mapping[str, Any]) -> str:
@@ -160,7 +169,7 @@ def _open(row: Mapping[str, Any]) -> list[str]:
             f"{_candidate(c['value'])}{' (default)' if c['default'] else ''}: {c['why']}"
             for c in one["values"]
         ]
-        lines.append(f"- {one['name']}{of}: {'; '.join(values)}")
+        lines.append(f"{one['name']}{of}: {'; '.join(values)}")
     return lines
 
 

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from reports.claims.page import measured, published, table
+from reports.claims.page import measured, published
+from reports.document import Block, Heading, Text, markdown
+from reports.table import Table, table
 
 FIGURE = "summary.svg"
 """The name of the figure beside the page."""
@@ -12,24 +14,25 @@ FIGURE = "summary.svg"
 
 def summary_page(found: Mapping[str, Any]) -> str:
     """The document of `suite reproduce --summary` as a page."""
-    parts = [
-        "# Published and measured, over all papers",
-        f"A number or a statement is feasible when the suite measures it, its data are at hand and its row "
+    about = (
+        "A number or a statement is feasible when the suite measures it, its data are at hand and its row "
         f"takes at most {found['minutes']:g} minutes with {found['seeds']} seeds on the machine that counted, "
-        "or when it has a verdict already. A statement counts once for each row it is about.",
-        counts(found),
-        _drawing(found),
+        "or when it has a verdict already. A statement counts once for each row it is about."
+    )
+    parts: list[Block] = [
+        Heading("Published and measured, over all papers", level=1),
+        *map(Text, (about, counts(found), _drawing(found))),
     ]
     for paper in found["papers"]:
-        parts.append(f"## {paper['paper']}")
+        parts.append(Heading(paper["paper"], level=2))
         if paper["pages"]:
-            parts.append(table(*_pages(paper)))
+            parts.append(_pages(paper))
         if paper["claims"]:
-            parts.append(table(*_claims(paper)))
+            parts.append(_claims(paper))
         if paper["left"]:
-            parts += ["Without a verdict:", table(*_left(paper))]
-    parts += ["## All numbers that were measured", table(*_numbers(found))]
-    return "\n\n".join(parts) + "\n"
+            parts += [Text("Without a verdict:"), _left(paper)]
+    parts += [Heading("All numbers that were measured", level=2), _numbers(found)]
+    return markdown(parts) + "\n"
 
 
 def counts(found: Mapping[str, Any]) -> str:
@@ -44,7 +47,7 @@ def counts(found: Mapping[str, Any]) -> str:
         lines.append([*line, *(_verdicts(kind) for kind in kinds)])
     few = found["total"]["few_seeds"] + found["total"]["statements"]["few_seeds"]
     note = f"\n\n{few} of these verdicts rest on fewer than {found['seeds']} seeds." if few else ""
-    return table(head, lines) + note + _under_readings(found)
+    return markdown([table(head, lines)]) + note + _under_readings(found)
 
 
 def _under_readings(found: Mapping[str, Any]) -> str:
@@ -83,7 +86,7 @@ def _verdicts(kind: Mapping[str, Any]) -> str:
     return ", ".join(f"{count} {word}" for word, count in sorted(kind["verdicts"].items()) if count)
 
 
-def _pages(paper: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+def _pages(paper: Mapping[str, Any]) -> Table:
     lines = [
         [
             f"[{one['on']}]({quote(one['document'], safe='/=,')})",
@@ -93,10 +96,10 @@ def _pages(paper: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
         ]
         for one in paper["pages"]
     ]
-    return ["document", "command", "seeds", "verdicts"], lines
+    return table(["document", "command", "seeds", "verdicts"], lines)
 
 
-def _claims(paper: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+def _claims(paper: Mapping[str, Any]) -> Table:
     head = ["statement", "where", "verdict", "readings", "what decides"]
     lines = [
         [
@@ -108,10 +111,10 @@ def _claims(paper: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
         ]
         for one in paper["claims"]
     ]
-    return head, lines
+    return table(head, lines)
 
 
-def _left(paper: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+def _left(paper: Mapping[str, Any]) -> Table:
     head = ["why", "where", "numbers", "statements", "would take"]
     lines = [
         [
@@ -123,14 +126,14 @@ def _left(paper: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
         ]
         for one in paper["left"]
     ]
-    return head, lines
+    return table(head, lines)
 
 
 def _rows(rows: list[str]) -> str:
     return rows[0] if len(rows) == 1 else f"{len(rows)} rows"
 
 
-def _numbers(found: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+def _numbers(found: Mapping[str, Any]) -> Table:
     head = ["paper", "where", "method", "metric", "published", "measured", "seeds", "verdict"]
     lines = [
         [
@@ -146,7 +149,7 @@ def _numbers(found: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
         for paper in found["papers"]
         for dot in paper["dots"]
     ]
-    return head, lines
+    return table(head, lines)
 
 
 def duration(minutes: float) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit, Finding
 from reports.leaderboard.leaderboard import Row
 from reports.leaderboard.wording import label, number
-from reports.terminal import Column, ColumnKind
+from reports.table import Column, ColumnKind
 
 FOUND = {
     "edge": "Winner at an edge of its range",
@@ -22,7 +22,7 @@ ABOUT = (
     "improved the best."
 )
 """What the columns of `facts` mean."""
-
+TITLE = "Audit of the searches"
 
 HEAD = (
     Column("algorithm", ColumnKind.NAME),
@@ -37,18 +37,14 @@ HEAD = (
 )
 
 
-def facts(rows: Sequence[Row]) -> tuple[list[Column], list[list[str]]]:
-    """Columns and a line for each audited row, without columns in which nothing stands, but for the
-    first.
-    """
+def facts(rows: Sequence[Row]) -> list[list[str]]:
+    """A line for each audited row, under `HEAD`."""
     scenarios = _scenarios(rows)
-    lines = [
+    return [
         [label(row), scenarios[row.group], *_facts(row.audit)]
         for row in rows
         if row.audit is not None
     ]
-    kept = [i for i in range(len(HEAD)) if not i or any(line[i] for line in lines)]
-    return [HEAD[i] for i in kept], [[line[i] for i in kept] for line in lines]
 
 
 def found(rows: Sequence[Row]) -> list[tuple[str, list[str]]]:

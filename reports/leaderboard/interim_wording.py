@@ -5,7 +5,7 @@ from itertools import groupby
 
 from reports.leaderboard.interim import Standing
 from reports.leaderboard.wording import number, params_text, short
-from reports.terminal import Column, ColumnKind
+from reports.table import Column, ColumnKind
 
 COLUMNS = (
     Column("#"),

@@ -10,10 +10,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from rich.text import Text
-
 from reports.leaderboard.statistics import interval
-from reports.terminal import Column, ColumnKind, fitted, left_out
 from trials.engine import schedule
 from trials.run.scenario import Scenario
 
@@ -84,19 +81,6 @@ class Front:
     def as_dict(self) -> dict[str, Any]:
         """The front in the JSON of `suite leaderboard`."""
         return {**vars(self), "points": [point.as_dict() for point in self.points]}
-
-
-def tables(fronts: Sequence[Front], width: int) -> list[Any]:
-    """The tables of fronts for a terminal of `width` characters, one each."""
-    parts: list[Any] = []
-    for found in fronts:
-        *numbers, tuned = found.columns
-        columns = [*map(Column, numbers), Column(tuned, ColumnKind.WORDS)]
-        shown, dropped = fitted(columns, [point.texts for point in found.points], width, 4)
-        name = f"{found.algorithm} · {found.scenario}"
-        parts += [Text(f"Pareto front of {name} ({found.sweep})", style="bold"), shown]
-        parts += [*left_out(dropped, "--json"), Text()]
-    return parts
 
 
 def front(scores: Sequence[float], costs: Sequence[float], maximize: bool) -> list[int]:

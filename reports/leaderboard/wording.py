@@ -1,6 +1,5 @@
 """What is said of a leaderboard's rows, in words and numbers as people read them."""
 
-import re
 from collections.abc import Collection, Mapping
 from statistics import fmean
 from typing import Any
@@ -288,8 +287,3 @@ def to_target_text(row: Row) -> str:
 def params_text(params: Mapping[str, Any]) -> str:
     """Hyperparameters on one line."""
     return " ".join(f"{key}={schedule.short(value)}" for key, value in params.items())
-
-
-def plain(text: str) -> str:
-    """Text that Markdown shows as it is: in one cell of a table, and no HTML."""
-    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text.replace("|", "\\|").replace("\n", " "))

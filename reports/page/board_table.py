@@ -1,95 +1,67 @@
-"""A group of a leaderboard as the table of a page: which columns, what they say, how they sort."""
+"""The groups of a leaderboard as a page has them: with pictures of intervals, links, and what was tuned."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from reports.leaderboard.leaderboard import Row
-from reports.leaderboard.wording import (
-    behind_text,
-    label,
-    mean_text,
-    number,
-    params_text,
-    rank_text,
-    title_of,
-    to_target_text,
-    total_bytes,
-    verdict,
-)
-from reports.page.data import ReportData, leads
-from reports.page.gallery import groups, scenario_text
+from reports.leaderboard.tables import board_tables, groups, leads
+from reports.leaderboard.wording import label, number, params_text
+from reports.page.data import ReportData
 from reports.page.style import LEADERS, Look
-from trials.scoring.metrics import direction, sign
+from reports.table import Cell, Column, ColumnKind, Line, Table
 
 STRIP = 140
 """Width of the picture of an interval."""
+FIXED = 4
+"""The rank, the name, the score and what it is behind are on every page."""
+Links = Callable[[Row], Mapping[str, Cell]]
+"""What a row's `name`, `score` and `tuned` cells are, and its fragment (`key`); one that is not given stays as it is."""
 
 
-@dataclass(frozen=True)
-class BoardColumn:
-    """A column beyond those that every table has. `better` is 1 where more is better, -1 where less."""
-
-    head: str
-    text: Callable[[Row], str]
-    value: Callable[[Row], float | None]
-    better: int
-
-
-def tables(data: ReportData, look: Look) -> list[dict[str, Any]]:
+def tables(data: ReportData, look: Look, links: Links | None = None) -> list[Table]:
     """The tables of a board, one a group of rows that are ranked together."""
+    linked = links or (lambda row: _linked(data, row))
     return [
-        _table(data, look, scenario_text(group), group.sweeps, rows)
-        for group, rows in groups(data.board).items()
+        _table(found, rows, look, linked)
+        for found, rows in zip(board_tables(data.board), groups(data.board).values(), strict=True)
     ]
 
 
-def _table(
-    data: ReportData, look: Look, where: str, sweeps: str, rows: Sequence[Row]
-) -> dict[str, Any]:
-    wanted = [c for c in _columns(rows, data.board.target) if any(c.text(row) for row in rows)]
-    same = [c for c in wanted if len(rows) > 1 and len({c.text(row) for row in rows}) == 1]
-    shown = [column for column in wanted if column not in same]
+def _table(found: Table, rows: Sequence[Row], look: Look, linked: Links) -> Table:
+    """The table without the columns in which all rows are alike, which are said below it."""
     scale = leading(rows)
-    better = sign(direction(rows[0].metric))
-    return {
-        "scenario": where,
-        "sweeps": sweeps,
-        "metric": title_of(rows[0].metric),
-        "better": better,
-        "verdict": verdict(list(rows)),
-        "columns": shown,
-        "same": ", ".join(f"{column.head} {column.text(rows[0])}" for column in same),
-        "scale": tuple(map(number, scale)),
-        "rows": [_row(data, row, scale, look[row.algorithm][0], shown) for row in rows],
-    }
+    texts = [[line.texts[i] for line in found.lines] for i in range(len(found.columns))]
+    last = len(found.columns) - 1
+    wanted = [i for i in range(FIXED, last) if any(texts[i])]
+    same = [i for i in wanted if len(rows) > 1 and len(set(texts[i])) == 1]
+    kept = [i for i in wanted if i not in same]
+    bar = Column(" to ".join(map(number, scale)), ColumnKind.MARKED, look="bar")
+    lines = []
+    for row, line in zip(rows, found.lines, strict=True):
+        cells, links = line.full, linked(row)
+        tuned = links.get("tuned") or Cell(cells[last].text, look="cut")
+        picture = Cell("", drawing={**strip(row, scale), "hue": look[row.algorithm][0]})
+        name, score = links.get("name") or cells[1], links.get("score") or cells[2]
+        score = replace(score, value=row.mean)
+        shown = [cells[0], name, score, picture, cells[3], *(cells[i] for i in kept), tuned]
+        words = " ".join([row.algorithm, row.paper, found.title, found.small])
+        lines.append(Line(shown, line.best, words, links["key"].text if "key" in links else ""))
+    columns = found.columns
+    heads = [*columns[:3], bar, columns[3], *(columns[i] for i in kept), columns[last]]
+    alike = ", ".join(f"{columns[i].head} {texts[i][0]}" for i in same)
+    notes = [f"All rows: {alike}."] if alike else []
+    return replace(found, columns=heads, lines=lines, notes=notes, look="board")
 
 
-def _columns(rows: Sequence[Row], target: float | None) -> list[BoardColumn]:
-    better = sign(direction(rows[0].metric))
-    found = [
-        BoardColumn(
-            "worst 10 %", lambda r: number(r.worst_clients), lambda r: r.worst_clients, better
-        ),
-        BoardColumn("spread", lambda r: number(r.client_spread), lambda r: r.client_spread, -1),
-        BoardColumn(
-            "k samples",
-            lambda r: f"{r.sample_gradients / 1e3:,.0f}",
-            lambda r: r.sample_gradients,
-            -1,
-        ),
-        BoardColumn("MB", lambda r: f"{total_bytes(r) / 1e6:,.2f}", total_bytes, -1),
-        BoardColumn("seeds", _seeds, lambda r: r.seeds - r.failed_seeds, 1),
-        BoardColumn("trials", lambda r: str(r.trials), lambda r: r.trials, 1),
-    ]
-    if target is not None:
-        head = f"rounds to {target:g}"
-        found.insert(0, BoardColumn(head, to_target_text, lambda r: r.rounds_to_target, -1))
+def _linked(data: ReportData, row: Row) -> dict[str, Cell]:
+    """A row of a report leads to its run in MLflow, and has its tuned file."""
+    found: dict[str, Cell] = {}
+    if row.page:
+        found["name"] = Cell(label(row), href=data.server + row.page, about="The run in MLflow")
+    if tuned := data.tuned.get((row.sweep, row.entry_id)):
+        found["tuned"] = Cell(params_text(row.params), code=tuned)
     return found
-
-
-def _seeds(row: Row) -> str:
-    return f"{row.seeds}" + (f" ({row.failed_seeds} diverged)" if row.failed_seeds else "")
 
 
 def leading(rows: Sequence[Row]) -> tuple[float, float]:
@@ -116,24 +88,3 @@ def strip(row: Row, scale: tuple[float, float]) -> dict[str, Any]:
 
     out = -1 if row.mean < start else 1 if row.mean > end else 0
     return {"low": at(row.ci_low), "mean": at(row.mean), "high": at(row.ci_high), "out": out}
-
-
-def _row(
-    data: ReportData, row: Row, scale: tuple[float, float], hue: str, shown: Sequence[BoardColumn]
-) -> dict[str, Any]:
-    return {
-        "row": row,
-        "hue": hue,
-        "strip": strip(row, scale),
-        "name": label(row),
-        "rank": rank_text(row),
-        "link": data.server + row.page if row.page else "",
-        "about": "The run in MLflow",
-        **dict.fromkeys(("fragment", "spec", "repeat"), ""),  # of sites
-        "score": mean_text(row),
-        "behind": behind_text(row),
-        "cells": [(column.text(row), column.value(row)) for column in shown],
-        "params": params_text(row.params),
-        "tuned": data.tuned.get((row.sweep, row.entry_id), ""),
-        "best": leads(row),
-    }

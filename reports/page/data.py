@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reports.leaderboard.leaderboard import Contest, Leaderboard, Row
+from reports.leaderboard.leaderboard import Contest, Leaderboard
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,6 @@ class Failure:
     status: str
     error: str
     page: str
-
-
-def leads(row: Row) -> bool:
-    """Whether a row is the best of its group, not shown to differ from it, or shown to be as good."""
-    return row.rank is not None and bool(row.behind == 0 or row.within_noise or row.equivalent)
 
 
 PRINT = "fingerprint of "

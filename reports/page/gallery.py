@@ -2,10 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 
-from reports.leaderboard.leaderboard import Contest, Leaderboard, Row
-from reports.leaderboard.pareto import Front
+from reports.leaderboard.leaderboard import Contest, Row
+from reports.leaderboard.tables import front_groups, groups, scenario_text, several
 from reports.leaderboard.wording import overall_title, plural, short, title_of
 from reports.page import charts, line_charts, tuning
 from reports.page.data import ReportData, TrialPoint
@@ -41,8 +40,9 @@ def gallery(data: ReportData, look: Look) -> Gallery:
             alt = f"{where}: {title_of(rows[0].metric)} against {against}, bands are intervals"
             spec = line_charts.curves(mine, look, rows, against)
             found[against].append(Chart(f"{against}-{name}", where, alt, spec))
+    across = several(data.board)
     for metric, compared in data.board.overall.items():
-        if compared.critical_difference is not None and len(compared.datasets) > 1:
+        if compared.critical_difference is not None and metric in across:
             ranks = zip(compared.algorithms, compared.ranks, strict=True)
             alt = "Average ranks: " + ", ".join(f"{short(a)} {r:.2f}" for a, r in ranks)
             title = overall_title(metric, compared)
@@ -58,16 +58,6 @@ def gallery(data: ReportData, look: Look) -> Gallery:
     return found
 
 
-def groups(board: Leaderboard) -> dict[Contest, list[Row]]:
-    """The rows that are ranked together."""
-    return {key: list(rows) for key, rows in groupby(board.rows, key=lambda row: row.group)}
-
-
-def scenario_text(group: Contest) -> str:
-    """The question that a group answers, in a line."""
-    return f"{group.scenario}" + (", warm-started" if group.warm else "")
-
-
 def told_apart(found: Sequence[Contest]) -> list[str]:
     """Each question by that in which they differ: parts of its place, whether it is warm-started, its sweeps."""
     apart = [i for i in range(3) if len({group.scenario[i] for group in found}) > 1] or [2]
@@ -78,15 +68,6 @@ def told_apart(found: Sequence[Contest]) -> list[str]:
         f"{name} ({group.sweeps})" if names.count(name) > 1 else name
         for name, group in zip(names, found, strict=True)
     ]
-
-
-def front_groups(board: Leaderboard) -> dict[str, list[Front]]:
-    """The fronts that answer the same question, by its name."""
-    found: dict[str, list[Front]] = defaultdict(list)
-    for front in board.pareto:
-        cost = front.cost.replace("_", " ")
-        found[f"{front.scenario} · {cost} · {front.sweep}"].append(front)
-    return found
 
 
 def _slug(group: Contest) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 
 from reports.leaderboard.leaderboard import Row
 from reports.leaderboard.replication import Draw, mean_of
+from reports.leaderboard.tables import leads
 from reports.leaderboard.wording import short, title_of
-from reports.page.data import Curve, leads
+from reports.page.data import Curve
 from reports.page.style import (
     HEIGHT,
     LEADERS,

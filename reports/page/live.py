@@ -129,7 +129,7 @@ def _content(sweep: LiveSweep, asks: bool) -> dict[str, Any]:
         "chips": chips(look),
         "legend": f"{legend(sweep.board)} {PICTURE}" if sweep.board else "",
         "tables": tables(board, look) if board else [],
-        "audit": audit(sweep.board) if sweep.board else None,
+        "audit": audit(sweep.board) if sweep.board else [],
         "requests": asks,
         "read_only": READ_ONLY,
         "failures": sweep.failures,

@@ -1,6 +1,6 @@
 """The report of a study: one HTML file that needs nothing else, and its charts as files.
 
-What is shown comes from `ReportData` alone. The templates are those of the live page, too.
+What is shown comes from `ReportData` alone. `show` makes the HTML of any page.
 """
 
 import re
@@ -11,25 +11,56 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from reports.leaderboard import audit_wording, interim, interim_wording
+from reports.document import Block, Charts, Code, Facts, Fold, Heading, Page, Section, Text
+from reports.leaderboard import audit_wording, interim
 from reports.leaderboard.leaderboard import Leaderboard
 from reports.leaderboard.names import told_apart
-from reports.leaderboard.wording import legend, overall, overall_title, short, standings
+from reports.leaderboard.tables import (
+    across_table,
+    audit_table,
+    front_groups,
+    front_table,
+    interim_tables,
+    pairs_table,
+    several,
+)
+from reports.leaderboard.wording import legend, short
 from reports.page import drawing
 from reports.page.board_table import tables
 from reports.page.data import ReportData
 from reports.page.drawing import FORMS, SIGN
-from reports.page.gallery import Gallery, front_groups, gallery, look_of
+from reports.page.gallery import Gallery, gallery, look_of
 from reports.page.headline import headline, setting
 from reports.page.style import Chart, Look, slug
+from reports.table import Cell, Cells, table
 from trials.common.visible import visible
 from trials.run.outcome import Status
 
 PICTURE = (
-    "Spread: standard deviation over clients. The picture of an interval spans the leaders; an arrow: the row "
-    "lies outside. Shaded: the best and what ties with it. Click a heading to sort, best first."
+    "The picture of an interval spans the leaders; an arrow: the row lies outside. Shaded: the best and what "
+    "ties with it. Click a heading to sort, best first."
 )
 """What a table on a page has beyond the terminal's."""
+FOOTER = "Everything on this page is read from recorded runs; nothing is typed in. `suite report` makes it anew."
+ACROSS = (
+    "One row a data set: its scenarios and their seeds are averaged first. Rank 1 is best; ties share ranks. In the "
+    "diagram, bars join methods that Nemenyi's test cannot tell apart."
+)
+CURVES = "Means; bands are 95 % Student-t intervals at each evaluation, over what those of the tables are."
+FRONTS = (
+    "Pareto fronts of each entry's search trials: configurations that no other one beats in both validation "
+    "score and cost. Ringed: the best-scoring one and the knee, which ran again with fresh seeds."
+)
+BUDGET = (
+    "Best validation score among the first 1, 2, … search trials at full rounds, in the order they were asked; of an "
+    "entry that was searched several times the mean. Where lines cross late, more trials may change the ranking."
+)
+HEAT = "Number: mean over final seeds. Colour: the deeper, the nearer to the best of its column."
+SEARCH = (
+    "Importance is PED-ANOVA's share of what sets good trials apart, of a few trials: a hint, not a finding. Points "
+    "and lines are search trials at full rounds, validation score upwards; large and red: the best. The pointer on "
+    "a trial marks it everywhere. Of a schedule its last value is shown."
+)
 
 
 def build(data: ReportData, forms: Iterable[str] = FORMS) -> tuple[str, dict[str, bytes]]:
@@ -40,76 +71,143 @@ def build(data: ReportData, forms: Iterable[str] = FORMS) -> tuple[str, dict[str
     look = look_of(data)
     found = gallery(data, look)
     kept = [chart for section, charts in found.items() if section != "search" for chart in charts]
-    return page(data, look, found), drawing.files(kept, forms)
+    return show(_page(data, look, found)), drawing.files(kept, forms)
 
 
 def leaderboard_page(board: Leaderboard) -> str:
     """A leaderboard alone as a page: no charts, no search."""
     data = ReportData(told_apart(board, (row.algorithm for row in board.rows)))
-    return page(data, look_of(data), {})
+    return show(_page(data, look_of(data), {}))
 
 
-def page(data: ReportData, look: Look, charts: Gallery) -> str:
+def show(page: Page, template: str = "page.html", **more: Any) -> str:
+    """The HTML of a page."""
+    alone = page.root is None and page.has_charts
+    script = drawing.script() if alone else ""
+    return render(template, page=page, title=page.title, script=script, **more)
+
+
+def _page(data: ReportData, look: Look, found: Gallery) -> Page:
     """The page of a report."""
     board = data.board
-    shown = {key: inlined(found) for key, found in charts.items() if key != "dots"}
     lead, known = headline(board)
-    return render(
-        "report.html",
+    facts = [*setting(data.sweeps).items(), *((k, str(n)) for k, n in _counts(data).items())]
+    sections = [_leaderboard(data, look), *_standing(board)]
+    if blocks := audit(board):
+        sections.append(Section("audit", audit_wording.TITLE, blocks, "Audit"))
+    sections += _drawn(board, found)
+    if data.trials or data.failures:
+        sections.append(Section("failures", "Failures", [_failures(data)], "Failures"))
+    if data.sweeps:
+        sections.append(Section("provenance", "Provenance", _provenance(data), "Provenance"))
+    return Page(
         title=f"{board.study} · leaderboard",
-        data=data,
-        board=board,
-        lead=lead,
-        known=known,
-        setting=setting(data.sweeps),
-        legend=f"{legend(board)} {PICTURE}",
-        tables=tables(data, look),
-        interim=standing(board),
-        audit=audit(board),
-        overall=across(board),
-        fronts=front_groups(board),
-        chips=chips(look) if shown else [],
-        counts=_counts(data),
-        charts={key: shown.get(key, []) for key in SECTIONS},
-        script=drawing.script() if shown else "",
+        heading=lead,
+        sections=sections,
+        eyebrow=board.study,
+        lead=known,
+        setting=facts,
+        footer=FOOTER,
+        chips=chips(look) if any(found.values()) else [],
+        filtered=True,
     )
 
 
-def standing(board: Leaderboard) -> dict[str, Any] | None:
-    """How the scenarios stand that are not over, a table each; None where all are."""
-    if not board.interim:
-        return None
-    tables = interim_wording.tables(board.interim)
-    about = {"mark": interim.MARK, "about": interim.ABOUT}
-    return {"head": [column.head for column in interim_wording.COLUMNS], "tables": tables, **about}
+def _leaderboard(data: ReportData, look: Look) -> Section:
+    board = data.board
+    found: list[Block] = [Text(note, "note") for note in board.notes]
+    found += tables(data, look)
+    found.append(
+        Text(f"{legend(board)} {PICTURE}", "legend")
+        if board.rows
+        else Text("No final runs yet: there is nothing to rank.")
+    )
+    return Section("leaderboard", "Leaderboard", found, "Leaderboard")
 
 
-def across(board: Leaderboard) -> list[dict[str, Any]]:
-    """The comparisons of algorithms over several data sets."""
-    return [
-        {
-            "title": overall_title(metric, found),
-            "standings": standings(found),
-            "said": overall(found),
-            "pairs": found.pairs,
-        }
-        for metric, found in board.overall.items()
-        if len(found.datasets) > 1
+def _standing(board: Leaderboard) -> list[Section]:
+    """How the scenarios stand that are not over."""
+    found: list[Block] = [Text(interim.ABOUT, "legend"), *interim_tables(board)]
+    mark = interim.MARK
+    return [Section("interim", "Standings", found, "Interim", mark)] if board.interim else []
+
+
+def audit(board: Leaderboard, mends: bool = True) -> list[Block]:
+    """How fair the searches were: a table, what was found and the commands that mend it; nothing where none is
+    known.
+    """
+    made = audit_table(board)
+    if made is None:
+        return []
+    found: list[Block] = [Text(audit_wording.ABOUT, "legend"), made]
+    for command, texts in audit_wording.found(board.rows):
+        found.append(Text("\n".join(texts), "verdict"))
+        found += [Code(command)] if mends else []
+    nothing = Text("Nothing was found that may have cost a method something.")
+    return found if len(found) > 2 else [*found, nothing]
+
+
+def across(board: Leaderboard, drawn: Sequence[Chart]) -> list[Block]:
+    """The comparisons of algorithms over several data sets; nothing where there is one."""
+    found: list[Block] = []
+    for metric, compared in several(board).items():
+        pairs = pairs_table(compared)
+        fold = Fold(f"All {len(pairs.lines)} pairs", [pairs], "screen")
+        found += [across_table(metric, compared), fold]
+    charts = [Charts(inlined(drawn))] if drawn else []
+    return [Text(ACROSS, "legend"), *charts, *found] if found else []
+
+
+def _drawn(board: Leaderboard, found: Gallery) -> list[Section]:
+    """The sections that have charts."""
+    charts = {key: Charts(inlined(drawn)) for key, drawn in found.items() if drawn}
+    made = []
+    if blocks := across(board, found.get("cd", ())):
+        made.append(Section("across", "Across data sets", blocks, "Across data sets"))
+    if "rounds" in charts:
+        curves: list[Block] = [Text(CURVES, "legend"), charts["rounds"]]
+        curves += [Heading("Test score against bytes", level=2), charts["bytes"]]
+        made.append(Section("curves", "Test score against rounds", curves, "Curves"))
+    if "fronts" in charts:
+        folds = [Fold(name, [front_table(of)]) for name, of in front_groups(board).items()]
+        fronts: list[Block] = [Text(FRONTS, "legend"), charts["fronts"], *folds]
+        made.append(Section("fronts", "Score against cost", fronts, "Trade-offs"))
+    if "budget" in charts:
+        title = "Does the ranking depend on the tuning budget?"
+        made.append(Section("budget", title, [Text(BUDGET, "legend"), charts["budget"]], "Budget"))
+    if "heat" in charts:
+        heat: list[Block] = [Text(HEAT, "legend"), Charts(inlined(found["heat"]), "natural")]
+        title = "Algorithms and heterogeneity"
+        made.append(Section("heterogeneity", title, heat, "Heterogeneity"))
+    if "search" in charts:
+        folds = [Fold(c.title, [Charts(inlined([c]), "natural")]) for c in found["search"]]
+        searches: list[Block] = [Text(SEARCH, "legend"), *folds]
+        made.append(Section("search", "Search, entry by entry", searches, "Search", look="screen"))
+    return made
+
+
+def _failures(data: ReportData) -> Block:
+    if not data.failures:
+        return Text("None: no trial crashed and none diverged.")
+    rows: list[Cells] = [
+        [
+            Cell(failure.name, href=data.server + failure.page),
+            failure.kind,
+            failure.status,
+            Cell(failure.error or "the loss was not finite", look="code"),
+        ]
+        for failure in data.failures
     ]
+    return table(["run", "kind", "status", "end of the error"], rows)
 
 
-def audit(board: Leaderboard) -> dict[str, Any] | None:
-    """How fair the searches were: a table, and what mends what was found; None where none is known."""
-    if not any(row.audit for row in board.rows):
-        return None
-    columns, lines = audit_wording.facts(board.rows)
-    head = [column.head for column in columns]
-    found = audit_wording.found(board.rows)
-    return {"head": head, "lines": lines, "found": found, "about": audit_wording.ABOUT}
-
-
-SECTIONS = ("rounds", "bytes", "cd", "heat", "fronts", "budget", "search")
-"""The sections that have charts."""
+def _provenance(data: ReportData) -> list[Block]:
+    found: list[Block] = []
+    for sweep in data.sweeps:
+        found.append(Heading(sweep.name, f"study {sweep.study}", href=data.server + sweep.page))
+        found.append(Facts([*sweep.facts.items()]))
+        found.append(Fold("The study as it was run", [Code(sweep.study_yaml)], "screen"))
+    return found
 
 
 def render(template: str, **content: Any) -> str:
@@ -162,8 +260,10 @@ def _templates() -> Environment:
 
 
 def _coded(text: str) -> Markup:
-    """Text with what stands in backticks as code, and powers raised elsewhere."""
+    """Text with what stands in backticks as code, in double stars bold, and powers raised elsewhere."""
     parts = re.split(r"`([^`]+)`", str(escape(visible(str(text)))))
-    parts[::2] = [re.sub(r"(?<=\w)\^(\d+)", r"<sup>\1</sup>", part) for part in parts[::2]]
+    for i in range(0, len(parts), 2):
+        bold = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", parts[i])
+        parts[i] = re.sub(r"(?<=\w)\^(\d+)", r"<sup>\1</sup>", bold)
     parts[1::2] = [f"<code>{part}</code>" for part in parts[1::2]]
     return Markup("".join(parts))

@@ -4,11 +4,15 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from reports.leaderboard.leaderboard import Contest, Row
+from reports.leaderboard.tables import groups, scenario_text
 from reports.leaderboard.wording import short
-from reports.page.gallery import groups, scenario_text
 from reports.page.style import slug
 from reports.site.data import Entry, SiteData
 
+FOOTER = (
+    "Everything here is read from recorded runs; nothing is typed in. Commands run in this folder. `suite board` makes "
+    "it anew."
+)
 LENGTH = 80
 """The characters of the longest slug that is the name of a file, before it is told from others."""
 

@@ -5,22 +5,36 @@ from typing import Any
 
 import numpy as np
 
+from reports.document import Block, Cards, Facts, Heading, Page, Section, Text
 from reports.leaderboard.leaderboard import Contest, Leaderboard, Row
+from reports.leaderboard.tables import groups, leads, scenario_text
 from reports.leaderboard.wording import behind_text, legend, mean_text, short, title_of
-from reports.page.data import ReportData, leads
-from reports.page.gallery import gallery, groups, scenario_text
+from reports.page.data import ReportData
+from reports.page.gallery import gallery
 from reports.page.headline import headline
-from reports.page.page import across, inlined, render
+from reports.page.page import across, show
 from reports.page.style import Look
 from reports.site import commands
-from reports.site.addresses import Addresses
+from reports.site.addresses import FOOTER, Addresses
 from reports.site.data import Entry, SiteData
+from reports.site.scenarios import sweep_blocks
+from reports.table import Cell, Column, ColumnKind, Line, Table
 from trials.scoring.metrics import direction, sign
 
 SPAN = 0.9
 """The share of a scenario's methods, best first, over whose distances from the best the shades run."""
 AT = {"rounds": "rounds", "steps": "client work", "bytes": "bytes sent"}
 """What leaderboards are compared at equal amounts of, in words."""
+SCENARIOS = (
+    Column("data set", ColumnKind.NAME),
+    Column("level", ColumnKind.WORDS),
+    Column("model", ColumnKind.WORDS),
+    Column("first", ColumnKind.WORDS),
+    Column("its score", ColumnKind.WORDS),
+    Column("methods"),
+    Column("tuning budget", ColumnKind.WORDS),
+    Column("final runs"),
+)
 FILTERS = {"dataset": "Data set", "level": "Level", "model": "Model", "budget": "Budget"}
 
 
@@ -29,36 +43,67 @@ def page(data: SiteData, to: Addresses, look: Look) -> str:
     board = data.report.board
     lead, known = headline(board)
     columns = [_column(group, rows, to) for group, rows in groups(board).items()]
-    ranks = gallery(ReportData(board), look)["cd"]
-    return render(
-        "site_index.html",
-        root="",
+    sections = [
+        Section("scenarios", "Scenarios", [_scenarios(board, columns)], "Scenarios"),
+        Section("methods", "Methods", [_cards(data, to)], "Methods"),
+    ]
+    if found := across(board, gallery(ReportData(board), look)["cd"]):
+        sections.append(Section("across", "Across data sets", found, "Across data sets"))
+    if papers := dict.fromkeys(document["paper"] for document in data.papers):
+        said = "Its statements and numbers, run again: the verdicts."
+        cards = Cards([Cell(name, href=to.paper(name), said=said) for name in papers])
+        sections.append(Section("papers", "Papers", [cards], "Papers"))
+    sections.append(Section("sources", "Sources", _sources(data, to), "Sources"))
+    made = Page(
         title="Leaderboard",
-        lead=lead,
-        known=known,
-        counts=_counts(data),
+        heading=lead,
+        sections=sections,
+        lead=known,
+        setting=[(name, f"{count:,}") for name, count in _counts(data).items()],
+        root="",
+        footer=FOOTER,
+    )
+    return show(
+        made,
+        "site_index.html",
         filters=_filters(columns),
         at={key: AT[key] for key in data.at},
         columns=columns,
         lines=_lines(data, to, list(groups(board))),
-        legend=legend(board, ()),
         notes=board.notes,
-        across=across(board),
-        charts=inlined(ranks),
-        methods=[
-            {"name": short(name), "href": to.method(name), "about": data.methods[name]}
-            for name in _methods(board)
-        ],
-        papers=[
-            {"name": name, "href": to.paper(name)}
-            for name in dict.fromkeys(document["paper"] for document in data.papers)
-        ],
-        sweeps=[
-            {"name": s.name, "study": s.study, "href": to.study(s.name), "facts": s.setting}
-            for s in data.report.sweeps
-        ],
-        sources=data.sources,
     )
+
+
+def _scenarios(board: Leaderboard, columns: Sequence[Mapping[str, Any]]) -> Table:
+    """The scenarios with who is first in each; filtered as the matrix is."""
+    lines = []
+    for of in columns:
+        first = Cell(of["dataset"], href=of["href"])
+        texts = [of[key] for key in ("level", "model", "best", "score")]
+        cells = [first, *texts, str(of["methods"]), of["budget"], str(of["seeds"])]
+        lines.append(Line(cells, data={key: of[key] for key in FILTERS}))
+    return Table(SCENARIOS, lines, notes=[legend(board, ())])
+
+
+def _cards(data: SiteData, to: Addresses) -> Cards:
+    """A card for each method."""
+    return Cards(
+        [
+            Cell(short(name), href=to.method(name), about=about.paper, said=about.summary)
+            for name in _methods(data.report.board)
+            for about in [data.methods[name]]
+        ]
+    )
+
+
+def _sources(data: SiteData, to: Addresses) -> list[Block]:
+    """The sweeps and bundles that the numbers come from."""
+    found: list[Block] = []
+    for sweep in data.report.sweeps:
+        found += sweep_blocks(to, sweep, "", sweep.setting)
+    for source in data.sources:
+        found += [Heading(source.name), Facts([*source.facts.items()])]
+    return [*found, Text("The rows as a table: board.csv", href="board.csv")]
 
 
 def budget_text(rows: Sequence[Row]) -> str:

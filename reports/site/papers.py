@@ -2,14 +2,18 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from reports.claims.page import measured, published
+from reports.claims import page as one_reading
+from reports.claims import readings_page
+from reports.document import Block, Heading, Items, Page, Section, Text
 from reports.leaderboard.wording import short
-from reports.page.page import render
-from reports.site.addresses import Addresses
+from reports.page.page import show
+from reports.site.addresses import FOOTER, Addresses
 from reports.site.data import SiteData
+from reports.table import Cell
 
 Document = Mapping[str, Any]
 """What `suite reproduce --json` says: of a table, or (`fitted`) of a table under all readings."""
@@ -18,7 +22,7 @@ Document = Mapping[str, Any]
 def pages(data: SiteData, to: Addresses) -> dict[str, str]:
     """The pages of all papers, by their addresses."""
     names = dict.fromkeys(document["paper"] for document in data.papers)
-    return {to.paper(name): _page(data, to, name) for name in names}
+    return {to.paper(name): show(_page(data, to, name)) for name in names}
 
 
 def documents(data: SiteData, to: Addresses) -> dict[str, str]:
@@ -30,7 +34,7 @@ def documents(data: SiteData, to: Addresses) -> dict[str, str]:
     }
 
 
-def _page(data: SiteData, to: Addresses, name: str) -> str:
+def _page(data: SiteData, to: Addresses, name: str) -> Page:
     mine = [document for document in data.papers if document["paper"] == name]
     methods = dict.fromkeys(
         row.algorithm for row in data.report.board.rows if data.methods[row.algorithm].paper == name
@@ -38,89 +42,31 @@ def _page(data: SiteData, to: Addresses, name: str) -> str:
     verdicts: Counter[str] = Counter()
     for document in mine:
         verdicts.update(document["verdicts"])
-    return render(
-        "site_paper.html",
-        root="../",
+    return Page(
         title=name,
-        name=name,
-        cites=mine[0]["cites"],
-        verdicts=[(word, count) for word, count in verdicts.most_common() if count],
-        methods=[{"name": short(m), "href": f"../{to.method(m)}"} for m in methods],
-        documents=[_document(document, to) for document in mine],
+        heading=f"{name}: published and measured",
+        sections=[_section(i, document, to) for i, document in enumerate(mine, 1)],
+        eyebrow=mine[0]["cites"],
+        setting=[(word, str(count)) for word, count in verdicts.most_common() if count],
+        links=[Cell(short(method), href=f"../{to.method(method)}") for method in methods],
+        root="../",
+        footer=FOOTER,
     )
 
 
-def _document(document: Document, to: Addresses) -> dict[str, Any]:
-    return {
-        "command": document["command"],
-        "href": "" if fitted(document) else f"../{to.document(document['command'])}",
-        "protocol": document["protocol"],
-        "rules": document["rules"],
-        "rows": [_fitted(row) if fitted(document) else _row(row) for row in document["rows"]],
-    }
+def _section(number: int, document: Document, to: Addresses) -> Section:
+    """A document: its protocol, its rows, and how verdicts are made."""
+    blocks: list[Block] = [Text(f"Protocol: {document['protocol']}.", "legend")]
+    if not fitted(document):
+        text = "The settings and every number by seed, as JSON"
+        blocks.append(Text(text, href=f"../{to.document(document['command'])}"))
+    made = readings_page.statements_blocks if fitted(document) else one_reading.row_blocks
+    for row in document["rows"]:
+        blocks += [replace(b, level=3) if isinstance(b, Heading) else b for b in made(row)]
+    blocks.append(Items(document["rules"], "How verdicts are made"))
+    return Section(f"document-{number}", f"`{document['command']}`", blocks)
 
 
 def fitted(document: Document) -> bool:
     """Whether a document is of readings that were fitted, and not of one."""
     return "made_with" not in document
-
-
-def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    numbers = [
-        [
-            one["method"],
-            one["metric"],
-            published(one),
-            measured(one),
-            "" if one["difference"] is None else f"{one['difference']:+.3g}",
-            _verdict(one),
-        ]
-        for one in row["numbers"]
-    ]
-    claims = [
-        [
-            one["says"],
-            one["metric"],
-            "" if one["measured"] is None else f"{one['measured']:+.3g}",
-            _verdict(one),
-        ]
-        for one in row["claims"]
-    ]
-    return _titled(row, claims, ["metric", "difference"], numbers)
-
-
-def _fitted(row: Mapping[str, Any]) -> dict[str, Any]:
-    claims = [
-        [
-            one["says"],
-            str(one["answer"]["of"] or ""),
-            ", ".join(one["answer"]["decided_by"]),
-            one["answer"]["verdict"],
-        ]
-        for one in row["judged"]
-        if one["method"] is None
-    ]
-    return _titled(row, claims, ["readings", "what decides"], [])
-
-
-def _titled(
-    row: Mapping[str, Any],
-    claims: Sequence[Sequence[str]],
-    between: Sequence[str],
-    numbers: Sequence[Sequence[str]],
-) -> dict[str, Any]:
-    return {
-        "title": f"{row['source']}, {row['table']}/{row['row']}",
-        "about": row["about"][:1].upper() + row["about"][1:],
-        "scenario": " · ".join(
-            filter(None, (row[k] for k in ("dataset", "model", "heterogeneity")))
-        ),
-        "note": row["note"],
-        "claims": claims,
-        "between": between,
-        "numbers": numbers,
-    }
-
-
-def _verdict(one: Mapping[str, Any]) -> str:
-    return one["verdict"] + (f" ({one['reason']})" if one["reason"] else "")

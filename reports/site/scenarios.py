@@ -2,24 +2,32 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
+from reports.document import Block, Charts, Code, Facts, Heading, Page, Section, Text
+from reports.leaderboard.audit_wording import TITLE
 from reports.leaderboard.budget import Budgets
 from reports.leaderboard.leaderboard import Contest, Row
-from reports.leaderboard.wording import legend, short, title_of, tuning_notes
+from reports.leaderboard.tables import groups, scenario_text
+from reports.leaderboard.wording import label, legend, mean_text, params_text, title_of
 from reports.page import line_charts
 from reports.page.board_table import tables
 from reports.page.data import PRINT, ReportData, SweepFacts
-from reports.page.gallery import gallery, groups, scenario_text
+from reports.page.gallery import gallery
 from reports.page.headline import headline, setting
 from reports.page.line_charts import Line
-from reports.page.page import audit, chips, inlined, render
+from reports.page.page import PICTURE, audit, chips, inlined, show
 from reports.page.style import Chart, Look, Spec
 from reports.site import commands
-from reports.site.addresses import Addresses
+from reports.site.addresses import FOOTER, Addresses
 from reports.site.data import SiteData
+from reports.table import Cell
 from trials.scoring.metrics import direction, sign
 
+ABOUT = "A score leads to its configuration; open what was tuned for the command that repeats it."
+CURVES = (
+    "Means, with bands of 95 % intervals. The tuning budget: what so many search trials, drawn from those that there "
+    "were, are expected to choose."
+)
 POINTS = 16
 """Budgets that a curve is drawn at, evenly on a log scale."""
 CHARTS = {
@@ -33,51 +41,57 @@ CHARTS = {
 def pages(data: SiteData, to: Addresses, look: Look) -> dict[str, str]:
     """The pages of all scenarios, by their addresses."""
     found = groups(data.report.board)
-    return {to.scenario(group): _page(data, to, look, group) for group in found}
+    return {to.scenario(group): show(_page(data, to, look, group)) for group in found}
 
 
-def _page(data: SiteData, to: Addresses, look: Look, group: Contest) -> str:
+def _page(data: SiteData, to: Addresses, look: Look, group: Contest) -> Page:
     report = of_scenario(data.report, group)
     board, rows = report.board, list(report.board.rows)
     lead, known = headline(board)
     own = {row.algorithm: look[row.algorithm] for row in rows}
-    drawn = gallery(report, look)
-    drawn["expected"] = [_expected(of, own, rows[0].metric) for of in board.budgets]
-    (table,) = tables(report, look)
-    for line in table["rows"]:
-        line |= _linked(data, to, line["row"])
-    return render(
-        "site_scenario.html",
-        root="../",
+    found = gallery(report, look)
+    found["expected"] = [_expected(of, own, rows[0].metric) for of in board.budgets]
+    charts = [
+        replace(chart, title=title, spec=_packed(chart.spec))
+        for key, title in CHARTS.items()
+        for chart in found[key]
+    ]
+    (made,) = tables(report, look, lambda row: _links(data, to, row))
+    blocks: list[Block] = [replace(made, title="", small="")]
+    blocks += [Text(note, "note") for note in board.notes]
+    blocks.append(Text(f"{legend(board)} {PICTURE} {ABOUT}", "legend"))
+    sections = [Section("board", "", blocks, "Board")]
+    if charts:
+        curves: list[Block] = [Text(CURVES, "legend"), Charts(inlined(charts))]
+        sections.append(Section("charts", "Curves", curves, "Curves"))
+    if audited := audit(board, mends=False):
+        sections.append(Section("audit", TITLE, audited, "Audit"))
+    sources: list[Block] = []
+    for sweep in report.sweeps:
+        sources += sweep_blocks(to, sweep, "../", _facts(sweep, group))
+        sources.append(Text("The whole sweep again, searches and final runs:"))
+        sources.append(Code(commands.search(to, sweep.name)))
+    sections.append(Section("sources", "Sources", sources, "Sources"))
+    return Page(
         title=scenario_text(group),
-        scenario=scenario_text(group),
-        lead=lead,
-        known=known,
-        setting=setting(report.sweeps),
-        table=table,
-        legend=legend(board),
-        said=tuning_notes(board, rows),
-        notes=board.notes,
-        chips=chips(own),
-        charts=inlined(
-            [
-                replace(chart, title=title, spec=_packed(chart.spec))
-                for key, title in CHARTS.items()
-                for chart in drawn[key]
-            ]
-        ),
-        audit=audit(board),
-        sweeps=[
-            {
-                "name": s.name,
-                "study": s.study,
-                "facts": _facts(s, group),
-                "href": to.study(s.name),
-                "again": commands.search(to, s.name),
-            }
-            for s in report.sweeps
-        ],
+        heading=lead,
+        sections=sections,
+        eyebrow=scenario_text(group),
+        lead=known,
+        setting=[*setting(report.sweeps).items()],
+        root="../",
+        footer=FOOTER,
+        chips=chips(own) if charts else [],
     )
+
+
+def sweep_blocks(
+    to: Addresses, sweep: SweepFacts, root: str, facts: Mapping[str, str]
+) -> list[Block]:
+    """A sweep that a page is made from; `root` leads to the site's first page."""
+    file = to.study(sweep.name)
+    study = ("study as it was run", Cell(file, href=root + file))
+    return [Heading(sweep.name, f"study {sweep.study}"), Facts([*facts.items(), study])]
 
 
 def of_scenario(report: ReportData, group: Contest) -> ReportData:
@@ -158,15 +172,15 @@ def _expected(found: Budgets, look: Look, metric: str) -> Chart:
     return Chart(f"expected-{found.sweep}", str(found.scenario), alt, spec)
 
 
-def _linked(data: SiteData, to: Addresses, row: Row) -> dict[str, Any]:
+def _links(data: SiteData, to: Addresses, row: Row) -> dict[str, Cell]:
     """The links of a row: its method, the file of its configuration, the command that repeats it."""
     path = to.specs.get((row.sweep, row.entry_id))
-    return {
-        "link": f"../{to.method(row.algorithm)}",
-        "about": f"All of {short(row.algorithm)}",
-        "fragment": to.fragment(row.algorithm),
-        "spec": f"../{path}" if path else "",
-        "repeat": commands.repeat(data, to, row),
-        "how": commands.how(row),
-        "tuned": "",
-    }
+    found = {"key": Cell(to.fragment(row.algorithm))}
+    name = label(row)
+    found["name"] = Cell(name, href=f"../{to.method(row.algorithm)}", about=f"All of {name}")
+    if path:
+        found["score"] = Cell(mean_text(row), href=f"../{path}", about="Its configuration")
+    if again := commands.repeat(data, to, row):
+        said = f"{commands.how(row)} One of them again:"
+        found["tuned"] = Cell(params_text(row.params), said=said, code=again)
+    return found

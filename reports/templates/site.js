@@ -18,7 +18,7 @@ function ranked(line, shown, at, show) {
   return { mean: count ? sum / count : NaN, count, firsts, seen };
 }
 function filtered() {
-  const want = Object.fromEntries(new FormData(filters)), heads = [...matrix.querySelectorAll("th.cell")];
+  const want = Object.fromEntries(new FormData(filters)), heads = [...matrix.querySelectorAll("th.scenario")];
   const fits = (item) => KEYS.every((key) => !want[key] || item.dataset[key] === want[key]);
   const shown = heads.map(fits), most = shown.filter(Boolean).length;
   heads.forEach((head, i) => { head.hidden = !shown[i]; });

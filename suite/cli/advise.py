@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reports.terminal import Column, ColumnKind
+from reports.table import Column, ColumnKind
 from suite.cli.options import (
     PLAIN,
     RUNS,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from reports.terminal import Column, ColumnKind
+from reports.table import Column, ColumnKind
 from suite.cli.options import PLAIN, RUNS, Assign, DataRoot, Json, Storage, Tracking, folder
 from suite.console import emit, out, program, say, show_table
 from trials.common.errors import UserError

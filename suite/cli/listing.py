@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reports.terminal import Column, ColumnKind
+from reports.table import Column, ColumnKind
 from suite.cli.options import DataRoot, Json
 from suite.console import emit, out, say, show_table
 from trials.common.errors import UserError

@@ -12,7 +12,8 @@ import typer
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Markdown, TableElement
 
-from reports.terminal import Column, ColumnKind, fitted, left_out
+from reports.table import Column, ColumnKind
+from reports.terminal import fitted, left_out
 from suite.cli.options import RUNS, Assign, DataRoot, Json, Storage, Tracking
 from suite.console import UNBOUNDED, emit, finite, out, say, show_table
 from suite.yaml_files import assignments, refuse_foreign, write_files

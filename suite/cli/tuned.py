@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reports.terminal import Column, ColumnKind
+from reports.table import Column, ColumnKind
 from suite.cli.options import RUNS, Json, Only, Storage, Tracking, Trust
 from suite.console import READING, emit, out, say, show_table, write
 from trials.common.errors import UserError

@@ -11,7 +11,8 @@ from rich.console import Console
 from reports.leaderboard.audit import Audit
 from reports.leaderboard.formats import audit_table
 from reports.leaderboard.leaderboard import Leaderboard
-from reports.terminal import Column, ColumnKind, fitted, left_out
+from reports.table import Column, ColumnKind
+from reports.terminal import fitted, left_out
 from tests.support.boards import LEVEL, A, B, board_of, runs, shown
 
 WIDTHS = st.integers(40, 200)

@@ -120,7 +120,7 @@ def test_the_cost_and_what_is_shown_are_switched(page, site):
     page.locator("label", has_text="client work").click()
     at = page.evaluate(
         "[...document.querySelectorAll('#matrix tbody tr')].map((row) => "
-        "[row.scenarios[0].innerText, JSON.parse(row.scenarios[3].dataset.at).steps[0]])"
+        "[row.cells[0].innerText, JSON.parse(row.cells[3].dataset.at).steps[0]])"
     )
     assert dict(zip(column(page, 0), column(page, 3), strict=True)) == dict(at)
     page.locator("label", has_text="rounds").click()

@@ -1,0 +1,221 @@
+"""A leaderboard as tables: its groups, how open scenarios stand, the audit, fronts, tests over data sets."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from reports.leaderboard import audit_wording, interim, interim_wording
+from reports.leaderboard.leaderboard import Contest, Leaderboard, Row
+from reports.leaderboard.pareto import Front
+from reports.leaderboard.statistics import Across
+from reports.leaderboard.wording import (
+    behind_text,
+    label,
+    mean_text,
+    number,
+    overall,
+    overall_title,
+    params_text,
+    rank_text,
+    short,
+    spread_text,
+    standings,
+    title_of,
+    to_target_text,
+    total_bytes,
+    tuning_notes,
+    verdict,
+)
+from reports.table import Cell, Cells, Column, ColumnKind, Line, Table, table, without_empty
+from trials.scoring.metrics import direction, sign
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A column of a leaderboard: what it says of a row, and the number that a page sorts it by."""
+
+    column: Column
+    text: Callable[[Row], str]
+    value: Callable[[Row], float | None] = lambda row: None
+
+    def cell(self, row: Row) -> Cell:
+        """The row's cell."""
+        value = self.value(row)
+        return Cell(self.text(row), "" if value is None else value)
+
+
+def measures(board: Leaderboard, rows: Sequence[Row]) -> list[Measure]:
+    """The columns of a group of rows."""
+    better = sign(direction(rows[0].metric))
+    found = [
+        Measure(Column("#", better=-1, look="rank"), rank_text, lambda r: r.rank or 999),
+        Measure(Column("algorithm", ColumnKind.NAME, look="name"), label),
+        Measure(Column(title_of(rows[0].metric), better=better), mean_text, lambda r: r.mean),
+        Measure(Column("behind the best", ColumnKind.MARKED, -1), behind_text, lambda r: r.behind),
+        Measure(
+            Column("seeds", better=1), lambda r: str(r.seeds), lambda r: r.seeds - r.failed_seeds
+        ),
+    ]
+    if board.target is not None:
+        head = Column(f"rounds to {board.target:g}", better=-1)
+        found.append(Measure(head, to_target_text, lambda r: r.rounds_to_target))
+    if any(len(row.spread) > 1 for row in board.rows):  # searched more than once
+        found.append(Measure(Column("spread by"), spread_text))
+    return [
+        *found,
+        Measure(
+            Column("worst 10 %", better=better),
+            lambda r: number(r.worst_clients),
+            lambda r: r.worst_clients,
+        ),
+        Measure(
+            Column("k samples", better=-1),
+            lambda r: f"{r.sample_gradients / 1e3:,.0f}",
+            lambda r: r.sample_gradients,
+        ),
+        Measure(Column("MB", better=-1), lambda r: f"{total_bytes(r) / 1e6:,.2f}", total_bytes),
+        Measure(Column("trials", better=1), lambda r: str(r.trials), lambda r: r.trials),
+        Measure(Column("tuned", ColumnKind.WORDS, look="params"), lambda r: params_text(r.params)),
+    ]
+
+
+def groups(board: Leaderboard) -> dict[Contest, list[Row]]:
+    """The rows that are ranked together."""
+    return {key: list(rows) for key, rows in groupby(board.rows, key=lambda row: row.group)}
+
+
+def scenario_text(group: Contest) -> str:
+    """The question that a group answers, in a line."""
+    return f"{group.scenario}" + (", warm-started" if group.warm else "")
+
+
+def leads(row: Row) -> bool:
+    """Whether a row is the best of its group, not shown to differ from it, or shown to be as good."""
+    return row.rank is not None and bool(row.behind == 0 or row.within_noise or row.equivalent)
+
+
+def board_tables(board: Leaderboard) -> list[Table]:
+    """A table for each group of rows that are ranked together; its best stand out."""
+    found = []
+    for group, rows in groups(board).items():
+        shown = measures(board, rows)
+        lines = [Line([measure.cell(row) for measure in shown], leads(row)) for row in rows]
+        title = scenario_text(group) + _budget(board, rows[0])
+        said = [verdict(rows), *tuning_notes(board, rows)]
+        columns = [measure.column for measure in shown]
+        found.append(Table(columns, lines, title, group.sweeps, said, essential=4))
+    return found
+
+
+def _budget(board: Leaderboard, row: Row) -> str:
+    """The amount that a group is compared at, in words; "" where whole runs are."""
+    if row.budget is None:
+        return ""
+    amount = (
+        f"{row.budget / 1e6:.2f} MB"
+        if board.at == "bytes"
+        else f"{row.budget / 1e3:,.0f} k samples"
+    )
+    return f", at {amount} of each run"
+
+
+def interim_tables(board: Leaderboard) -> list[Table]:
+    """How the scenarios stand that are not over, a table each."""
+    return [
+        table(interim_wording.COLUMNS, lines, title=f"{title}: {interim.MARK}", essential=3)
+        for title, lines in interim_wording.tables(board.interim)
+    ]
+
+
+def audit_table(board: Leaderboard) -> Table | None:
+    """How fair the searches were, a line for each audited row; None where no row is."""
+    rows = [row for row in board.rows if row.audit is not None]
+    if not rows:
+        return None
+    made = table(audit_wording.HEAD, audit_wording.facts(rows), essential=2)
+    return without_empty(made)
+
+
+def front_groups(board: Leaderboard) -> dict[str, list[Front]]:
+    """The fronts that answer the same question, by its name."""
+    found: dict[str, list[Front]] = defaultdict(list)
+    for front in board.pareto:
+        cost = front.cost.replace("_", " ")
+        found[f"{front.scenario} · {cost} · {front.sweep}"].append(front)
+    return found
+
+
+def front_table(fronts: Sequence[Front]) -> Table:
+    """The points of the fronts that answer the same question."""
+    *numbers, tuned = fronts[0].columns
+    columns = [
+        Column("algorithm", ColumnKind.NAME),
+        *map(Column, numbers),
+        Column(tuned, ColumnKind.WORDS, look="params"),
+    ]
+    rows = [[short(front.algorithm), *point.texts] for front in fronts for point in front.points]
+    return table(columns, rows, essential=5)
+
+
+def several(board: Leaderboard) -> dict[str, Across]:
+    """Comparisons over more than one data set, by what is compared."""
+    return {metric: found for metric, found in board.overall.items() if len(found.datasets) > 1}
+
+
+def across_table(metric: str, found: Across) -> Table:
+    """Each algorithm's average rank over data sets, and what the tests say."""
+    columns = (
+        Column("algorithm", ColumnKind.NAME),
+        Column("average rank", better=-1),
+        Column("differs from (Wilcoxon-Holm)", ColumnKind.WORDS),
+    )
+    title = overall_title(metric, found)
+    return table(columns, standings(found), title=title, said=[" ".join(overall(found))])
+
+
+def pairs_table(found: Across) -> Table:
+    """Every pair of algorithms with its tests."""
+    heads = {
+        "ranks apart": (1, "rank_difference"),
+        "Wilcoxon p": (-1, "wilcoxon"),
+        "Holm p": (-1, "holm"),
+        "least p possible": (-1, "smallest"),
+        "Nemenyi p": (-1, "nemenyi"),
+    }
+    columns = [
+        Column("better", ColumnKind.NAME),
+        Column("worse", ColumnKind.WORDS),
+        *(Column(head, better=better) for head, (better, _) in heads.items()),
+        Column("verdict", ColumnKind.WORDS),
+    ]
+    rows: list[Cells] = []
+    for pair in found.pairs:
+        values = [getattr(pair, key) for _, key in heads.values()]
+        texts = [f"{values[0]:.2f}", *(f"{value:.2g}" for value in values[1:])]
+        numbers = map(Cell, texts, values)
+        rows.append([short(pair.first), short(pair.second), *numbers, pair.verdict])
+    return table(columns, rows)
+
+
+def published_table(board: Leaderboard) -> Table:
+    """The scores as papers print them: of a group the best is bold, with all that is not shown to be behind it;
+    where it stands alone, the second is underlined.
+    """
+    several_sweeps = len({row.sweeps for row in board.rows}) > 1
+    metric = board.metric.replace("_", " ")
+    heads = ["Data set", "Model", "Heterogeneity", "Algorithm", metric[:1].upper() + metric[1:]]
+    heads = ["Sweep"] * several_sweeps + heads
+    columns = [*(Column(head, ColumnKind.WORDS) for head in heads), Column("Rank")]
+    lines, ends = [], []
+    for rows in groups(board).values():
+        best = [
+            row for row in rows if row.rank is not None and (not row.behind or row.within_noise)
+        ]
+        for row in rows:
+            second = "second" if row.rank == 2 and len(best) == 1 else ""
+            score = Cell(mean_text(row), look="best" if row in best else second)
+            scenario = [*([row.sweeps] * several_sweeps), *row.scenario, label(row)]
+            lines.append(Line([*scenario, score, rank_text(row).replace("-", "–")]))
+        ends.append(len(lines) - 1)
+    return Table(columns, lines, ends=ends)
