@@ -45,14 +45,13 @@ class ColumnKind(Enum):
 @dataclass(frozen=True)
 class Column:
     """A column of a table. Numbers stand at the right, the rest at the left. `better` is 1 where a larger value is
-    better and -1 where a smaller one is: a page sorts by it, best first. `about` is the tooltip of the head, `look`
-    a class of the style sheet.
+    better and -1 where a smaller one is: a page sorts by it, best first. `look` is a class of the style
+    sheet.
     """
 
     head: str
     kind: ColumnKind = ColumnKind.NUMBER
     better: int = 0
-    about: str = ""
     look: str = ""
 
     @property
