@@ -45,8 +45,8 @@ class Measure:
         return Cell(self.text(row), "" if value is None else value)
 
 
-def measures(board: Leaderboard, rows: Sequence[Row]) -> list[Measure]:
-    """The columns of a group of rows."""
+def measures(board: Leaderboard, rows: Sequence[Row], wide: bool = False) -> list[Measure]:
+    """The columns of a group of rows; `wide` ones hold the spread over clients too."""
     better = sign(direction(rows[0].metric))
     found = [
         Measure(Column("#", better=-1, look="rank"), rank_text, lambda r: r.rank or 999),
@@ -62,6 +62,7 @@ def measures(board: Leaderboard, rows: Sequence[Row]) -> list[Measure]:
         found.append(Measure(head, to_target_text, lambda r: r.rounds_to_target))
     if any(len(row.spread) > 1 for row in board.rows):  # searched more than once
         found.append(Measure(Column("spread by"), spread_text))
+    spread = Column("spread", better=-1)
     return [
         *found,
         Measure(
@@ -69,6 +70,7 @@ def measures(board: Leaderboard, rows: Sequence[Row]) -> list[Measure]:
             lambda r: number(r.worst_clients),
             lambda r: r.worst_clients,
         ),
+        *([Measure(spread, lambda r: number(r.client_spread), lambda r: r.client_spread)] * wide),
         Measure(
             Column("k samples", better=-1),
             lambda r: f"{r.sample_gradients / 1e3:,.0f}",
@@ -95,11 +97,11 @@ def leads(row: Row) -> bool:
     return row.rank is not None and bool(row.behind == 0 or row.within_noise or row.equivalent)
 
 
-def board_tables(board: Leaderboard) -> list[Table]:
+def board_tables(board: Leaderboard, wide: bool = False) -> list[Table]:
     """A table for each group of rows that are ranked together; its best stand out."""
     found = []
     for group, rows in groups(board).items():
-        shown = measures(board, rows)
+        shown = measures(board, rows, wide)
         lines = [Line([measure.cell(row) for measure in shown], leads(row)) for row in rows]
         title = scenario_text(group) + _budget(board, rows[0])
         said = [verdict(rows), *tuning_notes(board, rows)]

@@ -24,7 +24,9 @@ def tables(data: ReportData, look: Look, links: Links | None = None) -> list[Tab
     linked = links or (lambda row: _linked(data, row))
     return [
         _table(found, rows, look, linked)
-        for found, rows in zip(board_tables(data.board), groups(data.board).values(), strict=True)
+        for found, rows in zip(
+            board_tables(data.board, wide=True), groups(data.board).values(), strict=True
+        )
     ]
 
 

@@ -37,8 +37,8 @@ from trials.common.visible import visible
 from trials.run.outcome import Status
 
 PICTURE = (
-    "The picture of an interval spans the leaders; an arrow: the row lies outside. Shaded: the best and what "
-    "ties with it. Click a heading to sort, best first."
+    "Spread: standard deviation over clients. The picture of an interval spans the leaders; an arrow: the row "
+    "lies outside. Shaded: the best and what ties with it. Click a heading to sort, best first."
 )
 """What a table on a page has beyond the terminal's."""
 FOOTER = "Everything on this page is read from recorded runs; nothing is typed in. `suite report` makes it anew."

@@ -14,7 +14,7 @@ from reports.page.board_table import leading, strip
 from reports.page.data import Curve, Failure, ReportData, SweepFacts
 from reports.page.headline import headline
 from reports.page.page import build, leaderboard_page
-from tests.support.boards import LEVELS, A, B, C, board_of, run, runs, trials
+from tests.support.boards import LEVELS, A, B, C, board_of, run, runs, shown, trials
 
 PARAMS = ("lr", "mu", "variant")
 
@@ -322,6 +322,7 @@ def test_what_all_rows_have_alike_is_said_below_the_table():
     heads = re.findall(r"<th[^>]*>([^<]*)</th>", page)
     assert "MB" in heads
     assert "seeds" not in heads
+    assert "Spread: standard deviation over clients." in page
     assert "All rows: seeds 5, k samples 9, trials 0." in page
 
 
@@ -359,3 +360,13 @@ def test_a_page_says_first_what_its_intervals_leave_out():
     assert luck not in headline(board_of(*thrice))[1]
     assert f". {luck}" in headline(board_of(*once))[1]
     assert f"In 1 of 2 scenarios {luck}" in headline(board_of(*thrice, *once))[1]
+
+
+def test_a_page_has_the_spread_over_clients_which_a_terminal_has_no_room_for():
+    found = board_of(runs("a", A), runs("b", B))
+    rows = [replace(row, client_spread=0.1 + i / 10) for i, row in enumerate(found.rows)]
+    found = replace(found, rows=tuple(rows))
+    page = leaderboard_page(found)
+    assert "spread" in re.findall(r"<th[^>]*>([^<]*)</th>", page)
+    assert '<td data-value="0.2">0.2000</td>' in page
+    assert not any("spread" in line for line in shown(found, 200))
