@@ -61,15 +61,18 @@ def ranked(standings: Sequence[Standing]) -> tuple[Standing, ...]:
         scenarios.setdefault(one.group, []).append(one)
     found: list[Standing] = []
     for scenario in scenarios.values():
-        rivals = [one for one in scenario if one.best is not None and not one.reference]
-        others = [one for one in scenario if one not in rivals]
-        rivals.sort(key=_worth, reverse=True)
-        worths = [_worth(one) for one in rivals]
-        found += [replace(one, rank=1 + worths.index(_worth(one))) for one in rivals]
-        found += others
+        bests = [None if one.reference else one.best for one in scenario]
+        metric = next((one.metric for one in scenario if one.metric), "")
+        places = ranks(bests, sign(direction(metric)))
+        placed = [replace(one, rank=at) for one, at in zip(scenario, places, strict=True)]
+        found += sorted(placed, key=lambda one: one.rank or len(placed) + 1)
     return tuple(found)
 
 
-def _worth(one: Standing) -> float:
-    assert one.best is not None
-    return sign(direction(one.metric)) * one.best
+def ranks(bests: Sequence[float | None], better: int) -> list[int | None]:
+    """The rank of each score, equal ones alike; None where there is none. `better`: 1 where more is better."""
+    known = [better * best for best in bests if best is not None]
+    return [
+        None if best is None else 1 + sum(other > better * best for other in known)
+        for best in bests
+    ]

@@ -4,11 +4,11 @@ Everything here is of validation data: final runs are compared on the leaderboar
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reports.leaderboard.interim import ABOUT, MARK
+from reports.leaderboard.interim import ABOUT, MARK, ranks
 from reports.leaderboard.leaderboard import Leaderboard
 from reports.leaderboard.wording import legend
 from reports.page import line_charts
@@ -18,6 +18,7 @@ from reports.page.gallery import look_of
 from reports.page.line_charts import Line
 from reports.page.page import PICTURE, audit, chips, inlined, render
 from reports.page.style import Chart, Look, slug, styles
+from reports.snapshot import EntrySnapshot, Snapshot, spell
 
 COUNTS = ("running", "pruned", "diverged", "failed")
 READ_ONLY = (
@@ -27,66 +28,30 @@ READ_ONLY = (
 
 
 @dataclass(frozen=True)
-class LiveEntry:
-    """An algorithm in a scenario: the validation scores of its search trials in order (NaN where one did not
-    run to its end), how many trials of which kind and ending there are, and the (round, score) of the
-    evaluations of each that runs.
+class Live:
+    """What the page of a sweep shows: its snapshot, the ids of entries without a rank, the leaderboard of the
+    scenarios whose final runs are all there, links, and where MLflow's pages are.
     """
 
-    algorithm: str
-    label: str
-    reference: bool
-    scores: Sequence[float]
-    counts: Mapping[str, int]
-    running: Mapping[str, Sequence[tuple[int, float]]]
-
-
-@dataclass(frozen=True)
-class LiveScenario:
-    """One question; `better` is 1 where more of its metric is better, -1 where less."""
-
-    scenario: str
-    metric: str
-    better: int
-    entries: Sequence[LiveEntry]
-
-
-@dataclass(frozen=True)
-class LiveSweep:
-    """A sweep at a moment. `planned` and `ended` are trials, `trials` and `seeds` those of an entry. `board`
-    holds the scenarios whose final runs are all there; `failures` are (trial, status, reason).
-    """
-
-    name: str
-    study: str
-    running: bool
-    over: bool
-    asked_to: str
-    planned: int
-    ended: int
-    per_minute: float | None
-    left: str
-    trials: int
-    seeds: int
-    scenarios: Sequence[LiveScenario]
-    failures: Sequence[tuple[str, str, str]] = ()
+    sweep: Snapshot
+    references: Collection[str] = ()
     board: Leaderboard | None = None
     links: Mapping[str, str] = field(default_factory=dict)
     server: str = ""
 
 
-def live_page(sweep: LiveSweep, asks: bool, script: str) -> str:
+def live_page(live: Live, asks: bool, script: str) -> str:
     """The page; `script` is the address of the chart library, `requests` whether who sees it may stop the sweep."""
-    return render("live.html", **_content(sweep, asks), source=script)
+    return render("live.html", **_content(live, asks), source=script)
 
 
-def live_parts(sweep: LiveSweep, asks: bool) -> str:
+def live_parts(live: Live, asks: bool) -> str:
     """What of the page changes while the sweep runs."""
-    return render("live_parts.html", **_content(sweep, asks))
+    return render("live_parts.html", **_content(live, asks))
 
 
 def home_page(
-    found: Sequence[LiveSweep],
+    found: Sequence[Live],
     boards: ReportData | None,
     links: Sequence[Any],
     faults: Sequence[str] = (),
@@ -94,12 +59,12 @@ def home_page(
     """The first page: the leaderboards, and the sweeps that there are, those that run first; `faults` say
     what is wrong with others.
     """
-    order = sorted(found, key=lambda sweep: not sweep.running)
+    order = sorted(found, key=lambda live: not live.sweep.active)
     look = look_of(boards) if boards else {}
     return render(
         "home.html",
         title="suite",
-        sweeps=[_summary(sweep) for sweep in order],
+        sweeps=[_summary(live.sweep) for live in order],
         tables=tables(boards, look) if boards else [],
         legend=f"{legend(boards.board)} {PICTURE}" if boards else "",
         links=links,
@@ -108,103 +73,108 @@ def home_page(
     )
 
 
-def _content(sweep: LiveSweep, asks: bool) -> dict[str, Any]:
-    entries = [entry for scenario in sweep.scenarios for entry in scenario.entries]
-    ranked = {entry.algorithm for entry in entries if not entry.reference}
-    unranked = {entry.algorithm for entry in entries} - ranked
-    look = styles((entry.algorithm for entry in entries), unranked)
-    board = ReportData(sweep.board, server=sweep.server) if sweep.board else None
-    ranked = {str(row.scenario) for row in sweep.board.rows} if sweep.board else set()
+def _content(live: Live, asks: bool) -> dict[str, Any]:
+    sweep = live.sweep
+    ranked = {entry.name for entry in sweep.entries if entry.entry_id not in live.references}
+    names = [entry.name for entry in sweep.entries]
+    look = styles(names, set(names) - ranked)
+    board = ReportData(live.board, server=live.server) if live.board else None
+    whole = {str(row.scenario) for row in live.board.rows} if live.board else set()
     return {
         "title": f"{sweep.name} · live",
         "sweep": _summary(sweep),
         "scenarios": [
-            _scenario(scenario, sweep)
-            for scenario in sweep.scenarios
-            if scenario.scenario not in ranked
+            _scenario(str(scenario), entries, live)
+            for scenario, entries in sweep.scenarios.items()
+            if str(scenario) not in whole
         ],
         "charts": inlined(
-            [chart for scenario in sweep.scenarios for chart in _charts(scenario, look)]
+            [
+                chart
+                for scenario, entries in sweep.scenarios.items()
+                for chart in _charts(str(scenario), entries, look)
+            ]
         ),
         "chips": chips(look),
-        "legend": f"{legend(sweep.board)} {PICTURE}" if sweep.board else "",
+        "legend": f"{legend(live.board)} {PICTURE}" if live.board else "",
         "tables": tables(board, look) if board else [],
-        "audit": audit(sweep.board) if sweep.board else [],
+        "audit": audit(live.board) if live.board else [],
         "requests": asks,
         "read_only": READ_ONLY,
         "failures": sweep.failures,
-        "links": sweep.links,
+        "links": live.links,
         "mark": MARK,
         "about": ABOUT,
         "script": "",
     }
 
 
-def _summary(sweep: LiveSweep) -> dict[str, Any]:
-    state = "running" if sweep.running else "finished" if sweep.over else "not running"
+def _summary(sweep: Snapshot) -> dict[str, Any]:
+    state = "running" if sweep.active else "finished" if sweep.over else "not running"
     asked = {"stop": "asked to stop: running trials finish", "cancel": "asked to cancel"}
-    if sweep.running and sweep.asked_to:
+    if sweep.active and sweep.asked_to:
         state = asked[sweep.asked_to]
-    share = 100 * min(1.0, sweep.ended / max(1, sweep.planned))
-    pace = "" if sweep.per_minute is None else f"{sweep.per_minute:.0f} trials/min"
-    return {**vars(sweep), "state": state, "share": f"{share:.1f}", "pace": pace}
-
-
-def _scenario(scenario: LiveScenario, sweep: LiveSweep) -> dict[str, Any]:
-    rows = [_row(entry, scenario.better) for entry in scenario.entries]
-    rows.sort(
-        key=lambda row: (
-            row["reference"],
-            row["best"] is None,
-            -scenario.better * (row["best"] or 0),
-        )
-    )
-    bests = [row["best"] for row in rows if not row["reference"] and row["best"] is not None]
-    for row in rows:
-        ranked = row["best"] in bests and not row["reference"]
-        row["rank"] = 1 + bests.index(row["best"]) if ranked else None
     return {
-        "scenario": scenario.scenario,
-        "key": slug(scenario.scenario),
-        "metric": scenario.metric,
-        "better": scenario.better,
-        "columns": [name for name in COUNTS if any(row["counts"].get(name) for row in rows)],
-        "rows": rows,
-        "trials": sweep.trials,
-        "seeds": sweep.seeds,
+        "name": sweep.name,
+        "study": sweep.study,
+        "running": sweep.active,
+        "planned": sweep.planned,
+        "ended": sweep.done,
+        "state": state,
+        "share": f"{100 * min(1.0, sweep.done / max(1, sweep.planned)):.1f}",
+        "pace": f"{sweep.per_minute:.0f} trials/min" if sweep.active and sweep.per_minute else "",
+        "left": "" if sweep.seconds_left is None else spell(sweep.seconds_left),
     }
 
 
-def _row(entry: LiveEntry, better: int) -> dict[str, Any]:
-    known = [score for score in entry.scores if math.isfinite(score)]
-    best = max(known, key=lambda score: better * score) if known else None
-    return {**vars(entry), "best": best, "text": "" if best is None else f"{best:.4f}"}
+def _scenario(scenario: str, entries: Sequence[EntrySnapshot], live: Live) -> dict[str, Any]:
+    first = entries[0]
+    rivals = [None if e.entry_id in live.references else e.best for e in entries]
+    rows: list[dict[str, Any]] = [
+        {
+            "rank": place,
+            "label": entry.name,
+            "best": entry.best,
+            "text": "" if entry.best is None else f"{entry.best:.4f}",
+            "counts": entry.counts,
+            "reference": entry.entry_id in live.references,
+        }
+        for entry, place in zip(entries, ranks(rivals, first.sign), strict=True)
+    ]
+    rows.sort(key=lambda row: (row["reference"], row["rank"] or len(rows) + 1))
+    return {
+        "scenario": scenario,
+        "key": slug(scenario),
+        "metric": first.metric,
+        "better": first.sign,
+        "columns": [name for name in COUNTS if any(e.counts[name] for e in entries)],
+        "rows": rows,
+        "trials": live.sweep.trials,
+        "seeds": live.sweep.seeds,
+    }
 
 
-def _charts(scenario: LiveScenario, look: Look) -> list[Chart]:
+def _charts(scenario: str, entries: Sequence[EntrySnapshot], look: Look) -> list[Chart]:
     """What the running trials report, and the best so far against trials."""
+    better = entries[0].sign
     growing = [
-        Line(entry.algorithm, [x for x, _ in points], [y for _, y in points], trial=trial)
-        for entry in scenario.entries
+        Line(entry.name, [x for x, _ in points], [y for _, y in points], trial=trial)
+        for entry in entries
         for trial, points in entry.running.items()
         if points
     ]
-    tuned = {
-        entry.algorithm: _best_so_far(entry.scores, scenario.better) for entry in scenario.entries
-    }
-    tuned = {name: values for name, values in tuned.items() if any(map(math.isfinite, values))}
-    metric = f"validation {scenario.metric}"
-    key = slug(scenario.scenario)
+    tuned = {entry.name: _best_so_far(entry.scores, better) for entry in entries if entry.known}
+    metric, key = f"validation {entries[0].metric}", slug(scenario)
     found = []
     if growing:
-        spans = line_charts.spans(growing, scenario.better)
+        spans = line_charts.spans(growing, better)
         spec = line_charts.lines(growing, look, ("rounds", metric), spans)
-        alt = f"{scenario.scenario}: {metric} of the running trials against rounds"
-        found.append(Chart(f"running-{key}", f"Running trials · {scenario.scenario}", alt, spec))
+        alt = f"{scenario}: {metric} of the running trials against rounds"
+        found.append(Chart(f"running-{key}", f"Running trials · {scenario}", alt, spec))
     if tuned:
-        spec = line_charts.budget(tuned, look, f"best {metric} so far", scenario.better)
-        alt = f"{scenario.scenario}: best {metric} so far against search trials"
-        found.append(Chart(f"best-{key}", f"Best so far · {scenario.scenario}", alt, spec))
+        spec = line_charts.budget(tuned, look, f"best {metric} so far", better)
+        alt = f"{scenario}: best {metric} so far against search trials"
+        found.append(Chart(f"best-{key}", f"Best so far · {scenario}", alt, spec))
     return found
 
 

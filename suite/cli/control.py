@@ -69,7 +69,7 @@ def status(
 
 def _standing(one: dict[str, Any]) -> str:
     """How far a sweep is, in one line."""
-    from suite.sweeps.eta import spell
+    from reports.snapshot import spell
 
     counts = [f"{one[key]} {key}" for key in ("finished", "pruned", "diverged", "failed", "died")]
     shown = ", ".join(count for count in counts if not count.startswith("0 "))
@@ -98,7 +98,7 @@ def _best(one: dict[str, Any]) -> Iterator[str]:
             scenarios.setdefault(scenario, []).append(entry)
     for scenario, entries in scenarios.items():
         entries.sort(key=lambda entry: -TASKS[entry["metric"]].sign * entry["best"])
-        names = (f"{e['algorithm'].rpartition(':')[2]} {e['best']:.4f}" for e in entries[:LEADERS])
+        names = (f"{e['name']} {e['best']:.4f}" for e in entries[:LEADERS])
         yield f"  {scenario}: best on validation {', '.join(names)}"
 
 

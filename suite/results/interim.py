@@ -2,11 +2,11 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from math import prod
 from typing import Any
 
 from reports.leaderboard.interim import Ongoing, Standing, ranked
 from suite.results.query import Held, Query, of_the_best
+from suite.studies.replicates import finals_of, replicates_of
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
 from suite.tracking.schema.tags import RunKind
@@ -74,17 +74,7 @@ def _ended(finals: Sequence[Record]) -> Counter[tuple[str, str]]:
 def _planned(study: Mapping[str, Any]) -> int:
     """The search trials of an entry, those that confirm among them, in all of its replicates."""
     confirm = study.get("confirm") or {"best": 0, "seeds": 0}
-    return int(study["trials"] + confirm["best"] * confirm["seeds"]) * _replicates(study)
-
-
-def finals_of(study: Mapping[str, Any]) -> int:
-    """The final runs of each entry of a study."""
-    return int(study["seeds"]) * _replicates(study)
-
-
-def _replicates(study: Mapping[str, Any]) -> int:
-    """How often an entry is searched anew; a study leaves out what is 1."""
-    return prod(int(study.get(factor, 1)) for factor in ("tunings", "partitions", "splits"))
+    return int(study["trials"] + confirm["best"] * confirm["seeds"]) * replicates_of(study)
 
 
 def _best(runs: Sequence[Record]) -> Record | None:

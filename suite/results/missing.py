@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from reports.leaderboard.interim import Ongoing
 from reports.leaderboard.wording import short
-from suite.results.interim import finals_of
 from suite.results.query import Held, Query
 from suite.results.remedies import resumed
+from suite.studies.replicates import finals_of
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
 from trials.run.outcome import reason

@@ -10,8 +10,10 @@ function of (study seed, replicate, entry), the same for all algorithms as far a
 
 import itertools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from math import prod
+from typing import Any, Self
 
 TUNING_SEEDS, PARTITION_SEEDS, SPLIT_SEEDS = 10**4, 10**7, 10**10
 """How far the run seeds of neighbouring tunings, partitions and splits are apart."""
@@ -62,3 +64,13 @@ def replicates(tunings: int, partitions: int, splits: int) -> list[Replicate]:
     """All of a study, in the order in which trials are handed out: the first of each kind first."""
     levels = itertools.product(range(tunings), range(partitions), range(splits))
     return [Replicate(split, partition, tuning) for tuning, partition, split in levels]
+
+
+def replicates_of(study: Mapping[str, Any]) -> int:
+    """How often each entry of a study (plain data, which leaves out what is 1) is searched."""
+    return prod(int(study.get(factor, 1)) for factor in ("tunings", "partitions", "splits"))
+
+
+def finals_of(study: Mapping[str, Any]) -> int:
+    """The final runs of each entry of a study, in all of its replicates."""
+    return int(study["seeds"]) * replicates_of(study)

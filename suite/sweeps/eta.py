@@ -24,10 +24,3 @@ class Eta:
         if self.since is None or now <= self.since or done <= self.done:
             return None
         return (done - self.done) / (now - self.since)
-
-
-def spell(seconds: float) -> str:
-    """A time that is left, to two digits or so: `40 s`, `12 min`, `3.5 h`."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -11,9 +11,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from reports.snapshot import spell
 from suite.search.trial import TrialRequest
 from suite.studies.entry import Entry
-from suite.sweeps.eta import Eta, spell
+from suite.sweeps.eta import Eta
 from trials.run.outcome import ENDINGS, Status, TrialKind
 from trials.run.scenario import Scenario
 from trials.scoring.metrics import best_of

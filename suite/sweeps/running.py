@@ -7,7 +7,7 @@ ends removes it.
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -48,34 +48,46 @@ class Running:
     def __init__(self, folder: Path, metrics: Mapping[str, str], experiment: str = "") -> None:
         self.path, self.metrics, self._dashboard = folder / FILE, metrics, ""
         self._experiment = experiment
-        self._outcomes: dict[str, tuple[str, Outcome]] = {}
+        self._curves: dict[str, tuple[str, Sequence[Mapping[str, float]]]] = {}
         self._next = 0.0
 
     def joined(self, dashboard: str) -> None:
         """A cluster runs the trials; Ray's own page is at this address, "" where it has none."""
         self._dashboard = dashboard
 
+    def began(self, request: TrialRequest) -> None:
+        """A trial runs."""
+        self._say(request, ())
+
     def reported(self, request: TrialRequest, outcome: Outcome) -> None:
         """A trial has said more."""
-        self._outcomes[request.trial_id] = f"val_{self.metrics[request.entry_id]}", outcome
+        self._say(request, outcome.history)
+
+    def _say(self, request: TrialRequest, history: Sequence[Mapping[str, float]]) -> None:
+        self._curves[request.trial_id] = f"val_{self.metrics[request.entry_id]}", history
         if time.monotonic() >= self._next:
             self._write()
 
     def over(self, request: TrialRequest) -> None:
         """A trial runs no more."""
-        self._outcomes.pop(request.trial_id, None)
+        self._curves.pop(request.trial_id, None)
 
     def close(self) -> None:
         """Nothing runs any more."""
         with suppress(OSError):
             self.path.unlink(missing_ok=True)
 
-    def _write(self) -> None:
+    @property
+    def now(self) -> Reported:
+        """What is known at this moment."""
         curves = {
-            trial_id: _thinned([(e["round"], e[key]) for e in outcome.history if _shown(e, key)])
-            for trial_id, (key, outcome) in self._outcomes.items()
+            trial_id: _thinned([(e["round"], e[key]) for e in list(history) if _shown(e, key)])
+            for trial_id, (key, history) in self._curves.copy().items()
         }
-        text = json.dumps(Reported(curves, self._dashboard, self._experiment)._asdict())
+        return Reported(curves, self._dashboard, self._experiment)
+
+    def _write(self) -> None:
+        text = json.dumps(self.now._asdict())
         part = self.path.with_suffix(".part")
         with suppress(OSError):  # no sweep ends because nobody can watch it
             part.write_text(text)

@@ -232,7 +232,7 @@ class Sweep:
                     self._reported,
                     self.running.joined,
                     self._chosen,
-                    self.progress.began,
+                    self._began,
                 ),
                 self.paths.folder / "tune",
                 self.paths.checkpoint_folder,
@@ -257,6 +257,10 @@ class Sweep:
     def _requested(self, request: TrialRequest, new: bool) -> None:
         if new:
             self._note(Requested(request))
+
+    def _began(self, request: TrialRequest, process: str) -> None:
+        self.progress.began(request, process)
+        self.running.began(request)
 
     def _reported(self, request: TrialRequest, outcome: Outcome) -> None:
         self.progress.reported(request, outcome.last_round)

@@ -3,7 +3,6 @@
 import json
 import threading
 import time
-from collections import defaultdict
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -11,17 +10,18 @@ from urllib.parse import quote
 
 from reports.leaderboard.leaderboard import Leaderboard
 from reports.page.data import ReportData
-from reports.page.live import LiveEntry, LiveScenario, LiveSweep
+from reports.page.live import Live
+from reports.snapshot import Snapshot
 
 # Before a thread needs them: libraries that two threads import at once for the first time break.
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
-from suite.studies.entry import Entry
-from suite.sweeps.eta import spell
+from suite.studies.entries import make_entries
+from suite.studies.study import Study
+from suite.sweeps.follow import Followed
 from suite.sweeps.status import sweeps
 from suite.tracking.schema.leaderboard_view import runs_page, start_page
 from suite.tracking.store import open_existing
-from suite.watch.follow import Followed
 from trials.common.errors import UserError
 
 STORE_SECONDS = 5.0
@@ -44,6 +44,7 @@ class Views:
         self._followed: dict[str, Followed] = {}
         self._boards: dict[str | None, tuple[object, Leaderboard]] = {}
         self._experiments: dict[str, str] = {}
+        self._known: dict[str, tuple[object, frozenset[str]]] = {}
         self._reader = ThreadPoolExecutor(1)
         self._reading: Future[None] | None = None
         self._retry = self._rested = 0.0
@@ -54,41 +55,39 @@ class Views:
             known, _ = self._boards.get(name, (None, None))
             return json.dumps([self._follow(name).version, known])
 
-    def sweep(self, name: str) -> LiveSweep:
+    def sweep(self, name: str) -> Live:
         """A sweep as it is now; of one that does not run, with its leaderboard as it is now, too, whose reading is
         waited for. Raises `UserError` where there is none.
         """
         with self._lock:
             followed = self._follow(name)
-            followed.refresh()
-            whole = tuple(scenario for scenario, done in _whole(followed).items() if done)
-            told = followed.state.sessions, followed.locked, *whole
-            board = self._board(name, told, followed.locked) if whole else None
-            return self._view(followed, board)
+            found = followed.refresh()
+            whole = _whole(found)
+            told = found.sessions, found.active, *whole
+            board = self._board(name, told, found.active) if whole else None
+            return self._view(found, board)
 
-    def home(self) -> tuple[list[LiveSweep], ReportData | None, list[str]]:
+    def home(self) -> tuple[list[Live], ReportData | None, list[str]]:
         """All sweeps, the leaderboard of all that the store holds, and what is wrong with the journals of
         sweeps that are not among them.
         """
-        found: list[Followed] = []
+        found: list[Live] = []
         faults = []
         with self._lock:
             for followed in map(self._follow, sweeps(self.storage)):
                 try:
-                    followed.refresh()
-                    found.append(followed)
+                    found.append(self._view(followed.refresh(), None))
                 except UserError as error:
                     faults.append(str(error))
             told = tuple(
-                (f.name, f.state.sessions, f.locked, *(p for p, done in _whole(f).items() if done))
-                for f in found
+                (one.sweep.name, one.sweep.sessions, one.sweep.active, *_whole(one.sweep))
+                for one in found
             )
-            self._board(None, told, any(followed.locked for followed in found))
-            views = [self._view(followed, None) for followed in found]
+            self._board(None, told, any(one.sweep.active for one in found))
         self._settled()
         _, board = self._boards.get(None, (None, None))
         data = None if board is None else ReportData(board, server=self.server)
-        return views, data, faults
+        return found, data, faults
 
     def _follow(self, name: str) -> Followed:
         if name not in self._followed or self._followed[name].replaced:
@@ -130,31 +129,23 @@ class Views:
         took = time.thread_time() - began
         self._rested = time.monotonic() + max(STORE_SECONDS, REST * took)
 
-    def _view(self, followed: Followed, board: Leaderboard | None) -> LiveSweep:
-        begun, study, left = followed.state.begun, followed.study, followed.seconds_left
-        named, reported = begun.study_name if begun else "", followed.reported
-        experiment = reported.experiment or self._experiments.get(named)
+    def _view(self, sweep: Snapshot, board: Leaderboard | None) -> Live:
+        experiment = sweep.experiment or self._experiments.get(sweep.study)
         links = {"MLflow": self.server + (runs_page(experiment) if experiment else start_page())}
-        if reported.dashboard:
-            links["Ray"] = reported.dashboard
-        return LiveSweep(
-            name=followed.name,
-            study=named,
-            running=followed.locked,
-            over=followed.over,
-            asked_to=followed.asked_to,
-            planned=followed.planned,
-            ended=followed.state.done,
-            per_minute=followed.per_minute,
-            left="" if left is None else spell(left),
-            trials=study.trials if study else 0,
-            seeds=study.seeds if study else 0,
-            scenarios=_scenarios(followed),
-            failures=followed.failures(),
-            board=board,
-            links=links,
-            server=self.server,
-        )
+        if sweep.dashboard:
+            links["Ray"] = sweep.dashboard
+        return Live(sweep, self._references(sweep), board, links, self.server)
+
+    def _references(self, sweep: Snapshot) -> frozenset[str]:
+        """The ids of the entries that are shown without a rank."""
+        begun = self._followed[sweep.name].state.begun
+        known, found = self._known.get(sweep.name, (None, frozenset()))
+        if begun is not None and known is not begun:
+            study = Study.model_validate(begun.study)
+            made = make_entries(study, f"sweep {sweep.name}")
+            found = frozenset(entry.id for entry in made if entry.reference())
+            self._known[sweep.name] = begun, found
+        return found
 
 
 def address(name: str) -> str:
@@ -162,44 +153,10 @@ def address(name: str) -> str:
     return f"/sweeps/{quote(name, safe='')}"
 
 
-def _by_scenario(followed: Followed) -> dict[str, list[Entry]]:
-    found: dict[str, list[Entry]] = defaultdict(list)
-    for entry in followed.entries.values():
-        found[str(entry.scenario)].append(entry)
-    return found
-
-
-def _whole(followed: Followed) -> dict[str, bool]:
-    """Whether the final runs of a scenario are all recorded."""
-    tallies = followed.tallies
-    return {
-        scenario: all(tallies[entry.id].recorded >= followed.finals for entry in entries)
-        for scenario, entries in _by_scenario(followed).items()
-    }
-
-
-def _scenarios(followed: Followed) -> list[LiveScenario]:
-    running: dict[str, dict[str, list[tuple[int, float]]]] = defaultdict(dict)
-    for trial_id, points in followed.reported.trials.items():
-        request = followed.requests.get(trial_id)
-        if request is not None and trial_id in followed.tallies[request.entry_id].open:
-            running[request.entry_id][trial_id] = points
-    return [
-        LiveScenario(
-            scenario,
-            entries[0].task.metric,
-            entries[0].task.sign,
-            [
-                LiveEntry(
-                    entry.algorithm,
-                    entry.label,
-                    entry.reference(),
-                    followed.scores(entry.id),
-                    followed.counts(entry.id),
-                    running[entry.id],
-                )
-                for entry in entries
-            ],
-        )
-        for scenario, entries in _by_scenario(followed).items()
-    ]
+def _whole(sweep: Snapshot) -> tuple[str, ...]:
+    """The scenarios whose final runs are all recorded."""
+    return tuple(
+        str(scenario)
+        for scenario, entries in sweep.scenarios.items()
+        if all(entry.recorded >= sweep.seeds for entry in entries)
+    )

@@ -3,6 +3,7 @@
 A line of a journal is an event's name under `event` beside its fields.
 """
 
+import math
 import time
 from collections import Counter
 from collections.abc import Container, Mapping
@@ -17,7 +18,7 @@ from suite.formats import FORMAT
 from suite.search.trial import InitialConfiguration, TrialRequest
 from suite.studies.study import Study
 from suite.sweeps.journal.file import END, broken, parsed, raw_lines, shortened
-from trials.run.outcome import Outcome, Status, TrialKind
+from trials.run.outcome import Outcome, Status, TrialKind, reason
 from trials.run.trial_id import REPEATS, TrialId
 
 if TYPE_CHECKING:
@@ -200,10 +201,24 @@ def read_raw(path: Path, number: int, raw: bytes) -> Event:
 
 
 @dataclass
+class Tally:
+    """The trials of an entry: which are handed out and not over, how many ended of each kind and status, and the
+    validation score of each search trial that was requested (None: it is not over; NaN: it did not run to its end
+    at full rounds).
+    """
+
+    open: set[str] = field(default_factory=set)
+    ended: Counter[tuple[TrialKind, Status]] = field(default_factory=Counter)
+    scores: dict[str, float | None] = field(default_factory=dict)
+
+
+@dataclass
 class SweepState:
     """All that is known of a sweep from its events: what was asked, in order; who is over; the rounds at which attempts at trials died; the runs that trials are recorded in; how scenarios are
     computed, where that was measured; the final runs of what is no longer the best (`superseded`). Of the last session also when its trials ended, and how many ran
-    when the first of them did (`full`).
+    when the first of them did (`full`). `requested` has each trial's last request, `finals` the runs that repeat
+    what is best, by search and kind, `tallies` the entries that have trials, `failures` (entry, trial, status,
+    reason) of those that diverged, failed or died, and `seconds` is what trials took together.
     """
 
     begun: Begun | None = None
@@ -218,16 +233,20 @@ class SweepState:
     full: int = 0
     superseded: set[str] = field(default_factory=set)
 
-    _finals: dict[tuple[str, TrialKind], list[TrialRequest]] = field(
+    requested: dict[str, TrialRequest] = field(default_factory=dict, repr=False)
+    finals: dict[tuple[str, TrialKind], list[TrialRequest]] = field(
         default_factory=dict, repr=False
     )
-    _requested: set[str] = field(default_factory=set, repr=False)
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    failures: list[tuple[str, str, str, str]] = field(default_factory=list)
+    seconds: float = 0.0
+
     _counts: Counter[str] = field(default_factory=Counter, repr=False)
 
     @property
     def running(self) -> int:
         """How many trials were handed out and have not ended."""
-        return len({request.trial_id for request in self.requests} - self.ended.keys())
+        return len(self.requested.keys() - self.ended.keys())
 
     @property
     def done(self) -> int:
@@ -250,7 +269,11 @@ class SweepState:
             case Requested(request):
                 self._may_ask(request)
                 self.requests.append(request)
-                self._requested.add(request.trial_id)
+                self.requested[request.trial_id] = request
+                tally = self.tallies.setdefault(request.entry_id, Tally())
+                tally.open.add(request.trial_id)
+                if request.kind == TrialKind.SEARCH:
+                    tally.scores[request.trial_id] = None
                 if request.kind in (TrialKind.FINAL, TrialKind.PARETO):
                     self._supersede(request)
             case Ended(trial_id, outcome, at):
@@ -258,15 +281,36 @@ class SweepState:
                 self.full = self.full or self.running
                 self.ends.append(at)
                 self.ended[trial_id] = outcome
-            case Died(trial_id, at):
+                self._count(self.requested[trial_id], outcome)
+            case Died(trial_id, at, error):
                 self._must_be_open(trial_id)
                 self.deaths.setdefault(trial_id, []).append(at)
+                self._fail(trial_id, f"died at round {at}", reason(error))
             case Recorded(trial_id, run_id):
                 if trial_id not in self.ended:
                     raise ValueError(f"trial {trial_id} has not ended")
                 self.recorded[trial_id] = run_id
             case Chosen(executions):
                 self.executions |= executions
+
+    def _count(self, request: TrialRequest, outcome: Outcome) -> None:
+        """Count a trial that is over."""
+        tally, status = self.tallies[request.entry_id], outcome.status
+        tally.open.discard(request.trial_id)
+        tally.ended[request.kind, status] += 1
+        self.seconds += outcome.seconds
+        if request.kind == TrialKind.SEARCH:
+            done = status == Status.FINISHED and outcome.value is not None
+            tally.scores[request.trial_id] = outcome.value if done else math.nan
+        if status in (Status.FAILED, Status.DIVERGED):
+            last = outcome.history[-1] if outcome.history else {}
+            bad = (name for name, value in last.items() if not math.isfinite(value))
+            why = reason(outcome.error) or f"not finite: {' '.join(sorted(bad))}"
+            self._fail(request.trial_id, status, why)
+
+    def _fail(self, trial_id: str, how: str, why: str) -> None:
+        entry_id = self.requested[trial_id].entry_id
+        self.failures.append((entry_id, trial_id, str(how), why[:300]))
 
     def take(self, path: Path, number: int, raw: bytes) -> Event:
         """Take a line of a journal into account; raises `UserError` for one that cannot come next."""
@@ -285,10 +329,10 @@ class SweepState:
         such = (own.entry_id, own.replicate, own.kind)
         if such != (request.entry_id, request.replicate, request.kind):
             raise ValueError(f"{name} is no id of such a trial")
-        if name in (self.ended if request.kind in REPEATS else self._requested):
+        if name in (self.ended if request.kind in REPEATS else self.requested):
             raise ValueError(f"trial {name} was asked for before")
         if request.kind != TrialKind.SEARCH:
-            if request.source not in self._requested:
+            if request.source not in self.requested:
                 raise ValueError(f"{request.source}, which it repeats, was not asked for")
             return
         first = self._counts[request.search]
@@ -298,7 +342,7 @@ class SweepState:
 
     def _supersede(self, request: TrialRequest) -> None:
         """Note the runs whose place another configuration's now take: of a sweep that grew, or chose again."""
-        group = self._finals.setdefault((request.search, request.kind), [])
+        group = self.finals.setdefault((request.search, request.kind), [])
         if group and group[0].source != request.source:
             self.superseded |= {one.trial_id for one in group}
             group.clear()
@@ -306,7 +350,7 @@ class SweepState:
         self.superseded.discard(request.trial_id)
 
     def _must_be_open(self, trial_id: str) -> None:
-        if trial_id not in self._requested:
+        if trial_id not in self.requested:
             raise ValueError(f"trial {trial_id} was not asked for")
         if trial_id in self.ended:
             raise ValueError(f"trial {trial_id} has ended before")

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from reports.snapshot import spell
 from suite.search.trial import TrialRequest
 from suite.studies.entries import make_entries
-from suite.sweeps.eta import Eta, spell
+from suite.sweeps.eta import Eta
 from suite.sweeps.journal.events import Begun, Ended, Requested
 from suite.sweeps.journal.file import Journal
 from tests.support.commands import document, suite_here

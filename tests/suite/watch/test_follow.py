@@ -4,7 +4,9 @@ import asyncio
 import math
 import os
 import shutil
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,16 +17,16 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from reports.page.live import home_page, live_page
+from reports.page.live import Live, home_page, live_page, live_parts
 from suite.search.trial import TrialRequest
 from suite.sweeps import running
+from suite.sweeps.follow import Followed
 from suite.sweeps.journal import file as journal
 from suite.sweeps.journal.events import Begun, Died, Ended, Recorded, Requested
 from suite.sweeps.journal.paths import MARKER
 from suite.sweeps.running import Reported, Running
 from suite.trust import Trust
 from suite.watch import server
-from suite.watch.follow import Followed
 from suite.watch.server import Pages
 from suite.watch.views import Views, address
 from tests.support.searches import a_study, entries_of
@@ -56,6 +58,14 @@ def ended(
     return Ended(request.request.trial_id, outcome, at)
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """As while a process runs the sweep."""
+    held = journal.Journal(folder / "journal.jsonl")
+    yield
+    held.close()
+
+
 @pytest.fixture
 def sweep(tmp_path: Path) -> tuple[Path, list[str]]:
     """A folder with a journal that has begun, and the ids of its entries."""
@@ -63,7 +73,7 @@ def sweep(tmp_path: Path) -> tuple[Path, list[str]]:
     study = a_study(**STUDY).model_dump(mode="json")
     folder = tmp_path / "night"
     folder.mkdir()
-    begun = Begun("quick", study, 2, {}, 10, "x", {})
+    begun = Begun("quick", study, 2, {}, 10, "x", {e.id: e.about() for e in entries})
     (folder / "journal.jsonl").write_bytes(line(begun))
     return folder, [entry.id for entry in entries]
 
@@ -78,17 +88,19 @@ def test_only_what_is_new_is_read_and_a_torn_line_waits(
 ) -> None:
     folder, (first, _) = sweep
     followed = Followed(folder)
-    followed.refresh()
-    assert (followed.planned, len(followed.entries), followed.state.requests) == (10, 2, [])
+    found = followed.refresh()
+    assert (found.planned, len(found.entries), followed.state.requests) == (10, 2, [])
     whole = line(asked(first, 0))
     add(folder, torn=whole[:20])
     followed.refresh()
     assert followed.state.requests == []
-    taken = []
-    monkeypatch.setattr(Followed, "_take", lambda self, text: taken.append(text))
+    taken, take = [], Followed._take
+    monkeypatch.setattr(
+        Followed, "_take", lambda self, text: (taken.append(text), take(self, text))
+    )
     add(folder, torn=whole[20:])
     followed.refresh()
-    assert taken == [whole.strip()], "the line alone, and once"
+    assert taken == [whole], "the line alone, and once"
     followed.refresh()
     assert len(taken) == 1
 
@@ -108,21 +120,18 @@ def test_counts_scores_and_failures(sweep: tuple[Path, list[str]]) -> None:
         ended(final, 106.0, 0.8),
         Died(requests[3].request.trial_id, 7, "Killed\n"),
     )
-    followed = Followed(folder)
-    followed.refresh()
-    assert followed.counts(first) == {"search": 3, "finished": 1, "pruned": 1, "failed": 1}
-    assert followed.counts(second) == {"final": 1, "finished": 1}
-    assert [len(followed.tallies[entry].open) for entry in (first, second)] == [1, 1]
-    followed.locked = True
-    assert [followed.counts(entry)["running"] for entry in (first, second)] == [1, 1]
-    half, *others = followed.scores(first)
-    assert half == 0.5
+    found = Followed(folder).refresh()
+    one, two = found.entries
+    assert one.counts == {"search": 3, "finished": 1, "pruned": 1, "failed": 1}
+    assert two.counts == {"final": 1, "finished": 1}
+    half, *others = one.scores
+    assert (half, one.best) == (0.5, 0.5)
     assert [math.isnan(score) for score in others] == [True, True], "only trials at full rounds"
-    assert followed.failures() == [
+    assert found.failures == [
         ("fedavg · digits · logreg · iid · s0002", "failed", "ValueError: no"),
         ("fedavg · digits · logreg · iid · s0003", "died at round 7", "Killed"),
     ]
-    assert not followed.over
+    assert not found.over
 
 
 def test_what_running_trials_report_is_there_at_most_once_a_second(
@@ -136,10 +145,12 @@ def test_what_running_trials_report_is_there_at_most_once_a_second(
     written = Running(folder, {first: "accuracy"}, "7")
     written.joined("http://127.0.0.1:8265")
     written.reported(request, outcome)
+    add(folder, asked(first, 0))
     followed = Followed(folder)
-    followed.refresh()
-    shown = {request.trial_id: [(0, 0.1)]}
-    assert followed.reported == (shown, "http://127.0.0.1:8265", "7")
+    with locked(folder):
+        found = followed.refresh()
+    assert found.entries[0].running == {request.trial_id: [(0, 0.1)]}
+    assert (found.dashboard, found.experiment) == ("http://127.0.0.1:8265", "7")
     before = followed.version
     outcome.history.append({"round": 5, "val_accuracy": 0.4})
     written.reported(request, outcome)
@@ -147,12 +158,14 @@ def test_what_running_trials_report_is_there_at_most_once_a_second(
     now[0] += 1
     written.reported(request, outcome)
     assert followed.version != before
-    followed.refresh()
-    assert followed.reported.trials == {request.trial_id: [(0, 0.1), (5, 0.4)]}
+    with locked(folder):
+        found = followed.refresh()
+    assert found.entries[0].running == {request.trial_id: [(0, 0.1), (5, 0.4)]}
+    assert followed.refresh().entries[0].running == {}, "no process runs the sweep"
     written.over(request)
     written.close()
-    followed.refresh()
-    assert followed.reported == running.Reported()
+    with locked(folder):
+        assert followed.refresh().entries[0].running == {}
     assert sorted(path.name for path in folder.iterdir()) == ["journal.jsonl"]
 
 
@@ -171,20 +184,17 @@ def test_a_final_run_counts_once_it_is_recorded_and_once(sweep: tuple[Path, list
     name = final.request.trial_id
     add(folder, search, ended(search, 1.0, 0.5), final, ended(final, 2.0, 0.5))
     followed = Followed(folder)
-    followed.refresh()
-    assert (followed.finals, followed.tallies[first].recorded) == (2, 0)
+    found = followed.refresh()
+    assert (found.seeds, found.entries[0].recorded) == (2, 0)
     add(folder, Recorded(search.request.trial_id, "a"), Recorded(name, "b"), Recorded(name, "c"))
-    followed.refresh()
-    assert followed.tallies[first].recorded == 1
+    assert followed.refresh().entries[0].recorded == 1
 
 
 def test_scores_stand_in_the_order_the_trials_were_asked(sweep: tuple[Path, list[str]]) -> None:
     folder, (first, _) = sweep
     requests = [asked(first, i) for i in range(3)]
     add(folder, *requests, *(ended(requests[i], 1.0 + i, i / 10) for i in (2, 0, 1)))
-    followed = Followed(folder)
-    followed.refresh()
-    assert followed.scores(first) == [0.0, 0.1, 0.2]
+    assert Followed(folder).refresh().entries[0].scores == (0.0, 0.1, 0.2)
 
 
 def look(pages: Pages, etag: str = "") -> Response:
@@ -290,13 +300,13 @@ def test_a_damaged_sweep_hides_no_other(sweep: tuple[Path, list[str]]) -> None:
     (folder / MARKER).touch()
     views = Views(folder.parent, None, "")
     found, board, faults = views.home()
-    assert ([one.name for one in found], board) == (["day"], None)
+    assert ([one.sweep.name for one in found], board) == (["day"], None)
     assert len(faults) == 1
     assert faults[0].startswith(f"journal {folder}/journal.jsonl, line 2: it is no JSON object. ")
     assert f'<p class="note">journal {folder}/' in home_page(found, board, [], faults)
     with pytest.raises(UserError):
         views.sweep("night")
-    assert views.sweep("day").planned == 10
+    assert views.sweep("day").sweep.planned == 10
 
 
 def test_a_journal_that_was_repaired_is_read_anew(sweep: tuple[Path, list[str]]) -> None:
@@ -321,12 +331,11 @@ def test_final_runs_of_a_former_best_make_no_cell_whole(sweep: tuple[Path, list[
     before = [*searches, *(ended(one, 1.0, 0.5) for one in searches), final, ended(final, 2.0, 0.5)]
     add(folder, *before, Recorded(final.request.trial_id, "a"))
     followed = Followed(folder)
-    followed.refresh()
-    assert followed.tallies[first].recorded == 1
+    assert followed.refresh().entries[0].recorded == 1
     better = replace(final.request, trial_id=f"{first}-f0001", source=searches[1].request.trial_id)
     add(folder, Requested(better), ended(Requested(better), 3.0, 0.6))
-    followed.refresh()
-    assert (followed.tallies[first].recorded, followed.state.done) == (0, 3)
+    found = followed.refresh()
+    assert (found.entries[0].recorded, found.done) == (0, 3)
 
 
 def test_code_that_a_journal_names_is_not_run_for_a_page(
@@ -341,7 +350,7 @@ def test_code_that_a_journal_names_is_not_run_for_a_page(
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: True))
     with plugins.guarded(Trust([])), ThreadPoolExecutor(1) as served:
-        fault = served.submit(Followed(folder).refresh).exception()
+        fault = served.submit(Views(folder.parent, None, "").sweep, "night").exception()
     assert isinstance(fault, UserError)
     assert str(fault).startswith(f"{code}:Mine is code that has not run here before: ")
     assert not ran.exists()
@@ -366,7 +375,7 @@ def pages(storage: Path, name: str, text: str) -> list[Skeleton]:
     folder, entry = storage / name, entries_of(**STUDY)[0].id
     folder.mkdir(parents=True)
     study = a_study(**STUDY).model_dump(mode="json")
-    begun = Begun(text, study, 2, {}, 10, "x", {})
+    begun = Begun(text, study, 2, {}, 10, "x", {e.id: e.about() for e in entries_of(**STUDY)})
     (folder / "journal.jsonl").write_bytes(line(begun))
     one, two = asked(entry, 0), asked(entry, 1)
     failed = Ended(one.request.trial_id, Outcome(Status.FAILED, error=text), 1.0)
@@ -386,3 +395,21 @@ def test_names_are_text_on_a_page(tmp_path: Path) -> None:
     address_of = address(hostile.replace("/", ""))
     assert found[0].links == {"data:,", address_of}
     assert found[1].links == sound[1].links
+
+
+def test_classes_of_one_name_are_told_apart(sweep: tuple[Path, list[str]]) -> None:
+    """In the table, in the legend of the charts and in the list of failures."""
+    folder, ids = sweep
+    first, second = (entry.about() for entry in entries_of(**STUDY))
+    about = {
+        ids[0]: first | {"algorithm": "a/mine.py:Mine"},
+        ids[1]: second | {"algorithm": "b/other.py:Mine"},
+    }
+    study = a_study(**STUDY).model_dump(mode="json")
+    (folder / "journal.jsonl").write_bytes(line(Begun("quick", study, 2, {}, 10, "x", about)))
+    trials = [asked(entry, 0) for entry in ids]
+    add(folder, *trials, *(ended(one, 1.0, 0.5) for one in trials))
+    found = Followed(folder).refresh()
+    assert [entry.name for entry in found.entries] == ["Mine (mine.py)", "Mine (other.py)"]
+    page = live_parts(Live(found), False)
+    assert all(f'scope="row">{entry.name}</th>' in page for entry in found.entries)

@@ -18,15 +18,17 @@ from typing import Any
 import pytest
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
-from suite.cli.watch import show
 
-from reports.page.live import READ_ONLY, LiveEntry, LiveScenario, LiveSweep, live_page, live_parts
+from reports.page.live import READ_ONLY, Live, live_page, live_parts
+from reports.snapshot import EntrySnapshot, Snapshot
+from suite.cli.control import show
 from suite.tracking import pages_at
 from suite.tracking.store import open_existing
 from suite.watch import ui
 from suite.watch.server import app, bind, ours
 from tests.support.commands import SUITE, study_file, suite_here
 from trials.common.errors import UserError
+from trials.run.scenario import Scenario
 
 LONG = """
 algorithms: [fedavg, fedprox]
@@ -178,7 +180,7 @@ def test_only_who_has_the_secret_may_stop_a_sweep(port: int, secret: str, storag
         assert (storage / "night" / "control").read_text() == word
 
 
-def test_a_page_without_the_secret_has_no_buttons(sweep_that_runs: LiveSweep) -> None:
+def test_a_page_without_the_secret_has_no_buttons(sweep_that_runs: Live) -> None:
     for render in (live_parts, lambda sweep, asks: live_page(sweep, asks, "/vega.js")):
         assert 'data-ask="stop"' in render(sweep_that_runs, True)
         page = render(sweep_that_runs, False)
@@ -187,19 +189,21 @@ def test_a_page_without_the_secret_has_no_buttons(sweep_that_runs: LiveSweep) ->
 
 
 @pytest.fixture
-def sweep_that_runs() -> LiveSweep:
-    return LiveSweep("night", "quick", True, False, "", 8, 1, None, "", 2, 2, [])
+def sweep_that_runs() -> Live:
+    return Live(
+        Snapshot("night", "quick", True, "", 1, 8, 1, 1, 0, 1, 0, 1.0, 2, 2, None, None, [])
+    )
 
 
-def test_no_chart_while_there_is_nothing_to_draw() -> None:
+def test_no_chart_while_there_is_nothing_to_draw(sweep_that_runs: Live) -> None:
     """A trial that diverged has no score: an empty chart has axes from 0 to 1."""
-    entry = LiveEntry("fedavg", "fedavg", False, [math.nan], {"search": 1}, {})
-    cell = LiveScenario("digits · logreg · iid", "accuracy", 1, [entry])
-    sweep = LiveSweep("night", "quick", True, False, "", 8, 1, None, "", 2, 2, [cell])
-    assert "<figure" not in (page := live_parts(sweep, False))
+    place = Scenario("digits", "logreg", "iid")
+    entry = EntrySnapshot("a", "fedavg", "fedavg", place, "accuracy", {}, {}, [math.nan], 0)
+    sweep = replace(sweep_that_runs.sweep, entries=[entry])
+    assert "<figure" not in (page := live_parts(Live(sweep), False))
     assert "no search trial has run to its end" in page
-    sound = replace(cell, entries=[replace(entry, scores=[math.nan, 0.5])])
-    page = live_parts(replace(sweep, scenarios=[sound]), False)
+    sound = replace(entry, scores=[math.nan, 0.5])
+    page = live_parts(Live(replace(sweep, entries=[sound])), False)
     assert "<figcaption>Best so far · digits · logreg · iid</figcaption>" in page
 
 
