@@ -14,7 +14,8 @@ Curve = Sequence[tuple[int, float]]
 
 @dataclass(frozen=True)
 class EntrySnapshot:
-    """An algorithm in a scenario. `name` tells it from all other algorithms of the sweep, `ended` counts the
+    """An algorithm in a scenario. `method` is its name as pages show it, told apart from those of other files
+    (`reports.leaderboard.names`), `name` the short one of that. `ended` counts the
     trials that are over by kind and status, `running` has the curves of those that run; `scores` are the
     validation scores of search trials that are over, in the order in which they were requested (NaN: it did
     not run to its end at full rounds); `recorded` counts the final runs of the best that are in the store.
@@ -22,13 +23,18 @@ class EntrySnapshot:
 
     entry_id: str
     algorithm: str
-    name: str
+    method: str
     scenario: Scenario
     metric: str
     ended: Mapping[tuple[TrialKind, Status], int]
     running: Mapping[str, Curve]
     scores: Sequence[float]
     recorded: int
+
+    @property
+    def name(self) -> str:
+        """The short name, which no other algorithm of the sweep has."""
+        return self.method.rpartition(":")[2]
 
     @property
     def sign(self) -> int:

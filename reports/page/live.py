@@ -10,6 +10,7 @@ from typing import Any
 
 from reports.leaderboard.interim import ABOUT, MARK, ranks
 from reports.leaderboard.leaderboard import Leaderboard
+from reports.leaderboard.names import told_apart
 from reports.leaderboard.wording import legend
 from reports.page import line_charts
 from reports.page.board_table import tables
@@ -75,11 +76,12 @@ def home_page(
 
 def _content(live: Live, asks: bool) -> dict[str, Any]:
     sweep = live.sweep
-    ranked = {entry.name for entry in sweep.entries if entry.entry_id not in live.references}
-    names = [entry.name for entry in sweep.entries]
+    ranked = {entry.method for entry in sweep.entries if entry.entry_id not in live.references}
+    names = [entry.method for entry in sweep.entries]
     look = styles(names, set(names) - ranked)
-    board = ReportData(live.board, server=live.server) if live.board else None
-    whole = {str(row.scenario) for row in live.board.rows} if live.board else set()
+    found = live.board and told_apart(live.board, [entry.algorithm for entry in sweep.entries])
+    board = ReportData(found, server=live.server) if found else None
+    whole = {str(row.scenario) for row in found.rows} if found else set()
     return {
         "title": f"{sweep.name} · live",
         "sweep": _summary(sweep),
@@ -96,9 +98,9 @@ def _content(live: Live, asks: bool) -> dict[str, Any]:
             ]
         ),
         "chips": chips(look),
-        "legend": f"{legend(live.board)} {PICTURE}" if live.board else "",
+        "legend": f"{legend(found)} {PICTURE}" if found else "",
         "tables": tables(board, look) if board else [],
-        "audit": audit(live.board) if live.board else [],
+        "audit": audit(found) if found else [],
         "requests": asks,
         "read_only": READ_ONLY,
         "failures": sweep.failures,
@@ -158,12 +160,12 @@ def _charts(scenario: str, entries: Sequence[EntrySnapshot], look: Look) -> list
     """What the running trials report, and the best so far against trials."""
     better = entries[0].sign
     growing = [
-        Line(entry.name, [x for x, _ in points], [y for _, y in points], trial=trial)
+        Line(entry.method, [x for x, _ in points], [y for _, y in points], trial=trial)
         for entry in entries
         for trial, points in entry.running.items()
         if points
     ]
-    tuned = {entry.name: _best_so_far(entry.scores, better) for entry in entries if entry.known}
+    tuned = {entry.method: _best_so_far(entry.scores, better) for entry in entries if entry.known}
     metric, key = f"validation {entries[0].metric}", slug(scenario)
     found = []
     if growing:

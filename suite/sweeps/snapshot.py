@@ -6,7 +6,6 @@ from suite.studies.replicates import finals_of
 from suite.sweeps.eta import Eta
 from suite.sweeps.journal.events import SweepState, Tally
 from suite.sweeps.running import Reported
-from trials.algorithms import label
 from trials.run.outcome import TrialKind
 from trials.run.scenario import Scenario
 
@@ -20,10 +19,6 @@ def snapshot(
     rate = pace(state)
     left = rate and active and state.done < begun.planned
     names = classes_of_files(about["algorithm"] for about in begun.entries.values())
-    named = {
-        entry_id: label(names.get(about["algorithm"], about["algorithm"]))
-        for entry_id, about in begun.entries.items()
-    }
     final: dict[str, int] = {}
     for (_, kind), group in state.finals.items():
         if kind == TrialKind.FINAL:
@@ -34,10 +29,11 @@ def snapshot(
         tally = state.tallies.get(entry_id, Tally())
         runs = {i: reported.trials[i] for i in reported.trials if i in tally.open and active}
         scores = tuple(score for score in tally.scores.copy().values() if score is not None)
+        named = about["algorithm"]
         place = Scenario(*(about[part] for part in Scenario._fields))
         entries.append(
             EntrySnapshot(
-                entry_id, about["algorithm"], named[entry_id], place, about["metric"],
+                entry_id, named, names.get(named, named), place, about["metric"],
                 dict(tally.ended), runs, scores, final.get(entry_id, 0),
             )
         )  # fmt: skip

@@ -29,6 +29,7 @@ from suite.trust import Trust
 from suite.watch import server
 from suite.watch.server import Pages
 from suite.watch.views import Views, address
+from tests.support.boards import board_of, runs
 from tests.support.searches import a_study, entries_of
 from trials.common import plugins
 from trials.common.errors import UserError
@@ -398,7 +399,7 @@ def test_names_are_text_on_a_page(tmp_path: Path) -> None:
 
 
 def test_classes_of_one_name_are_told_apart(sweep: tuple[Path, list[str]]) -> None:
-    """In the table, in the legend of the charts and in the list of failures."""
+    """In the standings, and on the leaderboard of the scenarios that are whole."""
     folder, ids = sweep
     first, second = (entry.about() for entry in entries_of(**STUDY))
     about = {
@@ -413,3 +414,7 @@ def test_classes_of_one_name_are_told_apart(sweep: tuple[Path, list[str]]) -> No
     assert [entry.name for entry in found.entries] == ["Mine (mine.py)", "Mine (other.py)"]
     page = live_parts(Live(found), False)
     assert all(f'scope="row">{entry.name}</th>' in page for entry in found.entries)
+    board = board_of(*(runs(one["algorithm"], [0.5, 0.6]) for one in about.values()))
+    page = live_parts(Live(found, board=board), False)
+    assert "Standings" not in page
+    assert all(entry.name in page for entry in found.entries)
