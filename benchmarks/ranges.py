@@ -22,7 +22,8 @@ from suite.sweeps.request import SweepRequest
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
 from trials.engine import schedule
-from trials.run.outcome import Outcome, Status, TrialKind
+from trials.run.outcome import Status, TrialKind
+from trials.run.result import TrialResult
 
 stats = Lazy("scipy.stats")
 
@@ -65,7 +66,7 @@ def ranges(
         raise UserError(f"{ending} before all trials were done; run the command again")
     name, content = request.read()
     state = paths.state()
-    tried: dict[str, list[tuple[dict[str, Any], Outcome]]] = {}
+    tried: dict[str, list[tuple[dict[str, Any], TrialResult]]] = {}
     for ask in state.requests:
         if ask.kind == TrialKind.SEARCH:
             tried.setdefault(ask.entry_id, []).append((ask.params, state.ended[ask.trial_id]))
@@ -77,7 +78,7 @@ def ranges(
     return {"study": name, "trials": trials, "crowds": found, "cut": cut}
 
 
-def crowded(entry: Entry, tried: Sequence[tuple[Mapping[str, Any], Outcome]]) -> list[Crowd]:
+def crowded(entry: Entry, tried: Sequence[tuple[Mapping[str, Any], TrialResult]]) -> list[Crowd]:
     """Where the best tenth of an entry's trials that finished lie, by hyperparameter."""
     finished = [
         (entry.task.sign * outcome.value, params)

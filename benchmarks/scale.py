@@ -31,7 +31,7 @@ from suite.sweeps.sweep import Sweep
 from suite.tracking.schema.names import grouped
 from suite.tracking.schema.tags import PREFIX
 from suite.tracking.store import Store, first_tags
-from trials.run.outcome import Outcome
+from trials.run.result import TrialResult
 
 NAME = "scale"
 ALGORITHMS = (
@@ -122,7 +122,7 @@ class Filled(Sweep):
     def _drive(self, resources: Any) -> None:
         if self.quick:
             self.recording.store = Quick(self.paths.storage)
-        self.reported: dict[str, Outcome] = {}
+        self.reported: dict[str, TrialResult] = {}
         while (found := self.search.next()) is not None:
             request, new = found
             self._requested(request, new)
@@ -130,7 +130,7 @@ class Filled(Sweep):
             while self.progress.unrecorded > WAITING:
                 time.sleep(0.1)
 
-    def _outcome(self, request: TrialRequest) -> Outcome:
+    def _outcome(self, request: TrialRequest) -> TrialResult:
         """What a run of its algorithm reported, with scores of its own."""
         spec = self.search.spec(request)
         kind = f"{spec.algorithm} {request.counted}"

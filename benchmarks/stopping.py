@@ -37,7 +37,8 @@ from suite.studies.study import Study
 from suite.sweeps.journal.paths import SweepPaths
 from trials.common import randomness
 from trials.common.errors import UserError
-from trials.run.outcome import Outcome, Status, TrialKind
+from trials.run.outcome import Status, TrialKind
+from trials.run.result import TrialResult
 from trials.scoring.metrics import Direction, Task, score
 
 BAND = (0.05, 0.95)
@@ -189,7 +190,7 @@ def _searches(storage: Path, name: str) -> Iterator[tuple[Entry, str, list[Curve
                 yield entry, label, curves
 
 
-def curve(entry: Entry, outcome: Outcome) -> Curve:
+def curve(entry: Entry, outcome: TrialResult) -> Curve:
     """The curve of a recorded trial, from its history: one that nobody stops reports less often than it is
     evaluated. What was not finite, and the last round of one that ended by itself, is shown to no scheduler.
     """

@@ -1,6 +1,5 @@
 """Ray Tune, driven: the searcher, scheduler, callback and stopper of one experiment for all entries."""
 
-import math
 import os
 import time
 from collections import defaultdict
@@ -30,8 +29,9 @@ from suite.search.trial import TrialRequest
 from trials.common import plugins
 from trials.federated_data import FederatedData
 from trials.run.checkpoint import Checkpoint
-from trials.run.outcome import Outcome, Report, Status, TrialKind, shortened
-from trials.run.running import RunningTrials
+from trials.run.outcome import Status, TrialKind, shortened
+from trials.run.result import TrialResult
+from trials.run.running import RunningTrial
 from trials.run.spec import TrialSpec
 from trials.run.trainable import FederatedTrial
 from trials.run.trial import partition_data
@@ -75,8 +75,8 @@ class _Scheduler(Unpicklable, FIFOScheduler):
         if result.get("status") != Status.RUNNING:
             return str(TrialScheduler.CONTINUE)
         trial_id, stops = ask_id(trial), False
-        for at, value in [*result.get("earlier", []), (result["round"], result["val_score"])]:
-            stops = math.isfinite(value) and self.entries.decide(trial_id, at, value)
+        for at, value in result["intermediates"].items():
+            stops = self.entries.decide(trial_id, at, value)
         return str(TrialScheduler.STOP if stops else TrialScheduler.CONTINUE)
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
@@ -89,7 +89,7 @@ class _Callback(Unpicklable, tune.Callback):
 
     def __init__(self, source: TrialSource, packs: Packs, hooks: Hooks) -> None:
         self.source, self.packs, self.hooks = source, packs, hooks
-        self.outcomes: dict[str, Outcome] = {}
+        self.outcomes: dict[str, TrialResult] = {}
         self.graph_error: set[str] = set()
         self.started: dict[str, float] = {}
         self.seconds: dict[str, float] = defaultdict(float)
@@ -106,15 +106,15 @@ class _Callback(Unpicklable, tune.Callback):
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
         """Keep the history and drop it from the result, which Tune would keep too."""
-        outcome = self.outcomes.setdefault(ask_id(trial), Outcome())
-        outcome.add(Report.take(result))
+        outcome = self.outcomes.setdefault(ask_id(trial), TrialResult())
+        outcome.add(TrialResult.take(result))
         self.hooks.reported(self.source.requests[ask_id(trial)], outcome)
 
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
         """Finished, diverged, failed, or stopped by the scheduler; not when the sweep stops."""
-        outcome = self.outcomes.pop(ask_id(trial), Outcome())
+        outcome = self.outcomes.pop(ask_id(trial), TrialResult())
         if outcome.status == Status.HALTED:
             self.hooks.control.halt(outcome.error)
             return
@@ -130,12 +130,12 @@ class _Callback(Unpicklable, tune.Callback):
         """The trial's process, or its node, died; which is not the trial's fault where all ends."""
         if self.hooks.control.ends_now:
             return
-        outcome = self.outcomes.pop(ask_id(trial), Outcome())
+        outcome = self.outcomes.pop(ask_id(trial), TrialResult())
         outcome.status = Status.FAILED
         outcome.error = shortened(f"the trial's process died: {_reason(trial)}")
         self._end(trial, outcome)
 
-    def _end(self, trial: Trial, outcome: Outcome) -> None:
+    def _end(self, trial: Trial, outcome: TrialResult) -> None:
         trial_id, now = ask_id(trial), time.monotonic()
         self.seconds[trial_id] += now - self.started.pop(trial_id, now)
         outcome.seconds = self.seconds[trial_id]
@@ -224,17 +224,17 @@ def drive(plan: ExecutionPlan) -> None:
 def _alone(plan: ExecutionPlan) -> None:
     """The trials one after another in this process, with the bits that they have in others."""
     config, control = _Config(plan, Cluster(plan.resources)), plan.hooks.control
-    partitions: dict[str, FederatedData] = {}
 
     def partition(spec: TrialSpec) -> FederatedData:
-        if spec.data_key not in partitions:
-            partitions[spec.data_key] = partition_data(spec, plan.data[spec.dataset_key])
-        return partitions[spec.data_key]
+        return partition_data(spec, plan.data[spec.dataset_key], keep=True)
 
     while not control.draining and (found := plan.source.next()) is not None:
         (request, _), started = found, time.monotonic()
         wanted = config.of(request)
-        running, outcome = RunningTrials(TrialConfig.of(wanted), partition), Outcome(Status.RUNNING)
+        running, outcome = (
+            RunningTrial(TrialConfig.of(wanted), partition),
+            TrialResult(Status.RUNNING),
+        )
         while outcome.status == Status.RUNNING:
             if control.ends_now:
                 return

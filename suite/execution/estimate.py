@@ -34,12 +34,11 @@ WARM_UP, MEASURED = 1, 3
 
 
 class Estimates:
-    """Estimates for the entries of a sweep; data are partitioned once for all entries that share them."""
+    """Estimates for the entries of a sweep."""
 
     def __init__(self, study: Study, data: Mapping[str, Dataset], resources: Resources) -> None:
         self.study, self.data, self.resources = study, data, resources
         self.device = "cuda" if resources.gpus_per_trial else "cpu"
-        self._partitioned: tuple[str, FederatedData] | None = None
         self._known: dict[str, tuple[Footprint, int]] = {}
 
     def footprint(self, entry: Entry) -> Footprint:
@@ -184,12 +183,13 @@ class Estimates:
         threads = max(1, int(self.resources.cpus_per_trial))
         simulation = simulate(short, self._partition(spec), self.device, threads)
         elapsed = training = 0.0
-        while not simulation.finished:
-            started = time.perf_counter()
-            reached = simulation.advance()
+        started = time.perf_counter()
+        for reached in simulation.evaluations():
+            now = time.perf_counter()
             if reached["round"] > WARM_UP:
-                elapsed += time.perf_counter() - started
+                elapsed += now - started
                 training += reached["round_seconds"]
+            started = now
         done = max(1, simulation.fed.round - WARM_UP)  # a default configuration may diverge at once
         steps = simulation.fed.counters["client_steps"] / simulation.fed.round
         return steps, training / done, (elapsed - training) / done
@@ -198,6 +198,4 @@ class Estimates:
         return entry.spec(entry.space.default(), self.study.seed, entry.settings.partition_seed)
 
     def _partition(self, spec: TrialSpec) -> FederatedData:
-        if self._partitioned is None or self._partitioned[0] != spec.data_key:
-            self._partitioned = spec.data_key, partition_data(spec, self.data[spec.dataset_key])
-        return self._partitioned[1]
+        return partition_data(spec, self.data[spec.dataset_key], keep=True)

@@ -10,7 +10,7 @@ from suite.execution.stop_signal import Control
 from suite.search.trial import TrialRequest
 from suite.studies.entry import Entry
 from trials.datasets.base import Dataset
-from trials.run.outcome import Outcome
+from trials.run.result import TrialResult
 from trials.run.spec import TrialSpec
 from trials.sizing.footprint import Footprint
 
@@ -45,9 +45,9 @@ class Hooks:
     """
 
     asked: Callable[[TrialRequest, bool], None]
-    ended: Callable[[TrialRequest, Outcome], None]
+    ended: Callable[[TrialRequest, TrialResult], None]
     control: Control
-    reported: Callable[[TrialRequest, Outcome], None] = lambda request, outcome: None
+    reported: Callable[[TrialRequest, TrialResult], None] = lambda request, outcome: None
     joined: Callable[[str], None] = lambda dashboard: None
     chosen: Callable[[Mapping[str, str]], None] = lambda found: None
     began: Callable[[TrialRequest, str], None] = lambda request, process: None
@@ -75,7 +75,7 @@ class ExecutionPlan:
     checkpoints: str
     entries: Sequence[Entry] = ()
     scheduler: str = "none"
-    ended: Mapping[str, Outcome] = field(default_factory=dict)
+    ended: Mapping[str, TrialResult] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
     takes: Mapping[str, Footprint] = field(default_factory=dict)
     model: Callable[[TrialRequest], str | None] = lambda request: None

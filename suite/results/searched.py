@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from suite.tracking.record import Record
 from suite.tracking.schema.forms import dumps
-from trials.run.outcome import Outcome, Status, reason
+from trials.run.outcome import Status, reason
+from trials.run.result import TrialResult
 from trials.run.trial_id import TrialId
 
 Key = tuple[str, str]
@@ -48,7 +49,7 @@ class Searched(NamedTuple):
         )
 
     @classmethod
-    def ended(cls, trial_id: str, outcome: Outcome, metric: str, feasible: bool) -> "Searched":
+    def ended(cls, trial_id: str, outcome: TrialResult, metric: str, feasible: bool) -> "Searched":
         """The same of how it ended."""
         number = TrialId.parse(trial_id)
         return cls(

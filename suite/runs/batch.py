@@ -9,7 +9,6 @@ import math
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,8 @@ from suite.tracking.schema.forms import dumps
 from suite.tracking.schema.tags import RunKind, run_tags, spec_params, spec_tags, written
 from suite.tracking.store import Record, Store
 from trials.datasets.base import Dataset
-from trials.run.outcome import Outcome, Status, TrialKind
+from trials.run.outcome import Status, TrialKind
+from trials.run.result import TrialResult
 from trials.run.spec import TrialSpec
 from trials.run.trial import fit_model, load_dataset, partition_data
 from trials.sizing.calibration import workload
@@ -111,7 +111,7 @@ class Batch:
         found = (r for kind in (*self.shared, self.kind) for r in self.store.sound(kind=kind))
         return {r.tags.trial_id: r for r in found if r.finished}
 
-    def record(self, job: Job, outcome: Outcome) -> None:
+    def record(self, job: Job, outcome: TrialResult) -> None:
         """Write an ended job: once, whatever an earlier attempt left behind."""
         for half_written in self.store.find(kind=self.kind, trial_id=job.id):
             self.store.delete(half_written.run_id)
@@ -154,7 +154,7 @@ class Batch:
         )
         started = time.monotonic()
 
-        def take(request: TrialRequest, outcome: Outcome) -> None:
+        def take(request: TrialRequest, outcome: TrialResult) -> None:
             nonlocal ended, failed
             queue.end(request.trial_id)
             job = queue.jobs[request.trial_id]
@@ -192,11 +192,9 @@ def _takes(jobs: list[Job], loaded: Mapping[str, Dataset]) -> dict[str, Footprin
     execution is for CPUs only.
     """
     found = {}
-    for _, alike in groupby(jobs, key=lambda job: job.spec.data_key):
-        of_one_partition = list(alike)
-        dataset = loaded[of_one_partition[0].spec.dataset_key]
-        partitioned = partition_data(of_one_partition[0].spec, dataset)
-        for job in of_one_partition:
-            model = fit_model(job.spec, dataset, "cuda")
-            found[job.name] = footprint(job.spec, partitioned, model, "cuda")
+    for job in jobs:
+        dataset = loaded[job.spec.dataset_key]
+        partitioned = partition_data(job.spec, dataset, keep=True)
+        model = fit_model(job.spec, dataset, "cuda")
+        found[job.name] = footprint(job.spec, partitioned, model, "cuda")
     return found

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,11 +21,13 @@ from trials.common.device import look, name_of
 from trials.common.errors import UserError
 from trials.federated_data import FederatedData
 from trials.run import trial
-from trials.run.outcome import Outcome, Status
+from trials.run.outcome import Status
+from trials.run.result import TrialResult
+from trials.run.running import result_of
 from trials.run.saved_model import SavedModel
 from trials.run.simulation import Simulation
 from trials.run.spec import TrialSpec
-from trials.scoring.metrics import DERIVED, score
+from trials.scoring.metrics import DERIVED
 from trials.settings import Settings
 from trials.sizing.calibration import fastest, with_execution
 
@@ -77,8 +79,7 @@ class Finished:
         return self._score("test")
 
     def _score(self, part: str) -> float:
-        metric = f"{part}_{self.simulation.task.metric}"
-        return score(self.history, metric, self.outcome.lost(metric))
+        return self.outcome.score(f"{part}_{self.simulation.task.metric}")
 
     def to_pandas(self) -> "pd.DataFrame":
         """The history, a row an evaluation."""
@@ -98,20 +99,9 @@ class Finished:
         save(SavedModel.of(self.spec, self.simulation), Path(folder))
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> TrialResult:
         """The run's outcome, as it is recorded."""
-        fed = self.simulation.fed
-        return Outcome(
-            self.status,
-            self.history,
-            fingerprint=self.data.fingerprint,
-            seconds=self.seconds,
-            execution=fed.execution,
-            chunk=fed.chunk,
-            halved=fed.halved,
-            graph_error=fed.graph_error,
-            device=name_of(fed.device),
-        )
+        return replace(result_of(self.simulation), seconds=self.seconds)
 
     def document(self) -> dict[str, Any]:
         """The JSON of `suite run`: what was run, and its history."""

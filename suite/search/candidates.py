@@ -6,7 +6,7 @@ from typing import Any
 
 from reports.leaderboard import pareto
 from suite.search.proposer import Observation, Proposer, grid
-from suite.search.trial import InitialConfiguration, TrialResult
+from suite.search.trial import InitialConfiguration, ValidationResult
 from suite.studies.entry import Entry
 from suite.studies.initial_design import RATE, random_startup, shared_draw
 from suite.studies.replicates import FIRST, Replicate
@@ -17,7 +17,7 @@ from trials.run.outcome import Status, TrialKind
 from trials.run.trial_id import TrialId
 from trials.scoring.metrics import Direction
 
-Ends = Callable[[int], Sequence[TrialResult]]
+Ends = Callable[[int], Sequence[ValidationResult]]
 """The results of a configuration: its search trial's, and its confirming runs'."""
 
 
@@ -38,7 +38,7 @@ class Candidates:
     ) -> None:
         self.entry, self.study, self.replicate = entry, study, replicate
         self.lag = lag
-        self.ends: dict[str, TrialResult] = {}
+        self.ends: dict[str, ValidationResult] = {}
         words = (study.seed, int(entry.id, 16), *replicate.words)
         directions: list[Direction] = [entry.task.direction]
         if study.traded is not None:
@@ -107,7 +107,7 @@ class Candidates:
         """The id of a trial of this entry and replicate."""
         return str(TrialId(self.entry.id, kind, index, number, self.replicate.name))
 
-    def end(self, trial_id: str, end: TrialResult) -> None:
+    def end(self, trial_id: str, end: ValidationResult) -> None:
         """Take the result of a trial."""
         self.ends[trial_id] = end
         self._chosen = None
@@ -209,16 +209,16 @@ class Candidates:
         shares = (share for end in ends(index) for share in self._exceeded(end).values())
         return max([0.0, *shares])
 
-    def _exceeded(self, end: TrialResult) -> dict[str, float]:
+    def _exceeded(self, end: ValidationResult) -> dict[str, float]:
         """The excess of each constraint, cost / bound - 1: at most 0 where it is kept."""
         bounds = self.entry.constraints
         return {name: self.cost(end, name) / bound - 1 for name, bound in bounds.items()}
 
-    def feasible(self, end: TrialResult) -> bool:
+    def feasible(self, end: ValidationResult) -> bool:
         """Whether a run keeps the constraints."""
         return all(share <= 0 for share in self._exceeded(end).values())
 
-    def cost(self, end: TrialResult, name: str) -> float:
+    def cost(self, end: ValidationResult, name: str) -> float:
         """The cost of a run over all rounds; of one that ended before, in proportion."""
         rounds, sign = self.entry.settings.rounds, self.entry.task.sign
         if name == "rounds_to_target":
@@ -228,11 +228,11 @@ class Candidates:
             return next((r for r in hits if r > 0), rounds + 1)
         return end.spent.get(name, 0.0) * rounds / end.at if end.at else 0.0
 
-    def _searched(self, index: int) -> list[TrialResult]:
+    def _searched(self, index: int) -> list[ValidationResult]:
         end = self.ends.get(self.trial_id(TrialKind.SEARCH, index))
         return [] if end is None else [end]
 
-    def results(self, index: int) -> list[TrialResult]:
+    def results(self, index: int) -> list[ValidationResult]:
         """The results of a configuration: its search trial's, and its confirming runs'."""
         seeds = self.study.confirm.seeds if self.study.confirm else 0
         ids = [self.trial_id(TrialKind.CONFIRM, index, i) for i in range(seeds)]
@@ -257,7 +257,7 @@ class Candidates:
                 index, Observation(end.status, tuple(values), end.intermediates, excess)
             )
 
-    def _value(self, end: TrialResult) -> float:
+    def _value(self, end: ValidationResult) -> float:
         """A trial's score; the task's worst of one that diverged."""
         if end.status == Status.DIVERGED or end.value is None:
             return self.entry.task.worst

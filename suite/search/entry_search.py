@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from suite.search.candidates import Candidates
-from suite.search.trial import InitialConfiguration, TrialRequest, TrialResult
+from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
 from trials.run.outcome import TrialKind
 from trials.run.trial_id import REPEATS
 
@@ -112,7 +112,7 @@ class EntrySearch:
             self.repeats[request.trial_id] = request
         return request
 
-    def end(self, trial_id: str, end: TrialResult) -> None:
+    def end(self, trial_id: str, end: ValidationResult) -> None:
         """Take the result of a trial. The sampler is told later, in index order."""
         self._over = False
         self.candidates.end(trial_id, end)

@@ -14,7 +14,8 @@ import numpy as np
 
 from suite.search.trial import TrialRequest
 from suite.studies.entry import Entry
-from trials.run.outcome import Outcome, TrialKind
+from trials.run.outcome import TrialKind
+from trials.run.result import TrialResult
 
 REDUCTION = 3
 """ASHA keeps the best third of the trials that reach a stop."""
@@ -131,7 +132,7 @@ class EntrySchedulers:
             return False
         return self._of(request).stops(request.index, trial_id, round_index, value)
 
-    def replay(self, ended: Mapping[str, Outcome]) -> None:
+    def replay(self, ended: Mapping[str, TrialResult]) -> None:
         """Rebuild from what trials reported before a restart."""
         for trial_id, outcome in ended.items():
             # The last report of a trial that ended by itself was never shown to a scheduler.

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from suite.search.candidates import Candidates
 from suite.search.entry_search import EntrySearch
-from suite.search.trial import InitialConfiguration, TrialRequest, TrialResult
+from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
 from suite.studies.entry import Entry
 from suite.studies.samplers import LAG, SAMPLERS, first_modelled, searched_by
 from suite.studies.study import Study
@@ -50,7 +50,7 @@ class SweepSearch:
         self.again: list[TrialRequest] = []
         self._turn = 0
 
-    def replay(self, requests: list[TrialRequest], ends: Mapping[str, TrialResult]) -> None:
+    def replay(self, requests: list[TrialRequest], ends: Mapping[str, ValidationResult]) -> None:
         """Rebuild from a journal. Of several requests for a trial the last holds. Trials without an end are
         handed out again, as they were; but runs that repeat a search trial only if they still should, now
         that the sweep may have grown.
@@ -81,7 +81,7 @@ class SweepSearch:
                 return request, True
         return None
 
-    def end(self, trial_id: str, end: TrialResult) -> TrialRequest:
+    def end(self, trial_id: str, end: ValidationResult) -> TrialRequest:
         """Take the result of a trial, and give its ask."""
         request = self.requests[trial_id]
         self.entries[request.search].end(trial_id, end)

@@ -6,7 +6,8 @@ from typing import Any, Self
 
 from pydantic import with_config
 
-from trials.run.outcome import Outcome, Status, TrialKind
+from trials.run.outcome import Status, TrialKind
+from trials.run.result import TrialResult
 from trials.scoring.metrics import COUNTED, TASKS
 
 
@@ -56,7 +57,7 @@ class TrialRequest:
 
 
 @dataclass(frozen=True)
-class TrialResult:
+class ValidationResult:
     """What the search may know of how a trial ended: validation scores and counters, no test metric.
 
     `value` is its last validation score (a mean of three evaluations), `intermediates` maps round to
@@ -72,7 +73,7 @@ class TrialResult:
     at: int = 0
 
     @classmethod
-    def of(cls, outcome: Outcome) -> Self:
+    def of(cls, outcome: TrialResult) -> Self:
         """Keep of an outcome what the search may know."""
         # Who is judged by clients' own scores has the pooled ones too, which come first in TASKS.
         names = [f"val_{metric}" for metric in TASKS]

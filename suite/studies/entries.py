@@ -105,9 +105,9 @@ def _implied(
 def load_data(
     entries: list[Entry], root: str | None, source: str, replicates: Sequence[Replicate] = (FIRST,)
 ) -> dict[str, Dataset]:
-    """The data sets of all entries by `TrialSpec.dataset_key`, each partitioned and fitted once for every partition
-    and split of the replicates to see that it can be, and every algorithm asked whether it can run
-    there. Raises `UserError` with every fault.
+    """The data sets of all entries by `TrialSpec.dataset_key`, with every partition and split of the replicates,
+    which are kept for the trials; models fitted to them, and every algorithm asked whether it can run there.
+    Raises `UserError` with every fault.
     """
     parts = sorted({Replicate(of.split, of.partition) for of in replicates})
     faults = Faults(source)
@@ -147,5 +147,5 @@ def _serves_each(spec: TrialSpec, data: Dataset, model: Model) -> None:
 
 
 def _clients(spec: TrialSpec, data: Dataset) -> int:
-    """The number of clients once the data are partitioned."""
-    return partition_data(spec, data).clients
+    """The number of clients of a partition, which is kept for the trials."""
+    return partition_data(spec, data, keep=True).clients

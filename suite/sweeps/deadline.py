@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection
 
 from suite.search.entry_search import EntrySearch
-from trials.run.outcome import Outcome
+from trials.run.result import TrialResult
 
 MARGIN = 1.25
 """By how much longer than the slowest trial so far those to come are taken to last."""
@@ -17,7 +17,7 @@ class Deadline:
         self.at, self.slots = at, slots
         self._per_round: dict[str, float] = {}
 
-    def took(self, entry: str, outcome: Outcome) -> None:
+    def took(self, entry: str, outcome: TrialResult) -> None:
         """Note how long a trial of an entry took."""
         if outcome.last_round > 0:
             rate = outcome.seconds / outcome.last_round

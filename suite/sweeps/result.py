@@ -10,7 +10,8 @@ from reports.leaderboard.leaderboard import Leaderboard
 from suite.configurations.library import TunedList, select_tuned, tuned_in
 from suite.results.query import Query
 from suite.tracking.store import Store
-from trials.run.outcome import Outcome, Status
+from trials.run.outcome import Status
+from trials.run.result import TrialResult
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +36,7 @@ class Summary:
     storage: str
 
 
-def counts(searches: Sequence[Outcome], finals: Sequence[Outcome]) -> dict[str, int]:
+def counts(searches: Sequence[TrialResult], finals: Sequence[TrialResult]) -> dict[str, int]:
     """How the trials of the searches and the final runs ended, as fields of a `Summary`."""
     search = Counter(outcome.status for outcome in searches)
     final = Counter(outcome.status for outcome in finals)

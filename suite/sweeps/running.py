@@ -16,7 +16,7 @@ from pydantic import Field, FiniteFloat, TypeAdapter
 
 from suite.search.trial import TrialRequest
 from trials.common.files import plain
-from trials.run.outcome import Outcome
+from trials.run.result import TrialResult
 
 FILE = "running.json"
 SECONDS = 1.0
@@ -59,7 +59,7 @@ class Running:
         """A trial runs."""
         self._say(request, ())
 
-    def reported(self, request: TrialRequest, outcome: Outcome) -> None:
+    def reported(self, request: TrialRequest, outcome: TrialResult) -> None:
         """A trial has said more."""
         self._say(request, outcome.history)
 

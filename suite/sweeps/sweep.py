@@ -14,7 +14,7 @@ from suite.console import say
 from suite.environment import default, kept
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import TrialRequest, TrialResult
+from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.entries import load_data, make_entries
 from suite.studies.samplers import LAG
 from suite.studies.study import Study
@@ -45,7 +45,8 @@ from suite.tracking.schema.tags import spec_params, versions
 from suite.tracking.store import UnreadableError
 from suite.yaml_files import writable
 from trials.common.errors import UserError
-from trials.run.outcome import Outcome, Status, TrialKind, reason
+from trials.run.outcome import Status, TrialKind, reason
+from trials.run.result import TrialResult
 
 if TYPE_CHECKING:
     from suite.execution.resources import Resources
@@ -122,7 +123,9 @@ class Sweep:
     def _replayed(self, lag: int) -> SweepSearch:
         """The search as far as the journal has it."""
         search = SweepSearch(self.entries, self.study, lag, self.warm)
-        ends = {trial_id: TrialResult.of(outcome) for trial_id, outcome in self.state.ended.items()}
+        ends = {
+            trial_id: ValidationResult.of(outcome) for trial_id, outcome in self.state.ended.items()
+        }
         search.replay(self.state.requests, ends)
         return search
 
@@ -262,7 +265,7 @@ class Sweep:
         self.progress.began(request, process)
         self.running.began(request)
 
-    def _reported(self, request: TrialRequest, outcome: Outcome) -> None:
+    def _reported(self, request: TrialRequest, outcome: TrialResult) -> None:
         self.progress.reported(request, outcome.last_round)
         self.live.reported(request, outcome)
         self.running.reported(request, outcome)
@@ -271,13 +274,13 @@ class Sweep:
         if executions:
             self._note(Chosen(executions))
 
-    def _ended(self, request: TrialRequest, outcome: Outcome) -> None:
+    def _ended(self, request: TrialRequest, outcome: TrialResult) -> None:
         self.live.over(request)
         self.running.over(request)
         if outcome.status == Status.FAILED and self._starts_again(request, outcome):
             return
         self._note(Ended(request.trial_id, outcome))
-        self.search.end(request.trial_id, TrialResult.of(outcome))
+        self.search.end(request.trial_id, ValidationResult.of(outcome))
         self.records.put(partial(self._record, request.trial_id))
         self._count_before(self.search.repeated_beside(request))
         self.progress.ended(request, outcome.status, outcome.value)
@@ -290,7 +293,7 @@ class Sweep:
             if (outcome := self.state.ended.get(request.trial_id)) is not None:
                 self.progress.ended(request, outcome.status, outcome.value, before=True)
 
-    def _keep_time(self, deadline: Deadline, request: TrialRequest, outcome: Outcome) -> None:
+    def _keep_time(self, deadline: Deadline, request: TrialRequest, outcome: TrialResult) -> None:
         """Cut the search where another trial would leave too little time for the final runs."""
         deadline.took(request.entry_id, outcome)
         if deadline.presses(self.search.entries.values()):
@@ -302,7 +305,7 @@ class Sweep:
         self.journal.write(event.name, **event.fields())
         self.state.add(event)
 
-    def _starts_again(self, request: TrialRequest, outcome: Outcome) -> bool:
+    def _starts_again(self, request: TrialRequest, outcome: TrialResult) -> bool:
         """Whether a trial that died is handed out once more, to go on from its checkpoint.
 
         It is, `retries` times; attempts that died without getting further than those before count.

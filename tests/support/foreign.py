@@ -11,7 +11,7 @@ from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from tests.support.searches import a_study
 from trials.run.checkpoint import Checkpoint
-from trials.run.outcome import Outcome
+from trials.run.result import TrialResult
 from trials.run.spec import TrialSpec
 
 ROUNDS = {"rounds": 2, "clients": 4, "participation": 1.0}
@@ -35,10 +35,10 @@ def put(path: Path, content: bytes = b"mine") -> Path:
     return path
 
 
-_outcomes: dict[str, Outcome] = {}
+_outcomes: dict[str, TrialResult] = {}
 
 
-def outcome(spec: TrialSpec) -> Outcome:
+def outcome(spec: TrialSpec) -> TrialResult:
     """What a trial reports; each runs once."""
     key = spec.model_dump_json()
     if key not in _outcomes:

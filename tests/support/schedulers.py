@@ -1,6 +1,7 @@
 """An entry's early stopping, fed by hand with what trials would report."""
 
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +12,8 @@ from suite.search.schedulers import EntrySchedulers
 from suite.search.trial import TrialRequest
 from suite.studies.entry import Entry
 from tests.support.searches import entries_of
-from trials.run.outcome import Outcome, TrialKind
+from trials.run.outcome import TrialKind
+from trials.run.result import TrialResult
 
 STOP, CONTINUE, NAN = "STOP", "CONTINUE", float("nan")
 LEVELS = ["iid", "labels(2)"]
@@ -32,7 +34,7 @@ class Bench:
     entries: list[Entry]
     scheduler: str = "asha"
     requests: dict[str, TrialRequest] = field(default_factory=dict)
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    outcomes: dict[str, TrialResult] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.schedulers = EntrySchedulers(self.entries, self.requests, self.scheduler)
@@ -43,7 +45,7 @@ class Bench:
         source = SimpleNamespace(requests=self.requests)
         self.callback = driver._Callback(source, search, hooks)
 
-    def _ended(self, ask_: TrialRequest, outcome: Outcome) -> None:
+    def _ended(self, ask_: TrialRequest, outcome: TrialResult) -> None:
         self.outcomes[ask_.trial_id] = outcome
 
     def add(self, entry: Entry, index: int, kind: str = "search") -> SimpleNamespace:
@@ -59,7 +61,10 @@ class Bench:
             result |= {"error": "ZeroDivisionError", "history": []}
         else:
             result |= {"round": round_index, "val_score": value, "fingerprint": "abc", **RUN_AS}
-            result |= {"history": [entry]}
+            result |= {
+                "history": [entry],
+                "intermediates": {round_index: value} if isfinite(value) else {},
+            }
         decision = self.decide.on_trial_result(None, trial, result)
         self.callback.on_trial_result(0, [], trial, result)
         if decision == STOP or status != "running":

@@ -11,7 +11,7 @@ import optuna
 
 from suite.search.entry_search import EntrySearch
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import TrialRequest, TrialResult
+from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.entries import make_entries
 from suite.studies.entry import Entry
 from suite.studies.study import Study
@@ -23,7 +23,7 @@ BASE = {
     "models": ["logreg"],
     "heterogeneity": ["iid"],
 }
-Ending = Callable[[TrialRequest], TrialResult]
+Ending = Callable[[TrialRequest], ValidationResult]
 
 
 def a_study(**given: Any) -> Study:
@@ -36,19 +36,19 @@ def entries_of(**given: Any) -> list[Entry]:
     return make_entries(a_study(**given), "test")
 
 
-def finished(value: float) -> TrialResult:
+def finished(value: float) -> ValidationResult:
     """A trial that ran to its end."""
-    return TrialResult(Status.FINISHED, value, {5: value / 2, 10: value})
+    return ValidationResult(Status.FINISHED, value, {5: value / 2, 10: value})
 
 
-def surprising(request: TrialRequest) -> TrialResult:
+def surprising(request: TrialRequest) -> ValidationResult:
     """An end that looks random but depends on the trial alone: every status occurs."""
     draw = random.Random(zlib.crc32(request.trial_id.encode()))
     value = draw.random()
     (status,) = draw.choices(ENDINGS, [6, 2, 1, 1])
     if status == Status.FAILED:
-        return TrialResult(Status.FAILED, None, {})
-    return TrialResult(status, value, {1: draw.random(), 3: value})
+        return ValidationResult(Status.FAILED, None, {})
+    return ValidationResult(status, value, {1: draw.random(), 3: value})
 
 
 class Player:
@@ -105,7 +105,7 @@ def by_entry(requests: list[TrialRequest]) -> dict[str, list[TrialRequest]]:
     }
 
 
-def _journaled(told: TrialRequest | TrialResult) -> dict[str, Any]:
+def _journaled(told: TrialRequest | ValidationResult) -> dict[str, Any]:
     return told.fields() if isinstance(told, TrialRequest) else dataclasses.asdict(told)
 
 
@@ -118,7 +118,7 @@ def replay(sweep: SweepSearch, log: list[tuple[Any, ...]]) -> SweepSearch:
             requests.append(TrialRequest.read(plain))
         elif event[0] == "end":
             plain["intermediates"] = {int(k): v for k, v in plain["intermediates"].items()}
-            ends[event[1]] = TrialResult(**{**plain, "status": Status(plain["status"])})
+            ends[event[1]] = ValidationResult(**{**plain, "status": Status(plain["status"])})
     sweep.replay(requests, ends)
     return sweep
 
@@ -135,7 +135,7 @@ def told(search: EntrySearch) -> list[optuna.trial.FrozenTrial]:
 
 
 def play_one(
-    ends: dict[int, TrialResult],
+    ends: dict[int, ValidationResult],
     trials: int,
     entry: Entry | None = None,
     seeds: int = 2,

@@ -102,7 +102,7 @@ def test_it_is_due_after_its_seconds_and_never_costs_more_than_a_twentieth(
 def started(of: FederatedTrial) -> Simulation:
     """The simulation of an actor's only trial, begun or gone on with."""
     (running,) = of._running.values()
-    return running._started()
+    return running.simulation
 
 
 @pytest.mark.parametrize("algorithm", ["safl", "scaffold", "defed"])
@@ -120,7 +120,7 @@ def test_a_trial_goes_on_where_its_process_died(
     assert started(second).fed.round == 5, "not from the beginning"
     (after,) = finish(second)
     assert timeless(after["history"]) == timeless(whole["history"]), "told from round 0 on"
-    assert after["earlier"] == [(r["round"], r["val_score"]) for r in before]
+    assert after["intermediates"] == {r["round"]: r["val_score"] for r in (*before, after)}
     assert after["val_score"] == whole["val_score"]
 
 

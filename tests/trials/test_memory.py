@@ -1,5 +1,6 @@
 """What a trial takes of a device's memory: its part, clients at once, clients' tables, samples, checkpoints."""
 
+import pickle
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,16 +15,18 @@ from tests.support.simulations import settings, timeless
 from tests.support.standin import DEVICE, Counts
 from trials.common import memory
 from trials.common.memory import CONTEXT
+from trials.datasets.base import Dataset
 from trials.engine.client_rows import ClientRows
 from trials.engine.pack import Pack
 from trials.engine.solver import Solver
 from trials.federated_data import FederatedData
 from trials.run import trial
-from trials.run.outcome import Outcome, Report
-from trials.run.running import RunningTrials
+from trials.run.result import TrialResult
+from trials.run.running import RunningTrial
 from trials.run.scenario import Scenario
 from trials.run.simulation import Simulation
 from trials.run.spec import TrialSpec, canonical
+from trials.run.trainable import FederatedTrial
 from trials.run.trial import fit_model, load_dataset, partition_data, simulate
 from trials.run.trial_config import TrialConfig
 from trials.sizing.footprint import footprint
@@ -165,9 +168,9 @@ def test_clients_that_memory_does_not_hold_are_halved_once(
     with monkeypatch.context() as patch:
         holds(patch, 2, since)
         results = finish(made)
-    outcome = Outcome()
+    outcome = TrialResult()
     for result in results:
-        outcome.add(Report.take(result))
+        outcome.add(TrialResult.take(result))
     halved = {"round": begins, "chunk": 2}
     assert (outcome.status, outcome.chunk, outcome.halved) == ("finished", 4, halved)
     assert [entry["round"] for entry in outcome.history] == list(range(10)), "each once"
@@ -179,10 +182,10 @@ def test_scores_of_what_was_computed_before_are_forgotten(monkeypatch: pytest.Mo
     """Memory fails in round 5 of a trial without a checkpoint, which starts again from round 0."""
     asked = batched("fedavg")
     data = partition_data(asked, load_dataset(asked, None))
-    running = RunningTrials(TrialConfig.of(config(asked, (2, 4, 7))), lambda spec: data)
+    running = RunningTrial(TrialConfig.of(config(asked, (2, 4, 7))), lambda spec: data)
     holds(monkeypatch, 2, since=4)
-    reached = [running.step(lambda: False).round for _ in range(2)]
-    assert (reached, running.step(lambda: True).round) == ([2, 4], 1)
+    reached = [running.step(lambda: False).last_round for _ in range(2)]
+    assert (reached, running.step(lambda: True).last_round) == ([2, 4], 1)
     assert list(running._scores) == [1], "which the next checkpoint has"
 
 
@@ -285,12 +288,32 @@ def test_deals_of_a_data_set_share_its_samples() -> None:
     assert y is same_y
 
 
+def test_a_partition_that_is_kept_travels_with_the_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = batched()
+    there = load_dataset(asked, None)
+    first = partition_data(asked, there, keep=True)
+    here = pickle.loads(pickle.dumps(there))
+    monkeypatch.setattr("trials.run.trial.partition", None)
+    again = partition_data(asked, here)
+    assert again.dataset is here
+    assert again.fingerprint == first.fingerprint
+    assert again.train.flags.writeable
+
+
 @pytest.mark.usefixtures("no_cluster")
 def test_an_actor_has_a_data_set_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [batched(), batched("fedavg", partition_seed=1)]
-    made = actor(asked[0])
-    got = []
-    monkeypatch.setattr("trials.run.trainable.ray.get", lambda found: got.append(found) or found)
+    got: list[SimpleNamespace] = []
+
+    def get(found: SimpleNamespace) -> Dataset:
+        got.append(found)
+        return load_dataset(found.of, None)
+
+    monkeypatch.setattr("trials.run.trainable.ray.ObjectRef", SimpleNamespace)
+    monkeypatch.setattr("trials.run.trainable.ray.get", get)
+    made = FederatedTrial.__new__(FederatedTrial)
+    stored = {one.dataset_key: SimpleNamespace(of=one) for one in asked}
+    made.setup(config(asked[0]), datasets=stored)
     for each in asked:
         made.reset_config(config(each))
         finish(made)

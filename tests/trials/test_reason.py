@@ -3,7 +3,7 @@
 import pytest
 
 from trials.run.outcome import CHARACTERS, Status, reason, shortened
-from trials.run.running import RunningTrials
+from trials.run.running import RunningTrial
 
 FRAMES = """Traceback (most recent call last):
   File "trials/run/running.py", line 46, in step
@@ -70,11 +70,11 @@ def test_a_long_text_that_is_no_traceback_keeps_its_beginning() -> None:
 
 
 def test_a_trial_reports_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(self: RunningTrials, due: object) -> None:
+    def fails(self: RunningTrial, due: object) -> None:
         raise ValueError("x" * 10**7)
 
-    monkeypatch.setattr(RunningTrials, "_step", fails)
-    report = RunningTrials.__new__(RunningTrials).step(lambda: True)
+    monkeypatch.setattr(RunningTrial, "advance", fails)
+    report = RunningTrial.__new__(RunningTrial).step(lambda: True)
     assert report.status == Status.FAILED
     assert reason(report.error).startswith("ValueError: xxx")
     assert len(report.error) < CHARACTERS + 100

@@ -8,7 +8,7 @@ be; `fetch` refuses a file that is not that, and gets absent ones where it can.
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -52,6 +52,11 @@ class Dataset:
     classes: int
     client: Array | None = None
     task: Task = CLASSIFICATION
+    partitions: dict[str, tuple[Array, Array, Array, Array]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+    """Ids of partitions that are kept, by `TrialSpec.data_key`. They go wherever the samples go, so that a
+    sweep's are computed once (`trials.run.trial.partition_data`)."""
 
     @property
     def shape(self) -> tuple[int, ...]:

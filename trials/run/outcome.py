@@ -1,13 +1,8 @@
-"""How a trial ended, or stands, and all that it reported."""
+"""What a trial is for, how it stands or ended, and why it failed."""
 
-import math
 import re
-from collections.abc import Collection, MutableMapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Sequence
 from enum import StrEnum
-from typing import Any, Self
-
-from trials.scoring.metrics import LAST
 
 
 class Status(StrEnum):
@@ -95,107 +90,8 @@ class TrialKind(StrEnum):
         return self in (TrialKind.SEARCH, TrialKind.CONFIRM)
 
 
-@dataclass(frozen=True)
-class Report:
-    """What a trial says at the end of a step, as Tune passes it on.
-
-    `val_score` is its score so far, `history` its new entries. After a restart the first report has the
-    whole history, and `earlier`: (round, score) of what was reported before; `afresh`, they take the place
-    of all that the same attempt said before.
-    """
-
-    status: Status
-    round: int = 0
-    val_score: float = math.nan
-    history: list[dict[str, float]] = field(default_factory=list)
-    earlier: list[tuple[int, float]] = field(default_factory=list)
-    fingerprint: str = ""
-    execution: str = ""
-    chunk: int | None = None
-    halved: dict[str, int] | None = None
-    device: str = ""
-    afresh: bool = False
-    error: str = ""
-    graph_error: str = ""
-
-    def result(self) -> dict[str, Any]:
-        """The result of a Tune trainable's step."""
-        return {**vars(self), "done": self.status != Status.RUNNING}
-
-    @classmethod
-    def take(cls, result: MutableMapping[str, Any]) -> Self:
-        """Read a result, and take its history out of it, which Tune would keep as well."""
-        known = {f.name: result[f.name] for f in fields(cls) if f.name in result}
-        result.pop("history", None)
-        return cls(**{**known, "status": Status(result.get("status", Status.FAILED))})
-
-
 def lost(metric: str, status: Status, not_finite: Collection[str]) -> bool:
     """Whether a run counts as the untrained model where runs are compared by a metric: it diverged, or
     has no finite mean of it.
     """
     return status == Status.DIVERGED or metric in not_finite
-
-
-@dataclass
-class Outcome:
-    """How a trial ended, and its whole history.
-
-    `execution` is how it was computed, `chunk` how many clients at once (None: all), `halved` from which
-    `round` on another `chunk`, since memory did not hold it, `device` on what, `graph_error` why its steps were not captured
-    there. `intermediates` maps round to validation score.
-    """
-
-    status: Status = Status.FAILED
-    history: list[dict[str, float]] = field(default_factory=list)
-    intermediates: dict[int, float] = field(default_factory=dict)
-    fingerprint: str = ""
-    error: str = ""
-    seconds: float = 0.0
-    execution: str = ""
-    chunk: int | None = None
-    halved: dict[str, int] | None = None
-    device: str = ""
-    graph_error: str = ""
-
-    @property
-    def value(self) -> float | None:
-        """The last validation score."""
-        return self.intermediates[max(self.intermediates)] if self.intermediates else None
-
-    def last(self, metric: str) -> float | None:
-        """The last finite value of a metric; None where there is none."""
-        values = (entry.get(metric, math.nan) for entry in reversed(self.history))
-        return next((value for value in values if math.isfinite(value)), None)
-
-    @property
-    def last_round(self) -> int:
-        """The round of the last evaluation; 0 where there was none."""
-        return int(self.history[-1]["round"]) if self.history else 0
-
-    @property
-    def not_finite(self) -> list[str]:
-        """The metrics that were not finite at one of the evaluations that scores are means of."""
-        trained = [entry for entry in self.history if entry["round"] > 0]
-        found = {k for entry in trained[-LAST:] for k, v in entry.items() if not math.isfinite(v)}
-        return sorted(found)
-
-    def lost(self, metric: str) -> bool:
-        """Whether it counts as the untrained model where runs are compared by a metric."""
-        return lost(metric, self.status, self.not_finite)
-
-    def add(self, report: Report) -> None:
-        """Take over what a trial reported."""
-        if report.afresh:
-            self.history.clear()
-            self.intermediates.clear()
-        self.history += report.history
-        self.intermediates.update(report.earlier)
-        self.status, self.error = report.status, report.error
-        if report.status not in (Status.FAILED, Status.HALTED):
-            self.fingerprint = report.fingerprint
-            self.execution, self.chunk = report.execution, report.chunk
-            self.halved, self.device = report.halved, report.device
-            self.graph_error = report.graph_error
-            if math.isfinite(report.val_score):
-                self.intermediates[report.round] = report.val_score

@@ -1,5 +1,6 @@
 """A trial as it runs in a process: from its config, or a checkpoint, to one report after the other."""
 
+import math
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,8 @@ from trials.engine.pack import Pack
 from trials.engine.solver import Solver
 from trials.federated_data import FederatedData
 from trials.run.checkpoint import Checkpoint, StorageError
-from trials.run.outcome import Report, Status, shortened
+from trials.run.outcome import Status, shortened
+from trials.run.result import TrialResult
 from trials.run.saved_model import SavedModel
 from trials.run.simulation import Simulation
 from trials.run.spec import TrialSpec
@@ -19,7 +21,7 @@ from trials.run.trial_config import TrialConfig
 from trials.scoring.metrics import score
 
 
-class RunningTrials:
+class RunningTrial:
     """The trial of a config, on data that `partition` gives, alone or in a pack."""
 
     def __init__(
@@ -32,85 +34,15 @@ class RunningTrials:
         self._solver: Callable[..., Solver] = Solver if pack is None else pack.solver
         self._spec = config.trial
         self._simulation: Simulation | None = None
-        self._reported, self._afresh = 0, False
+        self._reported = 0
         self._scores: dict[int, float] = {}
-        self._earlier: list[tuple[int, float]] = []
+        self._earlier: dict[int, float] = {}
         place, seconds = config.checkpoint, config.checkpoint_seconds
         self._checkpoint = Checkpoint(place, seconds) if place else None
 
-    def step(self, due: Callable[[], bool]) -> Report:
-        """The rounds up to the next of the config's stops, or to the first evaluation at which a report
-        is `due`. What fails is in the report.
-        """
-        try:
-            return self._step(due) or self._step_halved(due)
-        except StorageError as fault:
-            return Report(Status.HALTED, error=shortened(str(fault)))
-        except Exception:
-            return Report(Status.FAILED, error=shortened(traceback.format_exc()))
-
-    def _step(self, due: Callable[[], bool]) -> Report | None:
-        """A step; None where memory does not hold as many clients at once, and may hold half."""
-        try:
-            return self._rounds(due)
-        except torch.OutOfMemoryError:
-            if self._simulation is None or not self._simulation.half:
-                raise
-        return None
-
-    def _step_halved(self, due: Callable[[], bool]) -> Report:
-        """The step from the last checkpoint on, half as many clients at once."""
-        self._simulation, self._scores = None, {}
-        if self.config.device == "cuda":
-            torch.cuda.empty_cache()
-        self._started().halve()
-        self._reported, self._afresh = 0, True
-        return self._rounds(due)
-
-    def _rounds(self, due: Callable[[], bool]) -> Report:
-        simulation, config = self._started(), self.config
-        while not simulation.finished:
-            entry = simulation.advance()
-            if entry["round"] in config.stops or due():
-                break
-        report = self._report(simulation)
-        self._scores[report.round] = report.val_score
-        if report.status == Status.FINISHED and config.model is not None:
-            Checkpoint(config.model).save(SavedModel.of(self._spec, simulation).content)
-        if report.status == Status.RUNNING and self._checkpoint and self._checkpoint.due:
-            self._checkpoint.save(self._state())
-        return report
-
-    def _report(self, simulation: Simulation) -> Report:
-        """The report of all that was not reported yet."""
-        news, self._reported = simulation.history[self._reported :], len(simulation.history)
-        earlier, self._earlier = self._earlier, []
-        afresh, self._afresh = self._afresh, False
-        if simulation.finished:
-            status = Status.DIVERGED if simulation.diverged else Status.FINISHED
-        else:
-            status = Status.RUNNING
-        return Report(
-            status,
-            simulation.fed.round,
-            score(simulation.history, f"val_{simulation.task.metric}"),
-            news,
-            earlier,
-            simulation.fed.data.fingerprint,
-            simulation.fed.execution,
-            simulation.fed.chunk,
-            simulation.fed.halved,
-            name_of(simulation.fed.device),
-            afresh,
-            graph_error=simulation.fed.graph_error,
-        )
-
-    def _state(self) -> dict[str, Any]:
-        """The state that a restart needs; the spec says whose it is."""
-        spec = self._spec.model_dump_json()
-        return {"spec": spec, "scores": self._scores, "simulation": self._started().save()}
-
-    def _started(self) -> Simulation:
+    @property
+    def simulation(self) -> Simulation:
+        """The simulation, which is begun, or gone on with from the checkpoint, when it is first asked for."""
         if self._simulation is None:
             config = self.config
             self._simulation = simulate(
@@ -124,7 +56,79 @@ class RunningTrials:
             )
             saved = self._checkpoint.load() if self._checkpoint else None
             if saved is not None and saved["spec"] == self._spec.model_dump_json():
-                self._simulation.load(saved["simulation"])
-                self._scores = saved["scores"]
-                self._earlier = list(self._scores.items())
+                self.load(saved)
         return self._simulation
+
+    def step(self, due: Callable[[], bool]) -> TrialResult:
+        """As `advance`, but what fails is in the result, and raises nothing."""
+        try:
+            return self.advance(due)
+        except StorageError as fault:
+            return TrialResult(Status.HALTED, error=shortened(str(fault)))
+        except Exception:
+            return TrialResult(Status.FAILED, error=shortened(traceback.format_exc()))
+
+    def advance(self, due: Callable[[], bool]) -> TrialResult:
+        """The rounds up to the next of the config's stops, or to the first evaluation at which a report
+        is `due`; where memory does not hold that many clients at once, from the last checkpoint on with half
+        of them. The part of the result that was not reported yet.
+        """
+        try:
+            return self._rounds(due)
+        except torch.OutOfMemoryError:
+            if self._simulation is None or not self._simulation.half:
+                raise
+        self._simulation, self._scores, self._reported = None, {}, 0
+        if self.config.device == "cuda":
+            torch.cuda.empty_cache()
+        self.simulation.halve()
+        return self._rounds(due)
+
+    def save(self) -> dict[str, Any]:
+        """The state that a restart needs; the spec says whose it is."""
+        spec = self._spec.model_dump_json()
+        return {"spec": spec, "scores": self._scores, "simulation": self.simulation.save()}
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """Continue from what `save` gave, perhaps of a trial with other hyperparameters."""
+        self.simulation.load(saved["simulation"])
+        self._scores, self._earlier = saved["scores"], dict(saved["scores"])
+
+    def _rounds(self, due: Callable[[], bool]) -> TrialResult:
+        simulation, config = self.simulation, self.config
+        for entry in simulation.evaluations():
+            if entry["round"] in config.stops or due():
+                break
+        result = self._result(simulation)
+        if result.status == Status.FINISHED and config.model is not None:
+            Checkpoint(config.model).save(SavedModel.of(self._spec, simulation).content)
+        if result.status == Status.RUNNING and self._checkpoint and self._checkpoint.due:
+            self._checkpoint.save(self.save())
+        return result
+
+    def _result(self, simulation: Simulation) -> TrialResult:
+        """The part of the result that was not reported yet."""
+        value = score(simulation.history, f"val_{simulation.task.metric}")
+        if math.isfinite(value):
+            self._scores[simulation.fed.round] = self._earlier[simulation.fed.round] = value
+        result = result_of(simulation, self._reported)
+        result.intermediates, self._earlier = self._earlier, {}
+        self._reported = len(simulation.history)
+        return result
+
+
+def result_of(simulation: Simulation, reported: int = 0) -> TrialResult:
+    """The result of a simulation as it stands, without the entries of its history that are `reported`."""
+    status, fed = Status.RUNNING, simulation.fed
+    if simulation.finished:
+        status = Status.DIVERGED if simulation.diverged else Status.FINISHED
+    return TrialResult(
+        status,
+        simulation.history[reported:],
+        fingerprint=fed.data.fingerprint,
+        execution=fed.execution,
+        chunk=fed.chunk,
+        halved=fed.halved,
+        device=name_of(fed.device),
+        graph_error=fed.graph_error,
+    )

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -48,6 +49,11 @@ class Simulation:
     def finished(self) -> bool:
         """Whether all rounds are done, or the run has diverged."""
         return self.diverged or self.fed.round >= self.fed.settings.rounds
+
+    def evaluations(self) -> Iterator[dict[str, float]]:
+        """The evaluations from here on, each after the rounds up to it: the loop of every run."""
+        while not self.finished:
+            yield self.advance()
 
     @contained()
     def advance(self) -> dict[str, float]:

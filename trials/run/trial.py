@@ -33,12 +33,20 @@ def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
         raise UserError(f"data set {spec.dataset}{size} is more than memory holds") from None
 
 
-def partition_data(spec: TrialSpec, dataset: Dataset) -> FederatedData:
-    """The data set partitioned to clients as the spec says; raises `UserError` where it cannot be, or where a round
-    is more than memory holds.
+def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> FederatedData:
+    """The data set partitioned to clients as the spec says: as it is kept with the data set, or else computed,
+    and from then on kept where `keep` says so. Raises `UserError` where it cannot be partitioned, or where a
+    round is more than memory holds.
     """
-    level = heterogeneity.parse(spec.heterogeneity)
-    data = partition(dataset, level, spec.settings)
+    level, known = heterogeneity.parse(spec.heterogeneity), dataset.partitions.get(spec.data_key)
+    if (
+        known is not None
+    ):  # what comes from Ray's object store cannot be written, and torch wants it so
+        data = FederatedData(dataset, *(ids.copy() for ids in known))
+    else:
+        data = partition(dataset, level, spec.settings)
+    if keep:
+        dataset.partitions[spec.data_key] = data.train, data.offsets, data.val, data.test
     name, steps, needed = planned(data, spec.settings, level)
     if needed > machine_memory():
         raise UserError(
@@ -107,8 +115,8 @@ def run(
         simulation = simulate(chosen(spec, data), data, device, memory=memory)
         simulation.fed.halved = halved
         on_evaluation(simulation.history[0])
-        while not simulation.finished:
-            on_evaluation(simulation.advance())
+        for entry in simulation.evaluations():
+            on_evaluation(entry)
     except torch.OutOfMemoryError as error:
         reason = str(error).splitlines()[0]
         raise UserError(

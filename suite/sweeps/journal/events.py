@@ -18,7 +18,8 @@ from suite.formats import FORMAT
 from suite.search.trial import InitialConfiguration, TrialRequest
 from suite.studies.study import Study
 from suite.sweeps.journal.file import END, broken, parsed, raw_lines, shortened
-from trials.run.outcome import Outcome, Status, TrialKind, reason
+from trials.run.outcome import Status, TrialKind, reason
+from trials.run.result import TrialResult
 from trials.run.trial_id import REPEATS, TrialId
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Ended:
 
     name: ClassVar = "end"
     trial_id: str
-    outcome: Outcome
+    outcome: TrialResult
     at: float = field(default_factory=lambda: round(time.time(), 3))
 
     def fields(self) -> dict[str, Any]:
@@ -144,7 +145,7 @@ Event = Begun | Requested | Ended | Died | Recorded | Chosen
 
 @with_config(extra="forbid")
 @dataclass(kw_only=True)
-class _EndLine(Outcome):
+class _EndLine(TrialResult):
     """The fields of a line that ends a trial."""
 
     trial_id: str
@@ -155,7 +156,7 @@ class _EndLine(Outcome):
     def event(self) -> Ended:
         told = vars(self)
         trial_id, at = told.pop("trial_id"), told.pop("at")
-        return Ended(trial_id, Outcome(**told), at)
+        return Ended(trial_id, TrialResult(**told), at)
 
 
 _FORMS: dict[str, TypeAdapter[Any]] = {
@@ -224,7 +225,7 @@ class SweepState:
     begun: Begun | None = None
     sessions: int = 0
     requests: list[TrialRequest] = field(default_factory=list)
-    ended: dict[str, Outcome] = field(default_factory=dict)
+    ended: dict[str, TrialResult] = field(default_factory=dict)
     deaths: dict[str, list[int]] = field(default_factory=dict)
     recorded: dict[str, str] = field(default_factory=dict)
     executions: dict[str, str] = field(default_factory=dict)
@@ -293,7 +294,7 @@ class SweepState:
             case Chosen(executions):
                 self.executions |= executions
 
-    def _count(self, request: TrialRequest, outcome: Outcome) -> None:
+    def _count(self, request: TrialRequest, outcome: TrialResult) -> None:
         """Count a trial that is over."""
         tally, status = self.tallies[request.entry_id], outcome.status
         tally.open.discard(request.trial_id)
@@ -356,7 +357,7 @@ class SweepState:
             raise ValueError(f"trial {trial_id} has ended before")
 
 
-def outcomes(path: Path, trial_ids: Container[str]) -> dict[str, Outcome]:
+def outcomes(path: Path, trial_ids: Container[str]) -> dict[str, TrialResult]:
     """How these trials of a journal ended, with all that they reported."""
     found = {}
     for number, raw in raw_lines(path):

@@ -31,7 +31,7 @@ from suite.tracking.schema.tags import RunKind
 from suite.tracking.store import Record, Store, open_existing
 from suite.yaml_files import writable
 from trials.common.errors import UserError
-from trials.run.outcome import Outcome
+from trials.run.result import TrialResult
 from trials.run.trial_id import TrialId
 from trials.scoring.metrics import DERIVED, score
 
@@ -194,7 +194,7 @@ def _request(run: Record) -> TrialRequest:
     )
 
 
-def _outcome(store: Store, run: Record) -> Outcome:
+def _outcome(store: Store, run: Record) -> TrialResult:
     """What a run recorded; what was not finite is NaN, and validation scores are of every evaluation."""
     tags, metric = run.tags, f"val_{run.tags.metric}"
     history = store.curve(run, run.metrics.keys() - set(DERIVED))
@@ -203,7 +203,7 @@ def _outcome(store: Store, run: Record) -> Outcome:
     scores = {
         int(entry["round"]): score(history[: at + 1], metric) for at, entry in enumerate(history)
     }
-    return Outcome(
+    return TrialResult(
         tags.status,
         history,
         {at: value for at, value in scores.items() if math.isfinite(value)},

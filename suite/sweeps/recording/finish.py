@@ -13,7 +13,7 @@ from suite.console import say
 from suite.results.leaderboards import board_of, read_leaderboard
 from suite.results.query import Held, Query
 from suite.results.searched import Key, Searched, text
-from suite.search.trial import TrialResult
+from suite.search.trial import ValidationResult
 from suite.studies.entry import Entry
 from suite.sweeps.recording.row_title import numbers, title
 from suite.sweeps.recording.runs import SweepRecording, identity, recorded_as
@@ -22,7 +22,8 @@ from suite.tracking.schema.tags import RunKind, Tags, versions, written
 from suite.yaml_files import foreign, write_whole
 from trials.common.files import plain
 from trials.engine import schedule
-from trials.run.outcome import Outcome, Status
+from trials.run.outcome import Status
+from trials.run.result import TrialResult
 
 
 class Finish:
@@ -32,7 +33,7 @@ class Finish:
         self.recording, self.folder = recording, folder
         self.store, self.name, self.study = recording.store, recording.name, recording.study
 
-    def bring_in(self, ended: Mapping[str, Outcome], finals: set[str]) -> Leaderboard | None:
+    def bring_in(self, ended: Mapping[str, TrialResult], finals: set[str]) -> Leaderboard | None:
         """Write all of it, of how all trials `ended`: from the `finals`, the final runs of what is best now;
         those of former bests are set aside. None when no entry has a final run.
 
@@ -61,7 +62,9 @@ class Finish:
         self.recording.close("FINISHED")
         return board
 
-    def _there(self, rows: list[Record], ended: Mapping[str, Outcome], finals: set[str]) -> bool:
+    def _there(
+        self, rows: list[Record], ended: Mapping[str, TrialResult], finals: set[str]
+    ) -> bool:
         """Whether each entry with a final run has its row in the store, and its tuned file."""
         requests, entries = self.recording.search.requests, self.recording.entries
         due = {requests[i].entry_id for i in finals if ended[i].status != Status.FAILED}
@@ -87,7 +90,7 @@ class Finish:
                 if record.tags.trial_id not in finals:
                     store.log(record.run_id, tags=written(kind=RunKind.SUPERSEDED))
 
-    def _write_down(self, ended: Mapping[str, Outcome]) -> dict[Key, list[Searched]]:
+    def _write_down(self, ended: Mapping[str, TrialResult]) -> dict[Key, list[Searched]]:
         """Write the search trials of each entry down with its run, for leaderboards, and give them."""
         entries, searches = self.recording.entries, self.recording.search.entries
         found: dict[Key, list[Searched]] = {(self.name, entry_id): [] for entry_id in entries}
@@ -95,7 +98,7 @@ class Finish:
             request = self.recording.search.requests[trial_id]
             if request.counted:
                 entry, candidates = entries[request.entry_id], searches[request.search].candidates
-                keeps = not entry.constraints or candidates.feasible(TrialResult.of(outcome))
+                keeps = not entry.constraints or candidates.feasible(ValidationResult.of(outcome))
                 one = Searched.ended(trial_id, outcome, entry.task.metric, keeps)
                 found[self.name, request.entry_id].append(one)
         if self.study.traded is None:

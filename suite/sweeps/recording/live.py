@@ -7,7 +7,8 @@ from typing import Any
 
 from suite.search.trial import TrialRequest
 from suite.sweeps.recording.runs import SweepRecording
-from trials.run.outcome import Outcome, Status
+from trials.run.outcome import Status
+from trials.run.result import TrialResult
 
 SECONDS = 1.0
 """At most one write in so long, of the trial that has waited longest. A trial that is shorter is recorded
@@ -22,11 +23,11 @@ class Live:
 
     def __init__(self, recording: SweepRecording, put: Callable[[Any], None]) -> None:
         self.recording, self.put = recording, put
-        self._news: dict[str, tuple[TrialRequest, Outcome]] = {}
+        self._news: dict[str, tuple[TrialRequest, TrialResult]] = {}
         self._lock = threading.Lock()
         self._next, self._waiting = time.monotonic() + SECONDS, False
 
-    def reported(self, request: TrialRequest, outcome: Outcome) -> None:
+    def reported(self, request: TrialRequest, outcome: TrialResult) -> None:
         """A trial has said more."""
         if outcome.status != Status.RUNNING:
             return

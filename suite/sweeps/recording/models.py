@@ -14,14 +14,15 @@ from suite.tracking.schema.tags import spec_params
 from suite.tracking.store import Store
 from trials.common.errors import UserError
 from trials.run.checkpoint import Checkpoint
-from trials.run.outcome import Outcome, Status, TrialKind
+from trials.run.outcome import Status, TrialKind
+from trials.run.result import TrialResult
 from trials.run.saved_model import SavedModel, read
 
 
 def keep_best(
     store: Store,
     search: SweepSearch,
-    finals: Mapping[str, Outcome],
+    finals: Mapping[str, TrialResult],
     runs: Mapping[str, str],
     paths: SweepPaths,
 ) -> None:
@@ -49,7 +50,7 @@ def keep_best(
 
 
 def _best(
-    requests: list[TrialRequest], finals: Mapping[str, Outcome], sign: int
+    requests: list[TrialRequest], finals: Mapping[str, TrialResult], sign: int
 ) -> TrialRequest | None:
     """The final run with the best validation score, of equally good ones the first."""
     able = [

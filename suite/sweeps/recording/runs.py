@@ -6,7 +6,7 @@ from typing import Any
 
 from suite.results.agreeing import agreeing
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import InitialConfiguration, TrialRequest, TrialResult
+from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
 from suite.studies.entry import Entry
 from suite.studies.study import Study
 from suite.sweeps.recording import brief
@@ -19,8 +19,9 @@ from suite.tracking.schema.tags import RunKind, run_tags, spec_params, versions,
 from suite.tracking.store import Store
 from trials.common import plugins
 from trials.common.errors import UserError
-from trials.run.outcome import Outcome, Status, TrialKind
-from trials.scoring.metrics import reach, score
+from trials.run.outcome import Status, TrialKind
+from trials.run.result import TrialResult
+from trials.scoring.metrics import reach
 
 
 class SweepRecording:
@@ -148,7 +149,7 @@ class SweepRecording:
         counts = there.keys() - self._apart
         return [trial_id for trial_id in trial_ids if self.recorded.get(trial_id) not in counts]
 
-    def record(self, request: TrialRequest, outcome: Outcome) -> str:
+    def record(self, request: TrialRequest, outcome: TrialResult) -> str:
         """Write one ended trial: once, whatever an earlier attempt left behind. Its run."""
         store, trial_id, self.settled = self.store, request.trial_id, False
         entry, spec = self.entries[request.entry_id], self.search.spec(request)
@@ -160,7 +161,7 @@ class SweepRecording:
         scores = _scores(request, outcome, entry)
         if scores and "rounds_to_target" in self.study.costs:
             cost = self.search.entries[request.search].candidates.cost(
-                TrialResult.of(outcome), "rounds_to_target"
+                ValidationResult.of(outcome), "rounds_to_target"
             )
             scores[0]["rounds_to_target"] = cost
         if scores:
@@ -213,7 +214,7 @@ class SweepRecording:
                 self.store.delete(run.run_id)
         return same
 
-    def _tags(self, request: TrialRequest, outcome: Outcome, reached: bool) -> dict[str, str]:
+    def _tags(self, request: TrialRequest, outcome: TrialResult, reached: bool) -> dict[str, str]:
         """The tags of a trial's run."""
         entry, target = self.entries[request.entry_id], self.study.target
         return {
@@ -291,7 +292,7 @@ class SweepRecording:
             spec=entry.spec({}, study.seed, entry.settings.partition_seed),
         )
 
-    def _circumstances(self, request: TrialRequest, outcome: Outcome) -> dict[str, str]:
+    def _circumstances(self, request: TrialRequest, outcome: TrialResult) -> dict[str, str]:
         """Tags of what is not so in every sweep."""
         search = self.search.entries[request.search]
         candidates, entry, of = search.candidates, search.entry, search.replicate
@@ -299,7 +300,9 @@ class SweepRecording:
             tuning=of.tuning or None,
             partition=of.partition or None,
             split=of.split or None,
-            feasible=candidates.feasible(TrialResult.of(outcome)) if entry.constraints else None,
+            feasible=candidates.feasible(ValidationResult.of(outcome))
+            if entry.constraints
+            else None,
         )
 
 
@@ -330,7 +333,7 @@ def recorded_as(request: TrialRequest) -> RunKind:
     return RunKind.SEARCH if request.counted else RunKind(request.kind)
 
 
-def _scores(request: TrialRequest, outcome: Outcome, entry: Entry) -> list[dict[str, float]]:
+def _scores(request: TrialRequest, outcome: TrialResult, entry: Entry) -> list[dict[str, float]]:
     """The scores that are compared, as one more history entry: means of the last three evaluations.
 
     A final run that is lost counts as the untrained model.
@@ -342,7 +345,7 @@ def _scores(request: TrialRequest, outcome: Outcome, entry: Entry) -> list[dict[
         last["val_score"] = outcome.value
     if not request.counted:
         metric = f"test_{entry.task.metric}"
-        last["test_score"] = score(outcome.history, metric, outcome.lost(metric))
+        last["test_score"] = outcome.score(metric)
     return [last]
 
 

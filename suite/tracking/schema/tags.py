@@ -20,7 +20,8 @@ from trials import algorithms
 from trials.algorithm import Range
 from trials.common import plugins
 from trials.common.errors import UserError
-from trials.run.outcome import Outcome, Status
+from trials.run.outcome import Status
+from trials.run.result import TrialResult
 from trials.run.scenario import Scenario
 from trials.run.spec import TrialSpec
 from trials.run.trial_id import TrialId
@@ -305,7 +306,7 @@ def spec_params(spec: TrialSpec) -> dict[str, Any]:
     return {**settings, **spec.params}
 
 
-def run_tags(kind: RunKind, spec: TrialSpec, outcome: Outcome) -> dict[str, str]:
+def run_tags(kind: RunKind, spec: TrialSpec, outcome: TrialResult) -> dict[str, str]:
     """The tags of a run that ran a trial; `spec` alone is enough to replay it."""
     tags = written(
         kind=kind,

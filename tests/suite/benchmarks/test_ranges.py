@@ -6,14 +6,15 @@ import pytest
 
 from ranges import Crowd, crowded, ranges
 from tests.support.searches import entries_of
-from trials.run.outcome import Outcome, Status
+from trials.run.outcome import Status
+from trials.run.result import TrialResult
 
 
-def tried(rates: list[float], **more: float) -> list[tuple[dict, Outcome]]:
+def tried(rates: list[float], **more: float) -> list[tuple[dict, TrialResult]]:
     """Forty trials, of which the first few are the best, best first."""
     values = [*rates, *[0.02] * (40 - len(rates))]
     return [
-        ({"lr": lr, **more}, Outcome(Status.FINISHED, [], {5: 1 - i / 100}))
+        ({"lr": lr, **more}, TrialResult(Status.FINISHED, [], {5: 1 - i / 100}))
         for i, lr in enumerate(values)
     ]
 
@@ -52,7 +53,7 @@ def test_an_end_beyond_which_values_mean_nothing_cuts_nothing():
 def test_only_what_finished_counts_and_less_is_better_of_an_error():
     (entry,) = entries_of(datasets=["sine"], models=["linear"])
     trials = [
-        ({"lr": lr}, Outcome(status, [], {5: value}))
+        ({"lr": lr}, TrialResult(status, [], {5: value}))
         for lr, status, value in [
             (1.0, Status.DIVERGED, 0.0),
             (0.5, Status.FINISHED, 2.0),

@@ -13,7 +13,8 @@ from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.request import SweepRequest
 from tests.support.searches import BASE, entries_of
 from trials.common.errors import UserError
-from trials.run.outcome import Outcome, Status
+from trials.run.outcome import Status
+from trials.run.result import TrialResult
 
 
 @pytest.fixture
@@ -111,9 +112,9 @@ def test_a_curve_is_what_schedulers_were_shown(entry: Entry) -> None:
     (0.1 + 0.2 + 0.3) / 3 after round 3.
     """
 
-    def outcome(status: Status, rounds: int) -> Outcome:
+    def outcome(status: Status, rounds: int) -> TrialResult:
         history = [{"round": r, "val_accuracy": r / 10} for r in range(rounds + 1)]
-        return Outcome(status, history, {rounds: 0.8} if rounds else {})
+        return TrialResult(status, history, {rounds: 0.8} if rounds else {})
 
     whole = curve(entry, outcome(Status.FINISHED, 9))
     assert whole == Curve(pytest.approx({1: 0.1, 3: 0.2}), 9, 0.8)

@@ -25,7 +25,8 @@ from tests.support.searches import a_study, entries_of
 from trials.algorithms import ALGORITHMS
 from trials.common.errors import UserError
 from trials.engine.client_rows import ClientRows
-from trials.run.outcome import Outcome, Status, TrialKind
+from trials.run.outcome import Status, TrialKind
+from trials.run.result import TrialResult
 from trials.run.spec import TrialSpec
 from trials.run.trial import fit_model, load_dataset, partition_data, simulate
 from trials.settings import Settings
@@ -235,7 +236,7 @@ def test_a_sweep_is_asked_to_end_by_a_file(tmp_path: Path) -> None:
         request = TrialRequest(trial_id, "1f3a", TrialKind.SEARCH, index, "default", {}, 0, 0)
         journal.write("request", **Requested(request).fields())
     journal.write("died", trial_id="1f3a-s0000", round=3, error="x")
-    journal.write("end", **Ended("1f3a-s0000", Outcome(Status.FINISHED)).fields())
+    journal.write("end", **Ended("1f3a-s0000", TrialResult(Status.FINISHED)).fields())
     status = document(suite_here("status", "mine", "--json", cwd=tmp_path))
     assert status["running"] is True, "another file handle holds the lock"
     wanted = {"requested": 2, "running_trials": 0, "ended": 1, "finished": 1, "died": 1}

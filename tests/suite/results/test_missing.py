@@ -17,7 +17,8 @@ from suite.tracking.record import Record
 from suite.tracking.store import Store
 from tests.support import foreign
 from tests.support.commands import fault, suite_here
-from trials.run.outcome import Outcome, Status
+from trials.run.outcome import Status
+from trials.run.result import TrialResult
 from trials.run.spec import TrialSpec
 
 ERROR = 'Traceback:\n  File "mine.py", line 3, in round\n    raise\nValueError: not so\nnor so\n'
@@ -31,9 +32,9 @@ def sweep(folder: Path, broken: tuple[str, ...], seeds: tuple[int, ...]) -> None
     """FedAvg and FedProx, where the trials of the `broken` with these seeds fail."""
     real = foreign.outcome
 
-    def outcome(spec: TrialSpec) -> Outcome:
+    def outcome(spec: TrialSpec) -> TrialResult:
         if spec.algorithm in broken and spec.seed in seeds:
-            return Outcome(Status.FAILED, error=ERROR)
+            return TrialResult(Status.FAILED, error=ERROR)
         return real(spec)
 
     with patch.object(foreign, "outcome", outcome):

@@ -5,7 +5,7 @@ import pytest
 from suite.configurations.configuration import Tuned
 from suite.configurations.recommend import recommend
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import InitialConfiguration, TrialResult
+from suite.search.trial import InitialConfiguration, ValidationResult
 from suite.studies.samplers import LAG, SAMPLERS, first_modelled, searched_by
 from tests.support.searches import Player, a_study, entries_of, finished, sweep_of
 from trials.run.outcome import Status
@@ -103,7 +103,7 @@ def test_published_configurations_are_told_too(modelled):
 @pytest.mark.parametrize("sampler", ["tpe", "gp"])
 def test_failed_trials_put_it_off(modelled, sampler):
     def ending(ask):
-        return TrialResult(Status.FAILED, None, {}) if ask.index in (1, 3) else finished(0.5)
+        return ValidationResult(Status.FAILED, None, {}) if ask.index in (1, 3) else finished(0.5)
 
     sweep = played(sampler=sampler, trials=12, ending=ending)
     assert modelled == [11, 12]
@@ -112,7 +112,7 @@ def test_failed_trials_put_it_off(modelled, sampler):
 
 def test_stopped_and_diverged_trials_do_not(modelled):
     def ending(ask):
-        return TrialResult([Status.PRUNED, Status.DIVERGED][ask.index % 2], 0.3, {1: 0.3})
+        return ValidationResult([Status.PRUNED, Status.DIVERGED][ask.index % 2], 0.3, {1: 0.3})
 
     played(trials=10, ending=ending)
     assert modelled == [9, 10]

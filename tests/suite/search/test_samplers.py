@@ -13,7 +13,7 @@ from optuna.trial import TrialState
 
 from suite.search.candidates import Candidates
 from suite.search.proposer import grid
-from suite.search.trial import TrialRequest, TrialResult
+from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.samplers import POPULATION, SAMPLERS
 from tests.support.searches import Ending, Player, by_entry, entries_of, finished, replay, sweep_of
 from trials import algorithms
@@ -24,11 +24,11 @@ LEARNING = ["gp", "cmaes", "nsga2"]
 """TPE and random are in test_search.py."""
 
 
-def priced(request: TrialRequest) -> TrialResult:
+def priced(request: TrialRequest) -> ValidationResult:
     """A trial that ran to its end: the score is best at lr = 0.1, and a larger rate costs more."""
     rate = request.params["lr"]
     value = 1 - abs(math.log10(rate) + 1) / 4
-    return TrialResult(
+    return ValidationResult(
         Status.FINISHED, value, {10: value}, {10: value}, {"uploaded_bytes": 100 * rate}, at=50
     )
 
@@ -99,10 +99,10 @@ def test_a_sampler_learns(sampler):
 def test_nsga2_learns_both_objectives():
     """Score rises with the rate up to 0.01 and the cost rises with it: above, it is all loss."""
 
-    def ending(request: TrialRequest) -> TrialResult:
+    def ending(request: TrialRequest) -> ValidationResult:
         rate = request.params["lr"]
         value = 1 - abs(math.log10(rate) + 2) / 4
-        return TrialResult(Status.FINISHED, value, {}, {}, {"uploaded_bytes": rate}, at=50)
+        return ValidationResult(Status.FINISHED, value, {}, {}, {"uploaded_bytes": rate}, at=50)
 
     player = Player(sweep_of(trials=60, seeds=1, sampler="nsga2"), ending).play()
     rates = [a.params["lr"] for a in player.requests("search")]
@@ -118,9 +118,9 @@ def test_stopped_trials_are_told_as_the_sampler_understands_them(sampler):
     if sampler == "nsga2":
         return  # two objectives: nothing is stopped, see test_two_objectives_cannot_be_stopped
 
-    def ending(request: TrialRequest) -> TrialResult:
+    def ending(request: TrialRequest) -> ValidationResult:
         stops = request.index == 1
-        return TrialResult(Status.PRUNED, 0.3, {1: 0.2, 3: 0.3}) if stops else finished(0.5)
+        return ValidationResult(Status.PRUNED, 0.3, {1: 0.2, 3: 0.3}) if stops else finished(0.5)
 
     player = Player(sweep_of(trials=9, sampler=sampler, grid_points=9), ending).play()
     stopped = told(player)[1]
@@ -222,8 +222,8 @@ def test_constraints_are_told_as_shares_of_what_is_allowed(sampler):
 
 @pytest.mark.parametrize("at", [10, 50])
 def test_what_a_stopped_trial_spends_is_taken_in_proportion(at):
-    def ending(request: TrialRequest) -> TrialResult:
-        return TrialResult(
+    def ending(request: TrialRequest) -> ValidationResult:
+        return ValidationResult(
             Status.PRUNED, 0.1, {at: 0.1}, {at: 0.1}, {"uploaded_bytes": 4.0 * at}, at=at
         )
 
@@ -250,10 +250,12 @@ def test_where_none_keeps_the_constraint_the_least_excess_is_chosen():
 def test_two_objectives_repeat_the_best_and_the_knee():
     """Scores 1 - (log10 lr + 1)^2 / 4 at cost lr: the front is convex, its knee between the ends."""
 
-    def ending(request: TrialRequest) -> TrialResult:
+    def ending(request: TrialRequest) -> ValidationResult:
         rate = request.params["lr"]
         value = 1 - (math.log10(rate) + 1) ** 2 / 4
-        return TrialResult(Status.FINISHED, value, {10: value}, {}, {"uploaded_bytes": rate}, at=50)
+        return ValidationResult(
+            Status.FINISHED, value, {10: value}, {}, {"uploaded_bytes": rate}, at=50
+        )
 
     given = {
         "trials": 9,
@@ -277,9 +279,9 @@ def test_two_objectives_repeat_the_best_and_the_knee():
 
 
 def test_rounds_to_target_is_read_off_the_validation_curve():
-    def ending(request: TrialRequest) -> TrialResult:
+    def ending(request: TrialRequest) -> ValidationResult:
         curve = {r: min(0.9, request.params["lr"] * r) for r in (0, 10, 20, 30, 40, 50)}
-        return TrialResult(Status.FINISHED, curve[50], {50: curve[50]}, curve, {}, at=50)
+        return ValidationResult(Status.FINISHED, curve[50], {50: curve[50]}, curve, {}, at=50)
 
     given = {"trials": 9, "pareto": "rounds_to_target", "target": 0.8}
     player = Player(sweep_of(**given), ending).play()
@@ -292,7 +294,7 @@ def test_rounds_to_target_is_read_off_the_validation_curve():
 CONFIRM = {"trials": 8, "seeds": 2, "confirm": {"best": 3, "seeds": 2}}
 
 
-def noisy(request: TrialRequest) -> TrialResult:
+def noisy(request: TrialRequest) -> ValidationResult:
     """Trial i scores i / 10; the best one's further seeds disappoint."""
     if request.kind == "search":
         return finished(request.index / 10)
@@ -315,7 +317,7 @@ def test_the_best_few_are_confirmed_with_further_seeds_before_one_is_chosen():
 
 
 def test_constraints_that_only_confirming_runs_exceed_are_told_of():
-    def ending(request: TrialRequest) -> TrialResult:
+    def ending(request: TrialRequest) -> ValidationResult:
         bytes_ = {"uploaded_bytes": 9.0 if request.kind == "confirm" else 1.0}
         return dataclasses.replace(noisy(request), spent=bytes_, at=50)
 
@@ -351,7 +353,7 @@ def killed_in_finals(ending: Ending, **given) -> Player:
 def test_a_sweep_killed_in_its_finals_and_extended_does_not_repeat_them_first():
     """Unfinished finals of what was the best are dropped; more search comes first."""
 
-    def ending(request: TrialRequest) -> TrialResult:
+    def ending(request: TrialRequest) -> ValidationResult:
         return finished(
             0.9 if request.index == 7 and request.kind == "search" else 0.5 - request.index / 100
         )

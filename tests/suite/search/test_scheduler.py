@@ -191,12 +191,11 @@ def test_a_resumed_scheduler_decides_as_the_live_one(bench):
     resumed = driver._Scheduler(replayed(bench))
     for value in (0.1, 0.52, 0.9):
         trial = bench.add(easy, int(value * 100))
-        result = {"round": 5, "val_score": value, "status": "running"}
+        result = {"intermediates": {5: value}, "status": "running"}
         live = bench.decide.on_trial_result(None, trial, dict(result))
         assert resumed.on_trial_result(None, trial, dict(result)) == live
-    assert (
-        bench.decide.on_trial_result(None, bench.add(easy, 99), {**result, "val_score": 0}) == STOP
-    )
+    result["intermediates"] = {5: 0.0}
+    assert bench.decide.on_trial_result(None, bench.add(easy, 99), result) == STOP
 
 
 def test_only_search_trials_under_a_scheduler_report_at_stops():
@@ -231,15 +230,14 @@ def test_only_search_trials_under_a_scheduler_report_at_stops():
 def test_the_callback_keeps_the_whole_history_and_takes_it_from_tune(bench):
     easy = bench.entries[0]
     trial = bench.add(easy, 0)
-    result = {"round": 5, "val_score": 0.5, "status": "running", "fingerprint": "abc", **RUN_AS}
+    result = {"status": "running", "fingerprint": "abc", **RUN_AS}
     history = [{"round": 0.0, "test_accuracy": 0.1}, {"round": 5.0, "test_accuracy": 0.5}]
-    first = {**result, "history": history}
+    first = {**result, "history": history, "intermediates": {5: 0.5}}
     bench.callback.on_trial_result(0, [], trial, first)
     assert "history" not in first
     last = {
         **result,
-        "round": 50,
-        "val_score": 0.7,
+        "intermediates": {50: 0.7},
         "status": "finished",
         "history": [{"round": 50}],
     }
@@ -280,15 +278,16 @@ def test_a_trial_that_goes_on_from_its_checkpoint_is_one_trial_to_the_rungs(benc
     bench.report(trial, 5, 0.6)
     again = SimpleNamespace(trial_id=trial.trial_id + "~2", local_path=None)
     bench.callback.on_trial_error(0, [], trial=SimpleNamespace(**vars(again)))
-    said = {"round": 15, "val_score": 0.7, "status": "running", "fingerprint": "abc", **RUN_AS}
-    result = {**said, "history": [{"round": 0}, {"round": 15}], "earlier": [(5, 0.6), (10, 0.1)]}
+    said = {"status": "running", "fingerprint": "abc", **RUN_AS}
+    scores = {5: 0.6, 10: 0.1, 15: 0.7}
+    result = {**said, "history": [{"round": 0}, {"round": 15}], "intermediates": scores}
     assert bench.decide.on_trial_result(None, again, result) == CONTINUE
     bench.callback.on_trial_result(0, [], again, result)
     known = dict(bench.rungs()[easy.id])
     assert known[5][trial.trial_id] == 0.6
     assert known[15][trial.trial_id] == 0.7
     assert not [name for scores in known.values() for name in scores if "~" in name]
-    assert bench.callback.outcomes[trial.trial_id].intermediates == {5: 0.6, 10: 0.1, 15: 0.7}
+    assert bench.callback.outcomes[trial.trial_id].intermediates == scores
 
 
 def test_a_fault_of_the_storage_ends_the_sweep_and_not_the_trial(bench):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from suite.search.entry_search import EntrySearch
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import TrialRequest, TrialResult
+from suite.search.trial import TrialRequest, ValidationResult
 from tests.support.searches import (
     Player,
     by_entry,
@@ -238,7 +238,7 @@ def test_more_trials_extend_the_same_sequence():
 
 @pytest.mark.parametrize("better", [False, True])
 def test_more_trials_change_the_finals_only_when_the_best_changes(better):
-    def ending(request: TrialRequest) -> TrialResult:
+    def ending(request: TrialRequest) -> ValidationResult:
         return finished(0.5 - request.index / 100 + 0.4 * (better and request.index == 7))
 
     short = Player(sweep_of(trials=5, seeds=3), ending).play()
@@ -265,35 +265,35 @@ def test_more_seeds_add_finals_to_those_there_are():
 
 def test_best_ignores_pruned_and_failed():
     ends = {
-        1: TrialResult(Status.PRUNED, 0.99, {3: 0.99}),
-        2: TrialResult(Status.FAILED, 0.98, {3: 0.98}),
+        1: ValidationResult(Status.PRUNED, 0.99, {3: 0.99}),
+        2: ValidationResult(Status.FAILED, 0.98, {3: 0.98}),
         3: finished(0.2),
     }
     assert play_one(ends, trials=5)[1].best.index == 3
 
 
 def test_best_prefers_any_finished_trial_to_a_diverged_one():
-    worst = TrialResult(Status.FINISHED, 0.0, {10: 0.0})
+    worst = ValidationResult(Status.FINISHED, 0.0, {10: 0.0})
     ends = {
-        0: TrialResult(Status.DIVERGED, 0.9, {3: 0.9}),
+        0: ValidationResult(Status.DIVERGED, 0.9, {3: 0.9}),
         1: worst,
-        2: TrialResult(Status.DIVERGED, None, {}),
+        2: ValidationResult(Status.DIVERGED, None, {}),
     }
     assert play_one(ends, trials=3)[1].best.index == 1
 
 
 def test_best_is_never_a_pruned_trial():
-    pruned = TrialResult(Status.PRUNED, 0.9, {3: 0.9})
+    pruned = ValidationResult(Status.PRUNED, 0.9, {3: 0.9})
     player, search = play_one(dict.fromkeys(range(3), pruned), trials=3)
     assert search.best is None
     assert search.done
     assert player.requests("final") == []
-    ends = {0: pruned, 1: TrialResult(Status.DIVERGED, 0.1, {3: 0.1}), 2: pruned}
+    ends = {0: pruned, 1: ValidationResult(Status.DIVERGED, 0.1, {3: 0.1}), 2: pruned}
     assert play_one(ends, trials=3)[1].best.index == 1
 
 
 def test_best_is_a_diverged_trial_when_all_are():
-    ends = {i: TrialResult(Status.DIVERGED, i / 10, {3: i / 10}) for i in range(3)}
+    ends = {i: ValidationResult(Status.DIVERGED, i / 10, {3: i / 10}) for i in range(3)}
     player, search = play_one(ends, trials=3)
     assert search.best.index == 0
     assert len(player.requests("final")) == 2
@@ -305,7 +305,7 @@ def test_best_is_the_earliest_on_ties():
 
 
 def test_a_cell_whose_trials_all_fail_is_done_without_finals():
-    ends = {i: TrialResult(Status.FAILED, None, {}) for i in range(4)}
+    ends = {i: ValidationResult(Status.FAILED, None, {}) for i in range(4)}
     player, search = play_one(ends, trials=4)
     assert search.best is None
     assert search.done
@@ -315,7 +315,7 @@ def test_a_cell_whose_trials_all_fail_is_done_without_finals():
 
 def test_a_cell_with_failed_finals_is_done():
     sweep = sweep_of(trials=3, seeds=2)
-    failed = TrialResult(Status.FAILED, None, {})
+    failed = ValidationResult(Status.FAILED, None, {})
     player = Player(
         sweep, lambda request: finished(0.5) if request.kind == "search" else failed
     ).play()

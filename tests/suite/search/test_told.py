@@ -9,7 +9,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from suite.search.trial import TrialRequest, TrialResult
+from suite.search.trial import TrialRequest, ValidationResult
 from tests.support.searches import (
     Player,
     entries_of,
@@ -20,7 +20,8 @@ from tests.support.searches import (
     sweep_of,
     told,
 )
-from trials.run.outcome import Outcome, Status
+from trials.run.outcome import Status
+from trials.run.result import TrialResult
 from trials.scoring.metrics import Task
 
 LAST = 10
@@ -29,11 +30,11 @@ LAST = 10
 
 def test_optuna_is_told_each_kind_of_end_as_it_is():
     ends = {
-        0: TrialResult(Status.FINISHED, 0.7, {5: 0.6, 10: 0.7}),
-        1: TrialResult(Status.PRUNED, 0.3, {1: 0.2, 3: 0.3}),
-        2: TrialResult(Status.DIVERGED, 0.9, {5: 0.9}),
-        3: TrialResult(Status.FAILED, None, {}),
-        4: TrialResult(Status.FINISHED, 0.4, {10: 0.4}),
+        0: ValidationResult(Status.FINISHED, 0.7, {5: 0.6, 10: 0.7}),
+        1: ValidationResult(Status.PRUNED, 0.3, {1: 0.2, 3: 0.3}),
+        2: ValidationResult(Status.DIVERGED, 0.9, {5: 0.9}),
+        3: ValidationResult(Status.FAILED, None, {}),
+        4: ValidationResult(Status.FINISHED, 0.4, {10: 0.4}),
     }
     player, search = play_one(ends, trials=5 + LAST)
     first = told(search)[:5]
@@ -85,7 +86,11 @@ def test_results_are_told_in_index_order_and_only_up_to_the_lag(monkeypatch):
 
 def test_a_diverged_trial_is_the_worst_where_less_is_better():
     entry = dataclasses.replace(entries_of()[0], task=Task("mse", "minimize", 1e6))
-    ends = {0: TrialResult(Status.DIVERGED, 0.001, {5: 0.001}), 1: finished(0.5), 2: finished(0.2)}
+    ends = {
+        0: ValidationResult(Status.DIVERGED, 0.001, {5: 0.001}),
+        1: finished(0.5),
+        2: finished(0.2),
+    }
     player, search = play_one(ends, trials=3 + LAST, entry=entry)
     assert search.candidates.proposer._optuna.direction == optuna.study.StudyDirection.MINIMIZE
     assert [t.value for t in told(search)[:3]] == [1e6, 0.5, 0.2]
@@ -96,7 +101,7 @@ def test_a_diverged_trial_is_the_worst_where_less_is_better():
 def test_a_gaussian_process_is_told_of_errors_by_their_logarithm():
     """Beside one of 1e30 all others were the same to it."""
     entry = dataclasses.replace(entries_of()[0], task=Task("mse", "minimize", 1e30))
-    ends = {0: TrialResult(Status.DIVERGED, None, {}), 1: finished(0.5), 2: finished(0.0)}
+    ends = {0: ValidationResult(Status.DIVERGED, None, {}), 1: finished(0.5), 2: finished(0.0)}
     _, search = play_one(ends, trials=3 + LAST, entry=entry, sampler="gp")
     smallest = math.log(2.0**-1022)
     assert [t.value for t in told(search)[:3]] == [math.log(1e30), math.log(0.5), smallest]
@@ -133,7 +138,7 @@ def test_a_published_configuration_outside_the_range_runs_but_is_not_told():
 SECRET = 777.0
 
 
-def outcome(request: TrialRequest) -> Outcome:
+def outcome(request: TrialRequest) -> TrialResult:
     """As the driver collects it: test metrics in the history, validation scores beside it."""
     end = surprising(request)
     history = [
@@ -146,18 +151,18 @@ def outcome(request: TrialRequest) -> Outcome:
         }
         for r, v in end.intermediates.items()
     ]
-    return Outcome(end.status, history, dict(end.intermediates), "abc", "", SECRET)
+    return TrialResult(end.status, history, dict(end.intermediates), "abc", "", SECRET)
 
 
 def test_an_end_has_no_place_for_a_test_metric():
     fields = {"status", "value", "intermediates", "curve", "spent", "at"}
-    assert {f.name for f in dataclasses.fields(TrialResult)} == fields
+    assert {f.name for f in dataclasses.fields(ValidationResult)} == fields
     request = next(
         a
         for a in Player(sweep_of(trials=9)).play().requests()
         if surprising(a).status == "finished"
     )
-    end, bare = TrialResult.of(outcome(request)), surprising(request)
+    end, bare = ValidationResult.of(outcome(request)), surprising(request)
     assert (end.status, end.value, end.intermediates) == (
         bare.status,
         bare.value,
@@ -170,10 +175,12 @@ def test_an_end_has_no_place_for_a_test_metric():
 
 def test_the_value_of_an_outcome_is_its_last_validation_score():
     intermediates = {10: 0.3, 50: 0.6, 30: 0.9}
-    assert TrialResult.of(Outcome(Status.FINISHED, [], intermediates)) == TrialResult(
+    assert ValidationResult.of(TrialResult(Status.FINISHED, [], intermediates)) == ValidationResult(
         Status.FINISHED, 0.6, intermediates
     )
-    assert TrialResult.of(Outcome(Status.FAILED)) == TrialResult(Status.FAILED, None, {})
+    assert ValidationResult.of(TrialResult(Status.FAILED)) == ValidationResult(
+        Status.FAILED, None, {}
+    )
 
 
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
@@ -208,7 +215,7 @@ def test_no_test_metric_is_ever_told_to_optuna(monkeypatch, sampler):
     monkeypatch.setattr(optuna.Study, "add_trial", spy_add)
     given = {"algorithms": ["folb", "fedavg"], "trials": 16, "sampler": sampler}
     given["constraints"] = {"uploaded_bytes": {"max": 40.0}}
-    player = Player(sweep_of(**given), lambda request: TrialResult.of(outcome(request))).play(
+    player = Player(sweep_of(**given), lambda request: ValidationResult.of(outcome(request))).play(
         random.Random(6), 5
     )
     live = len(numbers)

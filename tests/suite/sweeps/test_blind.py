@@ -26,7 +26,7 @@ from tests.support.simulations import finish, partitioned, settings, simulation
 from trials.algorithms import ALGORITHMS
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
-from trials.run.outcome import Outcome
+from trials.run.result import TrialResult
 from trials.scoring.metrics import REGRESSION, untrained
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -184,10 +184,10 @@ def test_a_run_is_lost_to_a_metric_without_a_finite_mean() -> None:
         {"round": i, "test_accuracy": i / 10, "test_loss": math.inf if i == 3 else 1.0}
         for i in range(6)
     ]
-    found = Outcome("finished", history)
+    found = TrialResult("finished", history)
     assert found.not_finite == ["test_loss"]
     assert [found.lost(name) for name in ("test_loss", "test_accuracy")] == [True, False]
-    assert not Outcome("finished", [*history, {"round": 6, "test_loss": 1.0}]).lost("test_loss")
-    assert Outcome("diverged", history[:1]).lost("test_accuracy")
+    assert not TrialResult("finished", [*history, {"round": 6, "test_loss": 1.0}]).lost("test_loss")
+    assert TrialResult("diverged", history[:1]).lost("test_accuracy")
     assert untrained(history, "test_accuracy") == 0.0
     assert untrained(history[1:], "test_loss") == REGRESSION.worst

@@ -15,12 +15,13 @@ from suite.sweeps.deadline import Deadline
 from suite.sweeps.sweep import Sweep
 from tests.support.commands import document, suite_here
 from tests.support.searches import Player, finished, sweep_of
-from trials.run.outcome import Outcome, Status
+from trials.run.outcome import Status
+from trials.run.result import TrialResult
 
 
-def took(rounds: int, seconds: float) -> Outcome:
+def took(rounds: int, seconds: float) -> TrialResult:
     """A trial that came so far in so long."""
-    return Outcome(Status.FINISHED, history=[{"round": rounds}], seconds=seconds)
+    return TrialResult(Status.FINISHED, history=[{"round": rounds}], seconds=seconds)
 
 
 def search_of(entry: str, repeats: int) -> Any:

@@ -10,7 +10,8 @@ from suite.sweeps.recording.live import Live
 from suite.sweeps.recording.runs import SweepRecording
 from suite.tracking.store import Store
 from tests.support.searches import a_study, entries_of
-from trials.run.outcome import Outcome, Status
+from trials.run.outcome import Status
+from trials.run.result import TrialResult
 
 STUDY = {"trials": 3, "seeds": 1, "settings": {"rounds": 20, "eval_every": 5}}
 
@@ -45,8 +46,8 @@ def entry(at: int) -> dict[str, float]:
     return {"round": at, "val_accuracy": at / 20, "test_accuracy": at / 20}
 
 
-def going(*rounds: int) -> Outcome:
-    return Outcome(Status.RUNNING, [entry(at) for at in rounds], fingerprint="abc")
+def going(*rounds: int) -> TrialResult:
+    return TrialResult(Status.RUNNING, [entry(at) for at in rounds], fingerprint="abc")
 
 
 def running(store: Store, sweep: SimpleNamespace) -> list:
@@ -72,7 +73,7 @@ def test_a_trial_shows_its_curve_while_it_runs(store, sweep):
     assert store.find(sweep=sweep.name, kind="search") == []
 
     sweep.live.over(ask)
-    ended = Outcome(Status.FINISHED, [entry(at) for at in (0, 5, 10, 20)], {20: 0.9}, "abc")
+    ended = TrialResult(Status.FINISHED, [entry(at) for at in (0, 5, 10, 20)], {20: 0.9}, "abc")
     assert sweep.recording.record(ask, ended) == run.run_id
     assert running(store, sweep) == []
     (found,) = store.find(sweep=sweep.name, kind="search")
@@ -84,7 +85,9 @@ def test_a_trial_shows_its_curve_while_it_runs(store, sweep):
 
 def test_it_is_recorded_as_if_nobody_had_looked(store, sweep):
     """Tags, params and metrics are those of a trial that was never shown."""
-    ended = Outcome(Status.FINISHED, [entry(at) for at in (0, 5, 20)], {20: 0.9}, "abc", "", 2.0)
+    ended = TrialResult(
+        Status.FINISHED, [entry(at) for at in (0, 5, 20)], {20: 0.9}, "abc", "", 2.0
+    )
     seen, unseen = sweep.requests
     sweep.recording.show(seen, [entry(0)])
     records = [store.get(sweep.recording.record(ask, ended)) for ask in (seen, unseen)]
@@ -120,7 +123,7 @@ def test_an_attempt_that_starts_again_adds_only_what_is_new(store, sweep):
 def test_a_trial_that_is_over_is_not_shown(sweep):
     sweep.clock[0] = 5.0
     ask = sweep.requests[0]
-    sweep.live.reported(ask, Outcome(Status.FINISHED, [entry(0)]))
+    sweep.live.reported(ask, TrialResult(Status.FINISHED, [entry(0)]))
     assert sweep.writes == []
 
 
@@ -138,7 +141,7 @@ def test_a_session_that_ends_or_was_killed_leaves_no_running_trial(store, sweep)
 
 def test_a_record_that_fails_halfway_is_written_anew_and_once(store, sweep, monkeypatch):
     ask = sweep.requests[0]
-    ended = Outcome(Status.FINISHED, [entry(0), entry(20)], {20: 0.9}, "abc")
+    ended = TrialResult(Status.FINISHED, [entry(0), entry(20)], {20: 0.9}, "abc")
     sweep.recording.show(ask, [entry(0)])
     log = store.log
 

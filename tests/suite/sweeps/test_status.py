@@ -12,7 +12,8 @@ from suite.sweeps.journal.events import Begun, Ended, Requested
 from suite.sweeps.journal.file import Journal
 from tests.support.commands import document, suite_here
 from tests.support.searches import a_study
-from trials.run.outcome import Outcome, Status, TrialKind
+from trials.run.outcome import Status, TrialKind
+from trials.run.result import TrialResult
 
 STUDY = a_study(algorithms=["fedavg", "fedprox"], trials=6, seeds=2)
 ENTRIES = make_entries(STUDY, "test")
@@ -33,7 +34,7 @@ def write(storage: Path) -> Journal:
         events += map(Requested, requests)
         for request, value in zip(requests, values, strict=True):
             status = Status.DIVERGED if value is None else Status.FINISHED
-            outcome = Outcome(status, intermediates={} if value is None else {5: value})
+            outcome = TrialResult(status, intermediates={} if value is None else {5: value})
             events.append(Ended(request.trial_id, outcome, 100.0 + index))
     for event in events:
         journal.write(event.name, **event.fields())

@@ -10,7 +10,7 @@ from suite.configurations.library import list_tuned
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import InitialConfiguration, TrialResult
+from suite.search.trial import InitialConfiguration, ValidationResult
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.journal.resume import resumed_study
 from suite.sweeps.recording.finish import Finish
@@ -80,7 +80,7 @@ def test_a_long_tuned_configuration_is_listed(tmp_path):
         ask, _ = found
         done = outcome(search.spec(ask))
         recording.record(ask, done)
-        search.end(ask.trial_id, TrialResult.of(done))
+        search.end(ask.trial_id, ValidationResult.of(done))
         ended[ask.trial_id] = done
     finals = {trial_id for trial_id in ended if not search.requests[trial_id].counted}
     Finish(recording, tmp_path / "tuned").bring_in(ended, finals)

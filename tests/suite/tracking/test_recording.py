@@ -17,7 +17,8 @@ from suite.tracking.schema.tags import run_tags, spec_params
 from suite.tracking.store import Store, open_existing, sqlite_uri
 from tests.support.commands import document, fault, suite
 from trials.common.errors import UserError
-from trials.run.outcome import Outcome, Status
+from trials.run.outcome import Status
+from trials.run.result import TrialResult
 from trials.run.spec import TrialSpec
 from trials.settings import Settings
 
@@ -204,7 +205,7 @@ SPEC = TrialSpec(
 
 
 def test_the_tags_of_a_run_are_enough_to_run_it_again(store, experiment):
-    outcome = Outcome(Status.FINISHED, [], {}, "abc", "", 1.0)
+    outcome = TrialResult(Status.FINISHED, [], {}, "abc", "", 1.0)
     run_id = store.create(experiment, "name", run_tags("final", SPEC, outcome))
     tags = store.get(run_id).tags
     assert TrialSpec.model_validate_json(tags["spec"]) == SPEC
@@ -216,7 +217,7 @@ def test_the_tags_of_a_run_are_enough_to_run_it_again(store, experiment):
 
 def test_an_error_is_recorded_to_its_end(store, experiment):
     """A traceback may be longer than a tag; what matters stands last."""
-    outcome = Outcome(Status.FAILED, error="x" * 20_000 + "ZeroDivisionError")
+    outcome = TrialResult(Status.FAILED, error="x" * 20_000 + "ZeroDivisionError")
     run_id = store.create(experiment, "name", run_tags("search", SPEC, outcome))
     assert store.get(run_id).tags["error"].endswith("ZeroDivisionError")
 

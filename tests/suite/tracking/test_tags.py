@@ -16,7 +16,7 @@ from suite.reproduction.plan import Effort, plan_of
 from suite.runs.batch import Batch
 from suite.runs.single import Finished, Recording
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import InitialConfiguration, TrialResult
+from suite.search.trial import InitialConfiguration, ValidationResult
 from suite.sweeps.recording.finish import Finish
 from suite.sweeps.recording.runs import SweepRecording
 from suite.tracking.schema.forms import SPAN
@@ -24,7 +24,8 @@ from suite.tracking.schema.tags import RunKind, Tags, _commit, versions, written
 from suite.tracking.store import Store
 from tests.support.searches import a_study, entries_of
 from trials.common.errors import UserError
-from trials.run.outcome import Outcome, Status
+from trials.run.outcome import Status
+from trials.run.result import TrialResult
 from trials.run.spec import TrialSpec
 from trials.settings import Settings
 
@@ -80,12 +81,12 @@ def plain(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def outcome() -> Outcome:
+def outcome() -> TrialResult:
     """Of a trial that reached 0.75, and has a validation loss that is not finite."""
     start = {"round": 0, "test_accuracy": 0.1, "val_accuracy": 0.1, "val_loss": 1.0}
     end = {"round": 5, "test_accuracy": 0.75, "val_accuracy": 0.7, "val_loss": float("nan")}
     counted = {"uploaded_bytes": 10.0, "downloaded_bytes": 10.0, "client_steps": 3.0}
-    return Outcome(
+    return TrialResult(
         Status.FINISHED, [start, {**end, **counted}], {5: 0.7}, "abc", "", 1.0, "batched", 7
     )
 
@@ -118,7 +119,7 @@ def swept(store, tmp_path_factory) -> SimpleNamespace:
         asks.append(ask)
         ended[ask.trial_id] = outcome()
         recording.record(ask, outcome())
-        search.end(ask.trial_id, TrialResult.of(outcome()))
+        search.end(ask.trial_id, ValidationResult.of(outcome()))
     Finish(recording, tmp_path_factory.mktemp("tuned")).bring_in(ended, {asks[1].trial_id})
     return SimpleNamespace(study=study, requests=asks, search=search)
 

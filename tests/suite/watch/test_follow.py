@@ -33,7 +33,8 @@ from tests.support.boards import board_of, runs
 from tests.support.searches import a_study, entries_of
 from trials.common import plugins
 from trials.common.errors import UserError
-from trials.run.outcome import Outcome, Status, TrialKind
+from trials.run.outcome import Status, TrialKind
+from trials.run.result import TrialResult
 
 STUDY = {"algorithms": ["fedavg", "fedprox"], "trials": 3, "seeds": 2}
 
@@ -55,7 +56,7 @@ def ended(
     scores = {} if value is None else {50: value}
     history = [{"round": r, "val_accuracy": 0.1} for r in (0, 50)]
     error = "ValueError: no\n" if status == Status.FAILED else ""
-    outcome = Outcome(status, history=history, intermediates=scores, error=error)
+    outcome = TrialResult(status, history=history, intermediates=scores, error=error)
     return Ended(request.request.trial_id, outcome, at)
 
 
@@ -142,7 +143,9 @@ def test_what_running_trials_report_is_there_at_most_once_a_second(
     now = [100.0]
     monkeypatch.setattr(running.time, "monotonic", lambda: now[0])
     request = asked(first, 0).request
-    outcome = Outcome(Status.RUNNING, history=[{"round": 0, "val_accuracy": 0.1, "val_loss": 2}])
+    outcome = TrialResult(
+        Status.RUNNING, history=[{"round": 0, "val_accuracy": 0.1, "val_loss": 2}]
+    )
     written = Running(folder, {first: "accuracy"}, "7")
     written.joined("http://127.0.0.1:8265")
     written.reported(request, outcome)
@@ -174,7 +177,9 @@ def test_long_curves_are_thinned(sweep: tuple[Path, list[str]]) -> None:
     folder, (first, _) = sweep
     history = [{"round": i, "val_accuracy": i / 1000} for i in range(1000)]
     request = asked(first, 0).request
-    Running(folder, {first: "accuracy"}).reported(request, Outcome(Status.RUNNING, history=history))
+    Running(folder, {first: "accuracy"}).reported(
+        request, TrialResult(Status.RUNNING, history=history)
+    )
     points = running.read(folder).trials
     assert points[request.trial_id] == [(i, i / 1000) for i in range(0, 1000, 5)]
 
@@ -243,7 +248,7 @@ def test_the_link_to_mlflow_leads_to_the_experiment_where_it_is_known(
     sweep: tuple[Path, list[str]], experiment: str, path: str
 ) -> None:
     folder, (first, _) = sweep
-    outcome = Outcome(Status.RUNNING, history=[{"round": 0, "val_accuracy": 0.1}])
+    outcome = TrialResult(Status.RUNNING, history=[{"round": 0, "val_accuracy": 0.1}])
     Running(folder, {first: "accuracy"}, experiment).reported(asked(first, 0).request, outcome)
     found = Views(folder.parent, None, "http://127.0.0.1:5000").sweep("night")
     assert found.links == {"MLflow": f"http://127.0.0.1:5000{path}"}
@@ -379,7 +384,7 @@ def pages(storage: Path, name: str, text: str) -> list[Skeleton]:
     begun = Begun(text, study, 2, {}, 10, "x", {e.id: e.about() for e in entries_of(**STUDY)})
     (folder / "journal.jsonl").write_bytes(line(begun))
     one, two = asked(entry, 0), asked(entry, 1)
-    failed = Ended(one.request.trial_id, Outcome(Status.FAILED, error=text), 1.0)
+    failed = Ended(one.request.trial_id, TrialResult(Status.FAILED, error=text), 1.0)
     died = Died(two.request.trial_id, 0, text)
     add(folder, one, two, failed, died, ended(two, 2.0, 0.5))
     views = Views(storage, None, "http://127.0.0.1:5000")

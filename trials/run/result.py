@@ -1,0 +1,88 @@
+"""The result of a trial: how it ended, all that it measured, and its scores."""
+
+import math
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+from trials.run.outcome import Status, lost
+from trials.scoring.metrics import LAST, score
+
+
+@dataclass
+class TrialResult:
+    """How a trial stands or ended, and its whole history; also the part of it that a step reports.
+
+    `history` has one flat dict an evaluation, `intermediates` maps rounds to validation scores where it
+    reported. `execution` is how it was computed, `chunk` how many clients at once (None: all), `halved` from
+    which `round` on another `chunk`, since memory did not hold it, `device` on what, `graph_error` why its
+    steps were not captured there.
+    """
+
+    status: Status = Status.FAILED
+    history: list[dict[str, float]] = field(default_factory=list)
+    intermediates: dict[int, float] = field(default_factory=dict)
+    fingerprint: str = ""
+    error: str = ""
+    seconds: float = 0.0
+    execution: str = ""
+    chunk: int | None = None
+    halved: dict[str, int] | None = None
+    device: str = ""
+    graph_error: str = ""
+
+    @property
+    def value(self) -> float | None:
+        """The last validation score."""
+        return self.intermediates[max(self.intermediates)] if self.intermediates else None
+
+    @property
+    def last_round(self) -> int:
+        """The round of the last evaluation; 0 where there was none."""
+        return int(self.history[-1]["round"]) if self.history else 0
+
+    @property
+    def not_finite(self) -> list[str]:
+        """The metrics that were not finite at one of the evaluations that scores are means of."""
+        trained = [entry for entry in self.history if entry["round"] > 0]
+        found = {k for entry in trained[-LAST:] for k, v in entry.items() if not math.isfinite(v)}
+        return sorted(found)
+
+    def last(self, metric: str) -> float | None:
+        """The last finite value of a metric; None where there is none."""
+        values = (entry.get(metric, math.nan) for entry in reversed(self.history))
+        return next((value for value in values if math.isfinite(value)), None)
+
+    def lost(self, metric: str) -> bool:
+        """Whether it counts as the untrained model where runs are compared by a metric."""
+        return lost(metric, self.status, self.not_finite)
+
+    def score(self, metric: str) -> float:
+        """The mean of a metric over the last evaluations; of a run that is lost, the untrained model's value."""
+        return score(self.history, metric, self.lost(metric))
+
+    def add(self, news: "TrialResult") -> None:
+        """Take over what a step reported. A history from the untrained model on replaces all before it: the
+        trial began again.
+        """
+        if news.history and news.history[0]["round"] == 0:
+            self.history.clear()
+            self.intermediates.clear()
+        self.history += news.history
+        self.intermediates.update(news.intermediates)
+        self.status, self.error = news.status, news.error
+        if news.status not in (Status.FAILED, Status.HALTED):
+            for name in ("fingerprint", "execution", "chunk", "halved", "device", "graph_error"):
+                setattr(self, name, getattr(news, name))
+
+    def reported(self) -> dict[str, Any]:
+        """The result of a Tune trainable's step."""
+        done = self.status != Status.RUNNING
+        return {**vars(self), "round": self.last_round, "val_score": self.value, "done": done}
+
+    @classmethod
+    def take(cls, result: MutableMapping[str, Any]) -> Self:
+        """Read the result of a step, and take its history out of it, which Tune would keep as well."""
+        known = {f.name: result[f.name] for f in fields(cls) if f.name in result}
+        result.pop("history", None)
+        return cls(**{**known, "status": Status(result.get("status", Status.FAILED))})
