@@ -53,8 +53,12 @@ class Finished:
 
     spec: TrialSpec
     simulation: Simulation = field(repr=False)
-    data: FederatedData = field(repr=False)
     seconds: float
+
+    @property
+    def data(self) -> FederatedData:
+        """The partitioned data."""
+        return self.simulation.fed.data
 
     @property
     def history(self) -> list[dict[str, float]]:
@@ -64,7 +68,7 @@ class Finished:
     @property
     def status(self) -> Status:
         """Finished, or diverged."""
-        return Status.DIVERGED if self.simulation.diverged else Status.FINISHED
+        return self.result.status
 
     @property
     def val_score(self) -> float:
@@ -79,7 +83,7 @@ class Finished:
         return self._score("test")
 
     def _score(self, part: str) -> float:
-        return self.outcome.score(f"{part}_{self.simulation.task.metric}")
+        return self.result.score(f"{part}_{self.simulation.task.metric}")
 
     def to_pandas(self) -> "pd.DataFrame":
         """The history, a row an evaluation."""
@@ -99,8 +103,8 @@ class Finished:
         save(SavedModel.of(self.spec, self.simulation), Path(folder))
 
     @property
-    def outcome(self) -> TrialResult:
-        """The run's outcome, as it is recorded."""
+    def result(self) -> TrialResult:
+        """The result, as it is recorded."""
         return replace(result_of(self.simulation), seconds=self.seconds)
 
     def document(self) -> dict[str, Any]:
@@ -150,8 +154,8 @@ def execute(
             return spec
         return with_execution(spec, fastest(spec, data, device, memory)[0])
 
-    simulation, data = trial.run(spec, data_root, device, on_evaluation, memory, halved, chosen)
-    return Finished(spec, simulation, data, time.perf_counter() - started)
+    simulation, _ = trial.run(spec, data_root, device, on_evaluation, memory, halved, chosen)
+    return Finished(spec, simulation, time.perf_counter() - started)
 
 
 class Recording:
@@ -188,7 +192,7 @@ class Recording:
 
         from suite.tracking.store import reason
 
-        tags = {**run_tags(RunKind.RUN, spec, run.outcome), **spec_tags(spec)}
+        tags = {**run_tags(RunKind.RUN, spec, run.result), **spec_tags(spec)}
         name = f"{spec.algorithm} · {spec.scenario} · seed {spec.seed}"
         try:
             run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
@@ -196,7 +200,7 @@ class Recording:
             if model is not None:
                 from suite.tracking.models import log_model
 
-                log_model(store, run_id, model, run.outcome.last_round, spec_params(spec))
+                log_model(store, run_id, model, run.result.last_round, spec_params(spec))
             store.set_status(run_id, "FINISHED")
         except (MlflowException, OSError) as error:
             raise HaltedError(

@@ -173,4 +173,4 @@ def test_a_run_on_a_gpu_is_computed_as_it_is_measured(
     monkeypatch.setattr(single, "fastest", lambda *given: ("sequential", {}))
     for device, how in (("standin", "sequential"), ("cpu", "batched")):
         done = single.execute(trial(), None, device, lambda entry: None)
-        assert done.outcome.execution == how
+        assert done.result.execution == how

@@ -199,8 +199,10 @@ def of_trial(spec: TrialSpec) -> dict[str, str]:
 def test_what_a_run_records(store, tmp_path):
     simulation = SimpleNamespace(
         diverged=False,
+        finished=True,
         history=[{"round": 0, "test_accuracy": 0.1}],
         fed=SimpleNamespace(
+            data=SimpleNamespace(fingerprint="abc"),
             execution="batched",
             chunk=7,
             halved={"round": 2, "chunk": 3},
@@ -208,7 +210,7 @@ def test_what_a_run_records(store, tmp_path):
             device=torch.device("cpu"),
         ),
     )
-    run = Finished(SPEC, simulation, SimpleNamespace(fingerprint="abc"), 1.0)  # type: ignore[arg-type]
+    run = Finished(SPEC, simulation, 1.0)  # type: ignore[arg-type]
     recording = Recording(store.uri, tmp_path)
     recording.record(run)
     more = {
