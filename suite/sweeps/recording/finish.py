@@ -79,11 +79,13 @@ class Finish:
 
     def _set_aside(self, finals: Collection[str]) -> None:
         """Of the final runs let those count that are of what is best now, and no others."""
-        store, name = self.store, self.name
+        store, name, requests = self.store, self.name, self.recording.search.requests
+        if all(of.counted or i in finals for i, of in requests.items()):
+            return  # nothing was ever the best but what is now
         # What comes back first: at no moment is an entry without final runs.
         for record in store.sound(sweep=name, kind=RunKind.SUPERSEDED):
             if (trial_id := record.tags.trial_id) in finals:
-                kind = recorded_as(self.recording.search.requests[trial_id])
+                kind = recorded_as(requests[trial_id])
                 store.log(record.run_id, tags=written(kind=kind))
         for kind in (RunKind.FINAL, RunKind.PARETO):
             for record in store.sound(sweep=name, kind=kind):
