@@ -75,7 +75,7 @@ class _Scheduler(Unpicklable, FIFOScheduler):
         if result.get("status") != Status.RUNNING:
             return str(TrialScheduler.CONTINUE)
         trial_id, stops = ask_id(trial), False
-        for at, value in result["intermediates"].items():
+        for at, value in result["intermediates"]:
             stops = self.entries.decide(trial_id, at, value)
         return str(TrialScheduler.STOP if stops else TrialScheduler.CONTINUE)
 

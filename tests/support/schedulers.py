@@ -63,7 +63,7 @@ class Bench:
             result |= {"round": round_index, "val_score": value, "fingerprint": "abc", **RUN_AS}
             result |= {
                 "history": [entry],
-                "intermediates": {round_index: value} if isfinite(value) else {},
+                "intermediates": [(round_index, value)] if isfinite(value) else [],
             }
         decision = self.decide.on_trial_result(None, trial, result)
         self.callback.on_trial_result(0, [], trial, result)

@@ -120,7 +120,7 @@ def test_a_trial_goes_on_where_its_process_died(
     assert started(second).fed.round == 5, "not from the beginning"
     (after,) = finish(second)
     assert timeless(after["history"]) == timeless(whole["history"]), "told from round 0 on"
-    assert after["intermediates"] == {r["round"]: r["val_score"] for r in (*before, after)}
+    assert after["intermediates"] == [(r["round"], r["val_score"]) for r in (*before, after)]
     assert after["val_score"] == whole["val_score"]
 
 

@@ -76,13 +76,16 @@ class TrialResult:
                 setattr(self, name, getattr(news, name))
 
     def reported(self) -> dict[str, Any]:
-        """The result of a Tune trainable's step."""
-        done = self.status != Status.RUNNING
-        return {**vars(self), "round": self.last_round, "val_score": self.value, "done": done}
+        """The result of a Tune trainable's step; scores as pairs, since Tune flattens a dict."""
+        pairs = list(self.intermediates.items())
+        more = {"round": self.last_round, "val_score": self.value, "intermediates": pairs}
+        return {**vars(self), **more, "done": self.status != Status.RUNNING}
 
     @classmethod
     def take(cls, result: MutableMapping[str, Any]) -> Self:
         """Read the result of a step, and take its history out of it, which Tune would keep as well."""
         known = {f.name: result[f.name] for f in fields(cls) if f.name in result}
         result.pop("history", None)
-        return cls(**{**known, "status": Status(result.get("status", Status.FAILED))})
+        status = Status(result.get("status", Status.FAILED))
+        scores = dict(result.get("intermediates", ()))
+        return cls(**{**known, "status": status, "intermediates": scores})

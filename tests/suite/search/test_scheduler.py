@@ -191,10 +191,10 @@ def test_a_resumed_scheduler_decides_as_the_live_one(bench):
     resumed = driver._Scheduler(replayed(bench))
     for value in (0.1, 0.52, 0.9):
         trial = bench.add(easy, int(value * 100))
-        result = {"intermediates": {5: value}, "status": "running"}
+        result = {"intermediates": [(5, value)], "status": "running"}
         live = bench.decide.on_trial_result(None, trial, dict(result))
         assert resumed.on_trial_result(None, trial, dict(result)) == live
-    result["intermediates"] = {5: 0.0}
+    result["intermediates"] = [(5, 0.0)]
     assert bench.decide.on_trial_result(None, bench.add(easy, 99), result) == STOP
 
 
@@ -232,12 +232,12 @@ def test_the_callback_keeps_the_whole_history_and_takes_it_from_tune(bench):
     trial = bench.add(easy, 0)
     result = {"status": "running", "fingerprint": "abc", **RUN_AS}
     history = [{"round": 0.0, "test_accuracy": 0.1}, {"round": 5.0, "test_accuracy": 0.5}]
-    first = {**result, "history": history, "intermediates": {5: 0.5}}
+    first = {**result, "history": history, "intermediates": [(5, 0.5)]}
     bench.callback.on_trial_result(0, [], trial, first)
     assert "history" not in first
     last = {
         **result,
-        "intermediates": {50: 0.7},
+        "intermediates": [(50, 0.7)],
         "status": "finished",
         "history": [{"round": 50}],
     }
@@ -280,7 +280,11 @@ def test_a_trial_that_goes_on_from_its_checkpoint_is_one_trial_to_the_rungs(benc
     bench.callback.on_trial_error(0, [], trial=SimpleNamespace(**vars(again)))
     said = {"status": "running", "fingerprint": "abc", **RUN_AS}
     scores = {5: 0.6, 10: 0.1, 15: 0.7}
-    result = {**said, "history": [{"round": 0}, {"round": 15}], "intermediates": scores}
+    result = {
+        **said,
+        "history": [{"round": 0}, {"round": 15}],
+        "intermediates": list(scores.items()),
+    }
     assert bench.decide.on_trial_result(None, again, result) == CONTINUE
     bench.callback.on_trial_result(0, [], again, result)
     known = dict(bench.rungs()[easy.id])
