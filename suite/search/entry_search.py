@@ -29,7 +29,7 @@ class EntrySearch:
 
     @property
     def name(self) -> str:
-        """Its `Ask.search`."""
+        """Its `TrialRequest.search`."""
         return "-".join(filter(None, (self.entry.id, self.replicate.name)))
 
     @property

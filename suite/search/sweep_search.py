@@ -29,7 +29,7 @@ BUDGET = 4
 class SweepSearch:
     """All entries' searches: hands out trials round robin, so that no entry waits for another.
 
-    `entries` has them by `Ask.search`: an entry's id, and of its further replicates with their name.
+    `entries` has them by `TrialRequest.search`: an entry's id, and of its further replicates with their name.
     `warm` are configurations to start from, by entry.
     """
 

@@ -5,6 +5,8 @@ from math import isfinite
 from pathlib import Path
 from types import SimpleNamespace
 
+from ray.tune.utils import flatten_dict
+
 from suite.execution import driver
 from suite.execution.plan import Hooks
 from suite.execution.stop_signal import Control
@@ -12,7 +14,7 @@ from suite.search.schedulers import EntrySchedulers
 from suite.search.trial import TrialRequest
 from suite.studies.entry import Entry
 from tests.support.searches import entries_of
-from trials.run.outcome import TrialKind
+from trials.run.outcome import Status, TrialKind
 from trials.run.result import TrialResult
 
 STOP, CONTINUE, NAN = "STOP", "CONTINUE", float("nan")
@@ -56,16 +58,13 @@ class Bench:
     def report(self, trial, round_index: int, value: float, status: str = "running") -> str:
         """One result, as `FederatedTrial` gives it and Tune hands it around."""
         entry = {"round": round_index, "val_accuracy": value, "test_accuracy": 777.0}
-        result = {"status": status, "done": status != "running", "training_iteration": 1}
         if status == "failed":
-            result |= {"error": "ZeroDivisionError", "history": []}
+            said = TrialResult(error="ZeroDivisionError")
         else:
-            result |= {"round": round_index, "val_score": value, "fingerprint": "abc", **RUN_AS}
-            result |= {
-                "history": [entry],
-                "intermediates": [(round_index, value)] if isfinite(value) else [],
-            }
-        decision = self.decide.on_trial_result(None, trial, result)
+            scores = {round_index: value} if isfinite(value) else {}
+            said = TrialResult(Status(status), [entry], scores, "abc", **RUN_AS)
+        result = {**said.reported(), "training_iteration": 1}
+        decision = self.decide.on_trial_result(None, trial, flatten_dict(result))
         self.callback.on_trial_result(0, [], trial, result)
         if decision == STOP or status != "running":
             self.callback.on_trial_complete(0, [], trial)
