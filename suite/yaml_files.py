@@ -102,7 +102,7 @@ def assigned(text: str) -> tuple[str, Any]:
     """`KEY=VALUE` of a command line, see `value`. Raises `UserError` for another text."""
     key, equals, given = text.partition("=")
     if not equals:
-        raise UserError("must be KEY=VALUE, as in rounds=20")
+        raise UserError("must be KEY=VALUE")
     return key, value(given)
 
 

@@ -171,7 +171,7 @@ def test_bad_input_starts_nothing(tmp_path):
         ),
         (
             "momentum",
-            "reproduce: 1 fault, nothing was started\n  --set = 'momentum': must be KEY=VALUE",
+            "--set momentum: must be KEY=VALUE",
         ),
         (
             "momentum=2",
