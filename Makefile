@@ -8,7 +8,7 @@ COMPILE = $(BIN)/python -m compileall -q suite trials reports search_spaces
 TUNINGS ?= 1
 BOARD := board_digits board_synthetic board_linear board_dense board_lenet board_cnn
 
-.PHONY: sweep board test test-cold constraints test-faults lint format docs clean
+.PHONY: sweep board test test-cold constraints test-faults lint format docs docs-site clean
 
 sweep: $(VENV)/.installed  ## run the quickstart study and end with its leaderboard
 	$(BIN)/suite sweep quickstart --resume
@@ -43,6 +43,9 @@ format: $(VENV)/.installed-dev  ## mend what lint can mend
 docs: $(VENV)/.installed  ## write docs/algorithms.md and docs/commands.md anew, from docstrings and search spaces
 	$(BIN)/suite list algorithms --markdown > docs/algorithms.md
 	$(BIN)/suite list commands --markdown > docs/commands.md
+
+docs-site: $(VENV)/.installed-dev  ## the documentation as a site in build/site, all links checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:  ## remove the environment and caches, not the results in runs/
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info

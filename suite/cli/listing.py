@@ -80,7 +80,7 @@ def list_things(
 
 OWN_MODEL = (
     "What is not given has its default: mlp(32) is mlp(32,200). How a model of your own is added: "
-    "docs/architecture.md, How to add something."
+    "docs/extending.md."
 )
 NAME_WIDTH, RANGES = 18, 33
 """Characters of columns that leave the summaries a quarter of a terminal of 80."""
