@@ -10,7 +10,15 @@ checks; `suite check` runs them on a file.
 """
 
 from suite.testing.algorithms import check_algorithm
+from suite.testing.models import check_model
 from suite.testing.parts import check_dataset, check_partition, check_sampler
 from suite.testing.wrong import WrongError
 
-__all__ = ["WrongError", "check_algorithm", "check_dataset", "check_partition", "check_sampler"]
+__all__ = [
+    "WrongError",
+    "check_algorithm",
+    "check_dataset",
+    "check_model",
+    "check_partition",
+    "check_sampler",
+]

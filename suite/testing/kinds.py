@@ -5,6 +5,7 @@ from typing import Any
 
 from suite.studies.samplers import SAMPLERS
 from suite.testing.algorithms import CheckFinding, attempt
+from suite.testing.models import check_model, makes_a_model
 from suite.testing.parts import check_dataset, check_partition, check_sampler
 from trials.algorithms import ALGORITHMS
 from trials.common import names
@@ -13,7 +14,7 @@ from trials.common.registry import Registry
 from trials.datasets import DATASETS
 from trials.heterogeneity import MODIFIERS, PARTITIONS
 
-ALGORITHM = "algorithm"
+ALGORITHM, MODEL = "algorithm", "model"
 REGISTRIES: dict[str, Registry[Any]] = {
     ALGORITHM: ALGORITHMS,
     "data set": DATASETS,
@@ -26,6 +27,7 @@ CHECKS: dict[str, Callable[[str], str]] = {
     "partition": check_partition,
     "modifier": lambda name: check_partition(f"iid+{name}"),
     "sampler": check_sampler,
+    MODEL: check_model,
 }
 """Algorithms have several checks (`suite.testing.algorithms`)."""
 
@@ -51,7 +53,7 @@ def kind_of(name: str) -> str:
         known = registry.defined(path, class_name) if path.endswith(".py") else registry
         if class_name in known:
             return kind
-    return ALGORITHM
+    return MODEL if makes_a_model(name) else ALGORITHM
 
 
 def finding(kind: str, name: str) -> CheckFinding:

@@ -19,12 +19,14 @@ class BatchPlan:
     """Which samples each of k rows meets at each step.
 
     `samples` (k, J, B) indexes the data set; `weight` (k, J, B) is each sample's share in its loss
-    and 0 for padding, which comes last; row i has `steps[i]` <= J steps.
+    and 0 for padding, which comes last; row i has `steps[i]` <= J steps. `draws` (k,) name the random
+    numbers of each row's training, such as dropout's; gradients of a plan without them have none.
     """
 
     samples: Array
     weight: Array
     steps: Array
+    draws: Array | None = None
 
 
 def steps_per_epoch(sizes: Array, batch_size: int | str) -> Array:
@@ -67,7 +69,8 @@ def minibatches(
     real = np.zeros(samples.shape, bool)
     samples[row, step, slot] = data.train[data.offsets[ids[row]] + shuffled[kept]]
     real[row, step, slot] = True
-    return BatchPlan(samples, real / np.maximum(real.sum(-1, keepdims=True), 1), steps)
+    draws = randomness.bits("draws", *words, ids)
+    return BatchPlan(samples, real / np.maximum(real.sum(-1, keepdims=True), 1), steps, draws)
 
 
 def full_pass(data: FederatedData, ids: Array, width: int = 256) -> BatchPlan:

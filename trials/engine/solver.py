@@ -183,7 +183,8 @@ class Solver:
             stops = snapshots_due(snapshot_steps, group.members, group.steps, self.x.device)
             for rows, j, x, y, weight in self._batches(group):
                 now = at[rows]
-                found, parts = self._gradients(now, x, y, weight)
+                draw = self._draw(plan, group, j)
+                found, parts = self._gradients(now, x, y, weight, draw)
                 lost[rows] += found
                 move(now, parts, rows, j, None if v is None else v[rows])
                 if j + 1 in stops:
@@ -374,11 +375,20 @@ class Solver:
                 cut = (0, j, slice(group.widths[0, j]))
             yield rows, j, self.x[group.drawn[cut]], self.y[group.samples[cut]], group.weight[cut]
 
+    def _draw(self, plan: BatchPlan, group: _Group, step: int) -> int | None:
+        """The seed of a step's random numbers, a function of run, round, client and step, where it draws any:
+        clients are then computed one after the other.
+        """
+        if plan.draws is None or not self.model.architecture.draws:
+            return None
+        (member,) = group.members
+        return int(randomness.bits("step", plan.draws[member], step)[0])
+
     def _gradients(
-        self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor
+        self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor, draw: int | None = None
     ) -> tuple[Tensor, list[Tensor]]:
         """Losses (a,) and, of each slot of the layout, gradients (a, size)."""
         if not self.sequential:
             return self.model.gradient_parts(w, x, y, weight)
-        loss, parts = self.model.gradient_parts(w[0], x, y, weight)
+        loss, parts = self.model.gradient_parts(w[0], x, y, weight, draw)
         return loss, [part.unsqueeze(0) for part in parts]

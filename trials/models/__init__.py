@@ -7,6 +7,7 @@ forward reads the same for both. A new model is one class and one entry of `MODE
 """
 
 from trials.common import names
+from trials.models import own
 from trials.models.base import (
     Architecture,
     Model,
@@ -28,6 +29,7 @@ from trials.models.convolutional import (
     VGGLight,
 )
 from trials.models.dense import MLP, Linear, LogisticRegression
+from trials.models.own import OwnModel
 from trials.models.recurrent import CharLSTM, SentLSTM
 from trials.models.vision import VGG11, AlexNet, DenseNet121, GoogLeNet, ResNet18
 
@@ -39,6 +41,7 @@ __all__ = [
     "Linear",
     "LogisticRegression",
     "Model",
+    "OwnModel",
     "Slot",
     "canonical",
     "conv2d",
@@ -73,10 +76,13 @@ MODELS: dict[str, type[Architecture]] = {
 
 def parse(text: str) -> Architecture:
     """The model a name stands for; raises `UserError` on an unknown name or a bad argument."""
+    if own.named(text):
+        return OwnModel.at(text)
     model: Architecture = names.parse("model", text, MODELS)
     return model
 
 
 def canonical(text: str) -> str:
     """The canonical spelling of a model's name."""
-    return names.spell(text.split("(")[0].strip(), parse(text))
+    model = parse(text)
+    return model.name if isinstance(model, OwnModel) else names.spell(names.split(text)[0], model)

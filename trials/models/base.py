@@ -52,6 +52,23 @@ class Architecture(ABC):
     exact_rows: ClassVar[bool] = False
     """Whether a CPU that computes k clients at once gives each the same bits whatever k is."""
 
+    draws: ClassVar[bool] = False
+    """Whether a training step draws random numbers (`drawn`)."""
+    note: ClassVar[str] = ""
+    """How clients are computed and why, where that is not the project's own choice."""
+
+    def fitted(self, shape: tuple[int, ...], classes: int) -> Architecture:
+        """The architecture for samples of `shape`; raises `UserError` when it does not fit."""
+        return self
+
+    def drawn(self, seed: int) -> Architecture:
+        """The architecture of a training step that draws its random numbers from a seed."""
+        return self
+
+    def initial(self, ids: Array, seed: int) -> Array | None:
+        """Initial weights (k, d) of clients `ids` (k,), where they are not those of `Model.initial`."""
+        return None
+
     @property
     def one_by_one(self) -> bool:
         """Whether a sample's outputs depend on that sample alone, not on the batch it is in."""
@@ -77,7 +94,9 @@ class Architecture(ABC):
         leaves = {name: value.detach().requires_grad_() for name, value in p.items()}
         with torch.enable_grad():
             losses = (loss(self.forward(leaves, x), y) * weight).sum(-1)
-            gradients = torch.autograd.grad(losses.sum(), list(leaves.values()))
+            gradients = torch.autograd.grad(
+                losses.sum(), list(leaves.values()), materialize_grads=True
+            )
         return losses.detach(), list(gradients)
 
 
@@ -96,6 +115,7 @@ class Model:
         loss: Loss = cross_entropy,
         mixed: bool = False,
     ) -> None:
+        architecture = architecture.fitted(shape, classes)
         self.architecture, self.shape, self.loss, self.mixed = architecture, shape, loss, mixed
         self.layout: list[Slot] = []
         self.d = 0
@@ -104,7 +124,7 @@ class Model:
         shapes = dict(parameters)
         for name, size in parameters:
             layer, _, kind = name.rpartition(".")
-            start = _start(kind, shapes[f"{layer}.weight"])
+            start = _start(kind, shapes.get(f"{layer}.weight", size))
             place = (self.d, self.d + prod(size), size, layers.index(layer))
             self.layout.append(Slot(name, *place, *start))
             self.d = place[1]
@@ -123,6 +143,9 @@ class Model:
         The fan in is the length of a weight's row, so that an embedding of width e has r = 1 /
         sqrt(e). A layer whose weight is a vector normalises: weight 1, bias 0.
         """
+        own = self.architecture.initial(ids, seed)
+        if own is not None:
+            return own
         rows, w = np.reshape(ids, (-1, 1)), np.empty((np.size(ids), self.d))
         for slot in self.layout:
             place = np.arange(slot.start, slot.stop)
@@ -152,13 +175,15 @@ class Model:
         return losses, torch.cat(parts, -1)
 
     def gradient_parts(
-        self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor
+        self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor, draw: int | None = None
     ) -> tuple[Tensor, list[Tensor]]:
         """The losses and gradients of `gradients`, each slot of the layout apart: (k, size) or (size,).
-        Of one client without padding, if it is not `one_by_one`.
+        Of one client without padding, if it is not `one_by_one`. `draw` seeds the random numbers of a
+        training step; without it there are none.
         """
+        architecture = self.architecture if draw is None else self.architecture.drawn(draw)
         with self._precision(w):
-            losses, parts = self.architecture.gradients(self.views(w), x, y, weight, self.loss)
+            losses, parts = architecture.gradients(self.views(w), x, y, weight, self.loss)
         return losses, [part.flatten(w.dim() - 1) for part in parts]
 
     def bytes_a_client(self, width: int, w: Tensor) -> int:

@@ -1,9 +1,16 @@
-"""A trained model as PyTorch has them."""
+"""Modules of PyTorch: a trained model, networks of torchvision, BatchNorm without running statistics."""
 
 from __future__ import annotations
 
-import torch
+import math
+from collections.abc import Mapping
+from typing import Any
 
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+from trials.common.errors import UserError, unknown
 from trials.models.base import Model
 
 
@@ -29,3 +36,86 @@ class TrainedModel(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The outputs (b, C) of samples x (b, *shape), which are taken in the weights' dtype."""
         return self.fitted.outputs(dict(self.named_parameters()), x.to(self.dtype))
+
+
+class BatchStatistics(nn.Module):
+    """BatchNorm by the mean and variance of the batch alone: of one value the outputs are the bias."""
+
+    def __init__(self, of: Any) -> None:
+        super().__init__()
+        self.weight, self.bias, self.eps = of.weight, of.bias, of.eps
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The normalised x (b, channels, ...)."""
+        if x.numel() == x.shape[1]:
+            shape = (1, -1, *(1 for _ in x.shape[2:]))
+            x = x - x
+            return x if self.bias is None else x + self.bias.view(shape)
+        return F.batch_norm(x, None, None, self.weight, self.bias, True, 0.0, self.eps)
+
+
+def without_statistics(module: nn.Module) -> nn.Module:
+    """The module with each BatchNorm in it replaced by `BatchStatistics`, under the same names."""
+    if isinstance(module, nn.modules.batchnorm._BatchNorm):
+        return BatchStatistics(module)
+    for name, child in module.named_children():
+        setattr(module, name, without_statistics(child))
+    return module
+
+
+class ForImages(nn.Module):
+    """A network for colour images: one channel is given three times, and `side` is what they are scaled to."""
+
+    def __init__(self, network: nn.Module, side: int | None) -> None:
+        super().__init__()
+        self.network, self.side = network, side
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits (b, C) of images x (b, 1 or 3, h, w)."""
+        x = x.expand(-1, 3, -1, -1)
+        if self.side is not None:
+            size = (self.side, self.side)
+            x = F.interpolate(x, size, mode="bilinear", align_corners=False)
+        return self.network(x)
+
+
+SIDES = (None, 64, 224, 299)
+"""Sides of images to try, the data's own first: the smallest that a network takes."""
+
+
+def torchvision_network(
+    name: str, shape: tuple[int, ...], classes: int, **given: Mapping[str, Any]
+) -> nn.Module:
+    """A classifier of torchvision, untrained, for images of `shape`; raises `UserError` where there is none."""
+    from trials.datasets.torchvision_import import torchvision
+
+    known = torchvision.models.list_models(module=torchvision.models)
+    if name not in known:
+        raise unknown("model of torchvision", name, known)
+    if len(shape) != 3 or shape[0] not in (1, 3):
+        raise UserError(
+            f"model torchvision:{name} needs images (1 or 3, height, width), but samples are {shape}"
+        )
+    if any(key.startswith("weights") for key in given):
+        raise UserError(
+            f"model torchvision:{name}: weights are not downloaded; load them in a function of your own, "
+            "as in my.py:make"
+        )
+    if name in ("googlenet", "inception_v3"):
+        given = {"aux_logits": False, "init_weights": True, **given}  # type: ignore[dict-item]
+    network = torchvision.models.get_model(name, num_classes=classes, **given)
+    return ForImages(network, _side(name, network, shape))
+
+
+def _side(name: str, network: nn.Module, shape: tuple[int, ...]) -> int | None:
+    """What images are scaled to: None where the network takes them as they are."""
+    network.eval()
+    for side in SIDES:
+        try:
+            with torch.no_grad():
+                found = ForImages(network, side)(torch.zeros(1, *shape))
+        except (RuntimeError, AssertionError, ValueError):
+            continue
+        if math.isfinite(float(found.sum())):
+            return side
+    raise UserError(f"model torchvision:{name} takes no images of {shape}")

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from trials import datasets, heterogeneity, models
 from trials.common.names import split_top
+from trials.models.own import TORCHVISION
 
 SPELLING = {
     "dataset": datasets.canonical,
@@ -50,7 +51,8 @@ class Scenario(NamedTuple):
     @property
     def code(self) -> list[str]:
         """Its names, of which some may bring in code of others; of a level each part."""
-        return [self.dataset, self.model, *split_top(self.heterogeneity, "+")]
+        model = [] if self.model.startswith(TORCHVISION) else [self.model]
+        return [self.dataset, *model, *split_top(self.heterogeneity, "+")]
 
     def names(self) -> dict[str, Any]:
         """The parts by name, as files and records hold them."""

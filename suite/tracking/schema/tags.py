@@ -160,6 +160,8 @@ class Tags(Mapping[str, str]):
     """From which `round` on another `chunk` of clients was computed at once."""
     graph_error = Maybe(str)
     """Why its local steps were not captured on a device that captures those of others."""
+    model_note = Maybe(str)
+    """How a module of others was computed, and why: its clients at once, or one after the other."""
     error = Maybe(str)
     not_finite = Maybe(forms.words, " ".join)
     """The metrics whose mean is not finite."""
@@ -317,6 +319,7 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: TrialResult) -> dict[str, 
         chunk=outcome.chunk,
         halved=outcome.halved,
         graph_error=outcome.graph_error or None,
+        model_note=outcome.model_note or None,
         device=outcome.device or None,
         spec=spec,
         code=plugins.hashes(*spec.code) or None,

@@ -208,6 +208,7 @@ def test_what_a_run_records(store, tmp_path):
             halved={"round": 2, "chunk": 3},
             graph_error="no graph",
             device=torch.device("cpu"),
+            model=SimpleNamespace(architecture=SimpleNamespace(note="at once")),
         ),
     )
     run = Finished(SPEC, simulation, 1.0)  # type: ignore[arg-type]
@@ -217,6 +218,7 @@ def test_what_a_run_records(store, tmp_path):
         "paper": "Li et al. 2020",
         "halved": '{"chunk":3,"round":2}',
         "graph_error": "no graph",
+        "model_note": "at once",
         "device": "cpu",
         "kind": "run",
     }

@@ -1,0 +1,152 @@
+"""Modules of others, as their authors would write them; some as they should not."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+
+def logreg(shape, classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(torch.Size(shape).numel(), classes))
+
+
+def mlp(shape, classes, width=20):
+    inputs = torch.Size(shape).numel()
+    hidden = [nn.Linear(inputs, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()]
+    return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(width, classes))
+
+
+def lenet5(shape, classes):
+    side = ((shape[1] - 4) // 2 - 4) // 2
+    return nn.Sequential(
+        *(nn.Conv2d(shape[0], 6, 5), nn.ReLU(), nn.AvgPool2d(2)),
+        *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.AvgPool2d(2)),
+        *(nn.Flatten(), nn.Linear(16 * side**2, 120), nn.ReLU()),
+        *(nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, classes)),
+    )
+
+
+def mcmahan_cnn(shape, classes):
+    return nn.Sequential(
+        *(nn.Conv2d(shape[0], 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Flatten(), nn.Linear(64 * (shape[1] // 4) ** 2, 512), nn.ReLU()),
+        nn.Linear(512, classes),
+    )
+
+
+def resnet18(shape, classes):
+    from trials.datasets.torchvision_import import torchvision
+
+    network = torchvision.models.resnet18(num_classes=classes)
+    network.conv1 = nn.Conv2d(shape[0], 64, 3, padding=1, bias=False)
+    network.maxpool = nn.Identity()
+    return network
+
+
+class Normalised(nn.Module):
+    """BatchNorm after a convolution and after a linear layer, dropout, a constant of its own."""
+
+    def __init__(self, shape, classes):
+        super().__init__()
+        self.conv = nn.Conv2d(shape[0], 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.hidden = nn.Linear(4 * (shape[1] // 2) * (shape[2] // 2), 16)
+        self.norm2 = nn.BatchNorm1d(16)
+        self.dropout = nn.Dropout(0.25)
+        self.out = nn.Linear(16, classes)
+        self.register_buffer("scale", torch.tensor(0.5))
+
+    def forward(self, x):
+        h = F.max_pool2d(F.relu(self.norm(self.conv(x))), 2)
+        h = F.relu(self.norm2(self.hidden(h.flatten(1))))
+        return self.out(self.dropout(h)) * self.scale
+
+
+class Dropping(nn.Module):
+    def __init__(self, shape, classes):
+        super().__init__()
+        self.net = mlp(shape, classes)
+
+    def forward(self, x):
+        return self.net(F.dropout(x, 0.3, self.training))
+
+
+class Branching(nn.Module):
+    """Control flow that depends on the data, which vmap cannot follow."""
+
+    def __init__(self, shape, classes):
+        super().__init__()
+        self.net = mlp(shape, classes)
+
+    def forward(self, x):
+        h = self.net(x)
+        return h if h.sum() > 0 else 2 * h
+
+
+def not_a_module(shape, classes):
+    return [nn.Linear(2, 2)]
+
+
+def nothing_to_train(shape, classes):
+    return nn.Flatten()
+
+
+def wrong_outputs(shape, classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(torch.Size(shape).numel(), classes + 1))
+
+
+def raises(shape, classes):
+    raise ValueError("no such shape")
+
+
+def lazy(shape, classes):
+    return nn.Sequential(nn.Flatten(), nn.LazyLinear(classes))
+
+
+def exits(shape, classes):
+    raise SystemExit(3)
+
+
+class InPlace(Dropping):
+    def forward(self, x):
+        return self.net(x.add_(1.0))
+
+
+class Counting(Dropping):
+    def __init__(self, shape, classes):
+        super().__init__(shape, classes)
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.net(x) * self.calls
+
+
+class Buffered(Dropping):
+    def __init__(self, shape, classes):
+        super().__init__(shape, classes)
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x):
+        self.seen += len(x)
+        return self.net(x)
+
+
+class Hidden(Dropping):
+    """Layers in a plain list, whose parameters nobody finds."""
+
+    def __init__(self, shape, classes):
+        super().__init__(shape, classes)
+        self.layers = [nn.Linear(classes, classes)]
+
+    def forward(self, x):
+        return self.layers[0](self.net(x))
+
+
+class Unseeded(Dropping):
+    def __init__(self, shape, classes):
+        super().__init__(shape, classes)
+        import os
+
+        with torch.no_grad():
+            self.net[1].bias.fill_(int.from_bytes(os.urandom(2)))

@@ -1,0 +1,247 @@
+"""Models of others: the registry's own written as modules have its numbers, whatever computes them; what is
+wrong with a module is said in a line.
+"""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.simulations import (
+    ROOT,
+    digest,
+    finish,
+    honoured,
+    local_work,
+    partitioned,
+    rounds,
+    settings,
+    simulation,
+    state,
+)
+from trials import models
+from trials.algorithms import ALGORITHMS
+from trials.common.errors import UserError
+from trials.engine.federation import Federation
+from trials.engine.pack import Pack
+from trials.engine.solver import execution
+from trials.models.base import Model
+from trials.run.saved_model import SavedModel
+from trials.run.scenario import Scenario
+from trials.run.spec import canonical
+from trials.run.trial import run
+from trials.settings import Settings
+
+FILE = ROOT / "tests" / "support" / "own_models.py"
+TWINS = {
+    "logreg": ("logreg", (3, 4)),
+    "mlp(width=20)": ("mlp(20,20)", (3, 4)),
+    "lenet5": ("lenet5", (1, 16, 16)),
+    "mcmahan_cnn": ("mcmahan_cnn", (1, 8, 8)),
+}
+LEVEL = "iid+system(steps=1..3)"
+
+
+def own(name):
+    return f"{FILE}:{name}"
+
+
+def given(weights):
+    """A federation that starts from these weights."""
+
+    class Given(Federation):
+        def initial(self, ids):
+            return self.tensor(weights).expand(len(ids), -1).clone()
+
+    return Given
+
+
+def trained(algorithm, data, model, start, **more):
+    common, level = honoured(algorithm, {"batch_size": 4, "rounds": 2, **more}, LEVEL)
+    common = settings(**{**common, **local_work(algorithm, 3)})
+    made = ALGORITHMS[algorithm](lr=0.1)
+    return finish(simulation(made, data, common, model, level, federation=given(start)))
+
+
+@pytest.mark.parametrize("execution", ["batched", "sequential"])
+@pytest.mark.parametrize(
+    "algorithm", ["fedavg", "scaffold", "fedadam", "astw", "fedma_fixed_width"]
+)
+@pytest.mark.parametrize("name", TWINS)
+def test_a_module_has_the_numbers_of_the_registrys_model(name, algorithm, execution):
+    twin, shape = TWINS[name]
+    data = partitioned([7, 9, 4], shape=shape, classes=4)
+    start = Model(models.parse(twin), shape, 4).initial(np.array([-1]), 3)[0]
+    mine, its = (
+        trained(algorithm, data, model, start, execution=execution) for model in (own(name), twin)
+    )
+    assert mine.fed.execution == execution
+    for key, value in state(its).items():
+        np.testing.assert_allclose(state(mine)[key], value, rtol=0, atol=1e-10)
+    assert mine.history[-1]["test_loss"] == pytest.approx(its.history[-1]["test_loss"], abs=1e-10)
+
+
+def test_resnet18_with_batch_statistics_is_the_registrys():
+    shape = (3, 16, 16)
+    data = partitioned([5, 3], shape=shape)
+    start = Model(models.parse("resnet18(batch)"), shape, 3).initial(np.array([-1]), 3)[0]
+    mine, its = (
+        trained("fedavg", data, model, start, rounds=1)
+        for model in (own("resnet18"), "resnet18(batch)")
+    )
+    np.testing.assert_allclose(state(mine)["w"], state(its)["w"], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("name", "ways", "because"),
+    [
+        ("mlp", ["batched", "sequential"], "vmap"),
+        ("Branching", ["sequential"], "torch.func.vmap cannot"),
+        ("Dropping", ["sequential"], "random numbers"),
+        ("Normalised", ["sequential"], "random numbers"),
+        ("resnet18", ["sequential"], "its batch"),
+    ],
+)
+def test_how_clients_are_computed_is_said(name, ways, because):
+    model = Model(models.parse(own(name)), (1, 16, 16), 4)
+    assert because in model.architecture.note
+    way = partial(execution, model, device=torch.device("cpu"))
+    assert {way(settings(execution=asked)) for asked in ("batched", "sequential")} == set(ways)
+
+
+def built(name="Normalised", seed=0, algorithm="fedavg", **federation):
+    data = partitioned([9, 6, 5], shape=(1, 6, 6), classes=4)
+    common, level = honoured(algorithm, {"batch_size": 4, "rounds": 3}, "iid")
+    common = settings(**{**common, **local_work(algorithm, 2)})
+    return simulation(
+        ALGORITHMS[algorithm](lr=0.1), data, common, own(name), level, seed, **federation
+    )
+
+
+def test_dropout_is_a_function_of_seed_round_client_and_step():
+    first = built()
+    steps = list(rounds(first))
+    torch.manual_seed(99)
+    torch.rand(7)
+    second = built()
+    for before, after in zip(steps, rounds(second), strict=True):
+        np.testing.assert_array_equal(before, after)
+    assert digest(finish(built(seed=1))) != digest(first)
+
+
+def test_drops_of_clients_and_steps_differ():
+    """With the same weights, samples and round, dropout differs by client and step."""
+    model = Model(models.parse(own("Dropping")), (1, 6, 6), 4)
+    w = torch.from_numpy(model.initial(np.array([0]), 0)[0])
+    x, y, weight = torch.ones(8, 1, 6, 6).double(), torch.zeros(8).long(), torch.ones(8).double()
+    found = [model.gradient_parts(w, x, y, weight, seed)[0].item() for seed in (1, 2, 1)]
+    assert found[0] == found[2] != found[1]
+    without = [model.gradient_parts(w, x, y, weight)[0].item() for _ in range(2)]
+    assert without[0] == without[1] != found[0]
+    from trials.engine.plans import minibatches
+
+    data = partitioned([9, 6, 5], shape=(1, 6, 6))
+    ids, steps = np.array([0, 1, 2]), np.array([2, 2, 2])
+    plans = [minibatches(data, ids, steps, 4, (0, r)) for r in (1, 2)]
+    assert len({draw for plan in plans for draw in plan.draws.tolist()}) == 6
+    np.testing.assert_array_equal(
+        plans[0].draws[1:], minibatches(data, ids[1:], steps[1:], 4, (0, 1)).draws
+    )
+
+
+def test_a_pack_gives_the_bits_of_each_alone():
+    alone = [digest(finish(built(seed=seed))) for seed in (0, 1)]
+    pack = Pack()
+
+    def works(seed):
+        return digest(finish(built(seed=seed)))
+
+    assert pack.run([partial(works, seed) for seed in (0, 1)]) == alone
+
+
+def test_a_checkpoint_gives_the_bits_of_an_uninterrupted_run():
+    first, second = built(), built()
+    first.advance()
+    second.load(first.save())
+    assert digest(finish(first)) == digest(finish(second)) == digest(finish(built()))
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_algorithm_takes_batchnorm_and_dropout(algorithm):
+    if algorithm == "fedma_fixed_width":
+        with pytest.raises(UserError, match=r"chain of layers, but norm\.weight"):
+            built(algorithm=algorithm)
+        return
+    run = finish(built(algorithm=algorithm))
+    assert not run.diverged
+    assert run.history[-1]["test_loss"] != run.history[0]["test_loss"]
+
+
+def test_initial_weights_are_the_modules_by_seed():
+    model = Model(models.parse(own("mlp")), (2, 2), 4)
+    ids = np.array([-1, 0, 1])
+    w = model.initial(ids, 5)
+    np.testing.assert_array_equal(model.initial(ids[1:], 5), w[1:])
+    assert len({row.tobytes() for row in [*w, *model.initial(ids, 6)]}) == 6
+    assert [slot.name for slot in model.layout[:2]] == ["1.weight", "1.bias"]
+
+
+def test_a_minibatch_of_one_sample_is_normalised_to_its_bias():
+    model = Model(models.parse(own("Normalised")), (1, 6, 6), 4)
+    w = torch.from_numpy(model.initial(np.array([0]), 0)[0])
+    assert torch.isfinite(model.logits(w, torch.ones(1, 1, 6, 6).double())).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("not_a_module", "returned list, but must return a torch.nn.Module"),
+        ("nothing_to_train", "has no parameters to train"),
+        ("wrong_outputs", r"must give a tensor \(3, 4\) .* not \(3, 5\)"),
+        ("raises", r"raised ValueError: no such shape"),
+        ("lazy", "has lazy layers"),
+        ("exits", r"it called sys.exit\(3\)"),
+        ("InPlace", "changes its input in place"),
+        ("Counting", "state outside its parameters"),
+        ("Buffered", "changes its buffer seen"),
+        ("Hidden", "trains tensors that are not its parameters"),
+        ("Unseeded", "differs between two modules made with the same torch.manual_seed"),
+        ("mpl", "Did you mean 'mlp'"),
+        ("mlp(width=0.5.1)", "arguments are given by name"),
+        ("mlp(depth=2)", "unexpected keyword argument 'depth'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(name, message):
+    with pytest.raises(UserError, match=message):
+        Model(models.parse(own(name)), (2, 2), 4)
+
+
+def test_a_file_that_is_not_there():
+    with pytest.raises(UserError, match=r"nowhere\.py"):
+        Model(models.parse("nowhere.py:make"), (2, 2), 4)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_small", "squeezenet1_1"])
+def test_networks_of_torchvision_take_the_classes_and_the_images(name):
+    model = Model(models.parse(f"torchvision:{name}"), (1, 8, 8), 7)
+    w = torch.from_numpy(model.initial(np.array([0]), 0)[0]).float()
+    assert model.logits(w, torch.rand(2, 1, 8, 8)).shape == (2, 7)
+
+
+def test_torchvision_says_what_it_does_not_have():
+    with pytest.raises(UserError, match="Did you mean 'resnet18'"):
+        Model(models.parse("torchvision:resnet81"), (1, 8, 8), 7)
+    with pytest.raises(UserError, match="needs images"):
+        Model(models.parse("torchvision:resnet18"), (64,), 7)
+    with pytest.raises(UserError, match="not downloaded"):
+        Model(models.parse("torchvision:resnet18(weights='DEFAULT')"), (3, 32, 32), 7)
+
+
+def test_the_saved_model_of_a_module_scores_what_its_run_scored():
+    common = Settings(rounds=2, clients=4, eval_every=1)
+    spec = canonical("fedavg", {}, Scenario("digits", own("Normalised"), "labels(3)"), common, 3)
+    simulation, _ = run(spec)
+    saved = SavedModel.of(spec, simulation)
+    assert saved.score() == saved.card.scores
+    assert set(saved.module().state_dict()) == {slot.name for slot in saved.model.layout}

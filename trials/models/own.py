@@ -1,0 +1,381 @@
+"""Networks of others: any `torch.nn.Module`, computed from a client's flat weights.
+
+`my.py:make` names a function `make(shape, classes)` that returns the module; `torchvision:NAME` names a
+network of torchvision. What is trained are the module's parameters, by their names. Buffers, and parameters
+that need no gradient, are constants. BatchNorm keeps no running statistics: each batch is normalised by its
+own mean and variance, in training and in evaluation.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import Any, ClassVar
+
+import numpy as np
+from typing_extensions import override
+
+from trials.common import names, plugins, randomness
+from trials.common.errors import UserError, unknown
+from trials.common.files import resolved
+from trials.common.tensors import Tensor, nn, torch
+from trials.models.base import Architecture, Array, Parameters
+from trials.scoring.losses import Loss
+
+TORCHVISION = "torchvision:"
+SMALL = 100_000
+"""Weights up to which a CPU is faster at several clients' convolutions at once, in small minibatches."""
+
+
+def named(text: str) -> bool:
+    """Whether a model's name is that of a module: `FILE.py:function`, `package.module:function`."""
+    return plugins.named(text)
+
+
+@dataclass(frozen=True)
+class OwnModel(Architecture):
+    """A module by its name. It becomes a `FittedModule` for a data set's shape."""
+
+    summary: ClassVar[str] = "your own torch.nn.Module: a function of (shape, classes) returns it"
+    batchable: ClassVar[bool] = False
+    batched_up_to: ClassVar[float] = 0
+    name: str
+
+    @classmethod
+    def at(cls, text: str) -> OwnModel:
+        """The module as a person names it; a file's path is made absolute. No code runs."""
+        bare, given = names.split(text)
+        place, _, function = bare.rpartition(":")
+        if place.endswith(".py"):
+            place = str(resolved(place, "model file"))
+        _arguments(text, given)
+        return cls(f"{place}:{function}" + (f"({given.strip()})" if given else ""))
+
+    @override
+    def fitted(self, shape: tuple[int, ...], classes: int) -> FittedModule:
+        return _fitted(self.name, self.function(), tuple(shape), classes)
+
+    @override
+    def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
+        return self.fitted(shape, classes).parameters(shape, classes)
+
+    @override
+    def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        raise NotImplementedError("a module is computed when it is fitted to a shape")
+
+    def function(self) -> Any:
+        """What makes the module, a function or a class; raises `UserError` where there is none."""
+        bare, _ = names.split(self.name)
+        place, _, function = bare.rpartition(":")
+        if self.name.startswith(TORCHVISION):
+            from trials.models.torch_module import torchvision_network
+
+            return partial(torchvision_network, function)
+        module = _module(bare, place)
+        found = getattr(module, function, None)
+        if not callable(found):
+            known = [n for n, v in vars(module).items() if callable(v) and n[0] != "_"]
+            raise unknown(f"function in {place}:", function, known)
+        return found
+
+
+def _module(text: str, place: str) -> Any:
+    if place.endswith(".py"):
+        return plugins.imported(text, "model")
+    plugins.admit(text)
+    try:
+        return plugins.call(partial(importlib.import_module, place))
+    except (Exception, SystemExit) as error:
+        why = plugins.unimportable(error)
+        raise UserError(f"model {text}: {place} cannot be imported: {why}") from error
+
+
+def _arguments(text: str, given: str | None) -> dict[str, Any]:
+    """The arguments by name, `(width=32)`, as Python's literals; raises `UserError` for others."""
+    try:
+        call = ast.parse(f"f({given or ''})", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args or not all(k.arg for k in call.keywords):
+            raise ValueError
+        return {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+    except (SyntaxError, ValueError):
+        raise UserError(
+            f"model {text!r}: arguments are given by name and are plain values, as in make(width=32)"
+        ) from None
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModule(Architecture):
+    """A module for samples of one shape: it is called with weights, and holds none of a run.
+
+    `training` and `evaluating` are the module in its two modes, of which training steps that draw random
+    numbers take the first, seeded by `seed`. `note` says how clients are computed, and why.
+    """
+
+    summary: ClassVar[str] = OwnModel.summary
+    make: Callable[[], nn.Module]
+    shape: tuple[int, ...]
+    training: nn.Module
+    evaluating: nn.Module
+    batchable: bool = True  # type: ignore[misc] # by instance here
+    batched_up_to: float = 0  # type: ignore[misc]
+    independent: bool = True
+    draws: bool = False  # type: ignore[misc]
+    note: str = ""  # type: ignore[misc]
+    seed: int | None = None
+    kept: dict[Any, dict[str, Tensor]] = field(default_factory=dict, repr=False)
+
+    @property
+    @override
+    def one_by_one(self) -> bool:
+        return self.independent
+
+    @override
+    def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
+        return [(name, tuple(value.shape)) for name, value in _trained(self.evaluating).items()]
+
+    @override
+    def initial(self, ids: Array, seed: int) -> Array:
+        rows = []
+        for one in np.ravel(ids):
+            module = _built(self.make, int(randomness.bits("initial", seed, one)[0]))
+            rows.append(
+                torch.cat([p.detach().double().flatten() for p in _trained(module).values()])
+            )
+        return torch.stack(rows).numpy()
+
+    @override
+    def drawn(self, seed: int) -> FittedModule:
+        return replace(self, seed=seed)
+
+    @override
+    def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        module = self.evaluating if self.seed is None else self.training
+        constants = self.constants(next(iter(p.values())))
+
+        def one(p: Mapping[str, Tensor], x: Tensor) -> Tensor:
+            found: Tensor = torch.func.functional_call(module, {**p, **constants}, (x,))
+            return found
+
+        if x.dim() == len(self.shape) + 1:
+            return one(p, x)
+        if self.batchable:
+            outputs: Tensor = torch.func.vmap(one)(dict(p), x)
+            return outputs
+        rows = [{name: value[i] for name, value in p.items()} for i in range(len(x))]
+        return torch.stack([one(w, samples) for w, samples in zip(rows, x, strict=True)])
+
+    @override
+    def gradients(
+        self, p: Mapping[str, Tensor], x: Tensor, y: Tensor, weight: Tensor, loss: Loss
+    ) -> tuple[Tensor, list[Tensor]]:
+        if self.seed is None:
+            return super().gradients(p, x, y, weight, loss)
+        with _seeded(self.seed, x.device):
+            return super().gradients(p, x, y, weight, loss)
+
+    def constants(self, like: Tensor) -> dict[str, Tensor]:
+        """What the module has besides its parameters, in their dtype and on their device."""
+        key = like.device, like.dtype
+        if key not in self.kept:
+            self.kept[key] = {
+                name: value.detach().to(*key) if value.is_floating_point() else value.to(key[0])
+                for name, value in _constants(self.evaluating).items()
+            }
+        return self.kept[key]
+
+
+@contextmanager
+def _seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
+    """PyTorch's random numbers from a seed; afterwards they go on as before."""
+    with torch.random.fork_rng([device] if device and device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
+
+
+def _built(make: Callable[[], nn.Module], seed: int) -> nn.Module:
+    with _seeded(seed >> 1), torch.device("cpu"):
+        return make()
+
+
+def _trained(module: nn.Module) -> dict[str, Tensor]:
+    return {name: p for name, p in module.named_parameters() if p.requires_grad}
+
+
+def _constants(module: nn.Module) -> dict[str, Tensor]:
+    frozen = {name: p for name, p in module.named_parameters() if not p.requires_grad}
+    return {**frozen, **dict(module.named_buffers())}
+
+
+def _made(name: str, make: Callable[..., Any], shape: tuple[int, ...], classes: int) -> nn.Module:
+    """The module of a call, with BatchNorm that keeps nothing; raises `UserError` where it is none."""
+    from trials.models.torch_module import without_statistics
+
+    call = partial(make, shape, classes, **_arguments(name, names.split(name)[1]))
+    module = _tried(name, f"({shape}, {classes})", call)
+    if not isinstance(module, torch.nn.Module):
+        raise UserError(
+            f"model {name} returned {type(module).__name__}, but must return a torch.nn.Module"
+        )
+    if any(isinstance(p, torch.nn.UninitializedParameter) for p in module.parameters()):
+        raise UserError(
+            f"model {name} has lazy layers: give their sizes, which follow from (shape, classes)"
+        )
+    trained = _trained(module)
+    if not trained:
+        raise UserError(f"model {name} has no parameters to train")
+    for key, value in trained.items():
+        if value.dtype not in (torch.float32, torch.float64):
+            raise UserError(
+                f"model {name}: parameter {key} is {value.dtype}, but must be torch.float32"
+            )
+    return without_statistics(module)
+
+
+def _tried(name: str, what: str, call: Callable[[], Any]) -> Any:
+    try:
+        return plugins.call(call)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"model {name}{what} raised {type(error).__name__}: {error}") from error
+
+
+@lru_cache(maxsize=8)
+def _fitted(
+    name: str, make: Callable[..., Any], shape: tuple[int, ...], classes: int
+) -> FittedModule:
+    """The module for samples of `shape`, tried on three of them; raises `UserError` where it does not do."""
+    build = partial(_made, name, make, shape, classes)
+    training, evaluating = _built(build, 0).train(), _built(build, 0).eval()
+    for (key, one), two in zip(
+        training.state_dict().items(), evaluating.state_dict().values(), strict=True
+    ):
+        if not torch.equal(one, two):
+            raise UserError(
+                f"model {name}: {key} differs between two modules made with the same torch.manual_seed: draw "
+                "initial weights by torch alone"
+            )
+    alone = FittedModule(build, shape, training, evaluating, batchable=False)
+    return _Trial(name, alone, classes).verdict()
+
+
+class _Trial:
+    """A module, tried on three samples of zeros and ones, which pixels and tokens may be."""
+
+    def __init__(self, name: str, module: FittedModule, classes: int) -> None:
+        self.name, self.module, self.classes = name, module, classes
+        self.p = {key: value.detach().clone() for key, value in _trained(module.evaluating).items()}
+        with _seeded(0):
+            self.x = torch.randint(0, 2, (3, *module.shape)).to(next(iter(self.p.values())).dtype)
+
+    def verdict(self) -> FittedModule:
+        """The module with how it is computed; raises `UserError` for what cannot be computed right."""
+        outputs, _ = self._called(self.module)
+        again, _ = self._called(self.module)
+        if not _equal(outputs, again):
+            raise UserError(
+                f"model {self.name} gives other outputs for the same weights and samples in evaluation mode: "
+                "it keeps state outside its parameters, or draws random numbers there"
+            )
+        seeded = self.module.drawn(1)
+        trained, drew = self._called(seeded)
+        again, _ = self._called(seeded)
+        if not _equal(trained, again):
+            raise UserError(
+                f"model {self.name} gives other outputs for the same weights, samples and torch.manual_seed in "
+                "training mode: it keeps state outside its parameters, or draws random numbers elsewhere "
+                "than from torch"
+            )
+        part = self._called(self.module, self.x[:2])[0]
+        independent = torch.allclose(part, outputs[:2], rtol=1e-3, atol=1e-5, equal_nan=True)
+        draws = drew or not _equal(trained, outputs)
+        why = self._why_not_at_once(draws, independent)
+        note = "clients at once, by torch.func.vmap"
+        if why:
+            note = f"one client after the other: {why}"
+        sizes = [value.numel() for value in self.p.values()]
+        convolves = any(value.dim() > 2 for value in self.p.values())
+        up_to = float("inf") if not convolves else 16.0 if sum(sizes) < SMALL else 0.0
+        return replace(
+            self.module,
+            batchable=not why,
+            batched_up_to=0.0 if why else up_to,
+            independent=independent,
+            draws=draws,
+            note=note,
+        )
+
+    def _called(self, module: FittedModule, x: Tensor | None = None) -> tuple[Tensor, bool]:
+        """Its outputs, and whether it drew random numbers."""
+        x = (self.x if x is None else x).clone()
+        before = {key: value.clone() for key, value in module.constants(x).items()}
+        given = x.clone()
+        with _seeded(1):
+            state = torch.get_rng_state()
+            outputs = _tried(
+                self.name, f" on samples {tuple(x.shape)}", partial(module.forward, self.p, x)
+            )
+            drew = not torch.equal(state, torch.get_rng_state())
+        if not isinstance(outputs, torch.Tensor) or outputs.shape != (len(x), self.classes):
+            found = (
+                tuple(outputs.shape)
+                if isinstance(outputs, torch.Tensor)
+                else type(outputs).__name__
+            )
+            raise UserError(
+                f"model {self.name} must give a tensor ({len(x)}, {self.classes}) for {len(x)} samples of shape "
+                f"{module.shape} in {self.classes} classes, not {found}"
+            )
+        if outputs.requires_grad:
+            raise UserError(
+                f"model {self.name} trains tensors that are not its parameters: keep layers in attributes or "
+                "nn.ModuleList, tensors in nn.Parameter"
+            )
+        if not torch.equal(x, given):
+            raise UserError(f"model {self.name} changes its input in place: work on a copy of it")
+        for key, value in module.constants(x).items():
+            if not _equal(value, before[key]):
+                raise UserError(
+                    f"model {self.name} changes its buffer {key} in a forward pass: only BatchNorm may, whose "
+                    "running statistics are left out"
+                )
+        return outputs, drew
+
+    def _why_not_at_once(self, draws: bool, independent: bool) -> str:
+        """Why several clients cannot be computed at once; "" where they can."""
+        if draws:
+            return "it draws random numbers in training, such as dropout's"
+        if not independent:
+            return "a sample's outputs depend on its batch, as with BatchNorm"
+        two = replace(self.module, batchable=True)
+        p = {key: torch.stack([value, 1.01 * value]) for key, value in self.p.items()}
+        x = torch.stack([self.x, self.x.flip(0)])
+        y, weight = torch.zeros(2, 3, dtype=torch.int64), torch.ones(2, 3)
+        found = []
+        for module in (two, self.module):
+            try:
+                with plugins.contained():
+                    losses, parts = module.gradients(p, x, y, weight.to(x), _squares)
+            except Exception as error:
+                if module is two:
+                    return f"torch.func.vmap cannot: {str(error).split('. ')[0].strip()}"
+                raise UserError(
+                    f"model {self.name} has no gradient: {type(error).__name__}: {error}"
+                ) from error
+            found.append([losses, *parts])
+        close = partial(torch.allclose, rtol=1e-3, atol=1e-4, equal_nan=True)
+        agree = all(close(a, b) for a, b in zip(*found, strict=True))
+        return "" if agree else "torch.func.vmap gives other numbers"
+
+
+def _squares(outputs: Tensor, y: Tensor) -> Tensor:
+    """A loss that any task has."""
+    return outputs.square().mean(-1)
+
+
+def _equal(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
