@@ -4,7 +4,7 @@ Bad input raises `trials.common.errors.UserError`, with the text that the comman
 that of MLFLOW_TRACKING_URI counts, as with the commands. See docs/python.md.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from suite.runs.request import Request
 from suite.studies.study import Study
 from suite.tracking import usual
 from trials.common.errors import UserError
+from trials.models.own import located
 from trials.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ NAMED = {
     "path": "a path",
     "algorithm": "a name that `suite list algorithms` shows, FILE.py:Class or, to run, a tuned configuration",
     "dataset": "a name that `suite list datasets` shows, such as npz:PATH, folder:PATH or module:function",
-    "model": "a name that `suite list models` shows",
+    "model": "a name that `suite list models` shows, FILE.py:function, or a function that makes a torch.nn.Module",
     "heterogeneity": "a level as `suite list heterogeneity` shows them",
 }
 """What is given by name, and what that may be."""
@@ -91,7 +92,7 @@ def run(
     algorithm: str | Tuned = "fedavg",
     *,
     dataset: str | None = None,
-    model: str | None = None,
+    model: str | Callable[..., Any] | None = None,
     heterogeneity: str | None = None,
     settings: Mapping[str, Any] | Settings | None = None,
     seed: int = 0,
@@ -104,7 +105,8 @@ def run(
     What is not given is the tuned configuration's where there is one in the place of an algorithm's
     name, else the command's default (digits, logreg, iid). `values` are hyperparameters or settings: the
     same names as in the config of a `trainable`, and `memory_budget` (GB for the clients that are computed
-    at once). A setting is given once, in `settings` or beside them.
+    at once). A setting is given once, in `settings` or beside them. `model` may be the function that makes a
+    model of your own (docs/own-model.md), defined in a file.
     """
     from suite.execution.resources import Resources
     from suite.runs.single import execute
@@ -118,25 +120,30 @@ def run(
     return execute(request.spec(), data_root, device, lambda entry: None, budget)
 
 
-def load_model(path: str | Path, client: int | None = None) -> "TrainedModel":
+def load_model(
+    path: str | Path, client: int | None = None, *, model: str | Callable[..., Any] | None = None
+) -> "TrainedModel":
     """The final model that `suite run --save DIR`, `Finished.save` or a study's `save: best` kept in a
     folder, as a `torch.nn.Module`: samples (b, *shape) to logits (b, C). `client` names one of the
     clients' own models, where the method keeps such.
 
-    Nothing in the folder is run. Raises `UserError` where it holds no such model.
+    Nothing in the folder is run. A model of your own needs `model`, the function that makes it, as `run` takes
+    it. Raises `UserError` where the folder holds no such model.
     """
-    from trials.run.saved_model import read
+    from trials.run.saved_model import read_named
 
     if not isinstance(path, str | Path):
         raise _no_name("path", path)
-    return read(Path(path)).module(client)
+    named = located(model) if callable(model) else model
+    _by_name({"model": named})
+    return read_named(Path(path), named).module(client)
 
 
 def trainable(
     algorithm: str | Tuned = "fedavg",
     *,
     dataset: str | None = None,
-    model: str | None = None,
+    model: str | Callable[..., Any] | None = None,
     heterogeneity: str | None = None,
     settings: Mapping[str, Any] | Settings | None = None,
     data_root: str | None = None,
@@ -202,10 +209,12 @@ def tuned(
 
 def _request(
     algorithm: str | Tuned,
-    names: Mapping[str, str | None],
+    given: Mapping[str, Any],
     settings: Mapping[str, Any] | Settings | None,
     **more: Any,
 ) -> Request:
+    model = given["model"]
+    names = {**given, "model": located(model) if callable(model) else model}
     _by_name(names)
     if isinstance(algorithm, Tuned):
         algorithm.refuse_changed(f"the tuned configuration of {algorithm.algorithm}")

@@ -78,6 +78,6 @@ class Predictor:
 
 def _load_pyfunc(path: str) -> Predictor:
     """How MLflow loads the model; nothing in its files is run."""
-    from trials.run.saved_model import read
+    from trials.run.saved_model import read_named
 
-    return Predictor(read(Path(path)).module())
+    return Predictor(read_named(Path(path), None).module())

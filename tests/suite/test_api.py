@@ -117,7 +117,7 @@ MINE = "algorithm: must be a name that `suite list algorithms` shows, FILE.py:Cl
         ),
         (
             lambda: suite.run(model=Mine()),
-            "model: must be a name that `suite list models` shows, not",
+            "model: must be a name that `suite list models` shows, FILE.py:function, or a function",
         ),
         (lambda: suite.run(heterogeneity=["iid"]), "heterogeneity: must be a level as `suite list"),
         (

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.simulations import fresh_process
+from suite.api import load_model
+from suite.api import run as suite_run
+from tests.support import own_models
+from tests.support.simulations import ROOT, fresh_process
 from trials.common.errors import UserError
 from trials.run.saved_model import SavedModel, read
 from trials.run.scenario import Scenario
@@ -219,3 +222,31 @@ def test_content_survives_a_checkpoint(folder):
     assert again.card == saved.card
     np.testing.assert_array_equal(again.server, saved.server)
     assert again.clients is None
+
+
+def test_a_folder_runs_no_code_that_the_caller_does_not_name(tmp_path):
+    file = tmp_path / "net.py"
+    file.write_text((ROOT / "tests" / "support" / "own_models.py").read_text())
+    kept(tmp_path, "fedavg", f"{file}:mlp(width=8)", {})
+    (tmp_path / "moved").mkdir()
+    moved = file.rename(tmp_path / "moved" / "net.py")
+    file.write_text("raise SystemExit('it ran')")
+    with pytest.raises(UserError, match="needs code of others"):
+        load_model(tmp_path)
+    with pytest.raises(UserError, match="has changed since"):
+        load_model(tmp_path, model=f"{file}:mlp(width=8)")
+    x = torch.rand(3, 1, 8, 8)
+    assert load_model(tmp_path, model=f"{moved}:mlp(width=8)")(x).shape == (3, 10)
+
+
+def test_a_model_is_given_as_its_function():
+    done = suite_run(model=own_models.mlp, rounds=1, clients=4)
+    file = Path(own_models.__file__)
+    assert done.spec.model in (f"{file}:mlp", "tests.support.own_models:mlp")
+    assert load_model_of(done)(torch.rand(3, 1, 8, 8)).shape == (3, 10)
+    with pytest.raises(UserError, match="must be defined at the top of a file"):
+        suite_run(model=lambda shape, classes: None)
+
+
+def load_model_of(done):
+    return SavedModel.of(done.spec, done.simulation).module()

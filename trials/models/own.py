@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,22 @@ SMALL = 100_000
 def named(text: str) -> bool:
     """Whether a model's name is that of a module: `FILE.py:function`, `package.module:function`."""
     return plugins.named(text)
+
+
+def located(make: Callable[..., Any]) -> str:
+    """The name of a function that makes a module; raises `UserError` where it is not one of a file."""
+    place = inspect.getmodule(make)
+    name = getattr(make, "__qualname__", "")
+    if (
+        place is None
+        or getattr(place, name, None) is not make
+        or not getattr(place, "__file__", "")
+    ):
+        raise UserError(
+            f"model: {name or make!r} must be defined at the top of a file, as in mine.py:make, so that other "
+            "processes can run it too"
+        )
+    return f"{place.__name__ if place.__package__ else place.__file__}:{name}"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
 from trials import heterogeneity, models
 from trials.algorithm import Devices
+from trials.common import plugins
 from trials.common.device import usable
 from trials.common.errors import UserError
 from trials.common.files import plain, refuse_bomb
@@ -49,6 +50,8 @@ class ModelCard(BaseModel):
     fingerprint: str
     weights: tuple[float, ...] | None
     scores: dict[str, float]
+    code: str | None = None
+    """The SHA-256 of the code that makes the model, where that is code of others."""
 
 
 class SavedModel:
@@ -79,6 +82,7 @@ class SavedModel:
             fingerprint=fed.data.fingerprint,
             weights=weights,
             scores=scores,
+            code=next(iter(plugins.hashes(*spec.scenario.model_code).values()), None),
         )
         return cls(card, *(None if w is None else w.detach().cpu().clone() for w in (server, own)))
 
@@ -158,14 +162,42 @@ class SavedModel:
         return _finite(evaluation.ranked(fed, ranked, own))
 
 
-def read(folder: Path) -> SavedModel:
-    """The models in a folder; raises `UserError` where it holds none that can be read."""
+def read_card(folder: Path) -> ModelCard:
+    """The card of the models in a folder; raises `UserError` where it holds none that can be read."""
     try:
         text = plain(folder / CARD, "saved model").read_text(encoding="utf-8")
-        card = ModelCard.model_validate_json(text)
+        return ModelCard.model_validate_json(text)
     except (OSError, UnicodeDecodeError, ValidationError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"saved model {folder / CARD} cannot be read: {reason}") from None
+
+
+def read_named(folder: Path, model: str | None) -> SavedModel:
+    """`read` for programs, which nobody asks about code: that of a model of others runs only where the caller
+    names it, `model`, and it is what the folder's model was made by.
+    """
+    card = read_card(folder)
+    for name in card.spec.scenario.model_code:
+        if model is None:
+            raise UserError(
+                f"saved model {folder} needs code of others, {plugins.code(name)}, which would run with all that "
+                "you may do: read it, and name it, as in load_model(folder, model='my.py:make')"
+            )
+        spec = card.spec.model_copy(update={"model": models.canonical(model)})
+        card = card.model_copy(update={"spec": spec})
+    return read(folder, card)
+
+
+def read(folder: Path, card: ModelCard | None = None) -> SavedModel:
+    """The models in a folder, by its card or another one; raises `UserError` where it holds none that can be read,
+    or the code of its model has changed.
+    """
+    card = card or read_card(folder)
+    plugins.refuse_changed(
+        dict.fromkeys(card.spec.scenario.model_code, card.code),
+        f"saved model {folder}",
+        "train it anew",
+    )
     saved = SavedModel(card, None, None)
     for name, many in ((SERVER, False), (CLIENTS, True)):
         if (folder / name).exists():

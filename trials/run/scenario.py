@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple, Protocol, Self
 
 from trials import datasets, heterogeneity, models
+from trials.common import plugins
 from trials.common.names import split_top
 from trials.models.own import TORCHVISION
 
@@ -51,8 +52,13 @@ class Scenario(NamedTuple):
     @property
     def code(self) -> list[str]:
         """Its names, of which some may bring in code of others; of a level each part."""
-        model = [] if self.model.startswith(TORCHVISION) else [self.model]
-        return [self.dataset, *model, *split_top(self.heterogeneity, "+")]
+        return [self.dataset, *self.model_code, *split_top(self.heterogeneity, "+")]
+
+    @property
+    def model_code(self) -> list[str]:
+        """The model's name where it brings in code of others; torchvision's is a dependency's."""
+        own = plugins.named(self.model) and not self.model.startswith(TORCHVISION)
+        return [self.model] if own else []
 
     def names(self) -> dict[str, Any]:
         """The parts by name, as files and records hold them."""
