@@ -78,7 +78,7 @@ def run(
     recording = single.Recording(tracking_uri, storage) if record else None
     say(f"loading {spec.dataset}")
     done = single.execute(spec, data_root, device, _shown(recording), budget)
-    if note := done.outcome.model_note:
+    if note := done.result.model_note:
         say(f"{spec.model} computes {note}")
     if save is not None:
         done.save(save)

@@ -30,6 +30,7 @@ class TrialResult:
     halved: dict[str, int] | None = None
     device: str = ""
     graph_error: str = ""
+    model_note: str = ""
 
     @property
     def value(self) -> float | None:
@@ -72,7 +73,15 @@ class TrialResult:
         self.intermediates.update(news.intermediates)
         self.status, self.error = news.status, news.error
         if news.status not in (Status.FAILED, Status.HALTED):
-            for name in ("fingerprint", "execution", "chunk", "halved", "device", "graph_error"):
+            for name in (
+                "fingerprint",
+                "execution",
+                "chunk",
+                "halved",
+                "device",
+                "graph_error",
+                "model_note",
+            ):
                 setattr(self, name, getattr(news, name))
 
     def reported(self) -> dict[str, Any]:

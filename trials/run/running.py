@@ -131,4 +131,5 @@ def result_of(simulation: Simulation, reported: int = 0) -> TrialResult:
         halved=fed.halved,
         device=name_of(fed.device),
         graph_error=fed.graph_error,
+        model_note=fed.model.architecture.note,
     )
