@@ -16,7 +16,7 @@ class TrialResult:
     `history` has one flat dict an evaluation, `intermediates` maps rounds to validation scores where it
     reported. `execution` is how it was computed, `chunk` how many clients at once (None: all), `halved` from
     which `round` on another `chunk`, since memory did not hold it, `device` on what, `graph_error` why its
-    steps were not captured there.
+    steps were not captured there; `model_note` is how a module of others was computed, and why.
     """
 
     status: Status = Status.FAILED
