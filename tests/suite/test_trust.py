@@ -272,6 +272,16 @@ def test_a_tuned_file_with_a_hash_is_not_run_with_another_file(here: Path):
     assert not (here / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    "word", ["{}", "{}(2)", "iid+{}(2)+dropout(0.1)", "sampler={}(1)", "--heterogeneity=iid,{}"]
+)
+def test_code_that_the_command_line_names_within_a_word_is_the_person_s_wish(here: Path, word: str):
+    code = plugins.code(f"{here}/mine.py:Mine")
+    with pytest.raises(UserError, match="add --trust"):
+        Trust([word.format("other.py:Mine")])(code)
+    Trust([word.format(f"{here}/mine.py:Mine")])(code)
+
+
 def test_a_function_of_python_s_own_is_code_too(here: Path):
     content = {**TUNED, "dataset": "os:abort"}
     (here / "tuned.yaml").write_text(yaml.safe_dump(content))
