@@ -200,3 +200,20 @@ def test_the_python_interface_from_a_sweep_to_a_search_of_one_s_own(tmp_path, mo
 def test_the_page_on_python_shows_the_example():
     _, code = PYTHON.read_text().split('"""\n', 1)
     assert f"```python{code}```" in (ROOT / "docs" / "python.md").read_text()
+
+
+def test_a_model_by_file_is_tuned_recorded_and_replayed(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    file = tmp_path / "own_model.py"
+    file.write_text((ROOT / "examples" / file.name).read_text())
+    names = {"algorithm": "fedprox", "sampler": "random", "dataset": "digits", "level": "iid"}
+    content = NAMED.format(**names).replace("logreg", '"own_model.py:make(width=8)"')
+    study = study_file(tmp_path, content)
+    refused = fault(suite_here("sweep", study, "--dry-run", cwd=tmp_path, code=2))
+    assert f"{file}:make is code that has not run here before" in refused
+    suite_here("sweep", study, "--trust", *SINGLY, cwd=tmp_path)
+    (final, _) = Store(None, tmp_path / "runs").find(kind="final")
+    assert final.tags.model == f"{file}:make(width=8)"
+    assert final.tags.code == plugins.hashes(final.tags.model)
+    assert "random numbers" in final.tags.model_note
+    assert document(suite_here("replay", final.run_id, "--json", cwd=tmp_path))["identical"]
