@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.frames import frame
 from reports.leaderboard.audit import Audit
+from reports.leaderboard.best import behind_best
 from reports.leaderboard.budget import Budgets
 from reports.leaderboard.comparable import FinalRun, Group, Trials, matched
 from reports.leaderboard.interim import Standing
 from reports.leaderboard.replication import (
     Difference,
-    ahead_of,
-    difference,
     differences,
     intervals,
     mean_of,
     spreads,
+    units,
 )
 from reports.leaderboard.statistics import DIGITS, Across, across
 from trials.run.scenario import Scenario
@@ -57,11 +57,12 @@ class Row:
 
     The mean's interval is over the factor `over` (`reports.leaderboard.replication`): the seeds of one tuned
     configuration, or its `tunings`, partitions or splits with their seeds in them; `spread` has the standard
-    deviation by each of these. `behind` is how far its mean is behind the best of its group, `behind_low` and
-    `behind_high` the paired interval of that difference (None for the best, or where nothing can be estimated);
-    `within_noise` whether it is not shown not to be the best (Hsu): none is shown to be ahead of it, and
+    deviation by each of these. `behind` is how far its mean is behind the first row's, `behind_low` and
+    `behind_high` the interval of how far it is behind the best, whichever that is (`reports.leaderboard.best`; None where
+    nothing can be estimated); `within_noise` whether it may be the best: none is shown to be ahead of it, and
     `beaten_by` has those that are, best first, which need not hold the first row; `tied` whether another has
-    the same rank, `equivalent` whether it is shown to be within the study's margin of the best. `params` are
+    the same rank, `equivalent` whether it may be the best and is shown to be within the study's margin of it. `units` is
+    the number of levels of `over`. `params` are
     those of the tuning that validates best over its final seeds, `selected` is the mean validation score of
     what the searches chose, with which they chose it; `chosen` are the final runs of `params`. `by_replicate`
     are the means of the tunings on each partition and split. `rank` is None for references and where final runs are
@@ -119,6 +120,7 @@ class Row:
     outside: str = ""
     audit: Audit | None = None
     over: str = "seed"
+    units: int = 1
     tunings: int = 1
     partitions: int = 1
     spread: Mapping[str, float] = field(default_factory=dict)
@@ -282,19 +284,22 @@ def _rank(
     names = sorted(group, key=lambda name: (reference[name], -better * means[name], name))
     rivals = [name for name in names if not reference[name]]
     ranked = {name: scores[name] for name in rivals}
-    pairs, ahead = differences(ranked, better, margin), ahead_of(ranked, better)
+    pairs = differences(ranked, better, margin)
+    references = {name: scores[name] for name in names if reference[name]}
+    shown = behind_best(ranked, better, margin, references)
     ranks = {
         name: 1 + sum(round(better * (means[i] - means[name]), DIGITS) > 0 for i in rivals)
         for name in rivals
     }
-    best, others, between = names[0], max(1, len(rivals) - 1), intervals(estimates)
+    between = intervals({name: estimates[name] for name in rivals})
+    between |= {name: estimates[name].interval() for name in references}
     sweeps = " + ".join(dict.fromkeys(run.sweep for runs in group.values() for run in runs))
     rows = []
     for name in names:
         runs, mean = group[name], means[name]
-        gap = difference((best, scores[best]), (name, scores[name]), better, others, margin)
         chosen = _chosen(runs)
-        beaten = ahead.get(name, None if gap.tie is None else () if gap.tie else (best,))
+        behind = better * (means[names[0]] - mean)
+        of = shown.get(name)
         low, high = between[name]
         rows.append(
             Row(
@@ -311,17 +316,18 @@ def _rank(
                 worst_clients=_mean(run.worst for run in runs),
                 client_spread=_mean(run.spread for run in runs),
                 **_spent(runs),
-                behind=better * (means[best] - mean) if gap.mean is None else gap.mean,
-                behind_low=None if name == best else gap.low,
-                behind_high=None if name == best else gap.high,
-                within_noise=None if name == best or beaten is None else not beaten,
-                beaten_by=ahead.get(name) or (),
-                equivalent=None if name == best else gap.equivalent,
+                behind=behind,
+                behind_low=of and of.low,
+                behind_high=of and of.high,
+                within_noise=not of.beaten_by if of and name in ranked else None,
+                beaten_by=of.beaten_by if of else (),
+                equivalent=None if of is None or margin is None else of.tie,
                 budget=budget,
                 outside=next((run.outside for run in runs if run.outside), ""),
                 sweeps=sweeps,
                 runs=tuple(run.run_id for run in runs),
                 over=estimates[name].over,
+                units=units(scores[name]),
                 tunings=len({run.tuning for run in runs}),
                 partitions=len({run.partition for run in runs}),
                 spread=spreads(scores[name]),

@@ -82,22 +82,59 @@ def intervals(scenario: Mapping[str, Mean]) -> dict[str, Interval]:
     return found
 
 
-def mean_of(scores: Scores) -> Mean:
-    """The mean of final runs and its error over the sampled factor.
+@dataclass(frozen=True)
+class Gap:
+    """A mean over the sampled factor, taken apart: error^2 = squares / freedom * weight.
 
-    With n_h levels in stratum h of H and means m_hi of each:
-    mean = 1/H sum_h mean_i m_hi, error^2 = s^2 / H^2 sum_h 1/n_h with s^2 the variance of m_hi within
-    strata on sum_h (n_h - 1) degrees of freedom.
+    With n_h levels in stratum h of H and means m_hi of each: mean = 1/H sum_h mean_i m_hi, squares =
+    sum (m_hi - mean_i m_hi)^2, freedom = sum_h (n_h - 1), weight = sum_h 1/n_h / H^2 (0: no runs).
     """
+
+    mean: float
+    squares: float
+    freedom: int
+    weight: float
+    over: str
+
+    @property
+    def variance(self) -> float:
+        """Of the levels' means within strata; 0 where nothing tells."""
+        return self.squares / self.freedom if self.freedom else 0.0
+
+
+def taken_apart(scores: Scores) -> Gap:
+    """The parts of a mean and its error."""
     over = sampled(scores)
     strata = list(_strata(scores, over).values())
-    mean = fmean(fmean(units) for units in strata)
-    freedom = sum(len(units) - 1 for units in strata)
-    squares = fsum((m - fmean(units)) ** 2 for units in strata for m in units)
-    if not freedom or squares**0.5 < 10**-DIGITS:
-        return Mean(mean, None, freedom, over)
-    weight = fsum(1 / len(units) for units in strata) / len(strata) ** 2
-    return Mean(mean, (squares / freedom * weight) ** 0.5, freedom, over)
+    if not strata:
+        return Gap(0.0, 0.0, 0, 0.0, over)
+    return Gap(
+        fmean(fmean(units) for units in strata),
+        fsum((m - fmean(units)) ** 2 for units in strata for m in units),
+        sum(len(units) - 1 for units in strata),
+        fsum(1 / len(units) for units in strata) / len(strata) ** 2,
+        over,
+    )
+
+
+def gap_of(first: Scores, second: Scores, sign: int) -> Gap:
+    """How far `first` is ahead of `second` on the draws they share; `sign` is -1 where less is better."""
+    return taken_apart(_gaps(first, second, sign))
+
+
+def _gaps(first: Scores, second: Scores, sign: int) -> Scores:
+    return {
+        draw: round(sign * (first[draw] - second[draw]), DIGITS)
+        for draw in sorted(first.keys() & second.keys())
+    }
+
+
+def mean_of(scores: Scores) -> Mean:
+    """The mean of final runs and its error over the sampled factor (`Gap` has the formulas)."""
+    found = taken_apart(scores)
+    if not found.freedom or found.squares**0.5 < 10**-DIGITS:
+        return Mean(found.mean, None, found.freedom, found.over)
+    return Mean(found.mean, (found.variance * found.weight) ** 0.5, found.freedom, found.over)
 
 
 def sampled(scores: Scores) -> str:
@@ -108,6 +145,11 @@ def sampled(scores: Scores) -> str:
         if len({getattr(draw, name) for draw in scores}) >= RANDOM
     )
     return next(many, "seed")
+
+
+def units(scores: Scores) -> int:
+    """The number of levels of the sampled factor."""
+    return sum(map(len, _strata(scores, sampled(scores)).values()))
 
 
 def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
@@ -181,10 +223,7 @@ def difference(
 ) -> Difference:
     """Two algorithms' (name, final runs), one of a `family` of comparisons; `sign` -1 where less is better."""
     (name, scores), (other, against) = first, second
-    gaps = {
-        draw: round(sign * (scores[draw] - against[draw]), DIGITS)
-        for draw in sorted(scores.keys() & against)
-    }
+    gaps = _gaps(scores, against, sign)
     if not gaps:
         return Difference(name, other, None, None, None, 0, None)
     found = mean_of(gaps)
@@ -221,25 +260,3 @@ def differences(
     """All pairs of one scenario, `scenario[algorithm][draw]`, in the order of the algorithms given."""
     pairs = list(combinations(scenario.items(), 2))
     return tuple(difference(one, two, sign, len(pairs), margin) for one, two in pairs)
-
-
-def ahead_of(scenario: Mapping[str, Scores], sign: int = 1) -> dict[str, tuple[str, ...] | None]:
-    """The rivals that are shown to be ahead of each algorithm, in the order given. One that has such a rival
-    is shown not to be the best of its scenario: multiple comparisons with the best (Hsu 1984), each pair with its
-    own error, since methods differ in theirs by a factor of ten.
-
-    An algorithm is out when another is ahead of it by more than t_{freedom, 1 - 0.05 / (2 (k - 1))}
-    errors of their difference. The best of k is compared with k - 1 others, so it is itself out in at most 5 % of
-    scenarios, whichever it is. None where there was nothing to compare with.
-    """
-    found: dict[str, tuple[str, ...] | None] = {}
-    for name, scores in scenario.items():
-        behind = [
-            difference((rival, others), (name, scores), sign, len(scenario) - 1)
-            for rival, others in scenario.items()
-            if rival != name
-        ]
-        known = [gap for gap in behind if gap.tie is not None]
-        ahead = (gap.first for gap in known if gap.tie is False and (gap.mean or 0) > 0)
-        found[name] = tuple(ahead) if known else None
-    return found
