@@ -21,6 +21,7 @@ import numpy.typing as npt
 from measuring import parser, show
 from reports.leaderboard.best import behind_best
 from reports.leaderboard.replication import Draw, Scores
+from reports.leaderboard.statistics import DIFFERS, across
 
 Table = npt.NDArray[np.float64]
 TUNING, SEED, SEEDS = 0.016, 0.045, 8
@@ -145,6 +146,34 @@ def power(methods: int, units: int, boards: int) -> dict[str, Any]:
     return {"methods": methods, "units": units, "power": 100 * hits / boards}
 
 
+FAMILIES = (1, 1, 1, 4)
+"""Data sets of each family, as on the shipped board."""
+
+
+def friedman(correlation: float, methods: int, boards: int) -> dict[str, Any]:
+    """How often Friedman's test says that equal methods differ, where the scores of a family's data sets have this
+    `correlation`, in percent: with a row a family, as the leaderboard has it, and with a row a data set.
+    """
+    rng = np.random.default_rng([methods, int(100 * correlation)])
+    hits = {"family": 0, "data set": 0}
+    for _ in range(boards):
+        families: dict[str, dict[str, dict[str, list[float]]]] = {}
+        for f, size in enumerate(FAMILIES):
+            common = rng.normal(size=methods)
+            own = rng.normal(size=(size, methods))
+            scores = sqrt(correlation) * common + sqrt(1 - correlation) * own
+            families[f"f{f}"] = {
+                f"s{i}": {f"m{k}": [float(v)] for k, v in enumerate(row)}
+                for i, row in enumerate(scores)
+            }
+        alone = {f"{f}{s}": {s: of} for f, found in families.items() for s, of in found.items()}
+        for unit, rows in (("family", families), ("data set", alone)):
+            compared = across(rows)
+            hits[unit] += compared is not None and compared.friedman_verdict == DIFFERS
+    shares = {f"false by {unit}": 100 * count / boards for unit, count in hits.items()}
+    return {"correlation": correlation, "methods": methods, **shares}
+
+
 def main() -> None:
     """The command."""
     made = parser(__doc__)
@@ -158,6 +187,11 @@ def main() -> None:
         "boards": given.boards,
         "false": [rates(draw, *d, given.boards) for d in designs for draw in SITUATIONS],
         "power": [power(*d, given.boards) for d in designs],
+        "friedman": [
+            friedman(correlation, methods, given.boards)
+            for methods in given.methods
+            for correlation in (0.0, 0.3, 0.5, 0.8)
+        ],
     }
     if given.output:
         (given.output / "calibration.json").write_text(json.dumps(found, indent=1) + "\n")

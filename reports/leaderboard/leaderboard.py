@@ -29,6 +29,7 @@ from reports.leaderboard.replication import (
     units,
 )
 from reports.leaderboard.statistics import DIGITS, Across, across
+from trials.datasets import family
 from trials.run.scenario import Scenario
 from trials.scoring.metrics import COUNTED, direction, sign
 
@@ -229,16 +230,16 @@ def _unranked(rows: Sequence[Row]) -> list[str]:
 
 
 def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
-    """Algorithms over data sets, by metric; warm-started scenarios apart. Of groups that ask the same
+    """Algorithms over families of data sets, by metric; warm-started scenarios apart. Of groups that ask the same
     question on other terms, the one with the most algorithms counts, so that none counts twice.
     """
     found = {}
     for name in dict.fromkeys(rows[0].compared_as for rows in groups):
-        scenarios: dict[str, dict[str, dict[str, list[float]]]] = {}
+        families: dict[str, dict[str, dict[str, list[float]]]] = {}
         for rows in groups:
             if rows[0].compared_as == name:
                 better = sign(direction(rows[0].metric))
-                of = scenarios.setdefault(rows[0].dataset, {})
+                of = families.setdefault(family(rows[0].dataset), {})
                 scenario = str(rows[0].scenario)
                 scores = {
                     row.algorithm: [better * score for score in row.by_replicate]
@@ -246,7 +247,7 @@ def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
                     if row.rank is not None
                 }
                 of[scenario] = max(of.get(scenario, {}), scores, key=len)
-        compared = across(scenarios)
+        compared = across(families)
         if compared is not None:
             found[name] = compared
     return found

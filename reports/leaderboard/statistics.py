@@ -2,9 +2,11 @@
 
 Within a scenario `reports.leaderboard.replication` says what the sample is.
 
-Across scenarios the sample is the data sets, one row each, seeds, tunings and scenarios averaged first (Demsar, JMLR
-7, 2006): levels and models of one data set are no independent answers. Average ranks, Friedman's test, Wilcoxon's signed-rank test of each pair with Holm's correction, and
-Nemenyi's critical difference. Distributions are SciPy's.
+Across scenarios the sample is the families of data sets, one row each (Demsar, JMLR 7, 2006): levels, models and
+variants of one data set are no independent answers. Within a family methods are ranked in each
+scenario, and a row holds their average ranks, so that no scenario counts more because its scores spread
+more. Average ranks, Friedman's test, Wilcoxon's signed-rank test of each pair with Holm's
+correction, and Nemenyi's critical difference. Distributions are SciPy's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,8 +36,8 @@ SAME = "not shown to differ"
 
 @dataclass(frozen=True)
 class PairTest:
-    """Two algorithms over all data sets. `smallest` is the p-value that Wilcoxon's test would have had if
-    all data sets had pointed one way, `threshold` the corrected level that it has to undercut.
+    """Two algorithms over all families of data sets. `smallest` is the p-value that Wilcoxon's test would have had if
+    all families had pointed one way, `threshold` the corrected level that it has to undercut.
     """
 
     first: str
@@ -51,21 +53,21 @@ class PairTest:
 
 @dataclass(frozen=True)
 class Across:
-    """Algorithms over data sets: `algorithms` by average rank, best first, with `ranks` beside them, and
-    `rank_low` and `rank_high`, the ends of their bootstrap intervals (empty below 2 data sets).
+    """Algorithms over families of data sets: `algorithms` by average rank, best first, with `ranks` beside them,
+    and `rank_low` and `rank_high`, the ends of their bootstrap intervals (empty below 2 families).
 
     `friedman` is the p-value of the chi-squared statistic `chi2`, `iman_davenport` that of the F
-    statistic `f`, its less conservative correction; all None below 3 algorithms or 2 data sets. Average
+    statistic `f`, its less conservative correction; all None below 3 algorithms or 2 families. Average
     ranks further apart than `critical_difference` differ by Nemenyi's test. `cliques` are the sets of
     neighbours that no Wilcoxon-Holm test tells apart.
     """
 
     algorithms: tuple[str, ...]
     ranks: tuple[float, ...]
-    datasets: tuple[str, ...]
+    families: tuple[str, ...]
     scenarios: tuple[str, ...]
     left_out_algorithms: tuple[str, ...]
-    left_out_datasets: tuple[str, ...]
+    left_out_families: tuple[str, ...]
     left_out_scenarios: tuple[str, ...]
     chi2: float | None
     friedman: float | None
@@ -99,36 +101,39 @@ def corrected(pairs: int) -> float:
     return 1 - (1 - LEVEL) / max(1, pairs)
 
 
-def across(scenarios: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> Across | None:
-    """Compare algorithms over data sets; `scenarios[data set][scenario][algorithm]` are scores by tuning, more is
-    better. A row of the tests is a data set, the mean over its scenarios.
+def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> Across | None:
+    """Compare algorithms over families of data sets; `families[family][scenario][algorithm]` are scores by tuning,
+    more is better. A row of the tests is a family: the average over its scenarios of the ranks in them.
 
-    Tests need complete rows: an algorithm that lacks a scenario of a data set is a hole in its row, and as
-    long as there are holes, the algorithm or the data set with the largest share of holes is left out (of
-    equals the data set, then the last by name), and named. None when no two algorithms share one.
+    Tests need complete rows: an algorithm that lacks a scenario of a family is a hole in its row, and as
+    long as there are holes, the algorithm or the family with the largest share of holes is left out (of
+    equals the family, then the last by name), and named. None when no two algorithms share one.
     """
-    scores = {name: _averaged(of) for name, of in scenarios.items()}
-    rows, names = _complete(scores)
+    rows, names = _complete({family: _everywhere(of) for family, of in families.items()})
     if len(names) < 2 or not rows:
         return None
-    table = np.array([[scores[row][name] for name in names] for row in rows]).round(DIGITS)
-    ranks = stats.rankdata(-table, axis=1).mean(0)
+    means = [
+        np.array([[fmean(of[name]) for name in names] for of in families[row].values()])
+        for row in rows
+    ]
+    table = -np.array([_ranks(scores).mean(0) for scores in means]).round(DIGITS)
+    ranks = _ranks(table).mean(0)
     order = sorted(range(len(names)), key=lambda i: (ranks[i], names[i]))
     names, table, ranks = [names[i] for i in order], table[:, order], ranks[order]
     n, k = table.shape
     scale = float(np.sqrt(k * (k + 1) / (6 * n)))
     pairs = _pairs(names, table, ranks, scale)
-    low, high = _bootstrap([list(scenarios[row].values()) for row in rows], names)
+    low, high = _bootstrap([list(families[row].values()) for row in rows], names)
+    everybody = {a for of in families.values() for c in of.values() for a in c}
+    left = [row for row in families if row not in rows]
     return Across(
         tuple(names),
         tuple(map(float, ranks)),
         tuple(rows),
-        tuple(scenario for row in rows for scenario in scenarios[row]),
-        tuple(
-            sorted({a for of in scenarios.values() for c in of.values() for a in c} - set(names))
-        ),
-        tuple(row for row in scores if row not in rows),
-        tuple(scenario for row in scores if row not in rows for scenario in scenarios[row]),
+        tuple(scenario for row in rows for scenario in families[row]),
+        tuple(sorted(everybody - set(names))),
+        tuple(left),
+        tuple(scenario for row in left for scenario in families[row]),
         *_friedman(table),
         critical_difference=float(stats.studentized_range.isf(1 - LEVEL, k, np.inf))
         * scale
@@ -140,30 +145,37 @@ def across(scenarios: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]])
     )
 
 
-def _averaged(scenarios: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, float]:
-    """The means over a data set's scenarios of the algorithms that have all of them."""
-    names = set.intersection(*(set(of) for of in scenarios.values()))
-    return {name: fmean(fmean(of[name]) for of in scenarios.values()) for name in sorted(names)}
+def _ranks(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """(rows, algorithms): ranks within rows, 1 is the best; equal ones share their average."""
+    found: npt.NDArray[Any] = stats.rankdata(-scores.round(DIGITS), axis=-1)
+    return found
+
+
+def _everywhere(scenarios: Mapping[str, Mapping[str, Sequence[float]]]) -> set[str]:
+    """The algorithms that have all scenarios of a family."""
+    return set.intersection(*(set(of) for of in scenarios.values()))
 
 
 def _bootstrap(
     rows: Sequence[Sequence[Mapping[str, Sequence[float]]]], names: Sequence[str]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Percentile intervals of the average ranks: data sets are drawn anew, and of each method in each of
+    """Percentile intervals of the average ranks: families are drawn anew, and of each method in each of
     their scenarios the tunings. The draws are always the same.
     """
     if len(rows) < 2:
         return (), ()
     rng = np.random.default_rng(0)
-    drawn = []  # ranks (BOOTSTRAP, algorithms) of each data set
+    drawn = []  # ranks (BOOTSTRAP, algorithms) of each family
     for scenarios in rows:
-        score = np.zeros((BOOTSTRAP, len(names)))
+        rank = np.zeros((BOOTSTRAP, len(names)))
         for of in scenarios:
+            score = np.empty((BOOTSTRAP, len(names)))
             for i, name in enumerate(names):
                 values = np.asarray(of[name])
                 chosen = rng.integers(len(values), size=(BOOTSTRAP, len(values)))
-                score[:, i] += values[chosen].mean(1) / len(scenarios)
-        drawn.append(stats.rankdata(-score.round(DIGITS), axis=1))
+                score[:, i] = values[chosen].mean(1)
+            rank += _ranks(score) / len(scenarios)
+        drawn.append(_ranks(-rank))
     chosen = rng.integers(len(rows), size=(BOOTSTRAP, len(rows)))
     means = np.array(drawn)[chosen, np.arange(BOOTSTRAP)[:, None]].mean(1)
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
@@ -182,7 +194,7 @@ def holm(p: Sequence[float]) -> list[float]:
 def wilcoxon(gaps: npt.NDArray[Any]) -> float:
     """Two-sided p-value of the signed-rank test. Equal pairs are left out; all equal gives 1.
 
-    Exact, also where sizes tie, which SciPy does by trying all signs: a second for 12 scenarios. Each
+    Exact, also where sizes tie, which SciPy does by trying all signs: a second for 12 rows. Each
     (mid)rank r is in the positive sum with probability 1/2, so the coefficients of the product of
     (1 + x^r) / 2 are the distribution of that sum; ranks are doubled to be whole.
     """
@@ -195,23 +207,24 @@ def wilcoxon(gaps: npt.NDArray[Any]) -> float:
     return min(1.0, 2 * float(chance[: smaller + 1].sum()))
 
 
-def _complete(scores: Mapping[str, Mapping[str, float]]) -> tuple[list[str], list[str]]:
-    scenarios, names = list(scores), sorted({a for row in scores.values() for a in row})
+def _complete(found: Mapping[str, set[str]]) -> tuple[list[str], list[str]]:
+    """Rows and algorithms without holes, of the algorithms that each row has."""
+    rows, names = list(found), sorted(set().union(*found.values()))
 
     def share(holes: Sequence[bool]) -> float:
         return sum(holes) / len(holes)
 
-    while scenarios and names:
-        of_scenarios = {c: share([a not in scores[c] for a in names]) for c in scenarios}
-        of_names = {a: share([a not in scores[c] for c in scenarios]) for a in names}
-        worst = max(*of_scenarios.values(), *of_names.values())
+    while rows and names:
+        of_rows = {row: share([a not in found[row] for a in names]) for row in rows}
+        of_names = {a: share([a not in found[row] for row in rows]) for a in names}
+        worst = max(*of_rows.values(), *of_names.values())
         if worst == 0:
             break
-        if worst in of_scenarios.values():
-            scenarios.remove(max(c for c in scenarios if of_scenarios[c] == worst))
+        if worst in of_rows.values():
+            rows.remove(max(row for row in rows if of_rows[row] == worst))
         else:
             names.remove(max(a for a in names if of_names[a] == worst))
-    return scenarios, names
+    return rows, names
 
 
 def _friedman(
@@ -220,7 +233,13 @@ def _friedman(
     """chi2, its p-value, Iman and Davenport's F, its p-value, and the verdict."""
     n, k = table.shape
     if k < 3 or n < 2:
-        return None, None, None, None, f"needs 3 algorithms and 2 data sets; there are {k} and {n}"
+        return (
+            None,
+            None,
+            None,
+            None,
+            f"needs 3 algorithms and 2 families of data sets; there are {k} and {n}",
+        )
     if (table == table[:, :1]).all():
         return 0.0, 1.0, 0.0, 1.0, SAME
     found = stats.friedmanchisquare(*table.T)

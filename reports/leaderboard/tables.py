@@ -162,7 +162,7 @@ def front_table(fronts: Sequence[Front]) -> Table:
 
 def several(board: Leaderboard) -> dict[str, Across]:
     """Comparisons over more than one data set, by what is compared."""
-    return {metric: found for metric, found in board.overall.items() if len(found.datasets) > 1}
+    return {metric: found for metric, found in board.overall.items() if len(found.families) > 1}
 
 
 def across_table(metric: str, found: Across) -> Table:

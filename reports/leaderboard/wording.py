@@ -12,10 +12,10 @@ from trials.scoring.metrics import direction, sign
 
 
 def overall_title(metric: str, found: Across) -> str:
-    """The title of the section that compares algorithms over data sets."""
-    n = len(found.datasets)
+    """The title of the section that compares algorithms over families of data sets."""
+    n = len(found.families)
     scenarios = "" if len(found.scenarios) == n else f" ({len(found.scenarios)} scenarios)"
-    return f"All {n} data sets{scenarios}, {metric.replace('_', ' ')}"
+    return f"All {n} families of data sets{scenarios}, {metric.replace('_', ' ')}"
 
 
 def standings(found: Across) -> list[tuple[str, str, str]]:
@@ -32,13 +32,13 @@ def standings(found: Across) -> list[tuple[str, str, str]]:
 
 def overall(found: Across) -> list[str]:
     """The findings of the tests over scenarios, in sentences."""
-    n, k = len(found.datasets), len(found.algorithms)
+    n, k = len(found.families), len(found.algorithms)
     said = []
     if found.friedman is None or found.iman_davenport is None:
         said.append(f"Friedman's test {found.friedman_verdict}.")
     else:
         said.append(
-            f"Friedman over {n} data sets: p = {found.friedman:.2g} (Iman-Davenport "
+            f"Friedman over {n} families of data sets: p = {found.friedman:.2g} (Iman-Davenport "
             f"{found.iman_davenport:.2g}): {found.friedman_verdict}."
         )
     differ = sum(pair.verdict == DIFFERS for pair in found.pairs)
@@ -47,17 +47,17 @@ def overall(found: Across) -> list[str]:
     if cannot:
         least, level = min(pair.smallest for pair in cannot), cannot[0].threshold
         text += (
-            f"; {CANNOT} for {len(cannot)}: were all data sets to point one way, p would still be at "
+            f"; {CANNOT} for {len(cannot)}: were all families to point one way, p would still be at "
             f"least {least:.2g}, above the corrected {level:.2g}"
         )
     said.append(text + ".")
     if found.critical_difference is not None:
         more = ", more than any two ranks can be apart" if found.critical_difference > k - 1 else ""
         said.append(f"Nemenyi: average ranks {found.critical_difference:.2f} apart differ{more}.")
-    left = [*map(short, found.left_out_algorithms), *found.left_out_datasets]
+    left = [*map(short, found.left_out_algorithms), *found.left_out_families]
     if left:
         said.append(
-            f"Left out, since every algorithm must have every scenario of a data set: {', '.join(left)}."
+            f"Left out, since every algorithm must have every scenario of a family of data sets: {', '.join(left)}."
         )
     return said
 

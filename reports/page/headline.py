@@ -55,13 +55,13 @@ def _several(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[st
     leaders = [name for name, count in wins.items() if count == most]
     each = " each" if len(leaders) > 1 else ""
     lead = f"{_listed([*map(short, leaders)])}: first in {most} of {len(scenarios)} scenarios{each}"
-    several = [found for found in board.overall.values() if len(found.datasets) > 1]
+    several = [found for found in board.overall.values() if len(found.families) > 1]
     tests = _tests(several[0]) if len(several) == len(board.overall) == 1 else ""
     return lead, " ".join(filter(None, (tests, _each(scenarios))))
 
 
 def _tests(found: Across) -> str:
-    """What the tests over data sets say of whoever has the least average rank there; of a tie nothing."""
+    """What the tests over families of data sets say of whoever has the least average rank there; of a tie nothing."""
     leader, rank = found.algorithms[0], found.ranks[0]
     if found.ranks.count(rank) > 1:
         return ""
@@ -70,10 +70,12 @@ def _tests(found: Across) -> str:
         for pair in found.pairs
         if leader in (pair.first, pair.second) and pair.verdict == DIFFERS
     ]
-    said = (
-        f"it differs from {_listed(differs)}" if differs else "no test can tell it from the others"
-    )
-    return f"Over {len(found.datasets)} data sets {short(leader)} has the best average rank, {rank:.2f}; {said}."
+    over = f"Over {len(found.families)} families of data sets"
+    if not any(pair.verdict == DIFFERS for pair in found.pairs):
+        return f"{over} no test tells any two methods apart."
+    if not differs:
+        return ""
+    return f"{over} {short(leader)} has the best average rank, {rank:.2f}; it differs from {_listed(differs)}."
 
 
 def _each(scenarios: Sequence[Sequence[Row]]) -> str:

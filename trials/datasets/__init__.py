@@ -121,6 +121,14 @@ def canonical(text: str) -> str:
     return dataset.name if isinstance(dataset, Own) else names.spell(names.split(text)[0], dataset)
 
 
+def family(text: str) -> str:
+    """The family that a data set belongs to, by its name alone: variants of one generator or of the same samples
+    are no independent answers to which method is better. What is not of this project is a family of its own.
+    """
+    head = text.split("(")[0].strip()
+    return _OWN[head].family or head if head in _OWN else text
+
+
 def prepare(text: str, root: str | None) -> list[FileReport]:
     """The files that a data set needs below the data root, and whether each is there and sound.
 
@@ -149,6 +157,7 @@ __all__ = [
     "Task",
     "canonical",
     "data_root",
+    "family",
     "parse",
     "prepare",
 ]

@@ -94,6 +94,8 @@ class DatasetFamily(ABC):
     task: ClassVar[Task] = CLASSIFICATION
     kind: ClassVar[str] = ""
     """Data sets of one kind resemble each other: what was tuned on one is tried on another. "": no others."""
+    family: ClassVar[str] = ""
+    """Data sets of one family are variants of the same samples or of one generator; its name if none."""
 
     @abstractmethod
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:

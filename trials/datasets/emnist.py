@@ -34,6 +34,7 @@ class EMNIST(Images):
     NIST's archive has a checksum; of unpacked files the size and the labels are checked.
     """
 
+    family = "emnist"
     url: ClassVar[str] = "https://biometrics.nist.gov/cs_links/EMNIST/"
     split: ClassVar[str]
     first: ClassVar[int] = 0
@@ -170,6 +171,7 @@ class FEMNIST(Leaf):
     """
 
     kind = "grey images"
+    family = "emnist"
     summary: ClassVar[str] = "LEAF's FEMNIST 28x28 by writer (natural), 62 classes"
     folder: ClassVar[str] = "femnist"
     classes: ClassVar[int] = 62

@@ -53,6 +53,7 @@ class Synthetic(DatasetFamily):
     """
 
     kind = "generated features"
+    family = "synthetic"
     summary: ClassVar[str] = "FedProx's Synthetic(alpha,beta): 30 devices, 60 features, 10 classes"
     alpha: float
     beta: float
@@ -78,6 +79,7 @@ class SyntheticIID(DatasetFamily):
     """
 
     kind = "generated features"
+    family = "synthetic"
     summary: ClassVar[str] = "FedProx's Synthetic_iid: one model and one input law for all devices"
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:

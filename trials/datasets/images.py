@@ -160,6 +160,7 @@ class MNIST(Images):
     the training set's mean 0.1307 and deviation 0.3081; with the flag `unit` pixels / 255, in [0, 1].
     """
 
+    family = "mnist"
     summary: ClassVar[str] = "MNIST 28x28 through torchvision, 10 classes"
     archive: ClassVar[str] = "MNIST"
     url: ClassVar[str] = "https://ossci-datasets.s3.amazonaws.com/mnist/"
@@ -205,6 +206,7 @@ class MNIST(Images):
 class FashionMNIST(MNIST):
     """Fashion-MNIST (Xiao et al. 2017): the same layout, mean 0.2860, deviation 0.3530."""
 
+    family = "fashion_mnist"
     summary: ClassVar[str] = "Fashion-MNIST 28x28 through torchvision, 10 classes"
     archive: ClassVar[str] = "FashionMNIST"
     url: ClassVar[str] = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"

@@ -73,6 +73,7 @@ class Sent140(Leaf):
     """
 
     kind = "text"
+    family = "sent140"
     summary: ClassVar[str] = "LEAF's Sent140: sentiment of tweets by account (natural), token ids"
     folder: ClassVar[str] = "sent140"
     classes: ClassVar[int] = 2

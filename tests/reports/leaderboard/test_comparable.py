@@ -81,7 +81,7 @@ def test_overall_has_one_row_a_data_set_and_seeds_are_averaged_first():
         runs(name, v, **level) for level in levels for name, v in zip("abc", (A, B, C), strict=True)
     ]
     (compared,) = board_of(*found).overall.values()
-    assert compared.datasets == ("digits", "mnist", "emnist")
+    assert compared.families == ("digits", "mnist", "emnist")
     assert dict(zip(compared.algorithms, compared.ranks, strict=True)) == {
         "a": 1.0,
         "b": 2.0,
@@ -97,9 +97,10 @@ def test_overall_has_one_row_a_data_set_and_seeds_are_averaged_first():
     assert (same.ranks, same.friedman) == (compared.ranks, compared.friedman)
 
 
-def test_levels_of_a_data_set_are_averaged_into_one_row():
-    """b wins two of three levels of digits, a the mean over them, and mnist: a is ahead on both data sets.
-    An algorithm that lacks a level has no row there.
+def test_a_familys_row_is_the_average_of_the_ranks_in_its_scenarios():
+    """b wins two of three levels of digits, though a has the better mean over them, since it wins the third by
+    more; a wins mnist and mnist01, which are one family: each is ahead in one family. An algorithm
+    that lacks a level has no row there.
     """
     scores = {"iid": ([0.9], [0.6]), "labels(2)": ([0.6], [0.7]), "labels(1)": ([0.6], [0.7])}
     found = [
@@ -107,12 +108,14 @@ def test_levels_of_a_data_set_are_averaged_into_one_row():
         for level, values in scores.items()
         for name, value in zip("ab", values, strict=True)
     ]
-    found += [runs("a", [0.9], dataset="mnist"), runs("b", [0.8], dataset="mnist")]
+    for name in ("mnist", "mnist01"):
+        found += [runs("a", [0.9], dataset=name), runs("b", [0.8], dataset=name)]
     found += [runs("c", [1.0]), runs("c", [1.0], dataset="mnist")]
     (compared,) = board_of(*found).overall.values()
-    assert (compared.algorithms, compared.ranks) == (("a", "b"), (1.0, 2.0))
-    assert (compared.rank_low, compared.rank_high) == ((1.0, 2.0), (1.0, 2.0))
-    assert len(compared.scenarios) == 4
+    assert compared.families == ("digits", "mnist")
+    assert (compared.algorithms, compared.ranks) == (("a", "b"), (1.5, 1.5))
+    assert (compared.rank_low, compared.rank_high) == ((1.0, 1.0), (2.0, 2.0))
+    assert len(compared.scenarios) == 5
     assert compared.left_out_algorithms == ("c",)
 
 
