@@ -356,18 +356,17 @@ def main() -> None:
     )
     parser.add_argument("action", choices=("record", "compare"))
     parser.add_argument("file", type=Path)
-    parser.add_argument("--part", choices=PARTS, help="compare this part alone")
+    parser.add_argument("--part", choices=PARTS, help="this part alone; of a record, the others stay")
     args = parser.parse_args()
-    if args.action == "record" and args.part:
-        parser.error("--part goes with compare: a record has all parts")
-    before = json.loads(args.file.read_text()) if args.action == "compare" else {}
+    kept = args.action == "compare" or args.part
+    before = json.loads(args.file.read_text()) if kept else {}
     names = [args.part] if args.part else list(PARTS)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="suite-golden-") as scratch:
         found = {name: PARTS[name](Path(scratch) / name) for name in names}
     say(f"{time.monotonic() - began:.0f} s")
     if args.action == "record":
-        made = {"commit": commit(), "machine": machine(), **found}
+        made = {**before, "commit": commit(), "machine": machine(), **found}
         args.file.write_text(written(made) + "\n")
         return
     for told in differences(before["machine"], machine()):

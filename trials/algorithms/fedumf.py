@@ -30,7 +30,7 @@ class FedUmf(FedAvg):
     paper = "FedUmf"
     unsupported = {"init=own": "unselected clients train from one common model theta"}
 
-    alpha: float = real(1.0, low=0.05, high=1.0, at_least=0)
+    alpha: float = real(1.0, low=0.05, high=1.0, at_least=0, at_most=1)
 
     def init(self, fed: Federation) -> State:
         """The base's, and of the round before: what was sent, the real hyperparameters (a schedule may

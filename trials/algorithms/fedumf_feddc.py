@@ -25,7 +25,7 @@ class FedUmfFedDC(FedUmf, FedDC):
     unsupported = {**FedUmf.unsupported, **FedDC.unsupported}
 
     alpha: float = real(0.01, low=1e-4, high=1.0, log=True, at_least=0)
-    fusion: float = real(1.0, low=0.05, high=1.0, at_least=0)
+    fusion: float = real(1.0, low=0.05, high=1.0, at_least=0, at_most=1)
     displacement_from: str = choice("theta", ("theta", "start"))
 
     @property

@@ -18,6 +18,7 @@ class FOLB(FedProx):
     - variant `heterogeneity` (18): I_k = <g_k, G> - psi gamma_k |G|^2, where
       gamma_k = |grad h_k(w_k; w)| / |grad F_k(w)| tells how inexactly the device solved its problem
       (0 where grad F_k(w) = 0, since such a device has nothing to solve). psi = 0 is `plain`.
+      The paper takes gamma_k from [0, 1] (V-A); a larger one counts as 1.
 
     Equations: FOLB (13), (18).
     Keeps: nothing.
@@ -46,7 +47,7 @@ class FOLB(FedProx):
         agreement = g @ mean
         if self.variant == "heterogeneity":
             left = self.direction(local, fed.gradient(ids, local), start).norm(dim=1)
-            gamma = fed.upload(ids, (left / g.norm(dim=1)).nan_to_num(0.0, posinf=0.0))
+            gamma = fed.upload(ids, (left / g.norm(dim=1)).nan_to_num(0.0, posinf=0.0).clamp(max=1.0))
             agreement = agreement - self.psi * gamma * (mean @ mean)
         total = agreement.abs().sum()
         delta = fed.upload(ids, local) - start

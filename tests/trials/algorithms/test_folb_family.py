@@ -74,7 +74,7 @@ def one_set(choose, mu=MU, psi=0.0, decay=0.0):
         for k in ids:
             g = slope(k, w)
             left = slope(k, w + delta[k]) + mu * delta[k]
-            gamma = np.linalg.norm(left) / np.linalg.norm(g)
+            gamma = min(1.0, np.linalg.norm(left) / np.linalg.norm(g))  # V-A: in [0, 1]
             score.append(g @ G - psi * gamma * (G @ G))
         total = np.abs(score).sum()
         w = w + sum(s / total * delta[k] for s, k in zip(score, ids, strict=True))

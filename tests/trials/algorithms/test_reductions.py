@@ -143,7 +143,7 @@ def test_folb_heterogeneity_absolute_weights_sum_to_1(g, more, psi):
     g, left = g.astype(float), left.astype(float)
     norm, mean = np.linalg.norm(g, axis=1), g.mean(0)
     gamma = np.divide(np.linalg.norm(left, axis=1), norm, out=np.zeros(len(g)), where=norm > 0)
-    importance = g @ mean - psi * gamma * (mean @ mean)
+    importance = g @ mean - psi * np.minimum(gamma, 1) * (mean @ mean)
     assume(np.abs(importance).sum() > 1e-6)
     p = folb_weights(FOLB(mu=0.0, variant="heterogeneity", psi=psi), g, left)
     assert np.abs(p).sum() == pytest.approx(1)
