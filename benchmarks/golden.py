@@ -356,7 +356,9 @@ def main() -> None:
     )
     parser.add_argument("action", choices=("record", "compare"))
     parser.add_argument("file", type=Path)
-    parser.add_argument("--part", choices=PARTS, help="this part alone; of a record, the others stay")
+    parser.add_argument(
+        "--part", choices=PARTS, help="this part alone; of a record, the others stay"
+    )
     args = parser.parse_args()
     kept = args.action == "compare" or args.part
     before = json.loads(args.file.read_text()) if kept else {}

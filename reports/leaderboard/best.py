@@ -26,8 +26,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from reports.leaderboard.replication import Gap, Scores, gap_of
-from reports.leaderboard.statistics import DIGITS, LEVEL, quantile
+from reports.leaderboard.replication import Gap, Scores, gap_of, pool
+from reports.leaderboard.statistics import LEVEL, quantile
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,17 @@ def behind_best(
     nothing to estimate an error from, unless all runs are equal. References are no candidates: a negative `low` says that one may be ahead.
     """
     gaps = {(a, b): gap_of(scenario[b], scenario[a], sign) for a, b in combinations(scenario, 2)}
-    freedom = sum(gap.freedom for gap in gaps.values())
-    pooled = sum(gap.squares for gap in gaps.values()) / freedom if freedom else 0.0
-    if pooled**0.5 < 10**-DIGITS:
-        same = freedom and all(gap.mean == 0 for gap in gaps.values())
+    pooled = pool(gaps.values(), len(scenario))
+    if pooled is None:
+        same = any(gap.freedom for gap in gaps.values()) and not any(
+            gap.mean for gap in gaps.values()
+        )
         return {name: Behind(0.0, 0.0) for name in scenario} if same else {}
     tail = (1 - LEVEL) / (2 * (len(scenario) - 1))
-    factor = quantile(1 - tail, freedom * 2 / len(scenario))
+    factor = quantile(1 - tail, pooled.freedom)
 
     def width(gap: Gap) -> float:
-        return factor * (max(gap.variance, pooled) * gap.weight) ** 0.5
+        return factor * pooled.error(gap)
 
     ahead: dict[str, dict[str, tuple[float, float]]] = {name: {} for name in scenario}
     for (a, b), gap in gaps.items():

@@ -285,7 +285,7 @@ def _rank(
     names = sorted(group, key=lambda name: (reference[name], -better * means[name], name))
     rivals = [name for name in names if not reference[name]]
     ranked = {name: scores[name] for name in rivals}
-    pairs = differences(ranked, better, margin)
+    pairs = differences(ranked, better)
     references = {name: scores[name] for name in names if reference[name]}
     shown = behind_best(ranked, better, margin, references)
     ranks = {

@@ -12,7 +12,7 @@ of two methods are taken run by run, since under one draw both meet the same dat
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import fsum
@@ -195,8 +195,7 @@ class Difference:
 
     `low` and `high` are those of all intervals of the family at once (Bonferroni), `alone_low` and
     `alone_high` this one's alone; None where there is nothing to estimate an error from. `tie`: whether
-    the former holds 0, which only says that a difference is not shown. `equivalent`: whether it is shown to be
-    within the study's margin (two one-sided tests). `p_better`: the share of the sampled levels at which
+    the former holds 0, which only says that a difference is not shown. `p_better`: the share of the sampled levels at which
     `first` is better, equal ones half.
     """
 
@@ -210,8 +209,25 @@ class Difference:
     alone_low: float | None = None
     alone_high: float | None = None
     p_better: float | None = None
-    equivalent: bool | None = None
     over: str = "seed"
+
+
+class Pool(NamedTuple):
+    """The variance of all pairs of a scenario, and its degrees of freedom: of k methods on n units (k - 1)(n - 1)."""
+
+    variance: float
+    freedom: float
+
+    def error(self, gap: Gap) -> float:
+        """The standard error of a pair: its own, or the pooled one where that is larger."""
+        return (max(gap.variance, self.variance) * gap.weight) ** 0.5
+
+
+def pool(gaps: Collection[Gap], methods: int) -> Pool | None:
+    """The pool of a scenario's pairs; None where nothing varies by more than rounding."""
+    freedom = sum(gap.freedom for gap in gaps)
+    variance = sum(gap.squares for gap in gaps) / freedom if freedom else 0.0
+    return None if variance**0.5 < 10**-DIGITS else Pool(variance, freedom * 2 / methods)
 
 
 def difference(
@@ -219,21 +235,24 @@ def difference(
     second: tuple[str, Scores],
     sign: int,
     family: int,
-    margin: float | None = None,
+    pooled: Pool | None = None,
 ) -> Difference:
-    """Two algorithms' (name, final runs), one of a `family` of comparisons; `sign` -1 where less is better."""
+    """Two algorithms' (name, final runs), one of a `family` of comparisons; `sign` -1 where less is better. With a
+    pool, `low` and `high` are no narrower than its error asks.
+    """
     (name, scores), (other, against) = first, second
     gaps = _gaps(scores, against, sign)
     if not gaps:
         return Difference(name, other, None, None, None, 0, None)
     found = mean_of(gaps)
-    half = found.half((1 - corrected(family)) / 2)
+    tail = (1 - corrected(family)) / 2
+    half = found.half(tail)
+    if pooled is not None:
+        half = quantile(1 - tail, pooled.freedom) * pooled.error(taken_apart(gaps))
     if half is None:
         tie = True if found.mean == 0 and len(gaps) > 1 else None
         return Difference(name, other, found.mean, None, None, len(gaps), tie, over=found.over)
     low, high = found.mean - half, found.mean + half
-    inner = found.half(1 - LEVEL)
-    assert inner is not None
     return Difference(
         name,
         other,
@@ -244,7 +263,6 @@ def difference(
         low <= 0 <= high,
         *found.interval(),
         p_better=_share_ahead(gaps, found.over),
-        equivalent=None if margin is None else abs(found.mean) + inner <= margin,
         over=found.over,
     )
 
@@ -254,9 +272,9 @@ def _share_ahead(gaps: Scores, over: str) -> float:
     return fmean((m > 0) + (m == 0) / 2 for m in units)
 
 
-def differences(
-    scenario: Mapping[str, Scores], sign: int = 1, margin: float | None = None
-) -> tuple[Difference, ...]:
+def differences(scenario: Mapping[str, Scores], sign: int = 1) -> tuple[Difference, ...]:
     """All pairs of one scenario, `scenario[algorithm][draw]`, in the order of the algorithms given."""
     pairs = list(combinations(scenario.items(), 2))
-    return tuple(difference(one, two, sign, len(pairs), margin) for one, two in pairs)
+    gaps = [gap_of(one, two, sign) for (_, one), (_, two) in pairs]
+    pooled = pool(gaps, len(scenario))
+    return tuple(difference(one, two, sign, len(pairs), pooled) for one, two in pairs)

@@ -47,7 +47,9 @@ class FOLB(FedProx):
         agreement = g @ mean
         if self.variant == "heterogeneity":
             left = self.direction(local, fed.gradient(ids, local), start).norm(dim=1)
-            gamma = fed.upload(ids, (left / g.norm(dim=1)).nan_to_num(0.0, posinf=0.0).clamp(max=1.0))
+            gamma = fed.upload(
+                ids, (left / g.norm(dim=1)).nan_to_num(0.0, posinf=0.0).clamp(max=1.0)
+            )
             agreement = agreement - self.psi * gamma * (mean @ mean)
         total = agreement.abs().sum()
         delta = fed.upload(ids, local) - start

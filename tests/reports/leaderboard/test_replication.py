@@ -122,17 +122,30 @@ def test_spreads_are_those_of_restricted_maximum_likelihood():
     assert found["seed"] ** 2 == pytest.approx(fit.scale, rel=1e-3)
 
 
-def test_a_tie_is_what_an_equivalence_test_shows():
-    """Two one-sided tests: the 90 % interval lies within the margin."""
-    a = by_seed({1: 0.90, 2: 0.91, 3: 0.92, 4: 0.93})
-    b = by_seed({1: 0.901, 2: 0.909, 3: 0.921, 4: 0.931})
-    low, high = stats.ttest_rel(list(a.values()), list(b.values())).confidence_interval(0.90)
-    edge = float(max(abs(low), abs(high)))
-    pair = [("a", a), ("b", b)]
-    assert difference(*pair, 1, 1, margin=edge * 1.001).equivalent is True
-    assert difference(*pair, 1, 1, margin=edge * 0.999).equivalent is False
-    assert difference(*pair, 1, 1).equivalent is None
-    assert difference(*pair, 1, 1).p_better == 0.25
+def test_a_pair_is_as_uncertain_as_its_scenario_where_that_is_more():
+    """Three methods, the third fails once: by hand, t with (3 - 1)(4 - 1) freedoms, level 0.05 / 3 for three pairs."""
+    rows = {
+        "a": [0.90, 0.91, 0.92, 0.93],
+        "b": [0.89, 0.90, 0.91, 0.925],
+        "c": [0.9, 0.91, 0.5, 0.93],
+    }
+    found = differences({name: by_seed(dict(enumerate(of))) for name, of in rows.items()})
+    gaps = {(x, y): np.subtract(rows[x], rows[y]) for x, y in (("a", "b"), ("a", "c"), ("b", "c"))}
+    pooled = np.mean([gap.var(ddof=1) for gap in gaps.values()])
+    for of in found:
+        gap = gaps[of.first, of.second]
+        half = stats.t.ppf(1 - 0.05 / 6, 6) * (max(pooled, gap.var(ddof=1)) / 4) ** 0.5
+        assert (of.low, of.high) == pytest.approx((gap.mean() - half, gap.mean() + half))
+        assert of.tie is True
+    assert (
+        difference(
+            ("a", by_seed(dict(enumerate(rows["a"])))),
+            ("b", by_seed(dict(enumerate(rows["b"])))),
+            1,
+            1,
+        ).tie
+        is False
+    )
 
 
 SCORES = st.dictionaries(
@@ -178,9 +191,10 @@ def test_all_pairs_by_hand():
     cell = {name: by_seed(scores) for name, scores in cell.items()}
     found = {(d.first, d.second): d for d in differences(cell)}
     assert list(found) == [("a", "b"), ("a", "c"), ("b", "c")]
-    expected = stats.ttest_rel([0.9, 0.8, 0.9], [0.8, 0.8, 0.7]).confidence_interval(1 - 0.05 / 3)
+    # Squares 0.02, 0.02 and 0 on 2, 1 and 1 freedoms: a variance of 0.01, which a-b has too; 4 * 2 / 3 freedoms.
+    half = stats.t.ppf(1 - 0.05 / 6, 8 / 3) * (0.01 / 3) ** 0.5
     ab = found["a", "b"]
-    assert (ab.low, ab.high) == pytest.approx((expected.low, expected.high))
+    assert (ab.low, ab.high) == pytest.approx((0.1 - half, 0.1 + half))
     assert found["a", "c"].seeds == 2
 
 
