@@ -43,7 +43,7 @@ class Items:
 
 
 @dataclass(frozen=True)
-class Code:
+class CodeBlock:
     """Commands, or a file."""
 
     kind: ClassVar[str] = "code"
@@ -87,7 +87,7 @@ class Cards:
     cards: Sequence[Cell]
 
 
-Block = Heading | Text | Items | Code | Facts | Charts | Fold | Cards | Table
+Block = Heading | Text | Items | CodeBlock | Facts | Charts | Fold | Cards | Table
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _markdown(block: Block) -> str:
         case Items():
             title = f"{block.title}:\n\n" if block.title else ""
             return title + "\n".join(f"- {text}" for text in block.texts)
-        case Code():
+        case CodeBlock():
             return f"```\n{block.text}\n```"
         case Table():
             parts = [f"**{table.plain(block.headline)}**"] if block.title else []

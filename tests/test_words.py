@@ -35,13 +35,21 @@ BEFORE = {
 """What a thing was called, and what it is called now."""
 CLASSES = {"Ask", "End", "Told", "Known", "Place", "Room"}
 OTHERS = {
-    "suite/cli/reproduce.py": {"cell"},  # of a table of rich
-    "suite/cli/listing.py": {"cell"},  # of a table
-    "reports/terminal.py": {"cell"},  # of a terminal, in rich
-    "reports/page/board_table.py": {"cell"},  # of a table
-    "reports/site/matrix.py": {"cell"},  # of a table
+    "suite/cli/reproduce.py": {"cell"},
+    "suite/cli/listing.py": {"cell"},
+    "reports/document.py": {"cell"},
+    "reports/table.py": {"cell"},
+    "reports/terminal.py": {"cell"},
+    "reports/claims/page.py": {"cell"},
+    "reports/claims/readings_page.py": {"cell"},
+    "reports/leaderboard/tables.py": {"cell"},
+    "reports/leaderboard/formats.py": {"cell"},
+    "reports/page/page.py": {"cell"},
+    "reports/site/matrix.py": {"cell"},
+    "reports/site/methods.py": {"cell"},
+    "reports/site/papers.py": {"cell"},
+    "reports/site/scenarios.py": {"cell"},
     "suite/yaml_files.py": {"anchor"},  # YAML's
-    "reports/leaderboard/formats.py": {"cell"},  # of a table
     "reports/page/style.py": {"anchor"},  # Vega's
     "suite/cli/app.py": {"eager"},  # click's
 }

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from reports.document import Block, Code, Heading, Items, Text, markdown
+from reports.document import Block, CodeBlock, Heading, Items, Text, markdown
 from reports.table import Cell, Column, ColumnKind, table
 
 STATEMENT = Column("statement", ColumnKind.NAME, look="wrap")
@@ -37,7 +37,7 @@ def head(report: Mapping[str, Any], about: str) -> list[Block]:
         Text(
             f"{report['cites']}. Published numbers are the paper's; measured ones come from the runs of"
         ),
-        Code(report["command"]),
+        CodeBlock(report["command"]),
         Text(f"Protocol: {report['protocol']}. {counts}."),
     ]
 

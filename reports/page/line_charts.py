@@ -34,7 +34,7 @@ Span = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Line:
+class Trace:
     """What one algorithm has at each abscissa, with the interval around it where there is one."""
 
     algorithm: str
@@ -47,7 +47,7 @@ class Line:
 
 
 def lines(
-    found: Sequence[Line],
+    found: Sequence[Trace],
     look: Look,
     titles: tuple[str, str],
     spans: Mapping[str, Span],
@@ -78,7 +78,7 @@ def lines(
 
 
 def _layers(
-    found: Sequence[Line], look: Look, titles: tuple[str, str], interpolate: str
+    found: Sequence[Trace], look: Look, titles: tuple[str, str], interpolate: str
 ) -> list[Spec]:
     """Bands where there are any, lines, what the pointer is nearest to, and names at the lines' ends."""
     across: Spec = {"field": "x", "type": "quantitative", "title": titles[0]}
@@ -150,7 +150,7 @@ def _told(across: str, up: str) -> Spec:
     return {"signal": f"{{{', '.join(said)}}}"}
 
 
-def _points(found: Sequence[Line]) -> list[Spec]:
+def _points(found: Sequence[Trace]) -> list[Spec]:
     points = []
     for line in found:
         for i, (x, y) in enumerate(zip(line.x, line.y, strict=True)):
@@ -166,7 +166,7 @@ def _points(found: Sequence[Line]) -> list[Spec]:
     return points
 
 
-def _ends(found: Sequence[Line], look: Look, spans: Mapping[str, Span]) -> list[Spec]:
+def _ends(found: Sequence[Trace], look: Look, spans: Mapping[str, Span]) -> list[Spec]:
     """Where the names of lines stand in each span: at the lines' ends, and no two on each other."""
     last = {}
     for line in found:
@@ -203,7 +203,7 @@ def apart(values: Mapping[T, float], span: Span) -> dict[T, float]:
     return dict(zip(inside, at, strict=True))
 
 
-def spans(found: Sequence[Line], better: int, ties: Collection[str] = ()) -> dict[str, Span]:
+def spans(found: Sequence[Trace], better: int, ties: Collection[str] = ()) -> dict[str, Span]:
     """What of the vertical axis shows the `leaders`, those that tie with the best (`ties`), and `all`.
 
     Leaders are the better half of the lines by where they end, at least three; a span holds the last two
@@ -217,7 +217,7 @@ def spans(found: Sequence[Line], better: int, ties: Collection[str] = ()) -> dic
     return {key: span for key, span in made.items() if span is not None} or {"all": (0.0, 1.0)}
 
 
-def _span(found: Sequence[Line], skip: float) -> Span | None:
+def _span(found: Sequence[Trace], skip: float) -> Span | None:
     """The range of these lines and their bands but for their first part; of errors, which may start at any
     size, what all but the first few evaluations need.
     """
@@ -250,7 +250,7 @@ def curves(found: Sequence[Curve], look: Look, rows: Sequence[Row], against: str
         means, bands = [of.mean for of in estimates], [of.interval() for of in estimates]
         low = [m if b[0] is None else b[0] for m, b in zip(means, bands, strict=True)]
         high = [m if b[1] is None else b[1] for m, b in zip(means, bands, strict=True)]
-        drawn.append(Line(name, x, means, low, high))
+        drawn.append(Trace(name, x, means, low, high))
     metric = rows[0].metric
     ties = [row.algorithm for row in rows if leads(row)]
     ranges = spans(drawn, sign(direction(metric)), ties)
@@ -285,5 +285,5 @@ def average_ranks(found: Mapping[str, Sequence[float]], look: Look, title: str) 
     return spec
 
 
-def _against_trials(found: Mapping[str, Sequence[float]]) -> list[Line]:
-    return [Line(n, range(1, len(values) + 1), values) for n, values in found.items()]
+def _against_trials(found: Mapping[str, Sequence[float]]) -> list[Trace]:
+    return [Trace(n, range(1, len(values) + 1), values) for n, values in found.items()]

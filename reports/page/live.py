@@ -16,7 +16,7 @@ from reports.page import line_charts
 from reports.page.board_table import tables
 from reports.page.data import ReportData
 from reports.page.gallery import look_of
-from reports.page.line_charts import Line
+from reports.page.line_charts import Trace
 from reports.page.page import PICTURE, audit, chips, inlined, render
 from reports.page.style import Chart, Look, slug, styles
 from reports.snapshot import EntrySnapshot, Snapshot, spell
@@ -160,7 +160,7 @@ def _charts(scenario: str, entries: Sequence[EntrySnapshot], look: Look) -> list
     """What the running trials report, and the best so far against trials."""
     better = entries[0].sign
     growing = [
-        Line(entry.method, [x for x, _ in points], [y for _, y in points], trial=trial)
+        Trace(entry.method, [x for x, _ in points], [y for _, y in points], trial=trial)
         for entry in entries
         for trial, points in entry.running.items()
         if points

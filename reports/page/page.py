@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from reports.document import Block, Charts, Code, Facts, Fold, Heading, Page, Section, Text
+from reports.document import Block, Charts, CodeBlock, Facts, Fold, Heading, Page, Section, Text
 from reports.leaderboard import audit_wording, interim
 from reports.leaderboard.leaderboard import Leaderboard
 from reports.leaderboard.names import told_apart
@@ -142,7 +142,7 @@ def audit(board: Leaderboard, mends: bool = True) -> list[Block]:
     found: list[Block] = [Text(audit_wording.ABOUT, "legend"), made]
     for command, texts in audit_wording.found(board.rows):
         found.append(Text("\n".join(texts), "verdict"))
-        found += [Code(command)] if mends else []
+        found += [CodeBlock(command)] if mends else []
     nothing = Text("Nothing was found that may have cost a method something.")
     return found if len(found) > 2 else [*found, nothing]
 
@@ -206,7 +206,7 @@ def _provenance(data: ReportData) -> list[Block]:
     for sweep in data.sweeps:
         found.append(Heading(sweep.name, f"study {sweep.study}", href=data.server + sweep.page))
         found.append(Facts([*sweep.facts.items()]))
-        found.append(Fold("The study as it was run", [Code(sweep.study_yaml)], "screen"))
+        found.append(Fold("The study as it was run", [CodeBlock(sweep.study_yaml)], "screen"))
     return found
 
 

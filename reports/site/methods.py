@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reports.document import Block, Code, Facts, Items, Page, Section, Text
+from reports.document import Block, CodeBlock, Facts, Items, Page, Section, Text
 from reports.leaderboard.leaderboard import Leaderboard, Row
 from reports.leaderboard.replication import Difference
 from reports.leaderboard.tables import groups, leads, scenario_text
@@ -94,7 +94,7 @@ def _page(data: SiteData, to: Addresses, name: str) -> Page:
 
 def _what(about: MethodFacts) -> Section:
     """What a method does, by its docstring."""
-    blocks: list[Block] = [Code(about.formulas, "formulas")] if about.formulas else []
+    blocks: list[Block] = [CodeBlock(about.formulas, "formulas")] if about.formulas else []
     facts: list[tuple[str, str | Cell | Items]] = [(k, v) for k, v in about.facts.items() if v]
     facts += [("Takes for granted", text) for text in about.requires]
     if count := len(about.published):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from reports.document import Block, Charts, Code, Facts, Heading, Page, Section, Text
+from reports.document import Block, Charts, CodeBlock, Facts, Heading, Page, Section, Text
 from reports.leaderboard.audit_wording import TITLE
 from reports.leaderboard.budget import Budgets
 from reports.leaderboard.leaderboard import Contest, Row
@@ -14,7 +14,7 @@ from reports.page.board_table import tables
 from reports.page.data import PRINT, ReportData, SweepFacts
 from reports.page.gallery import gallery
 from reports.page.headline import headline, setting
-from reports.page.line_charts import Line
+from reports.page.line_charts import Trace
 from reports.page.page import PICTURE, audit, chips, inlined, show
 from reports.page.style import Chart, Look, Spec
 from reports.site import commands
@@ -70,7 +70,7 @@ def _page(data: SiteData, to: Addresses, look: Look, group: Contest) -> Page:
     for sweep in report.sweeps:
         sources += sweep_blocks(to, sweep, "../", _facts(sweep, group))
         sources.append(Text("The whole sweep again, searches and final runs:"))
-        sources.append(Code(commands.search(to, sweep.name)))
+        sources.append(CodeBlock(commands.search(to, sweep.name)))
     sections.append(Section("sources", "Sources", sources, "Sources"))
     return Page(
         title=scenario_text(group),
@@ -165,7 +165,7 @@ def _expected(found: Budgets, look: Look, metric: str) -> Chart:
             [values[n - 1] if (end := of[n - 1]) is None else end for n in at]
             for of in (values, found.low[name], found.high[name])
         )
-        drawn.append(Line(name, at, mean, low, high))
+        drawn.append(Trace(name, at, mean, low, high))
     spans = line_charts.spans(drawn, sign(direction(metric)))
     spec = line_charts.lines(drawn, look, ("search trials", title_of(metric)), spans)
     alt = f"{found.scenario}: expected {title_of(metric)} of what so many search trials choose"

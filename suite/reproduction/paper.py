@@ -81,7 +81,7 @@ class PaperClaim(BaseModel):
     by: float = 0.0
 
 
-class Table(Shared):
+class PaperTable(Shared):
     """A table or figure of a paper: its methods, rows and claims."""
 
     source: str
@@ -112,7 +112,7 @@ class Paper(Shared):
     paper: str
     cites: str
     data: dict[str, Data]
-    tables: dict[str, Table]
+    tables: dict[str, PaperTable]
 
 
 def paper_names() -> list[str]:

@@ -27,7 +27,7 @@ from suite.reproduction.experiments import (
     selected,
 )
 from suite.reproduction.named_readings import under_reading
-from suite.reproduction.paper import Paper, Table
+from suite.reproduction.paper import Paper, PaperTable
 from suite.reproduction.plan import (
     SEEDS,
     Effort,
@@ -258,7 +258,7 @@ def _row(
     )
 
 
-def statements_of(table: Table) -> list[Statement]:
+def statements_of(table: PaperTable) -> list[Statement]:
     """A table's claims, to be judged."""
     return [
         Statement(c.says, c.metric, c.of, c.relation, c.to, c.times, c.by) for c in table.claims

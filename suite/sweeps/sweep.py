@@ -34,7 +34,7 @@ from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.journal.resume import check_entries
 from suite.sweeps.progress import Progress
 from suite.sweeps.recording.finish import Finish
-from suite.sweeps.recording.live import Live
+from suite.sweeps.recording.live import LiveRuns
 from suite.sweeps.recording.runs import SweepRecording
 from suite.sweeps.recording.writer import Records
 from suite.sweeps.result import Result, Summary, counts
@@ -166,7 +166,7 @@ class Sweep:
         metrics = {entry.id: entry.task.metric for entry in self.entries}
         self.running = Running(self.paths.folder, metrics, self.recording.experiment)
         records = self.records = Records(self.store.uri, self.control, self.progress)
-        self.live = Live(self.recording, records.put)
+        self.live = LiveRuns(self.recording, records.put)
         missing = self.recording.missing(self.state.ended)
         if missing and self.brief:
             self.state.ended |= outcomes(self.paths.journal, set(missing))

@@ -42,7 +42,7 @@ def outcome(spec: TrialSpec) -> TrialResult:
     """What a trial reports; each runs once."""
     key = spec.model_dump_json()
     if key not in _outcomes:
-        done = runs.execute(spec, None, "cpu", lambda entry: None).outcome
+        done = runs.execute(spec, None, "cpu", lambda entry: None).result
         done.intermediates = {e["round"]: e["val_accuracy"] for e in done.history}
         _outcomes[key] = done
     return _outcomes[key]

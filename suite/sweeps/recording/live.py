@@ -16,7 +16,7 @@ once it is over, and never seen running.
 """
 
 
-class Live:
+class LiveRuns:
     """What running trials reported and the store does not have yet. `put` hands a write to the thread that
     records.
     """
