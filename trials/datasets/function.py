@@ -15,22 +15,23 @@ from trials.common.errors import UserError, unknown
 from trials.common.files import resolved
 from trials.datasets.base import Dataset, DatasetFamily, FileReport, OnDemand
 from trials.datasets.own import Own, from_arrays
+from trials.datasets.samples import is_pair, pair_arrays
 from trials.scoring.metrics import CLASSIFICATION
 
 
 @dataclass(frozen=True)
 class Function(Own):
     """A user's own data: `package.module:function` or `path/to/file.py:function`. The function takes
-    no arguments and returns a `trials.datasets.Dataset` or the arrays of `npz:PATH` by name. It has to
-    return the same data every time; it is asked for a classification.
+    no arguments and returns a `trials.datasets.Dataset`, the arrays of `npz:PATH` by name, or a pair (train, test)
+    of `torch.utils.data.Dataset`s. It has to return the same data every time; it is asked for a classification.
 
     In a function's place may be a class that derives from `DatasetFamily`, whose fields are the arguments of the
     name: `path/to/file.py:Class(3)`.
     """
 
     summary: ClassVar[str] = (
-        "your own data: a function without arguments that returns the arrays of npz, or a Dataset; or a class of "
-        "data sets, with its arguments"
+        "your own data: a function without arguments that returns the arrays of npz, a Dataset, or two of torch "
+        "(train, test); or a class of data sets, with its arguments"
     )
     scheme: ClassVar[str] = "function"
 
@@ -57,10 +58,13 @@ class Function(Own):
             made = self._call(found)
         if isinstance(made, Dataset):
             return checked(self.path, made)
+        if is_pair(made):
+            made = self._call(partial(pair_arrays, f"data set {self.path}", made))
         if not isinstance(made, Mapping):
             raise UserError(
                 f"data set {self.path} returned {type(made).__name__}; it must be a "
-                "trials.datasets.Dataset, or a dict of x_train, y_train, x_test, y_test [, client_train]"
+                "trials.datasets.Dataset, or a dict of x_train, y_train, x_test, y_test [, client_train], or a "
+                "pair (train, test) of torch.utils.data.Dataset"
             )
         arrays = {}
         for key, value in made.items():

@@ -16,7 +16,7 @@ from suite.sweeps.journal.file import peek
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from tests.support.searches import a_study
-from tests.support.simulations import timeless
+from tests.support.simulations import ROOT, timeless
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedprox import FedProx
 from trials.run.outcome import TrialKind
@@ -92,7 +92,13 @@ STUDIES: dict[str, dict[str, Any]] = {
     },
     "stopped early": {"scheduler": "asha"},
     "confirmed": {"confirm": {"best": 2, "seeds": 1}, "vary_partition": True, "trials": 3},
+    "own parts": {
+        "models": [f"{ROOT / 'examples' / 'own_model.py'}:make(width=8)"],
+        "datasets": [f"{ROOT / 'tests' / 'support' / 'own_samples.py'}:digits"],
+        "trials": 3,
+    },
 }
+"""The last one's model has BatchNorm and dropout, and its data are a torch Dataset."""
 
 
 @pytest.fixture
@@ -102,7 +108,7 @@ def by_scores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("by_scores")
-@pytest.mark.parametrize(("study", "pack"), zip(STUDIES, [3, "auto", 3, "auto"], strict=True))
+@pytest.mark.parametrize(("study", "pack"), zip(STUDIES, [3, "auto", 3, "auto", 3], strict=True))
 def test_packed_or_not_the_journal_says_the_same(tmp_path: Path, study: str, pack: Any) -> None:
     given = STUDIES[study]
     alone = said(swept(tmp_path / "alone", 1, **given))
@@ -112,14 +118,15 @@ def test_packed_or_not_the_journal_says_the_same(tmp_path: Path, study: str, pac
 
 
 @pytest.mark.usefixtures("by_scores")
+@pytest.mark.parametrize("study", ["stopped early", "own parts"])
 @pytest.mark.parametrize("share", [0.35, 0.9])
 def test_a_killed_pack_is_resumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, study: str
 ) -> None:
     """After a share of the evaluations: amid the search, amid the final runs. The rest may be packed
     otherwise.
     """
-    given = STUDIES["stopped early"]
+    given = STUDIES[study]
     advance, left, taken = Simulation.advance, float("inf"), 0
 
     def dies(self: Simulation) -> dict[str, float]:

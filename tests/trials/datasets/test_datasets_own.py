@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.support.simulations import ROOT
 from trials import datasets, heterogeneity
 from trials.common.errors import UserError
 from trials.datasets.base import Dataset
@@ -259,6 +260,32 @@ def test_functions(sets, by):
 def test_functions_that_do_not_fit(sets, function, says):
     with pytest.raises(UserError, match=says):
         load(f"my_sets:{function}", scheme="")
+
+
+SAMPLES = ROOT / "tests" / "support" / "own_samples.py"
+
+
+def test_a_pair_of_torch_datasets():
+    made = load(f"{SAMPLES}:digits", scheme="")
+    assert (made.x.shape, made.x.dtype, made.y.dtype) == ((240, 1, 8, 8), np.float32, np.int64)
+    assert made.test.tolist() == [False] * 180 + [True] * 60
+    assert (made.y[:4].tolist(), made.classes) == ([0, 1, 2, 3], 10)
+    assert made.x[0, 0, 0].tolist() == [v / 16 for v in (0, 0, 5, 13, 9, 1, 0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        ("of_no_pairs", r"sample 0 of train must be a pair \(x, y\), but is float"),
+        ("of_two_shapes", r"sample 1 of train has \(3,\) and sample 0 \(2,\)"),
+        ("of_pictures", "it is Image: use a transform that makes tensors"),
+        ("of_empty", "the test part has no samples"),
+        ("of_words", "one number as its y, but it is 'cat'"),
+    ],
+)
+def test_pairs_that_do_not_fit(function, says):
+    with pytest.raises(UserError, match=says):
+        load(f"{SAMPLES}:{function}", scheme="")
 
 
 def test_modules_that_are_none(tmp_path):

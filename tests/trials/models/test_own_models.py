@@ -34,6 +34,8 @@ from trials.run.trial import run
 from trials.settings import Settings
 
 FILE = ROOT / "tests" / "support" / "own_models.py"
+SAMPLES = ROOT / "tests" / "support" / "own_samples.py"
+EXAMPLE = ROOT / "examples" / "own_model.py"
 TWINS = {
     "logreg": ("logreg", (3, 4)),
     "mlp(width=20)": ("mlp(20,20)", (3, 4)),
@@ -168,14 +170,20 @@ def test_a_checkpoint_gives_the_bits_of_an_uninterrupted_run():
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_every_algorithm_takes_batchnorm_and_dropout(algorithm):
+def test_every_algorithm_takes_batchnorm_dropout_and_a_torch_dataset(algorithm):
+    """The example's module and a map-style dataset, by their names."""
+    given, level = honoured(algorithm, {"batch_size": 16, "rounds": 2, "clients": 4}, "labels(3)")
+    common = Settings(**{**given, **local_work(algorithm, 2)})
+    scenario = Scenario(f"{SAMPLES}:digits", f"{EXAMPLE}:make(width=8)", level)
+    spec = canonical(algorithm, {"lr": 0.1}, scenario, common, 0)
     if algorithm == "fedma_fixed_width":
-        with pytest.raises(UserError, match=r"chain of layers, but norm\.weight"):
-            built(algorithm=algorithm)
+        with pytest.raises(UserError, match=r"chain of layers, but conv\.1\.weight"):
+            run(spec)
         return
-    run = finish(built(algorithm=algorithm))
-    assert not run.diverged
-    assert run.history[-1]["test_loss"] != run.history[0]["test_loss"]
+    simulation, data = run(spec)
+    assert not simulation.diverged
+    assert len(data.test) == 60
+    assert simulation.history[-1]["test_loss"] != simulation.history[0]["test_loss"]
 
 
 def test_initial_weights_are_the_modules_by_seed():
@@ -227,6 +235,20 @@ def test_networks_of_torchvision_take_the_classes_and_the_images(name):
     model = Model(models.parse(f"torchvision:{name}"), (1, 8, 8), 7)
     w = torch.from_numpy(model.initial(np.array([0]), 0)[0]).float()
     assert model.logits(w, torch.rand(2, 1, 8, 8)).shape == (2, 7)
+
+
+def test_resnet18_of_torchvision_is_the_registrys_but_for_its_first_convolution():
+    own, registrys = (
+        Model(models.parse(name), (3, 32, 32), 10).layout
+        for name in ("torchvision:resnet18", "resnet18(batch)")
+    )
+    sizes = [
+        {slot.name.removeprefix("network."): slot.shape for slot in layout}
+        for layout in (own, registrys)
+    ]
+    assert [list(one) for one in sizes] == [list(sizes[0])] * 2
+    differing = {name: (a, sizes[1][name]) for name, a in sizes[0].items() if a != sizes[1][name]}
+    assert differing == {"conv1.weight": ((64, 3, 7, 7), (64, 3, 3, 3))}
 
 
 def test_torchvision_says_what_it_does_not_have():

@@ -1,16 +1,18 @@
 """Records of institutions and groups: heart disease by hospital, incomes by occupation, mails by author."""
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import pandas as pd
 from typing_extensions import override
 
 from trials.common.errors import UserError
+from trials.common.lazy import Lazy
 from trials.datasets.base import Dataset, FileReport, data_root
 from trials.datasets.cache import Arrays, cached
 from trials.datasets.natural.published import (
@@ -22,6 +24,11 @@ from trials.datasets.natural.published import (
     standardised,
 )
 from trials.datasets.text import frequent, words
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = Lazy("pandas")
 
 
 @dataclass(frozen=True)
