@@ -19,7 +19,7 @@ Hsu 1983)
   min_j (gap_ji - w_ij), j over the candidates other than i.
 
 So marks, intervals and ties share one error, and cannot contradict each other. `benchmarks/calibration.py` simulates the
-rule: docs/leaderboards.md has its error rates.
+rule: docs/statistics.md has its error rates.
 """
 
 from collections.abc import Mapping

@@ -98,7 +98,7 @@ def verdict(rows: list[Row]) -> str:
 
 UNITS, SEARCHES = 8, 30
 """The fewest outer units, and searches of the others, from which a scenario's words are about methods: with fewer,
-failures of one search in ten may all stay unseen (docs/leaderboards.md has the error rates).
+failures of one search in ten may all stay unseen (docs/statistics.md has the error rates).
 """
 
 
