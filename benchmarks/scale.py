@@ -135,7 +135,7 @@ class Filled(Sweep):
         spec = self.search.spec(request)
         kind = f"{spec.algorithm} {request.counted}"
         if kind not in self.reported:
-            done = single.execute(spec, None, "cpu", lambda entry: None).outcome
+            done = single.execute(spec, None, "cpu", lambda entry: None).result
             done.intermediates = {int(e["round"]): e["val_accuracy"] for e in done.history}
             self.reported[kind] = done
         found = copy.deepcopy(self.reported[kind])

@@ -96,7 +96,7 @@ def test_an_installed_package_takes_part_in_a_sweep(tmp_path):
         "fedmedian": True,
     }
     assert {(row["dataset"], row["heterogeneity"]) for row in rows} == {
-        ("moons(5)", "hubs(1,share=0.8)")
+        ("moons(5,noise=0.1)", "hubs(1,share=0.8)")
     }
 
 

@@ -44,6 +44,7 @@ OTHERS = {
     "reports/claims/readings_page.py": {"cell"},
     "reports/leaderboard/tables.py": {"cell"},
     "reports/leaderboard/formats.py": {"cell"},
+    "reports/page/board_table.py": {"cell"},
     "reports/page/page.py": {"cell"},
     "reports/site/matrix.py": {"cell"},
     "reports/site/methods.py": {"cell"},

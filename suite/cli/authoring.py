@@ -63,7 +63,7 @@ def check(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Whether code of yours is right: algorithms, models, data sets, partitions, modifiers, samplers.
+    """Check your own algorithm, model, data set or other plug-in.
 
     Of an algorithm it runs two rounds on three models, and compares executions, shapes, state and counted bytes.
     --set takes its hyperparameters. Exit code 1 where something is wrong.

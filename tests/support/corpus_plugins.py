@@ -155,7 +155,7 @@ def _plugins() -> list[Row]:
         Row(
             "function file: exits",
             "run --dataset d.py:load",
-            r"data set .*d.py cannot be imported: SystemExit\(0\), line 1",
+            r"dataset file .*d.py cannot be imported: SystemExit\(0\), line 1",
             text("d.py", "raise SystemExit(0)"),
         ),
         Row(

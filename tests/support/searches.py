@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import optuna
+from pydantic import TypeAdapter
 
 from suite.search.entry_search import EntrySearch
 from suite.search.sweep_search import SweepSearch
@@ -115,7 +116,7 @@ def replay(sweep: SweepSearch, log: list[tuple[Any, ...]]) -> SweepSearch:
     for event in log:
         plain = json.loads(json.dumps(_journaled(event[-1])))
         if event[0] == "request":
-            requests.append(TrialRequest.read(plain))
+            requests.append(TypeAdapter(TrialRequest).validate_python(plain))
         elif event[0] == "end":
             plain["intermediates"] = {int(k): v for k, v in plain["intermediates"].items()}
             ends[event[1]] = ValidationResult(**{**plain, "status": Status(plain["status"])})

@@ -56,7 +56,7 @@ class BatchStatistics(nn.Module):
 
 def without_statistics(module: nn.Module) -> nn.Module:
     """The module with each BatchNorm in it replaced by `BatchStatistics`, under the same names."""
-    if isinstance(module, nn.modules.batchnorm._BatchNorm):
+    if isinstance(module, BATCH_NORMS):
         return BatchStatistics(module)
     for name, child in module.named_children():
         setattr(module, name, without_statistics(child))
@@ -79,6 +79,7 @@ class ForImages(nn.Module):
         return self.network(x)
 
 
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 SIDES = (None, 64, 224, 299)
 """Sides of images to try, the data's own first: the smallest that a network takes."""
 

@@ -15,7 +15,7 @@ def test_labels_keep_a_line_of_text_apart():
 
 def test_spans_show_the_leaders_the_ties_and_all():
     ends = {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.1}
-    found = [line_charts.Line(name, (0, 1, 2), (0.0, end, end)) for name, end in ends.items()]
+    found = [line_charts.Trace(name, (0, 1, 2), (0.0, end, end)) for name, end in ends.items()]
     spans = line_charts.spans(found, 1, ["a", "b"])
     assert list(spans) == ["leaders", "ties", "all"]
     assert spans["leaders"] == pytest.approx((0.7 - 0.006, 0.9 + 0.006)), "the better three"

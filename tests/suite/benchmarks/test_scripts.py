@@ -96,7 +96,7 @@ def test_a_cell_is_tuned_again(tmp_path: Path) -> None:
 def test_the_documents_name_scripts_that_there_are() -> None:
     named: set[str] = set()
     for page in [*DOCUMENTS, *(ROOT / "docs").rglob("*.md")]:
-        named |= set(re.findall(r"python benchmarks/([a-z]+\.py)", page.read_text()))
+        named |= set(re.findall(r"python benchmarks/([a-z_]+\.py)", page.read_text()))
     there = {path.name for path in HERE.glob("*.py") if "__main__" in path.read_text()}
     assert named <= there
     systems = {"limit.py", "loop.py", "ours.py"}

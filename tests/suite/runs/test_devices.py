@@ -12,6 +12,7 @@ from suite.cli.app import app
 from suite.runs import single
 from suite.tracking.store import Store
 from trials.common.device import computes, name_of
+from trials.run import running
 from trials.run.saved_model import SavedModel
 from trials.run.scenario import Scenario
 from trials.run.spec import TrialSpec, canonical
@@ -31,7 +32,8 @@ def run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Records a run as one of this device, and says which GPU is at hand from then on."""
 
     def record(device: str, at_hand: str | None = None, **given: object) -> tuple[Store, str]:
-        monkeypatch.setattr(single, "name_of", lambda _: device)
+        for module in (single, running):
+            monkeypatch.setattr(module, "name_of", lambda _: device)
         run = single.execute(spec(**given), None, "cpu", lambda entry: None)
         run_id = single.Recording(None, tmp_path).record(run)
         monkeypatch.setattr(single, "look", lambda: ("", [(at_hand, 1)] if at_hand else []))

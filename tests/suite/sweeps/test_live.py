@@ -6,7 +6,7 @@ import pytest
 
 from suite.search.sweep_search import SweepSearch
 from suite.sweeps.recording import live as live_module
-from suite.sweeps.recording.live import Live
+from suite.sweeps.recording.live import LiveRuns
 from suite.sweeps.recording.runs import SweepRecording
 from suite.tracking.store import Store
 from tests.support.searches import a_study, entries_of
@@ -38,7 +38,7 @@ def sweep(store, request, monkeypatch) -> SimpleNamespace:
         requests=asks,
         writes=writes,
         clock=clock,
-        live=Live(recording, writes.append),
+        live=LiveRuns(recording, writes.append),
     )
 
 

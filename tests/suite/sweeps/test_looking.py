@@ -122,7 +122,7 @@ def test_a_report_in_the_middle_of_a_sweep_shows_the_interim_ranking_marked_as_s
         known = "No scenario has all of its final runs. 1 scenario is not over: interim, validation only."
         assert f'<p class="lead">{known}</p>' in text
         assert '<h2>Standings <small class="mark">interim, validation only</small></h2>' in text
-        assert "<h3>digits · logreg · iid (small)</h3>" in text
+        assert "<h3>digits · logreg · iid (small): interim, validation only</h3>" in text
         cells = re.findall(r"<tr data-text=.*?<td>(.*?)</td><th.*?>(.*?)</th><td>(.*?)</td>", text)
         assert cells == [
             (str(one["rank"]), one["algorithm"], f"{one['best']:.4f}") for one in got["interim"]

@@ -128,7 +128,7 @@ def test_a_warm_start_is_inside_the_budget_stated_and_ranked_apart(confirmed: Pa
         ("confirmed", True),
     }
     shown = suite_here("leaderboard", "--name", "confirmed", "--format", "md", cwd=confirmed).stdout
-    assert "(confirmed), warm-started" in shown
+    assert ", warm-started (confirmed)**" in shown
     assert {row["rank"] for row in board["rows"] if row["warm"]} == {1}
 
 
