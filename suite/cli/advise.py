@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 
 def advise(
-    dataset: Annotated[str, typer.Option(help="As in `suite list datasets`; npz:PATH is yours.")],
+    dataset: Annotated[
+        str, typer.Option(help="A name of `suite list datasets`, or your own: npz:PATH.")
+    ],
     heterogeneity: Text = None,
     model: Text = None,
     clients: Clients = None,
@@ -43,12 +45,12 @@ def advise(
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Which method to use on your data, within some minutes.
+    """Find the method to use on your data, within some minutes.
 
-    It measures the data, starts from the nearest tuned scenarios, races the best few methods, and answers
-    in a paragraph. The default heterogeneity is natural where the data say whose they are, else
-    dirichlet(0.3), or iid of a regression; the default model is that of the nearest tuned scenario.
-    --set takes what trials get: cpus_per_trial, gpus_per_trial, max_concurrent, ...
+    It measures the data, starts from the nearest tuned scenarios, compares the best few methods, and answers
+    in a paragraph. The default heterogeneity is natural if samples have owners, iid for a regression,
+    else dirichlet(0.3). The default model is that of the nearest tuned scenario.
+    --set takes the resources of trials: cpus_per_trial, gpus_per_trial, max_concurrent, ...
     """
     from suite.advice.advice import advise as race
     from suite.advice.race import Question
@@ -78,10 +80,10 @@ def transfer(
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """What a tuned configuration loses on other scenarios.
+    """Measure what tuned configurations lose on other scenarios.
 
     It shows a matrix for each algorithm. The same command continues an interrupted one; more --seeds
-    extends it. --set takes what trials get: cpus_per_trial, gpus_per_trial, max_concurrent, ...
+    extends it. --set takes the resources of trials: cpus_per_trial, gpus_per_trial, max_concurrent, ...
     """
     given = resources(assign)
     say(READING)

@@ -17,7 +17,9 @@ from trials.common.errors import UserError
 if TYPE_CHECKING:
     from suite.testing.algorithms import CheckFinding
 
-new = typer.Typer(no_args_is_help=True, help="Files to start from: an algorithm and its test.")
+new = typer.Typer(
+    no_args_is_help=True, help="Start an algorithm of your own: its file and its test."
+)
 
 
 @new.command("algorithm", epilog="Example: suite new algorithm SlowMo")
@@ -56,17 +58,17 @@ def new_algorithm(
 
 
 def check(
-    file: Annotated[str, typer.Argument(help="FILE.py, or FILE.py:Class; or a name.")],
+    file: Annotated[str, typer.Argument(help="FILE.py, FILE.py:Class, or a name of `suite list`.")],
     assign: Assign = None,
     reduces_to: Annotated[
-        str | None, typer.Option(help="With --set: a method it is then equal to, to the bit.")
+        str | None, typer.Option(help="With --set: a method that it must equal to the bit.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Check your own algorithm, model, data set or other plug-in.
 
-    Of an algorithm it runs two rounds on three models, and compares executions, shapes, state and counted bytes.
-    --set takes its hyperparameters. Exit code 1 where something is wrong.
+    An algorithm runs two rounds on three models; executions, shapes, state and counted bytes are compared.
+    --set takes its hyperparameters. Exit code 1 if something is wrong.
     """
     say(f"reading {file}")
     from suite.testing.kinds import ALGORITHM, defined, finding, kind_of

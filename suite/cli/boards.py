@@ -42,7 +42,7 @@ def board(
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Recorded results as a static site.
+    """Make a static site of recorded results.
 
     It is a folder of pages that any browser opens and any host serves.
     """
@@ -71,14 +71,14 @@ def verify(
     bundle: Annotated[str, typer.Argument(help="A bundle of `suite publish`, or board:NAME.")],
     sample: Annotated[int, typer.Option(min=1, help="Final runs to run again.")] = 3,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Draws the sample. Default: a new one each time.")
+        int | None, typer.Option(min=0, help="Seed of the sample. Default: a new one each time.")
     ] = None,
     budget: Annotated[
         float | None,
         typer.Option(
             min=1,
             callback=finite,
-            help="Client steps that those may take together. Default: 1000000.",
+            help="The most client steps of this sample. Default: 1000000.",
         ),
     ] = None,
     storage: Storage = RUNS,
@@ -117,7 +117,7 @@ def publish(
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Write sweeps as a bundle that others verify and show.
+    """Write sweeps as a bundle that others can verify.
 
     A bundle holds plain files and their hashes.
     """

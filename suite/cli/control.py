@@ -30,14 +30,14 @@ Port = Annotated[
 
 def status(
     name: Annotated[
-        str | None, typer.Argument(help="A sweep's name, or a study's. Default: all.")
+        str | None, typer.Argument(help="Name of a sweep or a study. Default: all.")
     ] = None,
     storage: Storage = RUNS,
     as_json: Json = False,
 ) -> None:
-    """How far sweeps are, how fast, and who is ahead.
+    """Show how far sweeps are, and which methods lead.
 
-    It reads what sweeps write, also of those that other processes run.
+    It works for sweeps of other processes too.
     """
     from suite.sweeps.status import of_study, sweeps
     from suite.sweeps.status import status as read
@@ -105,7 +105,10 @@ def _best(one: dict[str, Any]) -> Iterator[str]:
 def stop(
     name: Annotated[str, typer.Argument(help="The sweep's name.")],
     now: Annotated[
-        bool, typer.Option("--now", help="Do not wait for running trials, as Ctrl-C does.")
+        bool,
+        typer.Option(
+            "--now", help="End at once, as Ctrl-C does; running trials are resumed later."
+        ),
     ] = False,
     storage: Storage = RUNS,
     as_json: Json = False,

@@ -40,11 +40,11 @@ def list_things(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """What there is: algorithms, data sets, models, studies, ...
+    """List what there is: algorithms, data sets, models, studies, ...
 
     KIND is algorithms, datasets, models, heterogeneity, samplers, studies, papers or commands.
 
-    Each comes with what one gives it: ranges, defaults, sources.
+    Names come with their ranges, defaults and sources.
     """
     from suite.catalog import algorithms_page, broken, listing
 
@@ -188,7 +188,7 @@ def describe(
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
-    """Partition a data set to clients as a run would, and show what each holds."""
+    """Partition a data set as a run would, and show each client's samples."""
     from reports.page.drawing import SIGN
     from suite import partition_statistics as statistics
     from suite.yaml_files import refuse_foreign
@@ -218,7 +218,9 @@ def describe(
 def prepare(
     wanted: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[DATASET]...", help="Fetch these; none: check all, fetch nothing."),
+        typer.Argument(
+            metavar="[DATASET]...", help="Download these. Default: check all, download none."
+        ),
     ] = None,
     data_root: DataRoot = None,
     as_json: Json = False,

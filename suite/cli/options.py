@@ -90,23 +90,23 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Trust = Annotated[
     bool,
     typer.Option(
-        "--trust", callback=_trusted, help="Run code that files name and that never ran here."
+        "--trust", callback=_trusted, help="Run third-party code that is new here, without asking."
     ),
 ]
 """Of commands that run what a file or a store may name."""
-Name = Annotated[str | None, typer.Option("--name", help="A sweep's name.")]
+Name = Annotated[str | None, typer.Option("--name", help="The sweep's name.")]
 Where = Annotated[
     list[str] | None,
     typer.Option(metavar="TAG=VALUE", help="Only runs with this tag. May be repeated."),
 ]
 Log = Annotated[
     str | None,
-    typer.Option(callback=logger, help="Record in tensorboard or wandb as well."),
+    typer.Option(callback=logger, help="Also record in tensorboard or wandb."),
 ]
-Only = Annotated[str | None, typer.Option(callback=named, help="Only this one.")]
+Only = Annotated[str | None, typer.Option(callback=named, help="Only configurations for this one.")]
 """A name by which tuned configurations are narrowed down."""
 Text = Annotated[
-    str | None, typer.Option(callback=named, help="A name of `suite list`. Has a default.")
+    str | None, typer.Option(callback=named, help="A name of `suite list`. The default is above.")
 ]
 Clients = Annotated[
     int | None, typer.Option(min=1, help="Default: 20, or as many as the data have.")

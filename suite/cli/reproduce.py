@@ -29,11 +29,11 @@ def reproduce(
         str | None, typer.Argument(help="PAPER, PAPER/TABLE or PAPER/TABLE/ROW, as in --list.")
     ] = None,
     list_: Annotated[
-        bool, typer.Option("--list", help="All tables, with what they would cost here.")
+        bool, typer.Option("--list", help="List all tables, and their cost on this machine.")
     ] = False,
     summary: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="What the documents in a folder say of all papers."),
+        typer.Option(metavar="FOLDER", help="Summarise the documents in a folder."),
     ] = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Runs of each method; default 5.")
@@ -65,7 +65,7 @@ def reproduce(
     """Run a paper's tables again, with a verdict on each number.
 
     The same command continues an interrupted one; more --seeds extends it. --set takes what a paper
-    leaves open (--set lr=0.1), and what trials get: cpus_per_trial, gpus_per_trial, max_concurrent, ...
+    leaves open (--set lr=0.1), and resources of trials: cpus_per_trial, gpus_per_trial, max_concurrent, ...
     """
     from suite.reproduction.plan import QUICK_SEEDS, SEEDS, Effort
 

@@ -78,7 +78,7 @@ class MetricOption(StrEnum):
 
 Given = Annotated[
     str | None,
-    typer.Argument(metavar="[SWEEP]", help="A sweep's name, or a study's: all its sweeps."),
+    typer.Argument(metavar="[SWEEP]", help="Name of a sweep, or of a study for all its sweeps."),
 ]
 Studies = Annotated[
     list[str] | None,
@@ -96,7 +96,7 @@ def leaderboard(
     metric: Annotated[
         MetricOption,
         typer.Option(
-            help="score: mean of the last three evaluations. best: over rounds, which picks on test "
+            help="score: mean of the last three evaluations. best: over rounds, selected on test "
             "data. worst_clients: of the worst 10 %. personal: each client's own model on its own data."
         ),
     ] = MetricOption.score,
@@ -108,11 +108,11 @@ def leaderboard(
     ] = At.rounds,
     sort: Annotated[
         str | None,
-        typer.Option(help="Order rows by a field of --json; downwards: --sort=-FIELD."),
+        typer.Option(help="Sort rows by a field of --json; --sort=-FIELD: descending."),
     ] = None,
     form: Annotated[Format, FORMAT] = Format.table,
     audit: Annotated[
-        bool, typer.Option("--audit", help="How fair each row's search was, before the table.")
+        bool, typer.Option("--audit", help="Show first how fair each row's search was.")
     ] = False,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
@@ -120,7 +120,7 @@ def leaderboard(
 ) -> None:
     """Rank algorithms by their final runs.
 
-    It reads MLflow alone, also while a sweep runs.
+    It reads MLflow only, and works while a sweep runs.
     """
     tags = _tags(where)
     say(READING)
@@ -157,7 +157,7 @@ def report(
         list[str] | None,
         typer.Argument(
             metavar="[SWEEP]...",
-            help="A sweep's name, or studies'; none: all that the store holds.",
+            help="Names of a sweep or of studies. Default: all in the store.",
         ),
     ] = None,
     name: Name = None,

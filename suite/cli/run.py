@@ -58,7 +58,7 @@ def run(
 ) -> None:
     """Run one configuration and show its curve.
 
-    Without options this is fedavg on digits with logreg, iid. --set takes a hyperparameter of the
+    The defaults are fedavg, digits, logreg and iid. --set takes a hyperparameter of the
     algorithm (--set mu=0.1), a shared setting (--set rounds=100, --set clients=50), and memory_budget, the
     GB for the clients that are computed at once. docs/reference.md lists the settings.
     """
@@ -103,10 +103,10 @@ def replay(
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Run a recorded run again, compared to the last bit.
+    """Train a recorded run again, and compare every metric.
 
-    RUN_ID is a run's id in MLflow, or how it begins. Exit code 1 if any metric differs. On another
-    device than the recorded one, metrics agree up to rounding.
+    RUN_ID is a run's id in MLflow; its beginning is enough. Exit code 1 if a metric differs in any bit.
+    On another device than the recorded one, metrics agree up to rounding.
     """
     say(READING)
     from suite.runs import single
@@ -138,8 +138,8 @@ def score(
 ) -> None:
     """Score a saved model on its run's data again.
 
-    The folder is one of `suite run --save` or of a study's `save: best`. Exit code 1 where a score differs
-    from the run's in any bit.
+    The folder is from `suite run --save` or a study's `save: best`. Exit code 1 if a score differs from
+    the run's in any bit.
     """
     say(f"reading {folder}")
     from trials.run.saved_model import read

@@ -57,13 +57,14 @@ def sweep(
         bool, typer.Option("--resume", help="Continue, or extend, the sweep of this name.")
     ] = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="As --resume, setting damaged journal lines aside.")
+        bool, typer.Option("--repair", help="Like --resume, and move damaged journal lines aside.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything, show the plan, start nothing.")
     ] = False,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="As --dry-run, measuring how long it would take.")
+        bool,
+        typer.Option("--calibrate", help="Like --dry-run, and measure how long it would take."),
     ] = False,
     smoke: Annotated[
         bool, typer.Option("--smoke", help="A tiny version: 2 rounds, 3 trials, 2 seeds.")
@@ -82,7 +83,7 @@ def sweep(
     """Tune every algorithm of a study, run the best again, rank them.
 
     --set takes any key of a study (--set sampler=random, --set tunings=5), a shared setting (--set
-    rounds=100), a range to search (--set search.lr=0.01..10), and what trials get (--set
+    rounds=100), a range to search (--set search.lr=0.01..10), and resources of trials (--set
     gpus_per_trial=0.25, --set max_concurrent=4, --set checkpoints=s3://bucket/sweeps).
     docs/reference.md lists the keys.
     """

@@ -76,7 +76,7 @@ def tuned_show(
 ) -> None:
     """Print the best matching configuration as YAML.
 
-    The best is the one that validated best; what matches must be of one data set and level.
+    The best has the best validation score. The options must select one data set and level.
     """
     from suite.configurations.library import best_of
 
@@ -102,7 +102,7 @@ def tuned_export(
 ) -> None:
     """Write tuned configurations as files.
 
-    Of several for one entry, the one that validated best is written.
+    Of several for an entry, the one with the best validation score is written.
     """
     from suite.configurations.configuration import SIGN
     from suite.yaml_files import write_files
@@ -132,10 +132,10 @@ def tuned_import(
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Keep configurations of others, for `suite run --tuned`.
+    """Import configurations for `suite run --tuned`.
 
-    They are checked. One bad file and nothing is imported. Of several for one entry the one with the best validation
-    score is kept.
+    All files are checked first; if one is wrong, nothing is imported. Of several for an entry, the one with
+    the best validation score is kept.
     """
     from suite.boards.sources import located, tuned_of
     from suite.configurations.configuration import keep
@@ -165,10 +165,10 @@ def tuned_recommend(
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """The best known configuration for a scenario, or the nearest one's.
+    """Show the best known configuration for a scenario.
 
-    A configuration of another scenario is adapted to this one; what was adapted is said, how near that
-    scenario is, and on what evidence.
+    If there is none, the configuration of the nearest scenario is adapted. The command shows the distance,
+    the changes and the evidence.
     """
     say(READING)
     from suite.configurations.library import known
