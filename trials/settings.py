@@ -89,6 +89,13 @@ class Settings(BaseModel):
     metric: Annotated[
         Literal["pooled", "personal"], Field(exclude_if=lambda metric: metric == "pooled")
     ] = Field("pooled", description="personal: client k's own model on client k's data, plain mean")
+    buffers: Annotated[
+        Literal["averaged", "frozen"], Field(exclude_if=lambda buffers: buffers == "averaged")
+    ] = Field(
+        "averaged",
+        description="BatchNorm's running statistics in a model of your own: averaged over clients, or as they "
+        "are made",
+    )
     data_seed: Annotated[int, Number, Field(ge=0, lt=2**32)] = 0
     partition_seed: Annotated[int, Number, Field(ge=0, lt=2**32)] = 0
 

@@ -62,6 +62,10 @@ class Normalised(nn.Module):
         return self.out(self.dropout(h)) * self.scale
 
 
+def normalising(shape, classes):
+    return nn.Sequential(nn.BatchNorm1d(shape[0]), nn.Linear(shape[0], classes))
+
+
 class Dropping(nn.Module):
     def __init__(self, shape, classes):
         super().__init__()

@@ -20,13 +20,15 @@ class BatchPlan:
 
     `samples` (k, J, B) indexes the data set; `weight` (k, J, B) is each sample's share in its loss
     and 0 for padding, which comes last; row i has `steps[i]` <= J steps. `draws` (k,) name the random
-    numbers of each row's training, such as dropout's; gradients of a plan without them have none.
+    numbers of each row's training, such as dropout's; gradients of a plan without them have none. `clients`
+    (k,) are those that the rows are of; a plan of several runs does not say.
     """
 
     samples: Array
     weight: Array
     steps: Array
     draws: Array | None = None
+    clients: Array | None = None
 
 
 def steps_per_epoch(sizes: Array, batch_size: int | str) -> Array:
@@ -70,7 +72,8 @@ def minibatches(
     samples[row, step, slot] = data.train[data.offsets[ids[row]] + shuffled[kept]]
     real[row, step, slot] = True
     draws = randomness.bits("draws", *words, ids)
-    return BatchPlan(samples, real / np.maximum(real.sum(-1, keepdims=True), 1), steps, draws)
+    weight = real / np.maximum(real.sum(-1, keepdims=True), 1)
+    return BatchPlan(samples, weight, steps, draws, ids)
 
 
 def full_pass(data: FederatedData, ids: Array, width: int = 256) -> BatchPlan:
@@ -84,7 +87,7 @@ def full_pass(data: FederatedData, ids: Array, width: int = 256) -> BatchPlan:
     where = (row, position // width, position % width)
     samples[where] = data.train[data.offsets[ids[row]] + position]
     weight[where] = 1 / sizes[row]
-    return BatchPlan(samples, weight, steps)
+    return BatchPlan(samples, weight, steps, clients=ids)
 
 
 def _counts_up(lengths: Array) -> Array:

@@ -156,14 +156,9 @@ class Solver:
             found = cuda_graphs.follow(self.model, self.x, self.y, training, self.chunk)
             if found is not None:
                 return found
-        moves = partial(self._affine_move, training)
-        return self._descend(
-            training.start,
-            training.plan,
-            training.snapshot_steps,
-            moves,
-            bool(training.terms.momentum),
-        )
+        moves, momentum = partial(self._affine_move, training), bool(training.terms.momentum)
+        start, plan = training.start, training.plan
+        return self._descend(start, plan, training.snapshot_steps, moves, momentum)
 
     def _descend(
         self,
@@ -180,6 +175,7 @@ class Solver:
             at, lost = start[group.ids], start.new_zeros(len(group.ids))
             v = torch.zeros_like(at) if momentum else None
             move = moves(group)
+            self._begin(plan, group, at)
             stops = snapshots_due(snapshot_steps, group.members, group.steps, self.x.device)
             for rows, j, x, y, weight in self._batches(group):
                 now = at[rows]
@@ -287,6 +283,7 @@ class Solver:
         for group in self._groups(plan):
             at, lost = w[group.ids], w.new_zeros(len(group.ids))
             g = torch.zeros_like(at)
+            self._begin(plan, group, at)
             for rows, _, x, y, weight in self._batches(group):
                 values, parts = self._gradients(at[rows], x, y, weight)
                 g[rows] += torch.cat(parts, -1)
@@ -374,6 +371,13 @@ class Solver:
             if group.widths is not None:
                 cut = (0, j, slice(group.widths[0, j]))
             yield rows, j, self.x[group.drawn[cut]], self.y[group.samples[cut]], group.weight[cut]
+
+    def _begin(self, plan: BatchPlan, group: _Group, w: Tensor) -> None:
+        """Begin the training of a group's clients: of one, where BatchNorm keeps statistics of it."""
+        statistics = self.model.architecture.statistics
+        if statistics is not None and plan.clients is not None:
+            (member,) = group.members
+            statistics.work(int(plan.clients[member]), w)
 
     def _draw(self, plan: BatchPlan, group: _Group, step: int) -> int | None:
         """The seed of a step's random numbers, a function of run, round, client and step, where it draws any:

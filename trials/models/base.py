@@ -13,6 +13,7 @@ import numpy.typing as npt
 from trials.common import randomness
 from trials.common.errors import UserError
 from trials.common.tensors import F, Tensor, torch
+from trials.models.running_statistics import RunningStatistics
 from trials.scoring.losses import Loss, cross_entropy
 
 Array = npt.NDArray[Any]
@@ -54,11 +55,17 @@ class Architecture(ABC):
 
     draws: ClassVar[bool] = False
     """Whether a training step draws random numbers (`drawn`)."""
+    statistics: ClassVar[RunningStatistics | None] = None
+    """Running statistics of BatchNorm, where it keeps any."""
     note: ClassVar[str] = ""
     """How clients are computed and why, where that is not the project's own choice."""
 
     def fitted(self, shape: tuple[int, ...], classes: int) -> Architecture:
         """The architecture for samples of `shape`; raises `UserError` when it does not fit."""
+        return self
+
+    def keeping(self, buffers: str) -> Architecture:
+        """The architecture under the setting `buffers`, which those without buffers do not mind."""
         return self
 
     def drawn(self, seed: int) -> Architecture:
@@ -168,7 +175,7 @@ class Model:
 
         See `Architecture.gradients`.
         """
-        if w.dim() == 1 and not self.architecture.one_by_one:
+        if w.dim() == 1 and not self.architecture.batchable:
             real = weight > 0
             x, y, weight = x[real], y[real], weight[real]
         losses, parts = self.gradient_parts(w, x, y, weight)
@@ -178,7 +185,7 @@ class Model:
         self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor, draw: int | None = None
     ) -> tuple[Tensor, list[Tensor]]:
         """The losses and gradients of `gradients`, each slot of the layout apart: (k, size) or (size,).
-        Of one client without padding, if it is not `one_by_one`. `draw` seeds the random numbers of a
+        Of one client without padding, if it is not `batchable`. `draw` seeds the random numbers of a
         training step; without it there are none.
         """
         architecture = self.architecture if draw is None else self.architecture.drawn(draw)

@@ -2,8 +2,7 @@
 
 `my.py:make` names a function `make(shape, classes)` that returns the module; `torchvision:NAME` names a
 network of torchvision. What is trained are the module's parameters, by their names. Buffers, and parameters
-that need no gradient, are constants. BatchNorm keeps no running statistics: each batch is normalised by its
-own mean and variance, in training and in evaluation.
+that need no gradient, are constants, but for BatchNorm's running statistics (`RunningStatistics`).
 """
 
 from __future__ import annotations
@@ -11,21 +10,28 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, ClassVar
 
-import numpy as np
 from typing_extensions import override
 
-from trials.common import names, plugins, randomness
+from trials.common import names, plugins
 from trials.common.errors import UserError, unknown
 from trials.common.files import resolved
 from trials.common.tensors import Tensor, nn, torch
-from trials.models.base import Architecture, Array, Parameters
-from trials.scoring.losses import Loss
+from trials.models.base import Architecture, Parameters
+from trials.models.fitted_module import (
+    EVALUATION,
+    GRADIENT,
+    STEP,
+    FittedModule,
+    built,
+    seeded,
+    tracked,
+    trained,
+)
 
 TORCHVISION = "torchvision:"
 SMALL = 100_000
@@ -57,10 +63,11 @@ def located(make: Callable[..., Any]) -> str:
 class OwnModel(Architecture):
     """A module by its name. It becomes a `FittedModule` for a data set's shape."""
 
-    summary: ClassVar[str] = "your own torch.nn.Module: a function of (shape, classes) returns it"
+    summary: ClassVar[str] = FittedModule.summary
     batchable: ClassVar[bool] = False
     batched_up_to: ClassVar[float] = 0
     name: str
+    buffers: str = "averaged"
 
     @classmethod
     def at(cls, text: str) -> OwnModel:
@@ -74,7 +81,12 @@ class OwnModel(Architecture):
 
     @override
     def fitted(self, shape: tuple[int, ...], classes: int) -> FittedModule:
-        return _fitted(self.name, self.function(), tuple(shape), classes)
+        frozen = self.buffers == "frozen"
+        return _fitted(self.name, self.function(), tuple(shape), classes, frozen).of_a_run()
+
+    @override
+    def keeping(self, buffers: str) -> OwnModel:
+        return replace(self, buffers=buffers)
 
     @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
@@ -124,112 +136,11 @@ def _arguments(text: str, given: str | None) -> dict[str, Any]:
         ) from None
 
 
-@dataclass(frozen=True, eq=False)
-class FittedModule(Architecture):
-    """A module for samples of one shape: it is called with weights, and holds none of a run.
-
-    `training` and `evaluating` are the module in its two modes, of which training steps that draw random
-    numbers take the first, seeded by `seed`. `note` says how clients are computed, and why.
-    """
-
-    summary: ClassVar[str] = OwnModel.summary
-    make: Callable[[], nn.Module]
-    shape: tuple[int, ...]
-    training: nn.Module
-    evaluating: nn.Module
-    batchable: bool = True  # type: ignore[misc] # by instance here
-    batched_up_to: float = 0  # type: ignore[misc]
-    independent: bool = True
-    draws: bool = False  # type: ignore[misc]
-    note: str = ""  # type: ignore[misc]
-    seed: int | None = None
-    kept: dict[Any, dict[str, Tensor]] = field(default_factory=dict, repr=False)
-
-    @property
-    @override
-    def one_by_one(self) -> bool:
-        return self.independent
-
-    @override
-    def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
-        return [(name, tuple(value.shape)) for name, value in _trained(self.evaluating).items()]
-
-    @override
-    def initial(self, ids: Array, seed: int) -> Array:
-        rows = []
-        for one in np.ravel(ids):
-            module = _built(self.make, int(randomness.bits("initial", seed, one)[0]))
-            rows.append(
-                torch.cat([p.detach().double().flatten() for p in _trained(module).values()])
-            )
-        return torch.stack(rows).numpy()
-
-    @override
-    def drawn(self, seed: int) -> FittedModule:
-        return replace(self, seed=seed)
-
-    @override
-    def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        module = self.evaluating if self.seed is None else self.training
-        constants = self.constants(next(iter(p.values())))
-
-        def one(p: Mapping[str, Tensor], x: Tensor) -> Tensor:
-            found: Tensor = torch.func.functional_call(module, {**p, **constants}, (x,))
-            return found
-
-        if x.dim() == len(self.shape) + 1:
-            return one(p, x)
-        if self.batchable:
-            outputs: Tensor = torch.func.vmap(one)(dict(p), x)
-            return outputs
-        rows = [{name: value[i] for name, value in p.items()} for i in range(len(x))]
-        return torch.stack([one(w, samples) for w, samples in zip(rows, x, strict=True)])
-
-    @override
-    def gradients(
-        self, p: Mapping[str, Tensor], x: Tensor, y: Tensor, weight: Tensor, loss: Loss
-    ) -> tuple[Tensor, list[Tensor]]:
-        if self.seed is None:
-            return super().gradients(p, x, y, weight, loss)
-        with _seeded(self.seed, x.device):
-            return super().gradients(p, x, y, weight, loss)
-
-    def constants(self, like: Tensor) -> dict[str, Tensor]:
-        """What the module has besides its parameters, in their dtype and on their device."""
-        key = like.device, like.dtype
-        if key not in self.kept:
-            self.kept[key] = {
-                name: value.detach().to(*key) if value.is_floating_point() else value.to(key[0])
-                for name, value in _constants(self.evaluating).items()
-            }
-        return self.kept[key]
-
-
-@contextmanager
-def _seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
-    """PyTorch's random numbers from a seed; afterwards they go on as before."""
-    with torch.random.fork_rng([device] if device and device.type == "cuda" else []):
-        torch.manual_seed(seed)
-        yield
-
-
-def _built(make: Callable[[], nn.Module], seed: int) -> nn.Module:
-    with _seeded(seed >> 1), torch.device("cpu"):
-        return make()
-
-
-def _trained(module: nn.Module) -> dict[str, Tensor]:
-    return {name: p for name, p in module.named_parameters() if p.requires_grad}
-
-
-def _constants(module: nn.Module) -> dict[str, Tensor]:
-    frozen = {name: p for name, p in module.named_parameters() if not p.requires_grad}
-    return {**frozen, **dict(module.named_buffers())}
-
-
-def _made(name: str, make: Callable[..., Any], shape: tuple[int, ...], classes: int) -> nn.Module:
-    """The module of a call, with BatchNorm that keeps nothing; raises `UserError` where it is none."""
-    from trials.models.torch_module import without_statistics
+def _made(
+    name: str, make: Callable[..., Any], shape: tuple[int, ...], classes: int, frozen: bool
+) -> nn.Module:
+    """The module of a call, whose BatchNorm is told what it normalises by; raises `UserError` where it is none."""
+    from trials.models.torch_module import told
 
     call = partial(make, shape, classes, **_arguments(name, names.split(name)[1]))
     module = _tried(name, f"({shape}, {classes})", call)
@@ -241,15 +152,15 @@ def _made(name: str, make: Callable[..., Any], shape: tuple[int, ...], classes: 
         raise UserError(
             f"model {name} has lazy layers: give their sizes, which follow from (shape, classes)"
         )
-    trained = _trained(module)
-    if not trained:
+    parameters = trained(module)
+    if not parameters:
         raise UserError(f"model {name} has no parameters to train")
-    for key, value in trained.items():
+    for key, value in parameters.items():
         if value.dtype not in (torch.float32, torch.float64):
             raise UserError(
                 f"model {name}: parameter {key} is {value.dtype}, but must be torch.float32"
             )
-    return without_statistics(module)
+    return told(module, frozen)
 
 
 def _tried(name: str, what: str, call: Callable[[], Any]) -> Any:
@@ -263,21 +174,24 @@ def _tried(name: str, what: str, call: Callable[[], Any]) -> Any:
 
 @lru_cache(maxsize=8)
 def _fitted(
-    name: str, make: Callable[..., Any], shape: tuple[int, ...], classes: int
+    name: str, make: Callable[..., Any], shape: tuple[int, ...], classes: int, frozen: bool
 ) -> FittedModule:
     """The module for samples of `shape`, tried on three of them; raises `UserError` where it does not do."""
-    build = partial(_made, name, make, shape, classes)
-    training, evaluating = _built(build, 0).train(), _built(build, 0).eval()
+    from trials.models.torch_module import by_running
+
+    build = partial(_made, name, make, shape, classes, frozen)
+    step, gradient = built(build, 0).train(), built(build, 0).eval()
     for (key, one), two in zip(
-        training.state_dict().items(), evaluating.state_dict().values(), strict=True
+        step.state_dict().items(), gradient.state_dict().values(), strict=True
     ):
         if not torch.equal(one, two):
             raise UserError(
                 f"model {name}: {key} differs between two modules made with the same torch.manual_seed: draw "
                 "initial weights by torch alone"
             )
-    alone = FittedModule(build, shape, training, evaluating, batchable=False)
-    return _Trial(name, alone, classes).verdict()
+    evaluation = by_running(built(build, 0).eval())
+    modules = {STEP: step, GRADIENT: gradient, EVALUATION: evaluation}
+    return _Trial(name, FittedModule(build, shape, modules).of_a_run(), classes).verdict()
 
 
 class _Trial:
@@ -285,8 +199,9 @@ class _Trial:
 
     def __init__(self, name: str, module: FittedModule, classes: int) -> None:
         self.name, self.module, self.classes = name, module, classes
-        self.p = {key: value.detach().clone() for key, value in _trained(module.evaluating).items()}
-        with _seeded(0):
+        of = trained(module.modules[EVALUATION])
+        self.p = {key: value.detach().clone() for key, value in of.items()}
+        with seeded(0):
             self.x = torch.randint(0, 2, (3, *module.shape)).to(next(iter(self.p.values())).dtype)
 
     def verdict(self) -> FittedModule:
@@ -298,22 +213,24 @@ class _Trial:
                 f"model {self.name} gives other outputs for the same weights and samples in evaluation mode: "
                 "it keeps state outside its parameters, or draws random numbers there"
             )
-        seeded = self.module.drawn(1)
-        trained, drew = self._called(seeded)
-        again, _ = self._called(seeded)
-        if not _equal(trained, again):
+        stepping = self.module.drawn(1)
+        stepped, drew = self._called(stepping)
+        again, _ = self._called(stepping)
+        if not _equal(stepped, again):
             raise UserError(
                 f"model {self.name} gives other outputs for the same weights, samples and torch.manual_seed in "
                 "training mode: it keeps state outside its parameters, or draws random numbers elsewhere "
                 "than from torch"
             )
-        part = self._called(self.module, self.x[:2])[0]
-        independent = torch.allclose(part, outputs[:2], rtol=1e-3, atol=1e-5, equal_nan=True)
-        draws = drew or not _equal(trained, outputs)
-        why = self._why_not_at_once(draws, independent)
+        plain = replace(self.module, purpose=GRADIENT)
+        outputs, _ = self._called(plain)
+        draws = drew or not _equal(stepped, outputs)
+        why = self._why_not_at_once(draws, self._by_sample(plain))
         note = "clients at once, by torch.func.vmap"
         if why:
             note = f"one client after the other: {why}"
+        if tracked(plain.modules[GRADIENT]):
+            note += "; BatchNorm's running statistics are averaged"
         sizes = [value.numel() for value in self.p.values()]
         convolves = any(value.dim() > 2 for value in self.p.values())
         up_to = float("inf") if not convolves else 16.0 if sum(sizes) < SMALL else 0.0
@@ -321,17 +238,22 @@ class _Trial:
             self.module,
             batchable=not why,
             batched_up_to=0.0 if why else up_to,
-            independent=independent,
+            independent=self._by_sample(self.module),
             draws=draws,
             note=note,
         )
+
+    def _by_sample(self, module: FittedModule) -> bool:
+        """Whether a sample's outputs are its own, whatever the batch."""
+        whole, part = (self._called(module, x)[0] for x in (self.x, self.x[:2]))
+        return torch.allclose(part, whole[:2], rtol=1e-3, atol=1e-5, equal_nan=True)
 
     def _called(self, module: FittedModule, x: Tensor | None = None) -> tuple[Tensor, bool]:
         """Its outputs, and whether it drew random numbers."""
         x = (self.x if x is None else x).clone()
         before = {key: value.clone() for key, value in module.constants(x).items()}
         given = x.clone()
-        with _seeded(1):
+        with seeded(1):
             state = torch.get_rng_state()
             outputs = _tried(
                 self.name, f" on samples {tuple(x.shape)}", partial(module.forward, self.p, x)
@@ -357,8 +279,8 @@ class _Trial:
         for key, value in module.constants(x).items():
             if not _equal(value, before[key]):
                 raise UserError(
-                    f"model {self.name} changes its buffer {key} in a forward pass: only BatchNorm may, whose "
-                    "running statistics are left out"
+                    f"model {self.name} changes its buffer {key} in a forward pass: only BatchNorm may change "
+                    "its own"
                 )
         return outputs, drew
 

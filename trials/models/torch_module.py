@@ -19,47 +19,84 @@ class TrainedModel(torch.nn.Module):
 
     Its parameters have the names and shapes of its state dict and can be trained further. They share
     one flat vector, as in the run that they come from, so that outputs are that run's to the last bit.
+    BatchNorm normalises by its running statistics, which are buffers.
     """
 
     def __init__(self, model: Model, w: torch.Tensor) -> None:
         super().__init__()
         self.fitted, self.dtype = model, w.dtype
         for name, value in model.views(w.detach().clone()).items():
-            *path, leaf = name.split(".")
-            owner: torch.nn.Module = self
-            for part in path:
-                if part not in dict(owner.named_children()):
-                    owner.add_module(part, torch.nn.Module())
-                owner = owner.get_submodule(part)
+            owner, leaf = self._place(name)
             owner.register_parameter(leaf, torch.nn.Parameter(value))
+        kept = model.architecture.statistics
+        for name, value in kept.evaluating(w).items() if kept else ():
+            owner, leaf = self._place(name)
+            owner.register_buffer(leaf, value.clone())
+
+    def _place(self, name: str) -> tuple[torch.nn.Module, str]:
+        """The submodule that a tensor belongs to, which is made where there is none, and its name there."""
+        *path, leaf = name.split(".")
+        owner: torch.nn.Module = self
+        for part in path:
+            if part not in dict(owner.named_children()):
+                owner.add_module(part, torch.nn.Module())
+            owner = owner.get_submodule(part)
+        return owner, leaf
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The outputs (b, C) of samples x (b, *shape), which are taken in the weights' dtype."""
-        return self.fitted.outputs(dict(self.named_parameters()), x.to(self.dtype))
+        given = dict(self.named_parameters()) | dict(self.named_buffers())
+        return self.fitted.outputs(given, x.to(self.dtype))
 
 
 class BatchStatistics(nn.Module):
-    """BatchNorm by the mean and variance of the batch alone: of one value the outputs are the bias."""
+    """BatchNorm that is told what it normalises by: the batch, of which it then moves its running statistics, or
+    these (`running`). Of a batch with one value a channel the outputs are the bias, and nothing is moved.
+    `frozen` ones are normalised by for good. One that keeps none normalises by the batch, always.
+    """
 
-    def __init__(self, of: Any) -> None:
+    running_mean: torch.Tensor | None
+    running_var: torch.Tensor | None
+    num_batches_tracked: torch.Tensor | None
+
+    def __init__(self, of: Any, frozen: bool) -> None:
         super().__init__()
-        self.weight, self.bias, self.eps = of.weight, of.bias, of.eps
+        self.weight, self.bias, self.eps, self.momentum = of.weight, of.bias, of.eps, of.momentum
+        keeps = of.running_mean is not None
+        self.frozen = frozen and keeps
+        self.running = False
+        for name in ("running_mean", "running_var", "num_batches_tracked"):
+            self.register_buffer(name, getattr(of, name) if keeps else None)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The normalised x (b, channels, ...)."""
-        if x.numel() == x.shape[1]:
+        mean, var = self.running_mean, self.running_var
+        batch = mean is None or not (self.running or self.frozen)
+        if batch and x.numel() == x.shape[1]:
             shape = (1, -1, *(1 for _ in x.shape[2:]))
             x = x - x
             return x if self.bias is None else x + self.bias.view(shape)
-        return F.batch_norm(x, None, None, self.weight, self.bias, True, 0.0, self.eps)
+        pace = 0.0 if self.momentum is None else self.momentum
+        if batch and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            pace = 1 / float(self.num_batches_tracked) if self.momentum is None else pace
+        return F.batch_norm(x, mean, var, self.weight, self.bias, batch, pace, self.eps)
 
 
-def without_statistics(module: nn.Module) -> nn.Module:
+def told(module: nn.Module, frozen: bool) -> nn.Module:
     """The module with each BatchNorm in it replaced by `BatchStatistics`, under the same names."""
     if isinstance(module, BATCH_NORMS):
-        return BatchStatistics(module)
+        return BatchStatistics(module, frozen)
     for name, child in module.named_children():
-        setattr(module, name, without_statistics(child))
+        setattr(module, name, told(child, frozen))
+    return module
+
+
+def by_running(module: nn.Module) -> nn.Module:
+    """The module, of which BatchNorm normalises by its running statistics."""
+    for child in module.modules():
+        if isinstance(child, BatchStatistics):
+            child.running = True
     return module
 
 

@@ -22,6 +22,7 @@ from trials.common.files import plain, refuse_bomb
 from trials.common.tensors import Tensor, torch
 from trials.engine.federation import Federation
 from trials.models.base import Model
+from trials.models.running_statistics import Values
 from trials.run import evaluation
 from trials.run.spec import TrialSpec
 from trials.run.trial import fit_model, load_dataset, partition_data
@@ -56,11 +57,18 @@ class ModelCard(BaseModel):
 
 class SavedModel:
     """The final models of one run: the server's weights (d,) and the clients' own (n, d), either of
-    which a method may not have.
+    which a method may not have, and the running statistics of BatchNorm that both are evaluated with.
     """
 
-    def __init__(self, card: ModelCard, server: Tensor | None, clients: Tensor | None) -> None:
+    def __init__(
+        self,
+        card: ModelCard,
+        server: Tensor | None,
+        clients: Tensor | None,
+        statistics: Values | None = None,
+    ) -> None:
         self.card, self.server, self.clients = card, server, clients
+        self.statistics = statistics or {}
 
     @classmethod
     def of(cls, spec: TrialSpec, simulation: Simulation) -> SavedModel:
@@ -84,18 +92,25 @@ class SavedModel:
             scores=scores,
             code=next(iter(plugins.hashes(*spec.scenario.model_code).values()), None),
         )
-        return cls(card, *(None if w is None else w.detach().cpu().clone() for w in (server, own)))
+        server, own = (None if w is None else w.detach().cpu().clone() for w in (server, own))
+        kept, like = fed.model.architecture.statistics, torch.empty(0, dtype=fed.dtype)
+        return cls(card, server, own, None if kept is None else kept.evaluating(like))
 
     @property
     def content(self) -> dict[str, Any]:
         """Tensors and plain values, as a checkpoint takes them."""
-        return {"card": self.card.model_dump_json(), "server": self.server, "clients": self.clients}
+        return {
+            "card": self.card.model_dump_json(),
+            "server": self.server,
+            "clients": self.clients,
+            "statistics": self.statistics,
+        }
 
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> SavedModel:
         """Read `content`."""
         card = ModelCard.model_validate_json(content["card"])
-        return cls(card, content["server"], content["clients"])
+        return cls(card, content["server"], content["clients"], content["statistics"])
 
     def files(self, folder: Path) -> None:
         """Write the files into a folder that is there, the card last: without it there is no model."""
@@ -105,6 +120,8 @@ class SavedModel:
                 (folder / name).unlink(missing_ok=True)
             else:
                 views = self.model.views(w)
+                rows = w.shape[:-1]
+                views |= {key: v.expand((*rows, *v.shape)) for key, v in self.statistics.items()}
                 torch.save({key: value.clone() for key, value in views.items()}, folder / name)
         (folder / CARD).write_text(self.card.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
@@ -114,7 +131,13 @@ class SavedModel:
         card, spec = self.card, self.card.spec
         loss = losses.resolve(spec.settings.loss, card.metric)
         mixed = spec.settings.dtype == "bf16"
-        return Model(models.parse(spec.model), card.shape, card.classes, loss, mixed)
+        architecture = models.parse(spec.model).keeping(spec.settings.buffers)
+        return self._with_statistics(Model(architecture, card.shape, card.classes, loss, mixed))
+
+    def _with_statistics(self, model: Model) -> Model:
+        if model.architecture.statistics is not None and self.statistics:
+            model.architecture.statistics.server = dict(self.statistics)
+        return model
 
     def module(self, client: int | None = None) -> TrainedModel:
         """The server's model, or a client's own; raises `UserError` where there is none."""
@@ -150,7 +173,7 @@ class SavedModel:
             )
         torch.set_num_threads(1)
         level = heterogeneity.parse(spec.heterogeneity)
-        model = fit_model(spec, data.dataset)
+        model = self._with_statistics(fit_model(spec, data.dataset))
         fed = Federation(data, model, level, spec.settings, spec.seed, where)
         kept = None if self.clients is None else self.clients.to(where)
         own = kept if kept is not None and len(kept) == fed.n else None
@@ -201,7 +224,7 @@ def read(folder: Path, card: ModelCard | None = None) -> SavedModel:
     saved = SavedModel(card, None, None)
     for name, many in ((SERVER, False), (CLIENTS, True)):
         if (folder / name).exists():
-            w = _flat(saved.model, folder / name, many)
+            w, saved.statistics = _flat(saved.model, folder / name, many)
             saved.server, saved.clients = (saved.server, w) if many else (w, saved.clients)
     needed = SERVER if card.weights is None else CLIENTS
     if (saved.server if card.weights is None else saved.clients) is None:
@@ -215,8 +238,8 @@ def read(folder: Path, card: ModelCard | None = None) -> SavedModel:
     return saved
 
 
-def _flat(model: Model, path: Path, many: bool) -> Tensor:
-    """The weights in a state dict's file, (d,) or (n, d)."""
+def _flat(model: Model, path: Path, many: bool) -> tuple[Tensor, Values]:
+    """The weights in a state dict's file, (d,) or (n, d), and the running statistics that all have."""
     try:
         refuse_bomb(plain(path, "saved model"))
         # Tensors and plain values only: nothing that a file says is run.
@@ -227,17 +250,22 @@ def _flat(model: Model, path: Path, many: bool) -> Tensor:
         raise UserError(
             f"saved model {path} cannot be read: it is damaged, or holds more than tensors"
         ) from None
-    fits = isinstance(found, dict) and found.keys() == {slot.name for slot in model.layout}
-    for slot in model.layout if fits else ():
-        w = found[slot.name]
+    kept = model.architecture.statistics
+    shapes: dict[str, tuple[int, ...]] = {slot.name: slot.shape for slot in model.layout}
+    shapes |= {} if kept is None else {key: (*v.shape,) for key, v in kept.server.items()}
+    fits = isinstance(found, dict) and found.keys() == shapes.keys()
+    for key, shape in shapes.items() if fits else ():
+        w = found[key]
         # One that is not contiguous may claim any size: its values are each other's.
         fits &= isinstance(w, torch.Tensor) and w.is_floating_point() and w.is_contiguous()
         fits = fits and not w.is_meta  # which has no values
-        fits = fits and (*w.shape[: -len(slot.shape)], *slot.shape) == w.shape
-        fits = fits and w.dim() == len(slot.shape) + many
+        fits = fits and (*w.shape[: w.dim() - len(shape)], *shape) == w.shape
+        fits = fits and w.dim() == len(shape) + many
     if not fits or (many and len({len(w) for w in found.values()}) > 1):
         raise UserError(f"saved model {path} does not hold the weights of the model in {CARD}")
-    return torch.cat([found[slot.name].flatten(int(many)) for slot in model.layout], -1)
+    w = torch.cat([found[slot.name].flatten(int(many)) for slot in model.layout], -1)
+    names = [] if kept is None else [*kept.server]
+    return w, {key: found[key][0] if many else found[key] for key in names}
 
 
 def _finite(values: dict[str, float]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from trials.common.tensors import Tensor, torch
 from trials.engine import budget
 from trials.engine.client_rows import ClientRows
 from trials.engine.federation import Federation
+from trials.models.running_statistics import RunningStatistics
 from trials.run import evaluation
 from trials.scoring.metrics import Task
 
@@ -67,8 +68,12 @@ class Simulation:
         while not self.finished:
             self.fed.begin(self.fed.round + 1)
             self.algorithm = self._phases.get(self.fed.round, self.algorithm)
-            rate = self._rate(self.fed.round)
+            rate, kept = self._rate(self.fed.round), self._statistics
+            if kept is not None:
+                kept.begin()
             after = replace(self.algorithm, lr=rate).round(self.state, self.fed)
+            if kept is not None:
+                kept.end(self.fed.weights)
             self.state = _sound_state(after, self.state)
             self.diverged = not math.isfinite(self.fed.train_loss)
             if self.fed.round % settings.evaluation_gap == 0:
@@ -76,6 +81,11 @@ class Simulation:
         self._clock = (time.perf_counter() - started) / max(1, self.fed.round - first)
         self.history.append(self._evaluation())
         return self.history[-1]
+
+    @property
+    def _statistics(self) -> RunningStatistics | None:
+        """BatchNorm's, where the model keeps any."""
+        return self.fed.model.architecture.statistics
 
     def _rate(self, round_index: int) -> float:
         """The learning rate of a round of this phase."""
@@ -146,6 +156,7 @@ class Simulation:
             "history": self.history,
             "diverged": self.diverged,
             "halved": self.fed.halved,
+            "statistics": self._statistics and self._statistics.server,
         }
 
     def load(self, saved: dict[str, Any]) -> None:
@@ -162,6 +173,8 @@ class Simulation:
         self.algorithm = self._phases[max(r for r in self._phases if r <= max(1, self.fed.round))]
         self.fed.counters = dict(saved["counters"])
         self.history = [dict(entry) for entry in saved["history"]]
+        if self._statistics is not None:
+            self._statistics.server = saved["statistics"]
 
 
 def _sound_state(after: State, before: State) -> State:

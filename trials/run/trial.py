@@ -62,7 +62,13 @@ def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
     """
     loss = losses.resolve(spec.settings.loss, dataset.task.metric)
     mixed = spec.settings.dtype == "bf16"
-    model = Model(models.parse(spec.model), dataset.shape, dataset.classes, loss, mixed)
+    model = Model(
+        models.parse(spec.model).keeping(spec.settings.buffers),
+        dataset.shape,
+        dataset.classes,
+        loss,
+        mixed,
+    )
     needed, there = model.d * BYTES_A_WEIGHT, machine_memory()
     if needed > there:
         raise UserError(

@@ -27,7 +27,7 @@ from trials.engine.federation import Federation
 from trials.engine.pack import Pack
 from trials.engine.solver import execution
 from trials.models.base import Model
-from trials.run.saved_model import SavedModel
+from trials.run.saved_model import SavedModel, read
 from trials.run.scenario import Scenario
 from trials.run.spec import canonical
 from trials.run.trial import run
@@ -186,6 +186,70 @@ def test_every_algorithm_takes_batchnorm_dropout_and_a_torch_dataset(algorithm):
     assert simulation.history[-1]["test_loss"] != simulation.history[0]["test_loss"]
 
 
+def normalising(rounds=1, **given):
+    """Two clients with 4 and 2 samples of two values, and a network that normalises before all else."""
+    data = partitioned([4, 2], shape=(2,), classes=2)
+    common = settings(batch_size=2, rounds=rounds, local_steps=None, **given)
+    return data, simulation(ALGORITHMS["fedavg"](lr=0.1), data, common, own("normalising"))
+
+
+def test_running_statistics_are_the_mean_over_clients_of_what_each_met():
+    """By hand, from the minibatches that the plan gives: m <- 0.9 m + 0.1 mean, v <- 0.9 v + 0.1 var n / (n - 1)
+    from m = 0 and v = 1; the server's are 2/3 of the first client's and 1/3 of the second's.
+    """
+    data, run = normalising(rounds=2)
+    mean, var = np.zeros(2), np.ones(2)
+    assert run.fed.model.architecture.statistics.server["0.running_var"].tolist() == [1, 1]
+    from trials.engine.plans import minibatches
+
+    for at in (1, 2):
+        run.advance()
+        plan = minibatches(data, np.array([0, 1]), np.array([2, 1]), 2, (0, at))
+        found = []
+        for client, steps in enumerate((2, 1)):
+            m, v = mean, var
+            for step in range(steps):
+                x = data.dataset.x[plan.samples[client, step]].astype(np.float64)
+                m, v = 0.9 * m + 0.1 * x.mean(0), 0.9 * v + 0.1 * x.var(0) * 2
+            found.append((m, v))
+        (m0, v0), (m1, v1) = found
+        mean, var = (2 * m0 + m1) / 3, (2 * v0 + v1) / 3
+        kept = run.fed.model.architecture.statistics.server
+        np.testing.assert_allclose(kept["0.running_mean"], mean, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(kept["0.running_var"], var, rtol=0, atol=1e-12)
+    w, x = state(run)["w"], data.dataset.x[data.test].astype(np.float64)
+    scale, shift, weight, bias = w[:2], w[2:4], w[4:8].reshape(2, 2), w[8:]
+    logits = (scale * (x - mean) / np.sqrt(var + 1e-5) + shift) @ weight.T + bias
+    right = (logits.argmax(1) == data.dataset.y[data.test]).mean()
+    assert run.history[-1]["test_accuracy"] == pytest.approx(right)
+    loss = np.log(np.exp(logits).sum(1)) - logits[np.arange(len(x)), data.dataset.y[data.test]]
+    assert run.history[-1]["test_loss"] == pytest.approx(loss.mean(), abs=1e-10)
+
+
+def test_frozen_statistics_stay_as_they_are_made():
+    _, run = normalising(buffers="frozen")
+    model = run.fed.model
+    assert model.architecture.statistics is None
+    assert "averaged" not in model.architecture.note
+    x = torch.tensor([[1.0, 2.0], [5.0, 0.0]]).double()
+    w = torch.tensor([1.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0]).double()
+    torch.testing.assert_close(model.logits(w, x), x / (1 + 1e-5) ** 0.5)
+    _, parts = model.gradients(w, x, torch.tensor([0, 1]), torch.tensor([0.5, 0.5]).double())
+    _, alone = model.gradients(w, x[:1], torch.tensor([0]), torch.tensor([1.0]).double())
+    _, other = model.gradients(w, x[1:], torch.tensor([1]), torch.tensor([1.0]).double())
+    torch.testing.assert_close(parts, (alone + other) / 2)
+
+
+def test_a_prediction_does_not_depend_on_its_batch():
+    _, run = normalising()
+    finish(run)
+    model, x = run.fed.model, run.fed.x[torch.arange(6)]
+    whole = model.logits(run.state["w"], x)
+    torch.testing.assert_close(model.logits(run.state["w"], x[:1]), whole[:1])
+    assert "running statistics are averaged" in model.architecture.note
+    assert "test_accuracy_personal" in run.history[-1]
+
+
 def test_initial_weights_are_the_modules_by_seed():
     model = Model(models.parse(own("mlp")), (2, 2), 4)
     ids = np.array([-1, 0, 1])
@@ -260,10 +324,16 @@ def test_torchvision_says_what_it_does_not_have():
         Model(models.parse("torchvision:resnet18(weights='DEFAULT')"), (3, 32, 32), 7)
 
 
-def test_the_saved_model_of_a_module_scores_what_its_run_scored():
+def test_the_saved_model_of_a_module_scores_what_its_run_scored(tmp_path):
     common = Settings(rounds=2, clients=4, eval_every=1)
     spec = canonical("fedavg", {}, Scenario("digits", own("Normalised"), "labels(3)"), common, 3)
     simulation, _ = run(spec)
     saved = SavedModel.of(spec, simulation)
     assert saved.score() == saved.card.scores
-    assert set(saved.module().state_dict()) == {slot.name for slot in saved.model.layout}
+    module = saved.module()
+    assert {name for name, _ in module.named_parameters()} == {s.name for s in saved.model.layout}
+    assert "norm.running_mean" in module.state_dict()
+    saved.files(tmp_path)
+    x = torch.rand(5, 1, 8, 8)
+    assert torch.equal(read(tmp_path).module()(x), module(x))
+    assert read(tmp_path).score() == saved.card.scores
