@@ -14,6 +14,7 @@ from suite.runs.request import Request
 from suite.studies.study import Study
 from suite.tracking import usual
 from trials.common.errors import UserError
+from trials.datasets.samples import given as given_name
 from trials.models.own import located
 from trials.settings import Settings
 
@@ -92,6 +93,10 @@ def run(
     algorithm: str | Tuned = "fedavg",
     *,
     dataset: str | None = None,
+    data: Any = None,
+    target: str | None = None,
+    client: str | None = None,
+    task: str | None = None,
     model: str | Callable[..., Any] | None = None,
     heterogeneity: str | None = None,
     settings: Mapping[str, Any] | Settings | None = None,
@@ -107,6 +112,10 @@ def run(
     same names as in the config of a `trainable`, and `memory_budget` (GB for the clients that are computed
     at once). A setting is given once, in `settings` or beside them. `model` may be the function that makes a
     model of your own (docs/own-model.md), defined in a file.
+
+    `data`, in the place of a `dataset`'s name, is what the program holds: two `torch.utils.data.Dataset`s (train,
+    test), or one table or two of pandas, pyarrow or Hugging Face, with the column `target` and, for `natural`, the column
+    `client`; `task` is "classification" or "regression" (docs/data.md).
     """
     from suite.execution.resources import Resources
     from suite.runs.single import execute
@@ -115,6 +124,15 @@ def run(
     given = dict(_settings(settings))
     for key in values.keys() & given:
         _one(key, given[key], "in settings", values[key])
+    columns = {"target": target, "client": client, "task": task}
+    if data is not None:
+        if dataset is not None:
+            raise UserError(
+                f"dataset is {dataset!r}, and data are given beside it: give one of them"
+            )
+        dataset = given_name(data, columns)
+    elif any(columns.values()):
+        raise UserError("target, client and task are of a table that is given as data=")
     names = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
     request = _request(algorithm, names, settings, seed=seed, values=values)
     return execute(request.spec(), data_root, device, lambda entry: None, budget)

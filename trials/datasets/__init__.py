@@ -34,8 +34,10 @@ from trials.datasets.images import (
 from trials.datasets.natural.people import FSDD, HAPT, WISDM, MNISTWriters
 from trials.datasets.natural.records import Adult, HeartDisease, News20
 from trials.datasets.own import Folder, Npz, Own
+from trials.datasets.samples import Given
 from trials.datasets.speech import SpeechCommands
 from trials.datasets.speeches import Speeches
+from trials.datasets.tables import Csv, Parquet
 from trials.datasets.text import Sent140, Sent140BagOfWords, Shakespeare
 from trials.scoring.metrics import CLASSIFICATION, REGRESSION, Task
 
@@ -76,7 +78,13 @@ DATASETS: Registry[DatasetFamily] = Registry(
     _OWN,
     needs=("load",),
 )
-PATHS: dict[str, type[Own]] = {"npz": Npz, "folder": Folder, "speeches": Speeches}
+PATHS: dict[str, type[Own]] = {
+    "npz": Npz,
+    "folder": Folder,
+    "csv": Csv,
+    "parquet": Parquet,
+    "speeches": Speeches,
+}
 """Data sets named by a path, `npz:PATH`. A function or a class elsewhere is named `module:function` or
 `FILE.py:Class(ARGUMENTS)`.
 """
@@ -88,6 +96,8 @@ def parse(text: str) -> DatasetFamily:
     scheme = head.split("(")[0].strip()
     if colon and scheme in PATHS:
         return PATHS[scheme].at(path, head)
+    if colon and scheme == Given.scheme:
+        return Given.at(path, head)
     if named(text):
         return Function.at(text)
     bare, _ = names.split(text)
@@ -105,7 +115,9 @@ def _refuse_bare_path(text: str) -> None:
         hint = f"Did you mean 'npz:{text}'?"
     elif path.is_dir():
         hint = f"Did you mean 'folder:{text}'?"
-    elif path.suffix in (".csv", ".tsv", ".parquet", ".npy", ".pt", ".pkl"):
+    elif path.suffix in (".csv", ".parquet"):
+        hint = f"Did you mean '{path.suffix[1:]}:{text}?target=COLUMN'?"
+    elif path.suffix in (".tsv", ".npy", ".pt", ".pkl"):
         hint = (
             "Its arrays as an .npz file are npz:PATH, and a function that returns them is "
             "FILE.py:function (docs/data.md)."

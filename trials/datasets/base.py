@@ -43,7 +43,7 @@ class Dataset:
 
     `x` may be computed on demand. Tokens are whole numbers in float32, which is exact below 2^24. A regression has one output
     (`classes` = 1) and float32 `y`. `client` (N,) names the owner of each sample where data are born
-    on clients, else it is None.
+    on clients, else it is None. `note` says how samples were made of what a person has.
     """
 
     x: Array | OnDemand
@@ -52,6 +52,7 @@ class Dataset:
     classes: int
     client: Array | None = None
     task: Task = CLASSIFICATION
+    note: str = ""
     partitions: dict[str, tuple[Array, Array, Array, Array]] = field(
         default_factory=dict, init=False, repr=False
     )

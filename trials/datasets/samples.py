@@ -1,12 +1,18 @@
-"""Samples one at a time, as `torch.utils.data.Dataset`s have them, made arrays."""
+"""Data that a program holds: samples one at a time, as `torch.utils.data.Dataset`s have them, and tables."""
 
-from collections.abc import Iterator
-from typing import Any
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
+from typing_extensions import override
 
 from trials.common.errors import UserError
-from trials.datasets.base import Array
+from trials.datasets.base import Array, Dataset, OnDemand
+from trials.datasets.own import Own, from_arrays
+from trials.datasets.tables import TEST_COLUMN, Columns, encoded
+from trials.scoring.metrics import Task
 
 PARTS = ("train", "test")
 
@@ -66,3 +72,100 @@ def _samples(what: str, samples: Any) -> Iterator[tuple[int, tuple[Array, Array]
 def _plain(value: Any) -> bool:
     """Whether a value is numbers: a picture of Pillow is an array of pixels too, laid out otherwise."""
     return not type(value).__module__.startswith("PIL.")
+
+
+@dataclass(frozen=True)
+class Given(Own):
+    """Data that `suite.run(data=...)` was given, `given:KEY`: known to that process alone."""
+
+    summary: ClassVar[str] = "data that a program gave to suite.run"
+    scheme: ClassVar[str] = "given"
+
+    @classmethod
+    @override
+    def at(cls, path: str, head: str) -> "Given":
+        return cls(path)
+
+    @property
+    @override
+    def task(self) -> Task:  # type: ignore[override] # by instance here
+        return self.load(0, None, None).task
+
+    @override
+    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
+        """The data; raises `UserError` in another process."""
+        if self.path not in _given:
+            raise UserError(
+                f"data set {self.name} was given by a program, and is known to its process alone: let a function "
+                "in a file return it, and name that, FILE.py:function"
+            )
+        return _given[self.path](seed)
+
+
+_given: dict[str, Callable[[int], Dataset]] = {}
+
+
+def given(data: Any, columns: Mapping[str, Any]) -> str:
+    """The name of data that a program holds, from here on: two torch Datasets (train, test), one table or two
+    (pandas', pyarrow's, or whatever has `to_pandas`), arrays by the names of `npz:PATH`, or a `Dataset`. `columns`
+    are what a table's are for, as `Columns`. Raises `UserError` where they do not fit.
+    """
+    asked = {key: value for key, value in columns.items() if value is not None}
+    load = _loader(data, asked)
+    made, text = load(0), repr(sorted(asked.items()))
+    key = hashlib.sha256(text.encode())
+    x = made.x.key.encode() if isinstance(made.x, OnDemand) else made.x
+    for array in (x, made.y, made.test, *([] if made.client is None else [made.client])):
+        key.update(np.ascontiguousarray(array).data if isinstance(array, np.ndarray) else array)
+    _given[name := key.hexdigest()[:16]] = load
+    return f"{Given.scheme}:{name}"
+
+
+def _loader(data: Any, asked: dict[str, Any]) -> Callable[[int], Dataset]:
+    parts = data if isinstance(data, tuple | list) else (data,)
+    tables = [_table(part) for part in parts]
+    if tables and all(table is not None for table in tables):
+        return _of_tables(tables, asked)
+    if asked:
+        raise UserError(f"{', '.join(asked)}: only a table has columns, and data is {_kind(data)}")
+    if isinstance(data, Dataset):
+        return lambda seed: data
+    if is_pair(data):
+        made = from_arrays("data", pair_arrays("data", data))
+    elif isinstance(data, Mapping):
+        made = from_arrays("data", {key: np.asarray(value) for key, value in data.items()})
+    else:
+        raise UserError(
+            f"data: must be two torch Datasets (train, test), one table or two with target=, arrays by name, or "
+            f"a trials.datasets.Dataset, not {_kind(data)}"
+        )
+    return lambda seed: made
+
+
+def _of_tables(tables: list[Any], asked: dict[str, Any]) -> Callable[[int], Dataset]:
+    if "target" not in asked:
+        raise UserError("target: a table needs the column to predict, as in target='label'")
+    if len(tables) > len(PARTS):
+        raise UserError(f"data: one table, or two (train, test), but there are {len(tables)}")
+    if len(tables) == 1:
+        return lambda seed: encoded("data", tables[0], Columns(**asked), seed)
+    import pandas as pd
+
+    marked = [
+        table.assign(**{TEST_COLUMN: part}) for part, table in zip(PARTS, tables, strict=True)
+    ]
+    columns = Columns(**{**asked, "test": TEST_COLUMN})
+    return lambda seed: encoded("data", pd.concat(marked, ignore_index=True), columns, seed)
+
+
+def _table(data: Any) -> Any:
+    """A pandas table of it; None where it is none."""
+    if hasattr(data, "to_pandas"):
+        return data.to_pandas()
+    return data if type(data).__name__ == "DataFrame" and hasattr(data, "iloc") else None
+
+
+def _kind(data: Any) -> str:
+    if isinstance(data, tuple | list):
+        return f"a {type(data).__name__} of {', '.join(type(part).__name__ for part in data)}"
+    return type(data).__name__

@@ -132,4 +132,5 @@ def result_of(simulation: Simulation, reported: int = 0) -> TrialResult:
         device=name_of(fed.device),
         graph_error=fed.graph_error,
         model_note=fed.model.architecture.note,
+        data_note=fed.data.dataset.note,
     )

@@ -161,6 +161,7 @@ class Tags(Mapping[str, str]):
     graph_error = Maybe(str)
     """Why its local steps were not captured on a device that captures those of others."""
     model_note = Maybe(str)
+    data_note = Maybe(str)
     """How a module of others was computed, and why: its clients at once, or one after the other."""
     error = Maybe(str)
     not_finite = Maybe(forms.words, " ".join)
@@ -320,6 +321,7 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: TrialResult) -> dict[str, 
         halved=outcome.halved,
         graph_error=outcome.graph_error or None,
         model_note=outcome.model_note or None,
+        data_note=outcome.data_note or None,
         device=outcome.device or None,
         spec=spec,
         code=plugins.hashes(*spec.code) or None,

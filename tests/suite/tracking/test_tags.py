@@ -202,7 +202,7 @@ def test_what_a_run_records(store, tmp_path):
         finished=True,
         history=[{"round": 0, "test_accuracy": 0.1}],
         fed=SimpleNamespace(
-            data=SimpleNamespace(fingerprint="abc"),
+            data=SimpleNamespace(fingerprint="abc", dataset=SimpleNamespace(note="standardised")),
             execution="batched",
             chunk=7,
             halved={"round": 2, "chunk": 3},
@@ -219,6 +219,7 @@ def test_what_a_run_records(store, tmp_path):
         "halved": '{"chunk":3,"round":2}',
         "graph_error": "no graph",
         "model_note": "at once",
+        "data_note": "standardised",
         "device": "cpu",
         "kind": "run",
     }
