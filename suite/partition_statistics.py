@@ -112,22 +112,31 @@ class Description:
             "label_counts": self.counts.tolist(),
         }
 
+    def exported(self) -> dict[str, Array]:
+        """Who holds what, as arrays of an .npz file: the ids `client_K` of each client's training samples, `val` and
+        `test`, and the labels `y` (N,) of all samples, which ids count.
+        """
+        parts = np.split(self.data.train, self.data.offsets[1:-1])
+        held = {f"client_{k}": ids for k, ids in enumerate(parts)}
+        pooled = {"val": self.data.val, "test": self.data.test, "y": self.data.dataset.y}
+        return {**held, **pooled, "fingerprint": np.array(self.data.fingerprint)}
+
     @cached_property
     def _client(self) -> Array:
         return np.repeat(np.arange(self.data.clients), self.data.sizes)
 
 
 def describe(
-    dataset: str, level: str, clients: int | None, seed: int, root: str | None
+    dataset: str, level: str, clients: int | None, seed: int, root: str | None, **more: Any
 ) -> Description:
-    """Load and partition as a run with these settings would; `seed` is the partition's.
+    """Load and partition as a run with these settings would; `seed` is the partition's, `more` are others.
 
     Raises `UserError` when the names are wrong, files are absent, or the level cannot be had.
     """
     parsed = heterogeneity.parse(level)
     if clients is not None and not 1 <= clients < 2**63:
         raise UserError(f"--clients {clients}: must be at least 1, and below 2^63")
-    settings = Settings(clients=clients, partition_seed=seed)
+    settings = Settings(clients=clients, partition_seed=seed, **more)
     loaded = datasets.parse(dataset).load(settings.data_seed, clients, root)
     partitioned = partition(loaded, parsed, settings)
     return Description(datasets.canonical(dataset), parsed.name, seed, partitioned)

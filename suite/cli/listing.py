@@ -214,6 +214,38 @@ def describe(
     out().print(", ".join(facts), highlight=False, soft_wrap=True)
 
 
+@data.command(
+    epilog="Example: suite data partition digits 'dirichlet(0.3)' --clients 10 --output digits.npz"
+)
+def partition(
+    dataset: Annotated[str, typer.Argument(help="As in `suite list datasets`.")],
+    output: Annotated[Path, typer.Option(help="The .npz file to write.")],
+    heterogeneity: Annotated[str, typer.Argument(help="As in `suite list heterogeneity`.")] = "iid",
+    clients: Annotated[
+        int | None, typer.Option(help="Default: 20, or as many as the data have.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Partition seed.")] = 0,
+    data_seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="As the setting.")] = 0,
+    val_fraction: Annotated[float, typer.Option(min=0, max=0.5, help="As the setting.")] = 0.1,
+    data_root: DataRoot = None,
+) -> None:
+    """Write which samples each client holds: indices, for other programs."""
+    import numpy as np
+
+    from suite import partition_statistics as statistics
+    from suite.yaml_files import writing
+
+    if output.suffix != ".npz":
+        raise UserError(f"--output: must be a file that ends with .npz, but is {output}")
+    if output.exists():
+        raise UserError(f"--output {output}: exists already; name another file, or remove it")
+    more = {"data_seed": data_seed, "val_fraction": val_fraction}
+    found = statistics.describe(dataset, heterogeneity, clients, seed, data_root, **more)
+    with writing(output):
+        np.savez_compressed(output, **found.exported())
+    say(f"wrote {output}: {found.data.clients} clients, fingerprint {found.data.fingerprint}")
+
+
 @data.command(epilog="Example: suite data prepare mnist fashion_mnist --data-root ~/data")
 def prepare(
     wanted: Annotated[

@@ -76,12 +76,12 @@ def _share(text: str) -> str | float:
 
 
 @dataclass(frozen=True)
-class Table(Own):
+class TableFile(Own):
     """A table in a file: `SCHEME:PATH?target=COLUMN&client=COLUMN&test=COLUMN_OR_SHARE&drop=COLUMN&task=regression`."""
 
     @classmethod
     @override
-    def at(cls, path: str, head: str) -> Table:
+    def at(cls, path: str, head: str) -> TableFile:
         names.parse("dataset", head, {cls.scheme: NoOptions})
         place, _, given = path.rpartition("?") if "?" in path else (path, "", "")
         columns = Columns.read(f"{cls.scheme}:{place}", parse_qsl(given, keep_blank_values=True))
@@ -113,7 +113,7 @@ class Table(Own):
 
 
 @dataclass(frozen=True)
-class Csv(Table):
+class Csv(TableFile):
     """A table of comma-separated values with a line of names; `?`, NA and nothing are absent values."""
 
     summary: ClassVar[str] = (
@@ -127,7 +127,7 @@ class Csv(Table):
 
 
 @dataclass(frozen=True)
-class Parquet(Table):
+class Parquet(TableFile):
     """A table as a Parquet file."""
 
     summary: ClassVar[str] = "your own table as a Parquet file, written as csv:PATH is"

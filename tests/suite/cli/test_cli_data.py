@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import suite
 from suite import partition_statistics as data
 from tests.support.commands import document, fault, records, suite_here
 from trials.datasets import DATASETS
@@ -252,3 +253,36 @@ def test_prepare_of_what_is_generated_needs_nothing(tmp_path: Path) -> None:
 def test_the_picture_needs_no_torch() -> None:
     code = "import sys, reports.partition; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_exported_split_is_that_of_a_run(tmp_path: Path) -> None:
+    asked = ("--clients", "5", "--seed", "3", "--data-seed", "2", "--val-fraction", "0.2")
+    asked = (*asked, "--output", "digits.npz")
+    suite_here("data", "partition", "digits", "dirichlet(0.5)", *asked, cwd=tmp_path)
+    ran = suite.run(
+        heterogeneity="dirichlet(0.5)",
+        rounds=1,
+        clients=5,
+        partition_seed=3,
+        data_seed=2,
+        val_fraction=0.2,
+    ).data
+    with np.load(tmp_path / "digits.npz") as split:
+        assert str(split["fingerprint"]) == ran.fingerprint
+        for k in range(5):
+            held = ran.train[ran.offsets[k] : ran.offsets[k + 1]]
+            np.testing.assert_array_equal(split[f"client_{k}"], held)
+        np.testing.assert_array_equal(split["val"], ran.val)
+        np.testing.assert_array_equal(split["test"], ran.test)
+        np.testing.assert_array_equal(split["y"], ran.dataset.y)
+        assert len(split.files) == 5 + 4
+
+
+@pytest.mark.parametrize(
+    ("path", "says"), [("split.csv", "ends with .npz"), ("there.npz", "exists already")]
+)
+def test_where_a_split_is_not_written(tmp_path: Path, path: str, says: str) -> None:
+    (tmp_path / "there.npz").write_text("mine")
+    asked = ("data", "partition", "digits", "--output", path)
+    assert says in fault(suite_here(*asked, cwd=tmp_path, code=2))
+    assert (tmp_path / "there.npz").read_text() == "mine"
