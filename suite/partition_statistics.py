@@ -112,7 +112,7 @@ class Description:
             "label_counts": self.counts.tolist(),
         }
 
-    def exported(self) -> dict[str, Array]:
+    def exported(self) -> dict[str, Any]:
         """Who holds what, as arrays of an .npz file: the ids `client_K` of each client's training samples, `val` and
         `test`, and the labels `y` (N,) of all samples, which ids count.
         """
