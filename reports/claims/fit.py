@@ -15,13 +15,14 @@ import numpy as np
 
 from reports.claims.metrics import Metric, Runs, measured, metric
 from reports.claims.verdicts import (
+    NOISY,
     NOT_RUN,
     REPRODUCED,
+    AgreementRange,
     Printed,
-    in_order,
-    judge,
+    VerdictSummary,
     printed,
-    short_of_never,
+    standing,
     summary,
 )
 from trials.common.errors import UserError
@@ -39,20 +40,23 @@ HOLDS, DEPENDS, FAILS, UNEXPLAINED = (
     "does not hold",
     "baselines unexplained",
 )
-ANSWERS = (HOLDS, DEPENDS, FAILS, UNEXPLAINED, NOT_RUN)
+ANSWERS = (HOLDS, DEPENDS, FAILS, NOISY, UNEXPLAINED, NOT_RUN)
 
 RULES = (
     "A reading is one candidate of each setting that the paper leaves open. All are run with one seed on the "
     "baselines' rows, up to the round after which no printed number could be met any more; the best quarter, "
     "and the default reading, with all seeds.",
-    "A reading **explains** the baselines when every printed number of every baseline is reproduced under it "
-    "by the rules for single numbers, and baselines whose printed numbers differ by more than a tolerance differ "
-    "in that direction. Numbers of the paper's own method take no part in that.",
+    "A reading **explains** the baselines when no printed number of any baseline contradicts it, and "
+    "baselines whose printed numbers differ by more than a tolerance differ in that direction. A number "
+    "contradicts it when it is farther from the mean over seeds than the tolerance plus half the width of the "
+    "mean's 95 % Student-t interval, of which no more than another tolerance counts. Numbers of the paper's own "
+    "method take no part in that.",
     "How far a number is off is counted in its tolerances, at most 10, and 10 where not every seed reaches the "
     "target; a printed 'never' counts as the last round plus one.",
     "The paper's own method is then run under every reading that explains the baselines. A claim **holds** "
-    "when it is reproduced under all of them, **depends on the reading** when under some, **does not hold** when "
-    "under none. **Baselines unexplained**: there is no such reading, so nothing is said of the method. "
+    "when it is reproduced under all of them, **depends on the reading** when it is reproduced under some and not "
+    "under others, **does not hold** when it is reproduced under none, and is **too noisy to say** where verdicts "
+    "under some of them are. **Baselines unexplained**: there is no such reading, so nothing is said of the method. "
     "**Not run**: data, metric or experiment cannot be had, or no baseline's number is printed.",
     "What decides: each setting's share of the variance between readings (its Shapley value of R^2, one effect "
     "a candidate). 0: it does not matter, 1: nothing else does; shares add up to at most 1, and the rest is of "
@@ -143,7 +147,6 @@ def explain(numbers: Numbers, runs: Runs, rounds: int) -> list[Explained]:
             values = measured(wanted, method, runs)
             shown = summary(values, wanted, rounds)
             sound = shown is not None and shown.reached == 1 and math.isfinite(shown.mean)
-            verdict = judge(claim, wanted, values, rounds, None).verdict
             found.append(
                 Explained(
                     method,
@@ -153,12 +156,54 @@ def explain(numbers: Numbers, runs: Runs, rounds: int) -> list[Explained]:
                     len(values),
                     sum(map(math.isfinite, values.values())),
                     off(claim, wanted, values, rounds),
-                    verdict == REPRODUCED,
-                    in_order(method, _apart(method, claims, wanted), means) is not False,
+                    shown is not None and near(claim, wanted, shown, rounds),
+                    in_order(method, _apart(method, claims, wanted), means),
                     _spread([v for v in values.values() if math.isfinite(v)]),
                 )
             )
     return found
+
+
+def near(claim: Printed, wanted: Metric, found: VerdictSummary, rounds: int) -> bool:
+    """Whether a mean does not contradict a printed number: noise up to the tolerance is allowed for. A bound is
+    kept by the whole interval.
+    """
+    if claim.value is None:
+        return short_of_never(wanted, found, rounds) <= 1
+    if claim.relation in ("=", "~"):
+        tolerance = wanted.tolerance(claim.value)
+        return found.reached == 1 and abs(claim.value - found.mean) <= tolerance + min(
+            found.half, tolerance
+        )
+    agrees = AgreementRange.of(claim.relation, claim.value, 0.0)
+    return found.reached in (0, 1) and agrees.holds(
+        found.mean - found.half, found.mean + found.half
+    )
+
+
+def short_of_never(wanted: Metric, found: VerdictSummary, rounds: int) -> float:
+    """How many tolerances the mean is short of a printed "never within the rounds", which counts as the last
+    round plus one, as a seed does that never got there; infinite where it is no number of rounds.
+    """
+    if found.reached == 0:
+        return 0.0
+    if wanted.kind.unit != "rounds":
+        return math.inf
+    return (rounds + 1.0 - found.mean) / wanted.tolerance(rounds + 1.0)
+
+
+def in_order(method: str, numbers: Mapping[str, Printed], means: Mapping[str, float]) -> bool:
+    """Whether a method's mean is above or below each other's as printed, where both numbers are exact and differ."""
+    mine = numbers[method]
+    return all(
+        (standing(mine, other) > 0) == (means[method] > means[name])
+        and means[method] != means[name]
+        for name, other in numbers.items()
+        if name != method
+        and {mine.relation, other.relation} <= {"=", "~"}
+        and standing(mine, other) != 0
+        and {method, name} <= means.keys()
+    )
 
 
 def _mean(values: Mapping[int, float], wanted: Metric, rounds: int) -> float:
@@ -266,11 +311,15 @@ def answer(
     """
     ran = {number: verdict for number, verdict in judged.items() if verdict != NOT_RUN}
     holds = [number for number, verdict in ran.items() if verdict == REPRODUCED]
+    noisy = [number for number, verdict in ran.items() if verdict == NOISY]
     if not judged:
         return unknown
     if not ran:
         return Answer(NOT_RUN, [], 0, {})
-    word = HOLDS if len(holds) == len(ran) else DEPENDS if holds else FAILS
+    if holds and len(holds) + len(noisy) < len(ran):
+        word = DEPENDS
+    else:
+        word = NOISY if noisy else HOLDS if holds else FAILS
     outcomes = [(picks[number], float(number in holds)) for number in ran]
     return Answer(word, holds, len(ran), effects(outcomes) if word == DEPENDS else {})
 

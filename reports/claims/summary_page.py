@@ -17,7 +17,8 @@ def summary_page(found: Mapping[str, Any]) -> str:
     about = (
         "A number or a statement is feasible when the suite measures it, its data are at hand and its row "
         f"takes at most {found['minutes']:g} minutes with {found['seeds']} seeds on the machine that counted, "
-        "or when it has a verdict already. A statement counts once for each row it is about."
+        "or when it has a verdict already. A statement counts once for each row it is about, and what is printed twice of one "
+        "experiment counts once."
     )
     parts: list[Block] = [
         Heading("Published and measured, over all papers", level=1),

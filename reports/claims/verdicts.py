@@ -7,39 +7,44 @@ Nothing here knows what ran; `suite.reproduction.reproduce` gives it records.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
-from typing import Any
+from statistics import fmean, stdev
+from typing import Any, NamedTuple, Self
 
 from reports.claims.metrics import KINDS, Metric, Runs, measured, metric
-from reports.leaderboard.statistics import interval
+from reports.leaderboard.statistics import corrected, half_width, interval
 from trials.common.errors import UserError
 
-REPRODUCED, DIRECTION, FAILED, NOT_RUN = (
+REPRODUCED, DIRECTION, FAILED, NOISY, NOT_RUN = (
     "reproduced",
     "direction only",
     "not reproduced",
+    "too noisy to say",
     "not run",
 )
-VERDICTS = (REPRODUCED, DIRECTION, FAILED, NOT_RUN)
+VERDICTS = (REPRODUCED, DIRECTION, FAILED, NOISY, NOT_RUN)
 Seeds = Mapping[int, float]
 """A value for each seed."""
+MOST_SEEDS = 1000
+"""No verdict is said to need more seeds than these."""
+ONE_SEED = "one seed"
 
 
 RULES = (
-    "A number is **reproduced** when it is no farther from the mean over seeds than the tolerance plus "
-    "half the width of the mean's 95 % Student-t interval, of which no more than another tolerance "
-    "counts. A bound (> 50) is reproduced when the whole interval keeps it, and on rounds to a target "
-    "only when all seeds reached it or none did. A printed 'never within the rounds' counts as the last "
-    "round plus one, as a seed does that never gets there, and is reproduced when the mean is within the "
-    "tolerance of that; any other number of rounds only when every seed reached it.",
-    "**Direction only**: the number is not reproduced, but its method stands to every other method of "
-    "the row as printed (better or worse in the mean); a bound holds in the mean alone.",
-    "A statement that compares two methods is **reproduced** when the whole interval of the difference, "
-    "paired by seed, is on its side; **direction only** when just the mean is, or there is one seed. "
-    "'As good as' is judged as a printed difference of 0. A seed that never reaches a target counts "
-    "as the last round plus one, and where no run of either method gets there, it is not reproduced; a "
-    "run that diverges loses to one that does not. A speed-up needs a "
-    "number of rounds of both methods; a seed without it counts as one that did not reach the target.",
+    "Each number and each statement has a range in which the mean over seeds agrees with it: the printed number "
+    "plus or minus the tolerance, all that a bound (> 50) allows, all differences that a statement allows. It is "
+    "**reproduced** when the mean's whole 95 % Student-t interval lies in the range, **not reproduced** when the "
+    "whole interval lies outside, and **too noisy to say** otherwise, also with one seed.",
+    "A number is not reproduced where its method's order to another exact number of the row is reversed: the "
+    "interval of the difference, paired by seed, lies on the other side of 0. **Direction only**: the number is "
+    "not reproduced, but its method stands to each of these others as printed, by the same intervals. These "
+    "intervals hold together for a number with 95 % (Bonferroni).",
+    "A statement compares two methods by their difference, paired by seed. 'As good as' allows differences up to "
+    "the tolerance.",
+    "A seed that never reaches a target counts as the last round plus one. So does a printed 'never within the "
+    "rounds'. A number of rounds is not reproduced where a seed did not get there and the mean would be too "
+    "large even so; otherwise it is too noisy to say. Where no run of either method gets there, a statement is not "
+    "reproduced. A run that diverges loses to one that does not. A speed-up needs a number of rounds of both "
+    "methods.",
     "**Not run**: the data, the metric or the experiment cannot be had, or the run was cut too short.",
     "Tolerances: 1 point of accuracy, 2 of a difference of accuracies, 20 % of a number of rounds (at "
     "least 2) or of a speed-up, 10 % of a loss, 5 % of uploads.",
@@ -105,61 +110,134 @@ def printed(number: float | str | None) -> Printed:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One of `VERDICTS`, and why where that is not plain from the numbers."""
+    """One of `VERDICTS`, and why where that is not plain from the numbers. `seeds_needed`: about how many seeds would
+    say more where it is too noisy; None where that is unknown or over `MOST_SEEDS`.
+    """
 
     verdict: str
     reason: str = ""
+    seeds_needed: int | None = None
+
+
+@dataclass(frozen=True)
+class AgreementRange:
+    """The means that agree with a claim, ends included."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, relation: str, bound: float, tolerance: float) -> Self:
+        """Those of `= bound`, `~ bound`, or of an inequality, which has no tolerance."""
+        return {
+            "<": cls(-math.inf, math.nextafter(bound, -math.inf)),
+            "<=": cls(-math.inf, bound),
+            ">": cls(math.nextafter(bound, math.inf), math.inf),
+            ">=": cls(bound, math.inf),
+        }.get(relation, cls(bound - tolerance, bound + tolerance))
+
+    def holds(self, low: float, high: float) -> bool:
+        """Whether a whole interval lies in it."""
+        return self.low <= low and high <= self.high
+
+    def verdict(self, values: Sequence[float], at_least: bool = False) -> Verdict:
+        """What a sample says of its mean; with `at_least` some values are only lower bounds of what they stand for."""
+        low, high = interval(values)
+        if low is None or high is None:
+            return Verdict(NOISY, ONE_SEED)
+        if low > self.high or (high < self.low and not at_least):
+            return Verdict(FAILED)
+        if at_least and self.high < math.inf:
+            return Verdict(NOISY, "not all seeds got there")
+        if self.holds(low, high):
+            return Verdict(REPRODUCED)
+        needed = self._seeds_needed(values)
+        least = needed or f"over {MOST_SEEDS}"
+        return Verdict(NOISY, f"about {least} seeds would say", needed)
+
+    def _seeds_needed(self, values: Sequence[float]) -> int | None:
+        """The fewest seeds whose interval would keep clear of the ends, had they this mean and spread."""
+        mean, spread = fmean(values), stdev(values)
+        room = min(abs(mean - end) for end in (self.low, self.high))
+        enough = range(len(values) + 1, MOST_SEEDS + 1)
+        return next((n for n in enough if half_width(spread, n) <= room), None)
+
+
+class Order(NamedTuple):
+    """How a method stands to others whose printed numbers differ from its own, in a row and a metric: to which of
+    them the other way round than printed, and whether to all of them as printed.
+    """
+
+    reversed_to: Sequence[str]
+    as_printed: bool
+
+
+NO_ORDER = Order((), False)
+"""Of a method without others to compare with."""
 
 
 def judge(
-    claim: Printed, wanted: Metric, values: Seeds, rounds: int, ordered: bool | None
+    claim: Printed, wanted: Metric, values: Seeds, rounds: int, order: Order = NO_ORDER
 ) -> Verdict:
-    """The verdict on a printed number. `ordered`: whether the method stands to all others of the row
-    as printed, None where there is no other.
-    """
-    found = summary(values, wanted, rounds)
-    if found is None:
+    """The verdict on a printed number whose method stands to others of its row in this order."""
+    if not values:
         return Verdict(NOT_RUN, "nothing was measured")
-    fallback = Verdict(DIRECTION if ordered else FAILED)
+    found = _agreement(claim, wanted, values, rounds)
+    if order.reversed_to:
+        return Verdict(FAILED, f"the order to {', '.join(order.reversed_to)} is reversed")
+    return Verdict(DIRECTION) if found.verdict == FAILED and order.as_printed else found
+
+
+def _agreement(claim: Printed, wanted: Metric, values: Seeds, rounds: int) -> Verdict:
+    """Whether the mean over seeds agrees with a number, whatever else its row holds."""
+    missing = [value for value in values.values() if not math.isfinite(value)]
+    if wanted.kind.unit == "rounds":
+        counted = [_counted(value, rounds) for value in values.values()]
+        if claim.value is not None:
+            return _range(claim.relation, claim.value, wanted).verdict(counted, bool(missing))
+        # All numbers above the last round are one.
+        last = rounds + 1.0
+        return AgreementRange(last - wanted.tolerance(last), math.inf).verdict(counted)
+    if missing and claim.value is not None:
+        why = "diverged" if wanted.kind.last else "did not get there"
+        return Verdict(FAILED, f"{len(missing)} of {len(values)} seeds {why}")
     if claim.value is None:
-        return Verdict(REPRODUCED) if short_of_never(wanted, found, rounds) <= 1 else fallback
-    if claim.relation in ("=", "~"):
-        if found.reached < 1:
-            return fallback
-        return Verdict(REPRODUCED) if _near(wanted, claim.value, found) else fallback
-    ends = (found.mean,) if found.low is None or found.high is None else (found.low, found.high)
-    if found.reached in (0, 1) and all(_holds(claim.relation, end, claim.value) for end in ends):
-        return Verdict(REPRODUCED)
-    return Verdict(DIRECTION if _holds(claim.relation, found.mean, claim.value) else FAILED)
+        return Verdict(REPRODUCED if len(missing) == len(values) else FAILED)
+    return _range(claim.relation, claim.value, wanted).verdict(list(values.values()))
 
 
-def short_of_never(wanted: Metric, found: VerdictSummary, rounds: int) -> float:
-    """How many tolerances the mean is short of a printed "never within the rounds", which counts as the last
-    round plus one, as a seed does that never got there; infinite where it is no number of rounds.
-    """
-    if found.reached == 0:
-        return 0.0
-    if wanted.kind.unit != "rounds":
-        return math.inf
-    return (rounds + 1.0 - found.mean) / wanted.tolerance(rounds + 1.0)
+def _range(relation: str, value: float, wanted: Metric) -> AgreementRange:
+    return AgreementRange.of(relation, value, wanted.tolerance(value))
 
 
-def in_order(
-    method: str, numbers: Mapping[str, Printed], means: Mapping[str, float]
-) -> bool | None:
-    """Whether a method is better or worse than each other as printed; None without another one whose
-    number is exact and differs.
+def _counted(value: float, rounds: int) -> float:
+    return value if math.isfinite(value) else rounds + 1.0
+
+
+def order_of(
+    method: str, numbers: Mapping[str, Printed], values: Mapping[str, Seeds], rounds: int
+) -> Order:
+    """How a method stands to each other whose printed number is exact and differs, by the differences
+    paired by seed. The intervals hold together.
     """
     mine = numbers[method]
-    verdicts = [
-        (_order(mine, other) > 0) == (means[method] > means[name]) and means[method] != means[name]
+    others = [
+        name
         for name, other in numbers.items()
         if name != method
         and {mine.relation, other.relation} <= {"=", "~"}
-        and _order(mine, other) != 0
-        and {method, name} <= means.keys()
+        and standing(mine, other) != 0
+        and {method, name} <= values.keys()
     ]
-    return all(verdicts) if verdicts else None
+    stands: dict[str, int] = {}
+    for name in others:
+        of, to = values[method], values[name]
+        gaps = [_counted(of[s], rounds) - _counted(to[s], rounds) for s in of if s in to]
+        low, high = interval(gaps, corrected(len(others)))
+        sign = 0 if low is None or high is None else (low > 0) - (high < 0)
+        stands[name] = sign * (1 if standing(mine, numbers[name]) > 0 else -1)
+    wrong = [name for name, sign in stands.items() if sign < 0]
+    return Order(wrong, bool(stands) and all(sign > 0 for sign in stands.values()))
 
 
 def compare(
@@ -172,58 +250,43 @@ def compare(
     by: float = 0.0,
 ) -> tuple[Verdict, VerdictSummary | None]:
     """The verdict on `of - times * to RELATION by`, paired by seed, and the difference's summary."""
-
-    def counted(value: float) -> float:
-        return value if math.isfinite(value) else rounds + 1.0
-
     seeds = [seed for seed in of if seed in to]
     if wanted.kind.last and any(math.isinf(side[seed]) for side in (of, to) for seed in seeds):
-        lead = {math.isinf(of[s]) - math.isinf(to[s]) for s in seeds}  # -1: only `to` diverged
-        won = relation != "~" and all(_holds(relation, of[s] - times * to[s], by) for s in seeds)
-        verdict = (REPRODUCED if len(lead) == 1 else DIRECTION) if won else FAILED
-        reason = "both diverge" if lead == {0} else "one of them diverges"
-        return Verdict(verdict, reason), None
+        return _of_diverged(relation, [of[s] for s in seeds], [to[s] for s in seeds]), None
     if seeds and all(math.isinf(side[seed]) for side in (of, to) for seed in seeds):
         return Verdict(FAILED, "neither gets there"), None
-    gaps = {s: counted(of[s]) - times * counted(to[s]) for s in seeds}
+    gaps = {s: _counted(of[s], rounds) - times * _counted(to[s], rounds) for s in seeds}
     found = summary(gaps, wanted, rounds)
     if found is None:
         return Verdict(NOT_RUN, "nothing was measured"), None
-    if relation == "~":
-        size = fmean(times * counted(to[s]) for s in gaps)
-        tolerance = wanted.apart(size)
-        near = abs(found.mean - by) <= tolerance + min(found.half, tolerance)
-        return Verdict(REPRODUCED if near else FAILED), found
-    if not _holds(relation, found.mean, by):
-        return Verdict(FAILED), found
-    if found.low is None or found.high is None:
-        return Verdict(DIRECTION, "one seed"), found
-    whole = _holds(relation, found.low, by) and _holds(relation, found.high, by)
-    return Verdict(REPRODUCED if whole else DIRECTION), found
+    tolerance = wanted.apart(fmean(times * _counted(to[s], rounds) for s in gaps))
+    return AgreementRange.of(relation, by, tolerance).verdict(list(gaps.values())), found
 
 
-def _mean(values: Seeds, wanted: Metric, rounds: int) -> float:
-    """Infinite where any seed is."""
-    found = summary(values, wanted, rounds)
-    assert found is not None
-    return found.mean if found.reached == 1 else math.inf
+def _of_diverged(relation: str, of: Sequence[float], to: Sequence[float]) -> Verdict:
+    """The verdict on a value at the end where runs of one of two methods, or of both, diverged: such a run is the
+    worse one, and the pair decides only where it stands alike in every seed.
+    """
+    lost = {(math.isinf(a), math.isinf(b)) for a, b in zip(of, to, strict=True)}
+    if len(of) < 2:
+        return Verdict(NOISY, ONE_SEED)
+    if lost == {(True, True)}:
+        return Verdict(FAILED, "both diverge")
+    if lost not in ({(True, False)}, {(False, True)}):
+        return Verdict(NOISY, "runs diverge in some seeds")
+    greater = ">" if lost == {(True, False)} else "<"
+    return Verdict(REPRODUCED if relation[0] == greater else FAILED, "one of them diverges")
 
 
-def _near(wanted: Metric, value: float, found: VerdictSummary) -> bool:
-    tolerance = wanted.tolerance(value)
-    return abs(value - found.mean) <= tolerance + min(found.half, tolerance)
+def _stands(wanted: Metric, values: Seeds) -> bool:
+    """Whether a method can be compared: a speed-up that is infinite is none."""
+    return bool(values) and (
+        wanted.kind.better == "less" or all(map(math.isfinite, values.values()))
+    )
 
 
-def _holds(relation: str, value: float, bound: float) -> bool:
-    return {
-        "<": value < bound,
-        ">": value > bound,
-        "<=": value <= bound,
-        ">=": value >= bound,
-    }[relation]
-
-
-def _order(a: Printed, b: Printed) -> float:
+def standing(a: Printed, b: Printed) -> float:
+    """A printed number less another; never is infinite, and equals itself."""
     left, right = (math.inf if p.value is None else p.value for p in (a, b))
     return 0.0 if left == right else left - right
 
@@ -244,6 +307,7 @@ class JudgedEntry:
     difference: float | None
     verdict: str
     reason: str
+    seeds_needed: int | None = None
     by_seed: Mapping[int, float] = field(default_factory=dict)
 
 
@@ -258,6 +322,7 @@ class Said:
     ci_high: float | None
     verdict: str
     reason: str
+    seeds_needed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -290,9 +355,7 @@ def entries(
                 reason = "the suite does not measure it"
         rounds = _rounds(runs)
         values = {m: measured(wanted, m, runs) for m in claims} if wanted else {}
-        means = {m: _mean(v, wanted, rounds) for m, v in values.items() if v and wanted}
-        if wanted is not None and wanted.name == "speedup":
-            means = {m: mean for m, mean in means.items() if math.isfinite(mean)}
+        stand = {m: v for m, v in values.items() if wanted and _stands(wanted, v)}
         for method, claim in claims.items():
             unit = KINDS[name.split("(")[0].split("@")[0]].unit if _known(name) else ""
             if wanted is None:
@@ -303,7 +366,7 @@ def entries(
                 continue
             mine = values[method]
             cut = _cut(wanted, [mine], rounds, planned)
-            order = in_order(method, claims, means)
+            order = order_of(method, claims, stand, rounds)
             verdict = Verdict(NOT_RUN, cut) if cut else judge(claim, wanted, mine, rounds, order)
             found.append(_entry(method, name, unit, claim, mine, rounds, verdict))
     return found
@@ -330,7 +393,8 @@ def statements(
         if cut := _cut(wanted, [of, to], rounds, planned):
             verdict = Verdict(NOT_RUN, cut)
         mean, low, high = (gap.mean, gap.low, gap.high) if gap else (None, None, None)
-        found.append(Said(claim.says, name, mean, low, high, verdict.verdict, verdict.reason))
+        said_of = (verdict.verdict, verdict.reason, verdict.seeds_needed)
+        found.append(Said(claim.says, name, mean, low, high, *said_of))
     return found
 
 
@@ -362,6 +426,7 @@ def _entry(
         shown.mean - claim.value if claim.value is not None and shown.reached == 1 else None,
         verdict.verdict,
         verdict.reason,
+        verdict.seeds_needed,
         dict(mine),
     )
 

@@ -87,8 +87,13 @@ def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | Non
         return None, None
     n, mean = len(values), fmean(values)
     variance = fsum((value - mean) ** 2 for value in values) / (n - 1)  # the same in any order
-    half = quantile((1 + level) / 2, n - 1) * (variance / n) ** 0.5
+    half = half_width(variance**0.5, n, level)
     return float(mean - half), float(mean + half)
+
+
+def half_width(spread: float, n: int, level: float = LEVEL) -> float:
+    """t_{n-1, (1+level)/2} s / sqrt(n)."""
+    return quantile((1 + level) / 2, n - 1) * spread / n**0.5
 
 
 def quantile(probability: float, freedom: float) -> float:

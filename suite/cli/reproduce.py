@@ -38,6 +38,10 @@ def reproduce(
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Runs of each method; default 5.")
     ] = None,
+    until_said: Annotated[
+        int | None,
+        typer.Option(min=2, help="Up to so many runs where fewer are too noisy for a verdict."),
+    ] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="At most so many rounds.")] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="2 seeds, a fifth of the rounds, one searched value.")
@@ -79,8 +83,10 @@ def reproduce(
 
     if minutes is not None and not readings:
         raise UserError("--minutes bounds --readings; --max-minutes leaves out long rows")
-    if readings and (max_minutes is not None or quick):
-        raise UserError("--readings goes with --minutes, not with --max-minutes or --quick")
+    if readings and (max_minutes is not None or quick or until_said is not None):
+        raise UserError(
+            "--readings goes with --minutes, not with --max-minutes, --quick or --until-said"
+        )
     if readings and reading:
         raise UserError("--readings runs all readings, --reading one: not both")
     named = [text for text in reading or () if text != "default"]
@@ -91,8 +97,10 @@ def reproduce(
     for file in _files(output, name) if output is not None else ():
         refuse_foreign([file], SIGNS[file.suffix])
     few = seeds or (QUICK_SEEDS if quick else SEEDS)
-    effort = Effort(few, rounds, quick, minutes if readings else max_minutes, named, other)
-    given = {"seeds": seeds, "rounds": rounds, "max-minutes": max_minutes, "minutes": minutes}
+    most = minutes if readings else max_minutes
+    effort = Effort(few, rounds, quick, most, named, other, until_said=until_said)
+    given: dict[str, float | None] = {"seeds": seeds, "until-said": until_said, "rounds": rounds}
+    given |= {"max-minutes": max_minutes, "minutes": minutes}
     flags = ["--quick"] * quick + ["--readings"] * readings
     command = _command(path, given, flags, {"reading": named, "set": kept})
     facts = (path, effort, tracking_uri, storage, data_root, resources, command)

@@ -52,7 +52,8 @@ class PaperMethod(Layer):
 class TableRow(Shared):
     """One experiment: data, model, level, and the printed numbers, metric -> method -> number.
 
-    One that is `not_run` only keeps its numbers; the reason is shown.
+    One that is `not_run` only keeps its numbers; the reason is shown. `same_as` is the TABLE/ROW of the same
+    experiment: numbers that are printed there too, and its statements, count once, there.
     """
 
     dataset: str | None = None
@@ -62,6 +63,7 @@ class TableRow(Shared):
     numbers: dict[str, dict[str, Number]] = {}
     grids: dict[str, list[Any]] = {}
     not_run: str | None = None
+    same_as: str | None = None
 
 
 class PaperClaim(BaseModel):
@@ -113,6 +115,13 @@ class Paper(Shared):
     cites: str
     data: dict[str, Data]
     tables: dict[str, PaperTable]
+
+    def same(self, row: TableRow) -> tuple[PaperTable, TableRow] | None:
+        """The table and row that a row is the same as; None where it is none."""
+        if row.same_as is None:
+            return None
+        table, _, name = row.same_as.partition("/")
+        return self.tables[table], self.tables[table].rows[name]
 
 
 def paper_names() -> list[str]:

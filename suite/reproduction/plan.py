@@ -25,7 +25,8 @@ NO_DATA = "no data: "
 @dataclass(frozen=True)
 class Effort:
     """How much of the paper's protocol is run, and under which reading; `other`: values of what is ours,
-    instead of ours; `every_round`: evaluate after each, though no metric needs it.
+    instead of ours; `every_round`: evaluate after each, though no metric needs it; `until_said`: up to how many seeds
+    are added, once, for verdicts that are too noisy.
     """
 
     seeds: int = SEEDS
@@ -35,6 +36,7 @@ class Effort:
     reading: Sequence[str] = ()
     other: Mapping[str, Any] = field(default_factory=dict)
     every_round: bool = False
+    until_said: int | None = None
 
     def cut(self, rounds: int) -> int:
         """The rounds that are run of those the paper ran."""

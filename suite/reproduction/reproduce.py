@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -144,21 +145,44 @@ def reproduce(
                 plans[table, row] = plan
                 continue
         why_not[table, row] = reason or "nothing to run"
-    jobs = [job for plan in plans.values() for job in plan.jobs.values()]
-    failed, interrupted = batch.run(jobs, data_root, resources)
+
+    def judged() -> tuple[list[RowResult], int, bool]:
+        jobs = [job for plan in plans.values() for job in plan.jobs.values()]
+        failed, interrupted = batch.run(jobs, data_root, resources)
+        done = batch.done()
+        places = [(table, row) for _, table, row in scenarios]
+        rows = [_row(paper, *at, plans.get(at), why_not.get(at), done, store) for at in places]
+        return rows, failed, interrupted
+
+    rows, failed, interrupted = judged()
+    if more := _more_seeds(rows, effort):
+        for at, seeds in more.items():
+            plans[at] = plan_of(paper, plans[at].experiment, replace(effort, seeds=seeds))
+        rows, failed, interrupted = judged()
     done = batch.done()
-    rows = [
-        _row(
-            paper, table, row, plans.get((table, row)), why_not.get((table, row)), done, batch.store
-        )
-        for _, table, row in scenarios
-    ]
+    jobs = [job for plan in plans.values() for job in plan.jobs.values()]
     records = [done[job.id] for job in jobs if job.id in done]
     made_with = sorted({tuple((key, r.tags.get(key, "")) for key in VERSIONS) for r in records})
     versions = [dict(found) for found in made_with]
     return ReproductionReport(
         paper.paper, paper.cites, command, rows, versions, failed, interrupted
     )
+
+
+def _more_seeds(rows: Sequence[RowResult], effort: Effort) -> dict[tuple[str, str], int]:
+    """How many seeds each row gets in all, where verdicts that are too noisy need them: half as many again as the
+    most that one of them seems to need within the budget, for a spread that was estimated from few seeds.
+    """
+    if effort.until_said is None:
+        return {}
+    found = {}
+    for row in rows:
+        needed = [one.seeds_needed for one in row.numbers]
+        needed += [one.seeds_needed for one in row.claims]
+        most = max((n for n in needed if n is not None and n <= effort.until_said), default=0)
+        if most:
+            found[row.table, row.row] = min(effort.until_said, ceil(1.5 * most))
+    return found
 
 
 class _Limit:

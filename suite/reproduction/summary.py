@@ -130,8 +130,8 @@ def _covered(
     covered.numbers = _counts(reasons["numbers"], numbers)
     covered.statements = _counts(reasons["statements"], statements)
     covered.left = _left(reasons, {**numbers, **statements}, obstacles)
-    covered.dots = [_dot(address, one) for address, one in numbers.items()]
-    covered.claims = list(statements.values())
+    covered.dots = [_dot(at, one) for at, one in numbers.items() if at in reasons["numbers"]]
+    covered.claims = [one for at, one in statements.items() if at in reasons["statements"]]
     covered.own_numbers = dict(Counter(_answers(mine.values()).values()))
     return covered
 
@@ -216,17 +216,30 @@ def _counts(reasons: Mapping[Address, str], judged: Mapping[Address, Mapping[str
 
 
 def _numbers(paper: Paper) -> Iterator[tuple[str, str, str, str]]:
+    """All printed numbers; one that is printed in two places for the same experiment is one."""
     for table, content in paper.tables.items():
         for row, at in content.rows.items():
+            same = paper.same(at)
             for name, column in at.numbers.items():
-                yield from ((table, row, name, method) for method in column)
+                known = same[1].numbers.get(name, {}) if same else {}
+                yield from (
+                    (table, row, name, method)
+                    for method, number in column.items()
+                    if method not in known or known[method] != number
+                )
 
 
 def _statements(paper: Paper) -> Iterator[tuple[tuple[str, str, str], PaperClaim]]:
     """A table's claims about each of its rows."""
     for table, content in paper.tables.items():
-        for row in content.rows:
-            yield from (((table, row, claim.says), claim) for claim in content.claims)
+        for row, at in content.rows.items():
+            same = paper.same(at)
+            known = {claim.says for claim in same[0].claims} if same else set()
+            yield from (
+                ((table, row, claim.says), claim)
+                for claim in content.claims
+                if claim.says not in known
+            )
 
 
 def _obstacles(

@@ -351,7 +351,7 @@ def versions() -> dict[str, str]:
     )
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         found |= written(numba_version=importlib.metadata.version("numba"))
-    return found | written(git_commit=_commit(Path(__file__).resolve().parents[2]))
+    return found | written(git_commit=_commit(Path(__file__).resolve().parents[3]))
 
 
 def _commit(root: Path) -> str | None:

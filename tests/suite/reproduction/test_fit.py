@@ -20,19 +20,20 @@ MADE_UP = """
 paper: FOLB
 cites: nobody
 data: {{digits: {{samples: 1437, test: 360, shape: [1, 8, 8], classes: 10}}}}
-settings: {{clients: 10, participation: 0.5, batch_size: 10, local_epochs: 1, rounds: 6}}
+settings: {{clients: 10, participation: 1.0, batch_size: 10, local_epochs: 1, rounds: 6}}
 chosen:
   selection: [without_replacement, not stated]
   lr_decay: [1.0, not stated]
   weight_decay: [0.0, not stated]
   clip_norm: [null, not stated]
   loss: [cross_entropy, not stated]
-  init: [common, not stated]
+  init: [zeros, not stated]
+  partition_seed: [0, "one for all runs, so that few seeds can say something"]
   aggregation: [samples, not stated]
   momentum: [0.0, not stated]
-  lr: [0.01, not stated]
+  lr: [0.002, not stated]
 open:
-  rate: {{values: [[{{lr: 0.01}}, small], [{{lr: 0.05}}, large]]}}
+  rate: {{values: [[{{lr: 0.002}}, small], [{{lr: 0.05}}, large]]}}
   momentum: {{values: [[0.0, plain], [0.9, usual]]}}
   weighting: {{of: own, values: [[{{aggregation: samples}}, one], [{{aggregation: plain}}, other]]}}
 tables:
@@ -44,37 +45,38 @@ tables:
       fedprox: {{params: {{mu: 0.1}}}}
       folb: {{params: {{mu: 0.1, variant: plain}}}}
     rows:
-      shards:
+      iid:
         dataset: digits
         model: logreg
-        heterogeneity: shards(2)
+        heterogeneity: iid
         numbers:
           test_accuracy: {{fedavg: {fedavg}, fedprox: {fedprox}, folb: {folb}}}
-          "rounds_to(15)": {{fedavg: {reached}}}
+          test_loss: {{fedavg: {loss}}}
     claims:
       - {{says: FOLB is {ahead} points from FedAvg, metric: test_accuracy, of: folb, is: "~", to: fedavg, by: {ahead}}}
       - {{says: FOLB is far better, metric: test_accuracy, of: folb, is: ">", to: fedavg, by: 60}}
 """
 pytestmark = pytest.mark.usefixtures("in_this_process")
-KNOWN, OTHER = {"lr": 0.05, "momentum": 0.9}, {"lr": 0.01, "momentum": 0.0}
+SEEDS = 3
+KNOWN, OTHER = {"lr": 0.05, "momentum": 0.9}, {"lr": 0.002, "momentum": 0.0}
 
 
 def told(of: dict[str, float]) -> dict[str, float]:
-    """What a paper that ran a reading would print: means over two seeds."""
+    """What a paper that ran a reading would print: means over three seeds."""
     found: dict[str, float] = {}
-    place = Scenario("digits", "logreg", "shards(2)")
+    place = Scenario("digits", "logreg", "iid")
     common = {"rounds": 6, "clients": 10, "batch_size": 10, "eval_every": 1, "val_fraction": 0.0}
+    common |= {"participation": 1.0, "init": "zeros"}
     params = {"fedavg": {}, "fedprox": {"mu": 0.1}, "folb": {"mu": 0.1, "variant": "plain"}}
     for method, given in params.items():
         histories = []
-        for seed in range(2):
-            settings = Settings(**common, momentum=of["momentum"], partition_seed=seed)
+        for seed in range(SEEDS):
+            settings = Settings(**common, momentum=of["momentum"], partition_seed=0)
             spec = canonical(method, {"lr": of["lr"], **given}, place, settings, seed)
             histories.append(run(spec)[0].history)
         found[method] = fmean(100 * h[-1]["test_accuracy"] for h in histories)
         if method == "fedavg":
-            reached = (next(e["round"] for e in h if e["test_accuracy"] >= 0.15) for h in histories)
-            found["reached"] = fmean(reached)
+            found["loss"] = fmean(h[-1]["test_loss"] for h in histories)
     found["ahead"] = found["folb"] - found["fedavg"]
     return {name: round(value, 2) for name, value in found.items()}
 
@@ -94,7 +96,7 @@ def write(tmp_path, monkeypatch):
     experiments.read_paper.cache_clear()
 
 
-ARGS = ("reproduce", "toy", "--readings", "--seeds", 2, *SINGLY, "--json")
+ARGS = ("reproduce", "toy", "--readings", "--seeds", SEEDS, *SINGLY, "--json")
 
 
 def test_it_finds_the_reading_that_made_the_numbers_and_judges_under_all_of_them(
@@ -131,7 +133,7 @@ def test_it_finds_the_reading_that_made_the_numbers_and_judges_under_all_of_them
     assert found["verdicts"]["holds"] == 2
 
     one = ("--reading", "rate=0.05", "--reading", "momentum=0.9")
-    alone = document(suite_here("reproduce", "toy", "--seeds", 2, *one, "--json", cwd=tmp_path))
+    alone = document(suite_here("reproduce", "toy", "--seeds", SEEDS, *one, "--json", cwd=tmp_path))
     assert not records(tmp_path, kind="reproduce"), "the same runs are not made again"
     verdicts = [number["verdict"] for number in alone["rows"][0]["numbers"]]
     assert verdicts == ["reproduced"] * 4
@@ -149,7 +151,7 @@ def test_it_finds_the_reading_that_made_the_numbers_and_judges_under_all_of_them
 
 
 def test_numbers_that_no_reading_gives_are_unexplained(write, tmp_path):
-    write(fedavg=33.3, fedprox=71.7, folb=12.3, reached=2, ahead=5)
+    write(fedavg=33.3, fedprox=71.7, folb=12.3, loss=50, ahead=5)
     found = document(suite_here(*ARGS, cwd=tmp_path))
     (row,) = found["rows"]
     assert row["explaining"] == []
@@ -167,12 +169,11 @@ def test_numbers_that_no_reading_gives_are_unexplained(write, tmp_path):
 
 
 def test_what_holds_under_one_reading_does_not_under_another(write, tmp_path):
-    """The same claims about FOLB, beside baselines that another reading made."""
-    mine = {name: value for name, value in told(KNOWN).items() if name in ("folb", "ahead")}
-    write(**told(OTHER) | mine)
+    """FOLB's number under a reading, beside baselines that another reading made; and FOLB is never far ahead."""
+    write(**told(OTHER) | {"folb": told(KNOWN)["folb"], "ahead": 20})
     (row,) = document(suite_here(*ARGS, cwd=tmp_path))["rows"]
     values = [r["values"] for r in row["readings"] if r["explains"]]
-    assert [(v["rate"], v["momentum"]) for v in values] == [({"lr": 0.01}, 0.0)] * 2
+    assert [(v["rate"], v["momentum"]) for v in values] == [({"lr": 0.002}, 0.0)] * 2
     verdicts = [one["answer"]["verdict"] for one in row["judged"]]
     assert verdicts == ["does not hold"] * 3
 
@@ -193,7 +194,7 @@ def test_time_is_up_before_all_was_screened(write, tmp_path):
         ),
         (
             ("--readings", "--quick"),
-            "error: --readings goes with --minutes, not with --max-minutes or --quick\n",
+            "error: --readings goes with --minutes, not with --max-minutes, --quick or --until-said\n",
         ),
     ],
 )

@@ -4,7 +4,7 @@ import pytest
 
 from reports.claims.metrics import metric
 from reports.claims.verdicts import printed
-from suite.reproduction import experiments, readings
+from suite.reproduction import experiments, readings, summary
 from suite.reproduction.experiments import Decision, parse_paper, read_paper, selected
 from tests.support.papers import SMALL, toy
 from trials import algorithms
@@ -173,3 +173,30 @@ def test_what_comes_with_another_choice_has_to_be_chosen_too():
     (both,) = readings.otherwise([made], {"variant": "heterogeneity", "psi": 0.5})
     assert both.methods["fedprox"].decisions["psi"] == Decision(0.5, "--set")
     assert both.methods["fedprox"].spec({}, 0, 5, 5).params["psi"] == 0.5
+
+
+def test_a_row_that_is_the_same_as_another_has_its_data_and_model():
+    found = 0
+    for name in experiments.paper_names():
+        paper = read_paper(name)
+        for at in (row for table in paper.tables.values() for row in table.rows.values()):
+            if (same := paper.same(at)) is None:
+                continue
+            found += 1
+            other = same[1]
+            assert (at.dataset, at.model) == (other.dataset, other.model)
+            assert at.heterogeneity == other.heterogeneity
+    assert found == 16
+
+
+def test_what_is_printed_twice_counts_once():
+    """FedAgg's Table V prints three numbers of Table III's 20 clients again, and two that are new."""
+    counted = list(summary._numbers(read_paper("fedagg")))
+    at = "mnist-logreg-iid"
+    assert [m for t, row, _, m in counted if (t, row) == ("table3", f"{at}-c20")] == [
+        *("fedavg", "fedadam", "fedprox", "feddyn", "fedagg")
+    ]
+    again = {m for t, row, _, m in counted if (t, row) == ("table5", at)}
+    assert again == {"fedadagrad", "fedyogi"}
+    said = list(summary._statements(read_paper("defed")))
+    assert {row for (table, row, _), _ in said if table == "regression"} == {"half"}

@@ -132,6 +132,19 @@ def test_a_summary_counts_what_has_a_verdict(place, tmp_path):
     assert "made by suite-fl" in (tmp_path / "summary.svg").read_text()
 
 
+def test_seeds_are_added_once_where_verdicts_need_them_and_the_budget_has_them(place):
+    """Of two seeds only the difference of two methods on the same seeds is near enough to be said."""
+    first = document(suite_here("reproduce", "toy", "--seeds", 2, *SINGLY, "--json", cwd=place))
+    (row,) = first["rows"]
+    needed = [one["seeds_needed"] for one in (*row["numbers"], *row["claims"])]
+    least = min(n for n in needed if n)
+    for most in (least - 1, least):
+        until = ("reproduce", "toy", "--seeds", 2, "--until-said", most, *SINGLY, "--json")
+        found = document(suite_here(*until, cwd=place))
+        assert found["rows"][0]["seeds"] == (2 if most < least else least)
+        assert f"--until-said {most}" in found["command"]
+
+
 def test_quick_says_what_it_leaves_out():
     known = experiments.read_paper("toy")
     made = experiments.experiment(known, "toy", "one", "iid")

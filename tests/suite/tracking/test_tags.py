@@ -23,6 +23,7 @@ from suite.tracking.schema.forms import SPAN
 from suite.tracking.schema.tags import RunKind, Tags, _commit, versions, written
 from suite.tracking.store import Store
 from tests.support.searches import a_study, entries_of
+from tests.support.simulations import ROOT
 from trials.common.errors import UserError
 from trials.run.outcome import Status
 from trials.run.result import TrialResult
@@ -340,3 +341,8 @@ def test_the_commit_is_the_suite_s_own(tmp_path, monkeypatch):
     monkeypatch.delenv("GIT_DIR")
     assert found == git(own, "rev-parse", "HEAD")
     assert found != git(theirs, "rev-parse", "HEAD")
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="the tests lie in no repository")
+def test_a_checkout_of_the_suite_records_its_commit():
+    assert versions()["git_commit"] == git(ROOT, "rev-parse", "HEAD")
