@@ -40,8 +40,8 @@ class Settings(BaseModel):
     data; a heterogeneity level with `+system(...)` replaces both. The three seeds are separate:
     `data_seed` is what a generated data set (or its test split) is, `partition_seed` how samples
     reach clients; the seed of a run itself is not a setting.
-    `metric` is what a run is searched and ranked by: what its ranked model scores on all samples, or the
-    mean over clients of what each one's own model scores on its own part.
+    `metric` is what a run is searched and ranked by: what its ranked model scores on all samples, by the task's
+    own metric or a named one, or the mean over clients of what each one's own model scores on its own part.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -87,8 +87,13 @@ class Settings(BaseModel):
         None, description="epochs each client trains the final model before its own test"
     )
     metric: Annotated[
-        Literal["pooled", "personal"], Field(exclude_if=lambda metric: metric == "pooled")
-    ] = Field("pooled", description="personal: client k's own model on client k's data, plain mean")
+        Literal["pooled", "personal", "macro_f1", "balanced_accuracy", "auc"],
+        Field(exclude_if=lambda metric: metric == "pooled"),
+    ] = Field(
+        "pooled",
+        description="personal: client k's own model on client k's data, plain mean; macro_f1, balanced_accuracy, "
+        "auc: of all samples, labels weighing alike",
+    )
     buffers: Annotated[
         Literal["averaged", "frozen"], Field(exclude_if=lambda buffers: buffers == "averaged")
     ] = Field(

@@ -139,7 +139,7 @@ def select_tuned(
     levels = list(dict.fromkeys(item.data_level for item in matching))
 
     def order(item: Tuned) -> tuple[int, bool, float]:
-        personal = item.settings.metric == "personal"
+        personal = item.settings.metric != "pooled"
         return levels.index(item.data_level), personal, item.loss
 
     return TunedList(sorted(matching, key=order))

@@ -7,16 +7,21 @@ import numpy as np
 import numpy.typing as npt
 
 from trials.algorithm import Devices
+from trials.common import randomness
 from trials.common.errors import UserError
 from trials.common.tensors import Tensor, torch
+from trials.common.transfer import to_device
 from trials.engine.federation import Federation
 from trials.federated_data import ClientTests, FederatedData
 from trials.models.base import Model
-from trials.scoring.metrics import PERSONAL
+from trials.scoring.labelwise import MEASURES
+from trials.scoring.metrics import LABELWISE, PERSONAL
 
 Array = npt.NDArray[Any]
 BLOCK = 64
 """Clients that are tested, and before that fine-tuned, at a time."""
+OUTPUTS = 512
+"""Samples whose outputs are computed at a time."""
 
 
 def scores(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, float]:
@@ -40,8 +45,27 @@ def on_parts(fed: Federation, model: Tensor | Devices, prefix: str = "") -> dict
         f"{prefix}{part}_{metric}": value
         for part, ids in parts.items()
         if len(ids)
-        for metric, value in scores(fed, model, ids).items()
+        for metric, value in (scores(fed, model, ids) | labelwise(fed, model, ids)).items()
     }
+
+
+def labelwise(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, float]:
+    """What the setting `metric` asks for besides means over samples: of several devices' models the weighted mean."""
+    name = fed.data.dataset.task.by(fed.settings.metric).metric
+    if name not in LABELWISE:
+        return {}
+    if not fed.model.architecture.one_by_one:  # as means over samples are computed
+        ids = randomness.generator("evaluation").permutation(ids)
+    models = model[None] if isinstance(model, torch.Tensor) else model.models
+    shares = [1.0] if isinstance(model, torch.Tensor) else model.weights.tolist()
+    each = [MEASURES[name](_outputs(fed, w, ids), fed.data.dataset.y[ids]) for w in models]
+    return {name: sum(share * value for share, value in zip(shares, each, strict=True))}
+
+
+def _outputs(fed: Federation, w: Tensor, ids: Array) -> Array:
+    """Logits (N, C) of one model, on the host."""
+    blocks = to_device(ids, fed.device).split(OUTPUTS)
+    return torch.cat([fed.model.logits(w, fed.x[block]).double().cpu() for block in blocks]).numpy()
 
 
 def ranked(fed: Federation, model: Tensor | Devices, own: Tensor | None) -> dict[str, float]:
@@ -68,7 +92,7 @@ def served(fed: Federation, model: Tensor | Devices, own: Tensor | None) -> Tens
     `metric: personal` their `own`, where the method keeps such. None where models of some devices are ranked, and
     nobody says whose.
     """
-    if isinstance(model, torch.Tensor) and (own is None or fed.settings.metric == "pooled"):
+    if isinstance(model, torch.Tensor) and (own is None or fed.settings.metric != "personal"):
         return model
     return own
 

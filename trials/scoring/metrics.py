@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from trials.common.errors import UserError
+
 Direction = Literal["maximize", "minimize"]
 History = Sequence[Mapping[str, float]]
 """One flat dict an evaluation, the untrained model's (round 0) first."""
@@ -65,15 +67,23 @@ class Task:
         return sign(self.direction)
 
     def by(self, metric: str) -> "Task":
-        """The task as it is judged under the setting `metric`."""
+        """The task as it is judged under the setting `metric`; raises `UserError` where that is of another task."""
+        if metric in LABELWISE:
+            if self != CLASSIFICATION:
+                raise UserError(
+                    f"metric is {metric}, which is of a classification, but this task is a regression"
+                )
+            return replace(self, metric=metric)
         return replace(self, metric=f"{self.metric}{PERSONAL}") if metric == "personal" else self
 
     @property
     def pooled(self) -> str:
-        """The metric of pooled samples that it is, or is made of."""
-        return self.metric.removesuffix(PERSONAL)
+        """The mean over pooled samples that it is, is made of, or is measured beside it."""
+        return "accuracy" if self.metric in LABELWISE else self.metric.removesuffix(PERSONAL)
 
 
+LABELWISE = ("macro_f1", "balanced_accuracy", "auc")
+"""Metrics of a classification that weigh its labels alike (`trials.scoring.labelwise`)."""
 PERSONAL = "_personal"
 """What the name of a mean over clients of each one's own score ends with."""
 CLASSIFICATION = Task("accuracy", "maximize", 0.0)
@@ -82,13 +92,14 @@ TASKS = {
     task.metric: task
     for asked in (CLASSIFICATION, REGRESSION)
     for task in (asked, asked.by("personal"))
-}
+} | {metric: CLASSIFICATION.by(metric) for metric in LABELWISE}
 """The tasks there are, by the metric that their runs are ranked by."""
 
 
 def direction(metric: str) -> Direction:
-    """Which way a recorded metric is better: accuracies up; losses, errors and spreads down."""
-    upwards = "accuracy" in metric and not metric.endswith("spread")
+    """Which way a recorded metric is better: accuracies and `LABELWISE` up; losses, errors and spreads down."""
+    upwards = any(name in metric for name in ("accuracy", *LABELWISE))
+    upwards = upwards and not metric.endswith("spread")
     return "maximize" if upwards else "minimize"
 
 
