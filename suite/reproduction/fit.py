@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from reports.claims.fit import Explained, explain
-from reports.claims.verdicts import entries, statements
+from reports.claims.judged import entries, statements
 from suite.console import say
 from suite.reproduction.experiments import experiment, read_paper, reason_not_run, selected
 from suite.reproduction.fit_report import Fit, fitted_row

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from reports.claims.fit import Explained, Numbers, baselines_numbers, misfit, rounds_needed
+from reports.claims.judged import JudgedEntry, Said
 from reports.claims.metrics import BEST
-from reports.claims.verdicts import JudgedEntry, Said
 from suite.reproduction.experiments import SCORED, Experiment
 from suite.reproduction.paper import Paper
 from suite.reproduction.plan import Effort, Planned, plan_of

@@ -8,16 +8,9 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from reports.claims.judged import JudgedEntry, Said, Statement, entries, statements
 from reports.claims.metrics import ClaimRun, Metric, as_scored, measured, metric
-from reports.claims.verdicts import (
-    RULES,
-    VERDICTS,
-    JudgedEntry,
-    Said,
-    Statement,
-    entries,
-    statements,
-)
+from reports.claims.verdicts import RULES, VERDICTS
 from suite.reproduction import costs as calibration
 from suite.reproduction.experiments import (
     SCORING,

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from reports.claims.judged import Statement, entries, statements
 from reports.claims.metrics import ClaimRun, Metric, as_scored, measured, metric
 from reports.claims.page import measured as measured_text
 from reports.claims.page import published
@@ -21,13 +22,10 @@ from reports.claims.verdicts import (
     NOT_RUN,
     REPRODUCED,
     Order,
-    Statement,
     compare,
-    entries,
     judge,
     order_of,
     printed,
-    statements,
     summary,
 )
 from trials.common.errors import UserError
