@@ -1,4 +1,4 @@
-"""A picture of who holds what: clients' sizes over a heat map of clients x labels, as PNG or HTML."""
+"""A picture of a partition: clients' sizes over a heat map of clients x labels, as PNG or HTML."""
 
 import io
 from collections.abc import Mapping, Sequence

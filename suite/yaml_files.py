@@ -150,7 +150,7 @@ def refuse_foreign(paths: Iterable[Path], sign: str) -> None:
                 raise UserError(f"cannot write {path}: it is neither a file nor a device")
             if foreign(path, sign):
                 raise UserError(
-                    f"{path} is there and the suite did not write it, so it stays: choose another "
+                    f"{path} exists and was not written by suite, so it is kept: choose another "
                     "place, or move it away"
                 )
 

@@ -52,8 +52,8 @@ class Samples:
 
 @lru_cache(maxsize=1)  # one data set and device at a time
 def _tensors(dataset: Dataset, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Tensor]:
-    """x and y on a device, row after row; made once, and without a copy of what is so already. A compiled
-    loop is another one, with other bits, for other strides.
+    """x and y on a device, with contiguous rows; made once, and copied only if needed. For other strides a compiled
+    loop would be another one, with other bits.
     """
     with warnings.catch_warnings():
         # Arrays that processes share are read-only, and so is what is done with these tensors.
@@ -74,7 +74,7 @@ class ClientTests(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FederatedData:
-    """A data set and who holds what. All ids index `dataset.x`.
+    """A data set and its partition. All ids index `dataset.x`.
 
     `train` lists the training ids client after client; client k's are
     `train[offsets[k]:offsets[k + 1]]`. An id may be there more than once where clients share

@@ -34,7 +34,7 @@ def new_algorithm(name: str, folder: Path) -> list[Path]:
     made = {folder / words[key]: _template(text).substitute(words) for key, text in texts.items()}
     for path in made:
         if os.path.lexists(path):  # a link to nothing, too
-            raise UserError(f"{path} is there, and stays: choose another name or --folder")
+            raise UserError(f"{path} exists, and is kept: choose another name or --folder")
     for path, text in made.items():
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)

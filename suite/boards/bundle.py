@@ -136,9 +136,9 @@ class Bundle(Reader):
         listing = json_files.read(written, _LISTING, where)
         for name in sorted(files.keys() | listing.files):
             if name not in files:
-                raise UserError(f"bundle {path}: {name} is in its list and not there")
+                raise UserError(f"bundle {path}: {name} is listed but missing")
             if name not in listing.files:
-                raise UserError(f"bundle {path}: {name} is there and not in its list")
+                raise UserError(f"bundle {path}: {name} is not listed")
             if digest(files[name]) != listing.files[name].sha256:
                 raise UserError(
                     f"bundle {path}: {name} was changed: its SHA-256 is {digest(files[name])}, and its list "

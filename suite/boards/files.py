@@ -37,7 +37,7 @@ def read_files(path: Path) -> dict[str, bytes]:
     except _UNREADABLE as error:
         raise UserError(f"bundle {path} cannot be read: {error}") from None
     except zipfile.BadZipFile as error:
-        raise UserError(f"bundle {path} is no zip that can be read: {error}") from None
+        raise UserError(f"bundle {path} is not a readable zip: {error}") from None
 
 
 def zipped(files: Mapping[str, bytes], sign: str) -> bytes:

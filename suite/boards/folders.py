@@ -54,7 +54,7 @@ def write_listed(
     """
     with writing(folder):
         if folder.exists() and not folder.is_dir():
-            raise UserError(f"cannot write {folder}: it is there and is no folder")
+            raise UserError(f"cannot write {folder}: it is not a folder")
         before = _before(folder, listing)
         for path in files:
             if not _ours(_place(folder, path), before.get(path)):
@@ -104,7 +104,7 @@ def _place(folder: Path, path: str) -> Path:
     for count in range(1, len(parts)):
         way = folder.joinpath(*parts[:count])
         if os.path.lexists(way) and (way.is_symlink() or not way.is_dir()):
-            raise UserError(f"cannot write {folder / path}: {way} is there and is no folder")
+            raise UserError(f"cannot write {folder / path}: {way} is not a folder")
     return folder / path
 
 
@@ -127,6 +127,6 @@ def _plain(place: Path) -> bool:
 
 def _theirs(place: Path) -> UserError:
     return UserError(
-        f"{place} is there and the suite did not write it, so it stays: choose another place, or move it "
+        f"{place} exists and was not written by suite, so it is kept: choose another place, or move it "
         "away"
     )

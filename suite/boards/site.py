@@ -49,7 +49,7 @@ def write(
     from reports.site.site import site
 
     if is_bundle(folder):
-        raise UserError(f"{folder} is a bundle, which holds what its list names alone")
+        raise UserError(f"{folder} is a bundle, and may hold listed files only")
     sources = [_source(name, one) for name, one in readers if isinstance(one, Bundle)]
     files = site(read_site(Several(readers), papers, sources))
     write_listed(folder, LISTING, {"made_by": "suite board"}, files)

@@ -58,7 +58,7 @@ def advise(
     question = Question(dataset, heterogeneity, model, clients, minutes)
     found = race(question, storage, data_root, tracking_uri, resources(assign))
     if found is None:
-        say("The race was ended before its work was done, so there is no advice.")
+        say("Interrupted before the comparison was done, so there is no advice.")
         raise typer.Exit(130)
     if as_json:
         emit(found.document())

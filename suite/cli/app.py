@@ -1,7 +1,7 @@
 """The command line. Results go to standard output, everything else to standard error.
 
 Exit codes: 0 done; 1 ran, but some trials crashed for good; 2 bad input, nothing was started;
-3 halted by a fault around it (a full disk, say), state kept; 130 interrupted or stopped, state kept.
+3 halted by a fault such as a full disk; 130 interrupted or stopped. After 3 and 130 --resume continues.
 """
 
 import gc

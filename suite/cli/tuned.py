@@ -19,7 +19,7 @@ app = typer.Typer(
 
 
 NONE = (
-    "no tuned configuration matches; `suite tuned list` has those there are, `suite sweep` and "
+    "no tuned configuration matches; `suite tuned list` shows all, `suite sweep` and "
     "`suite tuned import board:second` more"
 )
 

@@ -209,7 +209,7 @@ def _runnable(text: str, source: str) -> Tuned:
 
 def keep(found: list[Tuned], folder: Path) -> tuple[list[Path], list[str]]:
     """Write configurations below a folder, of several for one entry the best by
-    validation score (a later one where there are none); the files written, and what was passed over.
+    validation score (a later one where there are none); the files written, and what was skipped.
     """
     with writable(folder):
         private(folder.parent)

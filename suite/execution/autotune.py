@@ -18,9 +18,9 @@ def choose(
     packs: Mapping[str, int],
     ends: Callable[[], bool],
 ) -> dict[str, str]:
-    """The fastest execution of each scenario, `trials.sizing.calibration.workload`, of which `probes` has a trial; `data`
-    are references to data sets by `TrialSpec.dataset_key`, `packs` tells of how many trials a scenario's are.
-    Scenarios that cannot be measured, and those left when it `ends`, have none, and are computed by rule.
+    """The fastest execution of each scenario (`trials.sizing.calibration.workload`). `probes` has a trial of each,
+    `data` references to data sets by `TrialSpec.dataset_key`, `packs` the number of trials in a scenario's packs.
+    Scenarios that cannot be measured, and those left when it `ends`, are absent and computed by rule.
     """
     measure = ray.remote(
         max_retries=0, num_cpus=resources.cpus_per_trial, num_gpus=resources.gpus_per_trial

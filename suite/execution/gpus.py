@@ -60,8 +60,8 @@ def gpus() -> list[Gpu]:
 
 
 def refuse(found: list[Gpu], takes: Mapping[str, Footprint], resources: Resources) -> None:
-    """Raise `UserError` when an entry's trials, of which one takes `takes[name]`, need more than their part
-    of the smallest GPU: Ray counts GPUs, not their memory.
+    """Raise `UserError` when a trial of an entry needs more (`takes[name]`) than its part of the smallest GPU: Ray
+    counts GPUs, not their memory.
     """
     if not found:
         return
@@ -81,9 +81,9 @@ def limited(
     takes: Mapping[str, Footprint],
     resources: Resources,
 ) -> dict[str, int]:
-    """How many trials of an entry share a pack: as `packs` has it by the entry's id, and no more than their
-    part of the smallest GPU holds, of which one `takes[id]`. Entries whose packs had one size, and so may
-    share one, still have one: the smallest.
+    """How many trials of an entry share a pack, by its id: at most `packs[id]`, and at most as many as their part
+    of the smallest GPU holds, if one `takes[id]`. Entries with packs of equal size keep equal sizes, the
+    smallest, since they may share a pack.
     """
     if not found:
         return dict(packs)

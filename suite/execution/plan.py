@@ -33,7 +33,7 @@ class TrialSource(Protocol):
 
     @property
     def code(self) -> Collection[str]:
-        """The names in trials, of which some may bring in code of others."""
+        """The names in trials; some may load third-party code."""
 
 
 @dataclass
@@ -59,12 +59,11 @@ class ExecutionPlan:
 
     `data` are the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Tune's own
     files, `checkpoints` the path or URI of the folder that all nodes reach. `scheduler` stops search
-    trials of `entries`, of which `ended` are over; `memory` estimates the bytes of a trial of each entry,
-    `takes` all that one takes, by the name of what is run, where that is on a GPU. `packs` says how many trials of an entry, by
-    its id, and of others like it may be one Tune trial; one, where it says nothing. On a GPU `executions` are those of the scenarios that
-    are chosen by now, and `probes` has a trial of each scenario.
-    `model` says where a trial leaves its final models, None where they are not kept. `alone`: where Ray does
-    not start, trials may run one after another in this process; those of a search may not.
+    trials of `entries`; `ended` are those that are over. `memory` estimates the bytes of a trial of each entry, `takes` its
+    footprint on a GPU, by the entry's name. `packs` is the largest number of trials in a Tune trial, by the entry's id
+    (default: one). On a GPU `executions` are those chosen so far, by scenario, and `probes` has a trial of each scenario.
+    `model` is where a trial writes its final models, None if they are not kept. `alone`: if Ray does not start,
+    trials may run one after another in this process; search trials always need Ray.
     """
 
     source: TrialSource

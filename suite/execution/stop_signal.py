@@ -55,9 +55,9 @@ class Control:
         else's has the place.
         """
         if whose := others_hand(self.path):
-            raise UserError(f"{self.path} is in the way: it {whose}, so no sweep obeys it")
+            raise UserError(f"{self.path} is in the way: it {whose}, so it is ignored")
         if self.asked and self.asked not in WORDS:
-            raise UserError(f"{self.path} is in the way: no sweep wrote it, so it stays")
+            raise UserError(f"{self.path} is in the way: no sweep wrote it, so it is kept")
         # No link: another user may have put one there since it was looked at.
         made = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(made, "w") as file:
@@ -66,11 +66,11 @@ class Control:
     @property
     def asked(self) -> str:
         """The word that another process of the same user left, or ""; what another user can have left
-        is not obeyed, which is said once.
+        is ignored, with one message.
         """
         if whose := others_hand(self.path):
             if not self._said:
-                say(f"{self.path} {whose}, so it is not obeyed")
+                say(f"{self.path} {whose}, so it is ignored")
             self._said = True
             return ""
         with suppress(OSError):

@@ -160,11 +160,11 @@ def _content(path: Path) -> dict[str, Any] | None:
     try:
         json_files.check(content, _ONE if "made_with" in content else _ALL, str(path))
     except UserError as error:
-        say(f"{error}: it is passed over")
+        say(f"{error}: it is skipped")
         return None
     return content
 
 
 def nothing(folder: Path) -> UserError:
     """The error for a folder without such documents."""
-    return UserError(f"{folder}: no documents of suite reproduce --output lie there")
+    return UserError(f"{folder}: it has no documents of suite reproduce --output")

@@ -47,7 +47,7 @@ def _numbered(rows: Sequence[Experiment], number: int) -> Experiment:
     if len(rows) != 1:
         example = f", such as {rows[0].path}" if rows else ""
         raise UserError(
-            f"--reading {number}: readings are numbered by row, and {len(rows)} rows are meant; "
+            f"--reading {number}: readings are numbered by row, and {len(rows)} rows are selected; "
             f"name one{example}"
         )
     found = readings(rows[0])
@@ -72,7 +72,7 @@ def _picks(row: Experiment, wanted: Mapping[str, Any]) -> dict[str, int]:
         if about and len(places) != 1:
             said = ", ".join(f"{key}={value}" for key, value in about.items())
             raise UserError(
-                f"--reading {said}: {len(places) or 'no'} candidates of {name!r} in {row.path} say so"
+                f"--reading {said}: {len(places) or 'no'} candidates of {name!r} in {row.path} match"
             )
         found |= {name: places[0]} if about else {}
     return found

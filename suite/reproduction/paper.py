@@ -26,7 +26,7 @@ class Open(BaseModel):
 
     A candidate is a value of the setting, hyperparameter or part of the place (data set, model, level)
     that the open setting is named after; or several of them at once, name -> value. A list is a
-    hyperparameter's values that all run, of which the best counts. It concerns `of`: all methods, the
+    hyperparameter's values that all run; the best counts. It concerns `of`: all methods, the
     paper's own, its baselines, or those listed.
     """
 
@@ -43,7 +43,7 @@ class Shared(Layer):
 
 
 class PaperMethod(Layer):
-    """A column of a table. `search`: values of hyperparameters that all run, of which the best counts."""
+    """A column of a table. `search`: values of hyperparameters that all run; the best counts."""
 
     algorithm: str | None = None
     search: dict[str, list[Any]] = {}

@@ -239,7 +239,7 @@ def _refuse_stated(rows: Sequence[Experiment], key: str) -> None:
     }
     if any(name in row.methods[m].decisions for row, m in scenarios) or name in PLACE:
         to_choose = ", ".join(sorted(possible))
-        raise UserError(f"--set {key}: the paper states it; to be chosen are {to_choose}")
+        raise UserError(f"--set {key}: the paper states it; --set takes {to_choose}")
     if not any(name in row.methods[m].known for row, m in scenarios):
         raise unknown("chosen setting", name, possible)
 

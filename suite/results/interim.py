@@ -15,7 +15,7 @@ from trials.scoring.metrics import TASKS
 
 
 def ongoing(store: Reader, query: Query, held: Held) -> set[Ongoing]:
-    """The scenarios of sweeps that have not ended, of which an entry lacks final runs."""
+    """The scenarios in which an entry lacks final runs, of sweeps that have not ended."""
     seeds = {
         run.tags.sweep: finals_of(run.tags.study_json)
         for run in held.sweeps

@@ -86,7 +86,7 @@ class Queue:
 
     @property
     def code(self) -> set[str]:
-        """The names in all jobs, of which some may bring in code of others."""
+        """The names in all jobs; some may load third-party code."""
         return {name for job in self.jobs.values() for name in job.spec.code}
 
     def spec(self, request: TrialRequest) -> TrialSpec:

@@ -16,7 +16,7 @@ def check_folder(folder: Path) -> None:
         except FileNotFoundError:
             return
         if not S_ISDIR(folder.stat().st_mode):
-            raise UserError(f"cannot save a model in {folder}: it is no folder")
+            raise UserError(f"cannot save a model in {folder}: it is not a folder")
         if any(folder.iterdir()) and not (folder / CARD).exists():
             raise UserError(
                 f"cannot save a model in {folder}: it holds other files; choose another folder"

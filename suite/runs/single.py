@@ -204,7 +204,7 @@ class Recording:
             store.set_status(run_id, "FINISHED")
         except (MlflowException, OSError) as error:
             raise HaltedError(
-                f"tracking store {store.uri} did not take the run: {reason(error)}",
+                f"tracking store {store.uri} did not accept the run: {reason(error)}",
                 "What it measured is shown, and is not recorded: run it again when that is mended.",
             ) from None
         return run_id
@@ -217,7 +217,7 @@ def log_elsewhere(run: Finished, place: str, storage: Path) -> None:
     try:
         log_run(place, storage / EXPERIMENT / place, name, spec_params(spec), run.history)
     except Exception as error:
-        say(f"{place} did not take the run: {error}")
+        say(f"{place} did not accept the run: {error}")
 
 
 class Replay(NamedTuple):

@@ -54,9 +54,7 @@ class EntrySearch:
 
     @property
     def done(self) -> bool:
-        """Whether every search trial and every run that repeats one has ended. Who is asks nothing more, and
-        is not looked through again at each step of a sweep of hundreds.
-        """
+        """Whether every search trial and every run that repeats one has ended. A finished search is skipped."""
         self._over = self._over or (
             not self.searching
             and self.candidates.confirmed

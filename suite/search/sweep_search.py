@@ -192,7 +192,7 @@ class SweepSearch:
 
     @property
     def code(self) -> set[str]:
-        """The names in all entries, of which some may bring in code of others."""
+        """The names in all entries; some may load third-party code."""
         entries = [search.entry for search in self.entries.values()]
         return {name for entry in entries for name in (entry.algorithm, *entry.scenario.code)}
 

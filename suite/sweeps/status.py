@@ -89,7 +89,7 @@ def ask(storage: Path, name: str, word: str) -> bool:
     """
     folder = _folder(storage, name)
     if os.getuid() and (whose := others_hand(folder / "journal.jsonl")):
-        raise UserError(f"sweep {name} {whose}, and obeys nobody else")
+        raise UserError(f"sweep {name} {whose}, so this user cannot stop it")
     try:
         Control(folder).ask(word)
     except OSError as error:

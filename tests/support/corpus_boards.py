@@ -15,7 +15,7 @@ from tests.support.corpus import Make, Row, both, directory, fifo, loop, text
 
 SITE = "board b --output out"
 VERIFY = "verify b"
-STAYS = r"is there and the suite did not write it, so it stays: .*"
+STAYS = r"exists and was not written by suite, so it is kept: .*"
 
 
 def bundle(change: Change = lambda content: None, **raw: bytes) -> Make:
@@ -165,7 +165,7 @@ def _archives() -> list[Row]:
         ("a file twice", twice, r": 'board.json' is there twice"),
         ("encrypted", patched(8, encrypted), r" cannot be read: .* is encrypted, .*"),
         ("another method", patched(10, other), r" cannot be read: That compression method is .*"),
-        ("another size", patched(24, b"\5\0\0\0"), r" is no zip that can be read: .*"),
+        ("another size", patched(24, b"\5\0\0\0"), r" is not a readable zip: .*"),
         ("damaged", patched(60, bytes(30), zipfile.ZIP_LZMA), r" .*"),
         ("a member below a file", zipped({f"{BOARD}/x": b""}), r": board.json/x is there and .*"),
     ):  # fmt: skip
@@ -182,8 +182,8 @@ def _outputs() -> list[Row]:
     """What lies where a site is to be written."""
     listed = {"../precious": {"sha256": hashlib.sha256(b"mine").hexdigest()}}
     there = both(text("precious", "mine"), text("out/site.json", json.dumps({"files": listed})))
-    elsewhere = r"cannot write out/scenarios/\S+: out/scenarios is there and is no folder"
-    no_folder, looping = r"cannot write out: it is there and is no folder", r"cannot write out: .*"
+    elsewhere = r"cannot write out/scenarios/\S+: out/scenarios is not a folder"
+    no_folder, looping = r"cannot write out: it is not a folder", r"cannot write out: .*"
     whole = (no_folder, looping)
     rows = []
     for name, make, says in (
@@ -207,7 +207,7 @@ def _outputs() -> list[Row]:
     ):
         made = make if says in whole else both(directory("out"), make)
         rows.append(Row(f"a site into {name}", SITE, says, both(bundle(), made)))
-    says = r"b is a bundle, which holds what its list names alone"
+    says = r"b is a bundle, and may hold listed files only"
     rows.append(Row("a site into its bundle", "board b --output b", says, bundle()))
     return rows
 

@@ -106,7 +106,7 @@ def _data() -> list[Row]:
         (
             "no features",
             npz(x_train=np.ones((N, 0)), x_test=np.ones((8, 0))),
-            r"x_train must hold a value a sample at least, but is float64 of shape \(40, 0\)",
+            r"x_train must hold at least one value per sample, but is float64 of shape \(40, 0\)",
         ),
         (
             "no samples",

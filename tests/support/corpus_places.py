@@ -294,7 +294,7 @@ def _places() -> list[Row]:
         Row(
             "a new algorithm where a link leads away",
             "new algorithm Mine",
-            r"mine.py is there, and stays: choose another name or --folder",
+            r"mine.py exists, and is kept: choose another name or --folder",
             lambda folder: (folder / "mine.py").symlink_to(folder / "elsewhere.py"),
         ),
         Row(
@@ -309,7 +309,7 @@ def _places() -> list[Row]:
             Row(
                 f"a summary of documents: {name}",
                 "reproduce --summary d",
-                r"d: no documents of suite reproduce --output lie there",
+                r"d: it has no documents of suite reproduce --output",
                 both(directory("d"), text("d/x.json", content)),
             )
         )

@@ -54,7 +54,7 @@ def _groups(controller: str) -> list[Path]:
     """The folders of the control groups of this process that have a controller, and of those around them.
 
     A container may show its own group as the topmost one, by a path that is the machine's: what is not
-    there of such a path is passed over.
+    there of such a path is skipped.
     """
     roots = [GROUPS, GROUPS / controller]
     found = dict.fromkeys(roots)

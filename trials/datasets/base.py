@@ -102,7 +102,7 @@ class DatasetFamily(ABC):
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         """Build the data set. `seed` and `clients` matter to generated ones, `root` to files.
 
-        Raises `UserError` when a file is absent, with the remedy, or is not what it should be.
+        Raises `UserError` when a file is absent, with the remedy, or has the wrong content.
         """
 
     def files(self, root: Path) -> list[FileReport]:
@@ -145,9 +145,9 @@ class DatasetFamily(ABC):
         return folder
 
     def wrong(self, root: Path, path: Path, expected: str, found: str) -> UserError:
-        """The error for a file that is there but is not what it should be."""
+        """The error for a file with the wrong content."""
         return UserError(
-            f"{type(self).__name__}: {path} is not what it should be: expected {expected}, "
+            f"{type(self).__name__}: {path} has the wrong content: expected {expected}, "
             f"found {found}. Nothing was loaded; remove it and get it again.\n{self.remedy(root)}"
         )
 

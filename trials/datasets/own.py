@@ -156,7 +156,7 @@ def _check(name: str, key: str, array: Array) -> None:
     if not fits or not len(array):
         raise UserError(f"{name}: {key} must be finite numbers of shape {form}, but {shown}")
     if not array.size:
-        raise UserError(f"{name}: {key} must hold a value a sample at least, but {shown}")
+        raise UserError(f"{name}: {key} must hold at least one value per sample, but {shown}")
     finite = np.isfinite(array)
     if not finite.all():
         at = tuple(np.argwhere(~finite)[0].tolist())
@@ -177,7 +177,7 @@ class Folder(Own):
 
     Grey images have one channel, all others become RGB; if any is not grey, all are RGB. Pixels / 255
     are standardised by the training images' mean and deviation, per channel. Hidden files and those
-    without the name of an image format are passed over.
+    without the name of an image format are skipped.
     """
 
     summary: ClassVar[str] = "your own images: one folder a label [below train/ and test/]"

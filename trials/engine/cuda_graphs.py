@@ -74,7 +74,7 @@ class _Key(NamedTuple):
 
 
 class _Masked(Term):
-    """A term of a block's rows, of which a mask `at` (rows,) says who has it."""
+    """A term of a block's rows; a mask `at` (rows,) says which rows have it."""
 
     def __init__(self, last: Tensor, values: Tensor) -> None:
         self.mask = last > 0

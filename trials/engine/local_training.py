@@ -70,7 +70,7 @@ class Term:
 
     @classmethod
     def joined(cls, terms: Sequence[Term], counts: Sequence[int]) -> Term:
-        """The rows of one after the other's, of which each has so many (`counts`)."""
+        """The terms' rows, concatenated; `counts` has the number of rows of each."""
         before = np.cumsum([0, *counts[:-1]])
         rows = [term.rows + first for term, first in zip(terms, before, strict=True)]
         values = [term.values for term in terms if len(term.rows)]

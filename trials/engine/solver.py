@@ -327,7 +327,7 @@ class Solver:
     def _means(
         self, w: Tensor, ids: Array, scores: Scores, width: int, apart: bool = False
     ) -> dict[str, Tensor]:
-        """`evaluate` in blocks of `width` samples, of which each row has a copy of its own if `apart`.
+        """`evaluate` in blocks of `width` samples; if `apart`, each row has its own copy of them.
 
         Where a sample's outputs depend on its block, blocks are drawn by chance, the same ever: in the
         order of a data set that lies label by label each would have one label.

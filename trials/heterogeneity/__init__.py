@@ -51,7 +51,7 @@ MODIFIERS: Registry[Modifier] = Registry(
 
 @dataclass(frozen=True)
 class Heterogeneity:
-    """A parsed level: its canonical `name`, the part of it that decides who holds what
+    """A parsed level: its canonical `name`, the part of it that decides which client holds which sample
     (`dealing`), the partition with its sizes, and the modifiers.
     """
 

@@ -336,7 +336,7 @@ def stocks(level: str, y: Array) -> Array:
     """Samples of each label 0, 1, ..., (C,). Raises `UserError` when targets are no labels."""
     if y.dtype.kind not in "iu":
         raise UserError(
-            f"heterogeneity {level} goes by labels, but the targets of this data set are real "
+            f"heterogeneity {level} needs labels, but the targets of this data set are real "
             "numbers; use iid or natural"
         )
     return np.bincount(y)

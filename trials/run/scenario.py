@@ -51,7 +51,7 @@ class Scenario(NamedTuple):
 
     @property
     def code(self) -> list[str]:
-        """Its names, of which some may bring in code of others; of a level each part."""
+        """Its names, and each part of the level; some may load third-party code."""
         return [self.dataset, *self.model_code, *split_top(self.heterogeneity, "+")]
 
     @property

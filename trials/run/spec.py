@@ -37,7 +37,7 @@ class TrialSpec(BaseModel):
 
     @property
     def code(self) -> list[str]:
-        """Its names, of which some may bring in code of others."""
+        """Its names; some may load third-party code."""
         return [self.algorithm, *self.scenario.code]
 
     def configured(self) -> Algorithm:

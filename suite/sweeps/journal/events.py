@@ -215,11 +215,14 @@ class Tally:
 
 @dataclass
 class SweepState:
-    """All that is known of a sweep from its events: what was asked, in order; who is over; the rounds at which attempts at trials died; the runs that trials are recorded in; how scenarios are
-    computed, where that was measured; the final runs of what is no longer the best (`superseded`). Of the last session also when its trials ended, and how many ran
-    when the first of them did (`full`). `requested` has each trial's last request, `finals` the runs that repeat
-    what is best, by search and kind, `tallies` the entries that have trials, `failures` (entry, trial, status,
-    reason) of those that diverged, failed or died, and `seconds` is what trials took together.
+    """The state of a sweep, rebuilt from its events.
+
+    It holds the requests in order, the trials that ended, the rounds at which attempts died, the run that records each trial,
+    the measured execution of each scenario, and the final runs of former best configurations (`superseded`). Of the last
+    session it holds when trials ended, and how many ran when the first of them did (`full`). `requested` has each trial's
+    last request, `finals` the runs that repeat the best configuration, by search and kind, `tallies` the entries that have
+    trials, `failures` (entry, trial, status, reason) of trials that diverged, failed or died, and `seconds` the total
+    time of trials.
     """
 
     begun: Begun | None = None

@@ -66,7 +66,7 @@ def refuse_others(path: Path) -> None:
     """Raise `UserError` for a journal that another user can have written: a sweep does what it says."""
     if whose := others_hand(path):
         raise UserError(
-            f"journal {path} {whose}, so no sweep goes on by it. If you know who wrote what is in it: "
+            f"journal {path} {whose}, so it is not used. If you trust its content: "
             f"take it over with chown, or chmod go-w {path}"
         )
 

@@ -123,7 +123,7 @@ class SweepPaths:
                 plain(self.journal, "journal")
             if in_the_way(self.journal) and (self.folder / MARKER).exists():
                 raise UserError(
-                    f"journal {self.journal} does not begin as a sweep's, so no sweep made it like that: if it is damaged, "
+                    f"journal {self.journal} has no valid first line: if it is damaged, "
                     "--resume --repair sets such lines aside; if it is another file, move it away"
                 )
             if not self.begun and self._foreign():

@@ -64,7 +64,7 @@ def repair(paths: SweepPaths) -> None:
         left = _complete(state, left, told, kept)
         if state.begun is None:
             raise UserError(
-                f"journal {path} says nowhere how the sweep began, and neither does the store: move the "
+                f"journal {path} does not say how the sweep began, and neither does the store: move the "
                 "folder away, or choose another --name"
             )
         aside = next(

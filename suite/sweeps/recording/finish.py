@@ -118,7 +118,9 @@ class Finish:
         path = self.folder / tuned.path
         path.parent.mkdir(parents=True, exist_ok=True)
         if foreign(path, SIGN):
-            say(f"{path} stays: the suite did not write it. `suite tuned show` has what is tuned")
+            say(
+                f"{path} is kept: suite did not write it. `suite tuned show` prints the tuned configuration"
+            )
         else:
             write_whole(path, tuned.text())
         tags = {

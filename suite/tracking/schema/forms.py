@@ -106,7 +106,7 @@ def _shallow(value: Any, levels: int) -> bool:
 
 
 def ranges_written(ranges: Mapping[str, Range]) -> str:
-    """Ranges as JSON, without what is so by default."""
+    """Ranges as JSON, without default values."""
     given = {
         name: {key: v for key, usual in SPAN.items() if (v := getattr(spec, key)) != usual}
         for name, spec in ranges.items()

@@ -230,7 +230,7 @@ def test_names_for_new_files(tmp_path):
     with pytest.raises(UserError) as refused:
         new_algorithm("Mine", tmp_path)
     there = tmp_path / "test_mine.py"
-    assert str(refused.value) == f"{there} is there, and stays: choose another name or --folder"
+    assert str(refused.value) == f"{there} exists, and is kept: choose another name or --folder"
     assert os.listdir(tmp_path) == ["test_mine.py"]
 
 

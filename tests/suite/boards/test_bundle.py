@@ -75,7 +75,7 @@ def test_publish_says_what_it_wrote(there: Path, tmp_path: Path) -> None:
     assert (done["rows"], done["finals"], done["searches"]) == (12, RUNS, 4 * 3 * 2)
     (tmp_path / "b" / "board.json").write_text("mine")
     assert fault(suite_here(*asked, "--output", "b", cwd=tmp_path, code=2)) == (
-        "b/board.json is there and the suite did not write it, so it stays: choose another place, or move it "
+        "b/board.json exists and was not written by suite, so it is kept: choose another place, or move it "
         "away"
     )
     assert (tmp_path / "b" / "board.json").read_text() == "mine"
@@ -110,8 +110,8 @@ def test_a_changed_byte_is_refused(mine: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda folder: (folder / FINALS).unlink(), f"{FINALS} is in its list and not there"),
-        (lambda folder: (folder / "x.json").touch(), "x.json is there and not in its list"),
+        (lambda folder: (folder / FINALS).unlink(), f"{FINALS} is listed but missing"),
+        (lambda folder: (folder / "x.json").touch(), "x.json is not listed"),
         (lambda folder: (folder / "x.json").symlink_to("board.json"), "x.json is a link"),
     ],
 )
@@ -252,7 +252,7 @@ def test_a_zip_that_grows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (None, "cannot read bundle b.zip: it does not exist"),
         (
             b"PK\x03\x04 and no more",
-            "bundle b.zip is no zip that can be read: File is not a zip file",
+            "bundle b.zip is not a readable zip: File is not a zip file",
         ),
     ],
 )

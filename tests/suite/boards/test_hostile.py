@@ -208,15 +208,15 @@ def test_a_damaged_document_is_said_and_passed_over(
 ) -> None:
     done = board_of(tmp_path, paper(**changes), {"an": "other"}, [1], paper())
     assert done.returncode == 0
-    assert f"papers/0.json: {says}: it is passed over\n" in done.stderr
-    assert done.stderr.count("passed over") == 1
+    assert f"papers/0.json: {says}: it is skipped\n" in done.stderr
+    assert done.stderr.count("skipped") == 1
     assert [path.name for path in (tmp_path / "site" / "papers").glob("*.html")] == ["folb.html"]
 
 
 def test_where_all_documents_are_damaged_there_is_none(tmp_path: Path) -> None:
     done = board_of(tmp_path, paper(rows=7))
     assert done.returncode == 2
-    assert fault(done) == "papers: no documents of suite reproduce --output lie there"
+    assert fault(done) == "papers: it has no documents of suite reproduce --output"
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_a_site_is_made_anew_and_over_nothing_else(there: Path, tmp_path: Path) 
     assert done["pages"] == 1 + 4 + 3
     (tmp_path / "out" / "index.html").write_text("mine")
     assert fault(suite_here("board", there / "s", "--output", "out", cwd=tmp_path, code=2)) == (
-        "out/index.html is there and the suite did not write it, so it stays: choose another place, or move it "
+        "out/index.html exists and was not written by suite, so it is kept: choose another place, or move it "
         "away"
     )
 

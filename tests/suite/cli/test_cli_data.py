@@ -195,7 +195,7 @@ def damaged(folder: Path) -> str:
         for name in FILES
     )
     return (
-        f"MNIST: root/MNIST/raw/{FILES[0]} is not what it should be: expected md5 "
+        f"MNIST: root/MNIST/raw/{FILES[0]} has the wrong content: expected md5 "
         f"f68b3c2dcbeaaa9fbdd348bbdeb94873, found md5 {hashlib.md5(TRUNCATED).hexdigest()}. Nothing was "
         f"loaded; remove it and get it again.\nWhere there is a network:\n{fetch}or name the folder below "
         f"which MNIST/raw/{FILES[0]} or MNIST/raw/{FILES[0].removesuffix('.gz')} lies with --data-root or "

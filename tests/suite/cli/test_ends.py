@@ -25,7 +25,7 @@ def test_a_run_whose_store_turned_read_only_is_shown(tmp_path: Path, method: str
     assert [entry["round"] for entry in found["history"]] == [0, 1]
     assert "run_id" not in found
     assert done.stderr.splitlines()[-1] == (
-        f"halted: tracking store sqlite:///{tmp_path}/runs/mlflow.db did not take the run: attempt to "
+        f"halted: tracking store sqlite:///{tmp_path}/runs/mlflow.db did not accept the run: attempt to "
         "write a readonly database. What it measured is shown, and is not recorded: run it again when "
         "that is mended."
     )

@@ -13,7 +13,7 @@ from tests.support.commands import fault, suite_here
 from trials.common.errors import UserError, unknown
 
 NONE = (
-    "no tuned configuration matches; `suite tuned list` has those there are, `suite sweep` and "
+    "no tuned configuration matches; `suite tuned list` shows all, `suite sweep` and "
     "`suite tuned import board:second` more"
 )
 

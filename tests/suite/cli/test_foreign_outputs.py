@@ -44,7 +44,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def refused(path: object) -> str:
     """What is said of a file of others that has the place."""
     return (
-        f"{path} is there and the suite did not write it, so it stays: choose another place, or move it "
+        f"{path} exists and was not written by suite, so it is kept: choose another place, or move it "
         "away"
     )
 

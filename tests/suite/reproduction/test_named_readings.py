@@ -54,7 +54,7 @@ def test_a_row_in_which_it_is_not_open_stays_as_chosen():
         (["momentum=0.6"], "--reading momentum=0.6: the candidates of momentum are 0.0, 0.5, 0.9"),
         (
             ["partition_seed=per seed", "data_seed=7"],
-            "--reading partition_seed=per seed, data_seed=7: no candidates of 'draw' in toy/one/iid say so",
+            "--reading partition_seed=per seed, data_seed=7: no candidates of 'draw' in toy/one/iid match",
         ),
         (["momentum"], "reproduce: 1 fault, nothing was started\n  --reading = 'momentum': must be KEY=VALUE"),
     ],
@@ -76,7 +76,7 @@ def test_a_number_needs_one_row():
     with pytest.raises(UserError) as refused:
         under_reading([made, replace(made, row="other")], ["3"])
     assert str(refused.value) == (
-        "--reading 3: readings are numbered by row, and 2 rows are meant; name one, such as toy/one/iid"
+        "--reading 3: readings are numbered by row, and 2 rows are selected; name one, such as toy/one/iid"
     )
 
 

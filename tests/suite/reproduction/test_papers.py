@@ -144,7 +144,7 @@ def test_what_is_ours_can_be_chosen_otherwise():
     assert other.methods["fedavg"].decisions["lr"] == made.methods["fedavg"].decisions["lr"]
     assert readings.otherwise([made], {}) == [made]
     for key, value, said in (
-        ("lr", 0.5, "--set lr: the paper states it; to be chosen are aggregation, clip_norm"),
+        ("lr", 0.5, "--set lr: the paper states it; --set takes aggregation, clip_norm"),
         ("momentun", 0.5, "Did you mean 'momentum'"),
         ("momentum", 2.0, "toy/one/iid, fedavg.*momentum"),
     ):

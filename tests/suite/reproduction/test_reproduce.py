@@ -178,7 +178,7 @@ def test_bad_input_starts_nothing(tmp_path):
     for given, said in (
         (
             "lr=0.5",
-            "--set lr: the paper states it; to be chosen are aggregation, clip_norm, data_seed, "
+            "--set lr: the paper states it; --set takes aggregation, clip_norm, data_seed, "
             "init, loss, lr_decay, momentum, partition_seed, scored, scored_model, selection, "
             "weight_decay",
         ),

@@ -213,4 +213,4 @@ def _sure(text: str) -> list[list[str]]:
 
 def test_a_folder_without_documents(tmp_path: Path):
     done = suite_here("reproduce", "--summary", tmp_path, cwd=tmp_path, code=2)
-    assert done.stderr == f"error: {tmp_path}: no documents of suite reproduce --output lie there\n"
+    assert done.stderr == f"error: {tmp_path}: it has no documents of suite reproduce --output\n"

@@ -102,7 +102,7 @@ def test_a_folder_with_other_files_is_refused_before_anything_runs(tmp_path):
     done = suite_here(*RUN, "--save", "mine", cwd=tmp_path, code=2)
     assert fault(done) == "cannot save a model in mine: it holds other files; choose another folder"
     done = suite_here(*RUN, "--save", "mine/thesis.tex", cwd=tmp_path, code=2)
-    assert fault(done) == "cannot save a model in mine/thesis.tex: it is no folder"
+    assert fault(done) == "cannot save a model in mine/thesis.tex: it is not a folder"
     assert os.listdir(tmp_path) == ["mine"]
 
 

@@ -151,5 +151,5 @@ def test_a_race_that_is_out_of_time_before_any_trial_ended_has_no_answer(race, m
     assert done.stdout == ""
     assert done.stderr.splitlines()[-2:] == [
         "the time was up before any search trial had ended: give more --minutes",
-        "The race was ended before its work was done, so there is no advice.",
+        "Interrupted before the comparison was done, so there is no advice.",
     ]

@@ -231,7 +231,7 @@ def test_a_file_of_someone_else_is_no_journal(place: SweepPaths):
     with pytest.raises(UserError) as said:
         repair(place)
     assert str(said.value) == (
-        f"journal {place.journal} says nowhere how the sweep began, and neither does the store: move the "
+        f"journal {place.journal} does not say how the sweep began, and neither does the store: move the "
         "folder away, or choose another --name"
     )
     assert place.journal.read_bytes() == b"soup\n"

@@ -55,11 +55,11 @@ def test_words_of_another_user_are_not_obeyed(
     control = Control(shared.folder)
     assert not control.draining
     assert not control.ends_now
-    said = f"{word} belongs to user {THEM}, so it is not obeyed\n"
+    said = f"{word} belongs to user {THEM}, so it is ignored\n"
     assert capsys.readouterr().err == said
     stopped = suite_here("stop", "s", cwd=shared.storage.parent, code=2)
     assert fault(stopped) == (
-        f"runs/s/control is in the way: it belongs to user {THEM}, so no sweep obeys it"
+        f"runs/s/control is in the way: it belongs to user {THEM}, so it is ignored"
     )
     result = play(Sweep("s", little(), shared, resume=True))
     assert result.ending == ""
@@ -86,8 +86,8 @@ def test_a_journal_of_another_user_is_not_gone_on_with(shared: SweepPaths):
     with pytest.raises(UserError) as said:
         Sweep("s", little(), shared, resume=True)
     assert str(said.value) == (
-        f"journal {shared.journal} belongs to user {THEM}, so no sweep goes on by it. If you know who "
-        f"wrote what is in it: take it over with chown, or chmod go-w {shared.journal}"
+        f"journal {shared.journal} belongs to user {THEM}, so it is not used. If you "
+        f"trust its content: take it over with chown, or chmod go-w {shared.journal}"
     )
     assert shared.journal.read_text() == text
 

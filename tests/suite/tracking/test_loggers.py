@@ -118,5 +118,5 @@ def test_a_place_that_takes_nothing_costs_no_run(tmp_path, monkeypatch):
     )
     done = suite_here(*words, cwd=tmp_path)
     assert document(done)["status"] == "finished"
-    said = "wandb did not take the run: no API key is configured"
+    said = "wandb did not accept the run: no API key is configured"
     assert done.stderr.splitlines()[-1] == said

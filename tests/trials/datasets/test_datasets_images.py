@@ -158,7 +158,7 @@ def test_absent_files_are_downloaded_and_then_checked(tmp_path, monkeypatch):
         return download
 
     monkeypatch.setattr(torchvision.datasets, "MNIST", deliver(1))
-    with pytest.raises(UserError, match="is not what it should be"):
+    with pytest.raises(UserError, match="has the wrong content"):
         load("mnist", tmp_path / "bad")
     monkeypatch.setattr(torchvision.datasets, "MNIST", deliver(0))
     assert len(load("mnist", tmp_path / "good").y) == 40

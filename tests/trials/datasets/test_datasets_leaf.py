@@ -105,7 +105,7 @@ def test_truncated_json_is_named(tmp_path, keep):
     femnist(tmp_path)
     path = tmp_path / "femnist/test/all_data_0.json"
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(UserError, match="is not what it should be") as raised:
+    with pytest.raises(UserError, match="has the wrong content") as raised:
         load("femnist", tmp_path)
     assert str(path) in str(raised.value)
 
@@ -202,7 +202,7 @@ def test_a_file_gone_wrong_is_reported_though_it_was_good_before(all_leaf):
     path = all_leaf / "femnist/train/all_data_0.json"
     path.write_bytes(path.read_bytes()[:-1])
     for _ in range(2):
-        with pytest.raises(UserError, match="is not what it should be") as raised:
+        with pytest.raises(UserError, match="has the wrong content") as raised:
             load("femnist", all_leaf)
         assert str(path) in str(raised.value)
 

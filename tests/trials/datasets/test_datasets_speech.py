@@ -198,7 +198,7 @@ def test_missing_clips_and_lists_are_named(root):
     place = root / "speech_commands_v0.01"
     assert all(r.sound for r in datasets.prepare("speech_commands", str(root)))
     (place / "no/bob_nohash_0.wav").unlink()
-    with pytest.raises(UserError, match="no is not what it should be: expected 3 clips, found 2"):
+    with pytest.raises(UserError, match="no has the wrong content: expected 3 clips, found 2"):
         load(root)
     wav(place / "no/bob_nohash_0.wav", clip("no", "b"))
     (place / "testing_list.txt").write_text("yes/ann_nohash_0.wav\n")

@@ -146,7 +146,7 @@ BY_LABEL = ["dirichlet(1)", "dirichlet_by_class(1)", "labels(1)", "shards(2)", "
 @pytest.mark.parametrize("level", BY_LABEL)
 def test_real_targets_have_no_labels_to_go_by(level):
     y = np.linspace(0, 1, 50, dtype=np.float32)
-    with pytest.raises(UserError, match=f"{level.split('(')[0]}.* goes by labels"):
+    with pytest.raises(UserError, match=f"{level.split('(')[0]}.* needs labels"):
         shared(level, y, 4)
     for fine in ("iid", "iid+sizes(lognormal(0.3))", "natural"):
         parts = shared(fine, y, 5, 0, np.arange(50) % 5)
