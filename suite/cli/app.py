@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from suite.cli import (
     advise,
@@ -25,7 +25,7 @@ from suite.cli import (
     sweep,
     tuned,
 )
-from suite.cli.options import refuse_odd_numbers
+from suite.cli.options import refuse_odd_numbers, settable
 from suite.console import sanitise, say
 from suite.execution.stop_signal import HaltedError
 from suite.trust import Trust
@@ -116,6 +116,22 @@ class Grouped(TyperGroup):
         formatter.write("\n".join(lines) + "\n")
 
 
+class Command(TyperCommand):
+    """A command that says of a setting that was typed as an option how it is given."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The words that are left; raises `UserError` for `--rounds 5`, which is `--set rounds=5`."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            option = str(getattr(error, "option_name", ""))
+            key = option.lstrip("-").replace("-", "_")
+            takes_settings = any("--set" in param.opts for param in self.params)
+            if not key or not takes_settings or not settable(key):
+                raise
+            raise UserError(f"{option} is given as --set {key}=VALUE") from None
+
+
 app = typer.Typer(
     cls=Grouped,
     no_args_is_help=True,
@@ -144,7 +160,9 @@ for _group, _commands in COMMANDS.items():
         if isinstance(_command, typer.Typer):
             app.add_typer(_command, name=_name, rich_help_panel=_group)
         else:
-            add = app.command(_name, epilog=f"Example: {_example}", rich_help_panel=_group)
+            add = app.command(
+                _name, cls=Command, epilog=f"Example: {_example}", rich_help_panel=_group
+            )
             add(_command)
 
 

@@ -3,6 +3,7 @@
 import math
 import stat
 import sys
+from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
@@ -164,3 +165,15 @@ def _numeric(app: typer.Typer) -> set[str]:
                 ]
                 found.update(declared or [f"--{name.replace('_', '-')}"])
     return found
+
+
+def settable(key: str) -> bool:
+    """Whether a key is one that `--set` takes, of a study, its settings, an algorithm or a trial's resources."""
+    from suite.execution.resources import Resources
+    from suite.studies.study import Study
+    from trials import algorithms
+    from trials.settings import Settings
+
+    hyperparameters = {name for of in algorithms.known().values() for name in of.ranges()}
+    resources = {field.name for field in fields(Resources)}
+    return key in {*Settings.model_fields, *Study.model_fields, *hyperparameters, *resources}

@@ -23,8 +23,8 @@ from tests.support.commands import fault, suite_here
         ),
         (
             ("--dataset", "my.csv"),
-            "dataset = 'my.csv': unknown dataset 'my.csv'. Its arrays as an .npz file are npz:PATH, and a function "
-            "that returns them is FILE.py:function (docs/data.md).",
+            "dataset = 'my.csv': unknown dataset 'my.csv'. Did you mean "
+            "'csv:my.csv?target=COLUMN'?",
         ),
         (
             ("--set", "learning_rate=0.1"),
@@ -90,3 +90,16 @@ def test_an_old_python_is_told_in_a_line(tmp_path: Path) -> None:
     first = done.stderr.splitlines()[0]
     assert first == "suite needs Python 3.11 or newer: make sweep PYTHON=python3.12"
     assert not (tmp_path / "venv").exists()
+
+
+@pytest.mark.parametrize("option", ["rounds", "lr", "val-fraction", "gpus-per-trial", "sampler"])
+@pytest.mark.parametrize("command", ["run", "sweep quickstart"])
+def test_a_setting_typed_as_an_option_is_told_how_it_is_given(
+    tmp_path: Path, command: str, option: str
+) -> None:
+    said = suite_here(*command.split(), f"--{option}", "5", cwd=tmp_path, code=2).stderr
+    assert said == f"error: --{option} is given as --set {option.replace('-', '_')}=VALUE\n"
+
+
+def test_an_option_that_is_mistyped_is_not_taken_for_a_setting(tmp_path: Path) -> None:
+    assert "No such option: --datset" in suite_here("run", "--datset", cwd=tmp_path, code=2).stderr
