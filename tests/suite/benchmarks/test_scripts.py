@@ -54,6 +54,11 @@ def test_the_engine_beside_a_loop_and_a_peer_that_is_missing(tmp_path: Path) -> 
     assert "<svg" in (tmp_path / "e.svg").read_text()
 
 
+def test_a_peer_that_is_missing_is_skipped_with_the_reason(tmp_path: Path) -> None:
+    (row,) = found(tmp_path, "agree.py", "--algorithms", "scaffold")["pairs"]
+    assert row["skipped"] == "fedlab is not installed"
+
+
 def test_the_cost_of_every_algorithm_beside_its_gradients(tmp_path: Path) -> None:
     told = found(tmp_path, "rounds.py", "algorithms", "--runs", "1")
     rows = {row["algorithm"]: row["ratio_of_sample_gradients"] for row in told["algorithms"]}
