@@ -87,7 +87,7 @@ def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | Non
         return None, None
     n, mean = len(values), fmean(values)
     variance = fsum((value - mean) ** 2 for value in values) / (n - 1)  # the same in any order
-    half = half_width(variance**0.5, n, level)
+    half = quantile((1 + level) / 2, n - 1) * (variance / n) ** 0.5
     return float(mean - half), float(mean + half)
 
 
