@@ -15,8 +15,9 @@ Curve = Sequence[tuple[int, float]]
 @dataclass(frozen=True)
 class EntrySnapshot:
     """An algorithm in a scenario. `method` is its name as pages show it, told apart from those of other files
-    (`reports.leaderboard.names`), `name` the short one of that. `ended` counts the
-    trials that are over by kind and status, `running` has the curves of those that run; `scores` are the
+    (`reports.leaderboard.names`), `name` the short one of that. `planned` trials are all there will be, at most
+    `confirms` of them repeat the best few; `ended` counts the
+    trials that are over by kind and status, without final runs of a former best; `running` has the curves of those that run; `scores` are the
     validation scores of search trials that are over, in the order in which they were requested (NaN: it did
     not run to its end at full rounds); `recorded` counts the final runs of the best that are in the store.
     """
@@ -26,6 +27,8 @@ class EntrySnapshot:
     method: str
     scenario: Scenario
     metric: str
+    planned: int
+    confirms: int
     ended: Mapping[tuple[TrialKind, Status], int]
     running: Mapping[str, Curve]
     scores: Sequence[float]
@@ -52,6 +55,17 @@ class EntrySnapshot:
         return max(self.known, key=lambda score: self.sign * score, default=None)
 
     @property
+    def done(self) -> int:
+        """How many trials have ended of those that are planned. Where a sweep grew, more may have confirmed."""
+        confirmed = sum(n for (kind, _), n in self.ended.items() if kind == TrialKind.CONFIRM)
+        return sum(self.ended.values()) - max(0, confirmed - self.confirms)
+
+    @property
+    def over(self) -> bool:
+        """Whether all of its trials have ended."""
+        return self.done >= self.planned
+
+    @property
     def counts(self) -> Counter[str]:
         """Trials that are over, `search` (those that confirm among them) and `final`, those of each status, and those
         that are `running`.
@@ -66,10 +80,10 @@ class EntrySnapshot:
 @dataclass(frozen=True)
 class Snapshot:
     """A sweep. `active`: a process runs it, as far as this machine can see; `asked_to` is `stop`, `cancel` or "".
-    `planned` trials are all there will be, `trials` and `seeds` the search trials and final runs of an
-    entry; `superseded` are final runs of a former best, among the `ended`; `attempts_died` started again.
-    `spent` are seconds of trials. `per_minute` is the pace of the last session, `seconds_left` what is left at
-    it (None: not known, or nothing runs). `failures` are (trial, status, reason).
+    `trials` and `seeds` are the search trials and final runs of an
+    entry; `attempts_died` started again. `spent` are seconds of trials. `per_second` is the pace of the last
+    session in trials (None: not known), `processes` is how many processes run trials, and `shares` the sum of the shares of
+    their rounds that running trials have done. `failures` are (trial, status, reason).
     """
 
     name: str
@@ -77,26 +91,55 @@ class Snapshot:
     active: bool
     asked_to: str
     sessions: int
-    planned: int
     requested: int
     ended: int
-    superseded: int
     recorded: int
     attempts_died: int
     spent: float
     trials: int
     seeds: int
-    per_minute: float | None
-    seconds_left: float | None
+    per_second: float | None
+    processes: int
+    shares: float
     entries: Sequence[EntrySnapshot]
     failures: Sequence[tuple[str, str, str]] = ()
     dashboard: str = ""
     experiment: str = ""
 
     @property
+    def planned(self) -> int:
+        """How many trials there will be."""
+        return sum(entry.planned for entry in self.entries)
+
+    @property
     def done(self) -> int:
         """How many trials have ended of those that are planned."""
-        return self.ended - self.superseded
+        return sum(entry.done for entry in self.entries)
+
+    @property
+    def superseded(self) -> int:
+        """How many of those that ended are runs of a former best."""
+        return self.ended - self.done
+
+    @property
+    def counts(self) -> Counter[str]:
+        """The counts of all entries together."""
+        return sum((entry.counts for entry in self.entries), Counter())
+
+    @property
+    def per_minute(self) -> float | None:
+        """The pace in trials per minute."""
+        return None if self.per_second is None else round(60 * self.per_second, 1)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the trials that are left take at the last session's pace; None where it is not known, or
+        nothing runs.
+        """
+        left = self.planned - self.done - self.shares
+        if not self.active or not self.per_second or self.done >= self.planned:
+            return None
+        return round(left / self.per_second, 1)
 
     @property
     def over(self) -> bool:

@@ -90,6 +90,20 @@ def test_the_architecture_names_every_room():
         assert rooms <= paths(ARCHITECTURE)
 
 
+def test_a_trial_crosses_what_the_architecture_says():
+    """At most ten types and twelve files, and each file of the table speaks of the types of its row."""
+    table = sections(ARCHITECTURE.read_text())["From a study to a leaderboard row"]
+    rows = re.findall(r"^\| `(\S+)` \| (.*) \|$", table, re.MULTILINE)
+    assert len(rows) <= 12
+    of = {file: re.findall(r"`([A-Z]\w+)`", row) for file, row in rows}
+    assert len({name for names in of.values() for name in names}) <= 10
+    for file, names in of.items():
+        missing = [
+            name for name in names if not re.search(rf"\b{name}\b", (ROOT / file).read_text())
+        ]
+        assert missing == [], file
+
+
 def commands() -> set[str]:
     """Every command; those of groups with the group's name."""
     found = set()

@@ -6,7 +6,7 @@ from typing import Any
 
 from reports.leaderboard.interim import Ongoing, Standing, ranked
 from suite.results.query import Held, Query, of_the_best
-from suite.studies.replicates import finals_of, replicates_of
+from suite.studies.replicates import confirms_of, finals_of, replicates_of
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
 from suite.tracking.schema.tags import RunKind
@@ -73,8 +73,7 @@ def _ended(finals: Sequence[Record]) -> Counter[tuple[str, str]]:
 
 def _planned(study: Mapping[str, Any]) -> int:
     """The search trials of an entry, those that confirm among them, in all of its replicates."""
-    confirm = study.get("confirm") or {"best": 0, "seeds": 0}
-    return int(study["trials"] + confirm["best"] * confirm["seeds"]) * replicates_of(study)
+    return int(study["trials"]) * replicates_of(study) + confirms_of(study)
 
 
 def _best(runs: Sequence[Record]) -> Record | None:

@@ -92,13 +92,6 @@ class EntrySearch:
             for i in range(self.study.seeds)
         ]
 
-    @property
-    def repeated(self) -> list[TrialRequest]:
-        """The runs that repeat search trials and are planned, asked or not yet; none while it searches, since
-        what is best may change.
-        """
-        return [] if self.searching else self._due()
-
     def next(self) -> TrialRequest | None:
         """The next trial, or None when there is none now: wait for results, or all is asked."""
         if len(self.requests) < self.candidates.budget:

@@ -87,13 +87,6 @@ class SweepSearch:
         self.entries[request.search].end(trial_id, end)
         return request
 
-    def repeated_beside(self, request: TrialRequest) -> list[TrialRequest]:
-        """The other runs that repeat trials of a trial's search; none while it searches. Of a sweep that
-        grew some have ended before.
-        """
-        found = self.entries[request.search].repeated
-        return [one for one in found if one.trial_id != request.trial_id]
-
     def cut(self) -> None:
         """Search no further: what runs ends, and the best of each entry runs again."""
         for search in self.entries.values():

@@ -74,3 +74,9 @@ def replicates_of(study: Mapping[str, Any]) -> int:
 def finals_of(study: Mapping[str, Any]) -> int:
     """The final runs of each entry of a study, in all of its replicates."""
     return int(study["seeds"]) * replicates_of(study)
+
+
+def confirms_of(study: Mapping[str, Any]) -> int:
+    """The runs that confirm the best configurations of each entry of a study, in all of its replicates."""
+    confirm = study.get("confirm") or {"best": 0, "seeds": 0}
+    return int(confirm["best"] * confirm["seeds"]) * replicates_of(study)

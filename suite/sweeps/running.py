@@ -9,12 +9,14 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, FiniteFloat, TypeAdapter
 
 from suite.search.trial import TrialRequest
+from suite.sweeps.eta import Eta
 from trials.common.files import plain
 from trials.run.result import TrialResult
 
@@ -28,49 +30,80 @@ Curves = dict[str, list[tuple[int, FiniteFloat]]]
 
 
 class Reported(NamedTuple):
-    """What the running trials of a sweep reported, where Ray's dashboard is ("": it has none), and the id
-    of the sweep's experiment in MLflow ("": nobody knows).
+    """What the running trials of a sweep reported, where Ray's dashboard is ("": it has none), the id
+    of the sweep's experiment in MLflow ("": nobody knows), how many processes run trials, the sum of the shares of
+    their rounds that trials have done, and trials per second (None: nobody knows).
     """
 
     trials: Curves = {}
     dashboard: Annotated[str, Field(pattern=r"^(https?://[^\s]+)?$")] = ""
     experiment: Annotated[str, Field(pattern=r"^\d*$")] = ""
+    processes: Annotated[int, Field(ge=0)] = 0
+    shares: Annotated[FiniteFloat, Field(ge=0)] = 0.0
+    per_second: Annotated[FiniteFloat, Field(gt=0)] | None = None
 
 
 _FORM = TypeAdapter(Reported)
 
 
+@dataclass
+class _Trial:
+    """A running trial: its process, its metric, the share of its rounds that is done, and what it reported."""
+
+    process: str
+    key: str
+    share: float = 0.0
+    history: Sequence[Mapping[str, float]] = ()
+
+    @property
+    def curve(self) -> list[Any]:
+        """(round, validation metric) of each evaluation, thinned."""
+        told = [(e["round"], e[self.key]) for e in list(self.history) if _shown(e, self.key)]
+        return _thinned(told)
+
+
 class Running:
-    """Writes what the running trials of a sweep have reported; `metrics` are those of the entries, and
-    `experiment` is where MLflow has them.
+    """Keeps and writes what the running trials of a sweep have reported, and their pace. `entries` has the metric and
+    the rounds of each; `experiment` is where MLflow has them.
     """
 
-    def __init__(self, folder: Path, metrics: Mapping[str, str], experiment: str = "") -> None:
-        self.path, self.metrics, self._dashboard = folder / FILE, metrics, ""
-        self._experiment = experiment
-        self._curves: dict[str, tuple[str, Sequence[Mapping[str, float]]]] = {}
+    def __init__(
+        self, folder: Path, entries: Mapping[str, tuple[str, int]], experiment: str = ""
+    ) -> None:
+        self.path, self.entries, self.experiment = folder / FILE, entries, experiment
+        self._dashboard = ""
+        self._trials: dict[str, _Trial] = {}
+        self._pace, self._over = Eta(), 0
         self._next = 0.0
 
     def joined(self, dashboard: str) -> None:
         """A cluster runs the trials; Ray's own page is at this address, "" where it has none."""
         self._dashboard = dashboard
 
-    def began(self, request: TrialRequest) -> None:
-        """A trial runs."""
-        self._say(request, ())
+    def began(self, request: TrialRequest, process: str) -> None:
+        """A trial runs, in a process that others of a pack may share."""
+        metric, _ = self.entries[request.entry_id]
+        self._trials[request.trial_id] = _Trial(process, f"val_{metric}")
+        self._written()
 
     def reported(self, request: TrialRequest, outcome: TrialResult) -> None:
         """A trial has said more."""
-        self._say(request, outcome.history)
-
-    def _say(self, request: TrialRequest, history: Sequence[Mapping[str, float]]) -> None:
-        self._curves[request.trial_id] = f"val_{self.metrics[request.entry_id]}", history
-        if time.monotonic() >= self._next:
-            self._write()
+        metric, rounds = self.entries[request.entry_id]
+        trial = self._trials.setdefault(request.trial_id, _Trial("", f"val_{metric}"))
+        trial.share = outcome.last_round / rounds
+        trial.history = outcome.history
+        self._pace.begin(time.monotonic(), trial.share, len(self._trials))
+        self._written()
 
     def over(self, request: TrialRequest) -> None:
-        """A trial runs no more."""
-        self._curves.pop(request.trial_id, None)
+        """A trial has ended."""
+        self._pace.begin(time.monotonic(), 1.0, len(self._trials))
+        self._over += 1
+        self.stopped(request)
+
+    def stopped(self, request: TrialRequest) -> None:
+        """A trial runs no more, and may start again."""
+        self._trials.pop(request.trial_id, None)
 
     def close(self) -> None:
         """Nothing runs any more."""
@@ -80,13 +113,20 @@ class Running:
     @property
     def now(self) -> Reported:
         """What is known at this moment."""
-        curves = {
-            trial_id: _thinned([(e["round"], e[key]) for e in list(history) if _shown(e, key)])
-            for trial_id, (key, history) in self._curves.copy().items()
-        }
-        return Reported(curves, self._dashboard, self._experiment)
+        trials = self._trials.copy()
+        shares = sum(trial.share for trial in trials.values())
+        return Reported(
+            {trial_id: trial.curve for trial_id, trial in trials.items()},
+            self._dashboard,
+            self.experiment,
+            len({trial.process for trial in trials.values()}),
+            shares,
+            self._pace.rate(time.monotonic(), self._over + shares),
+        )
 
-    def _write(self) -> None:
+    def _written(self) -> None:
+        if time.monotonic() < self._next:
+            return
         text = json.dumps(self.now._asdict())
         part = self.path.with_suffix(".part")
         with suppress(OSError):  # no sweep ends because nobody can watch it

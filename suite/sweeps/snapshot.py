@@ -1,8 +1,11 @@
 """The snapshot of a sweep from its journal's events and what its running trials report."""
 
+from collections import Counter
+
 from reports.leaderboard.names import classes_of_files
 from reports.snapshot import EntrySnapshot, Snapshot
-from suite.studies.replicates import finals_of
+from suite.search.trial import TrialRequest
+from suite.studies.replicates import confirms_of, finals_of
 from suite.sweeps.eta import Eta
 from suite.sweeps.journal.events import SweepState, Tally
 from suite.sweeps.running import Reported
@@ -16,27 +19,34 @@ def snapshot(
     """How far a sweep is: the same for the process that runs it and for those that read its files."""
     begun = state.begun
     assert begun is not None
-    rate = pace(state)
-    left = rate and active and state.done < begun.planned
+    rate = (reported.per_second if active else None) or pace(state)
     names = classes_of_files(about["algorithm"] for about in begun.entries.values())
-    final: dict[str, int] = {}
-    for (_, kind), group in state.finals.items():
-        if kind == TrialKind.FINAL:
-            there = {one.trial_id for one in group} & state.recorded.keys()
-            final[group[0].entry_id] = final.get(group[0].entry_id, 0) + len(there)
+    repeats = _repeats(state)
     entries = []
     for entry_id, about in begun.entries.items():
-        tally = state.tallies.get(entry_id, Tally())
+        tally, finals = state.tallies.get(entry_id, Tally()), repeats.get(entry_id, [])
+        ended = Counter(dict(tally.ended))
+        over = [one for one in finals if one.trial_id in state.ended]
+        ended.update((one.kind, state.ended[one.trial_id].status) for one in over)
         runs = {i: reported.trials[i] for i in reported.trials if i in tally.open and active}
         scores = tuple(score for score in tally.scores.copy().values() if score is not None)
         named = about["algorithm"]
-        place = Scenario(*(about[part] for part in Scenario._fields))
+        kept = [one for one in finals if one.kind == TrialKind.FINAL]
         entries.append(
             EntrySnapshot(
-                entry_id, named, names.get(named, named), place, about["metric"],
-                dict(tally.ended), runs, scores, final.get(entry_id, 0),
+                entry_id=entry_id,
+                algorithm=named,
+                method=names.get(named, named),
+                scenario=Scenario(*(about[part] for part in Scenario._fields)),
+                metric=about["metric"],
+                planned=state.planned.get(entry_id, 0),
+                confirms=confirms_of(begun.study),
+                ended=dict(ended),
+                running=runs,
+                scores=scores,
+                recorded=sum(one.trial_id in state.recorded for one in kept),
             )
-        )  # fmt: skip
+        )
     called = {entry.entry_id: f"{entry.name} · {entry.scenario}" for entry in entries}
     return Snapshot(
         name=name,
@@ -44,17 +54,16 @@ def snapshot(
         active=active,
         asked_to=asked_to,
         sessions=state.sessions,
-        planned=begun.planned,
         requested=len(state.requested),
         ended=len(state.ended),
-        superseded=len(state.ended) - state.done,
         recorded=len(state.recorded),
         attempts_died=sum(map(len, state.deaths.values())),
         spent=round(state.seconds, 3),
         trials=int(begun.study["trials"]),
         seeds=finals_of(begun.study),
-        per_minute=None if rate is None else round(60 * rate, 1),
-        seconds_left=round((begun.planned - state.done) / rate, 1) if left and rate else None,
+        per_second=rate,
+        processes=reported.processes if active else 0,
+        shares=reported.shares if active else 0.0,
         entries=entries,
         failures=[
             (f"{called.get(entry, entry)} · {trial_id.rpartition('-')[2]}", how, why)
@@ -63,6 +72,14 @@ def snapshot(
         dashboard=reported.dashboard,
         experiment=reported.experiment,
     )
+
+
+def _repeats(state: SweepState) -> dict[str, list[TrialRequest]]:
+    """The runs that repeat the best configuration of each entry, and the knee of its front."""
+    found: dict[str, list[TrialRequest]] = {}
+    for group in state.finals.values():
+        found.setdefault(group[0].entry_id, []).extend(group)
+    return found
 
 
 def pace(state: SweepState) -> float | None:

@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -48,7 +47,7 @@ def status(storage: Path, name: str) -> dict[str, Any]:
     """
     folder = _folder(storage, name)
     one = Followed(folder).refresh()
-    counts = sum((entry.counts for entry in one.entries), Counter[str]())
+    counts = one.counts
     return {
         "name": name,
         "study": one.study,

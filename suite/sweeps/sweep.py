@@ -1,8 +1,9 @@
 """A sweep: from a study to recorded runs, a leaderboard and tuned files; resumable at any moment."""
 
+import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from mlflow.exceptions import MlflowException
 
 from reports.leaderboard.leaderboard import Leaderboard
+from reports.snapshot import Snapshot
 from suite.console import say
 from suite.environment import default, kept
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible
@@ -22,6 +24,7 @@ from suite.sweeps.deadline import Deadline
 from suite.sweeps.journal.events import (
     Begun,
     Chosen,
+    Cut,
     Died,
     Ended,
     Event,
@@ -39,6 +42,7 @@ from suite.sweeps.recording.runs import SweepRecording
 from suite.sweeps.recording.writer import Records
 from suite.sweeps.result import Result, Summary, counts
 from suite.sweeps.running import Running
+from suite.sweeps.snapshot import snapshot
 from suite.sweeps.starting import open_store, starts
 from suite.tracking.loggers import log_run
 from suite.tracking.schema.tags import spec_params, versions
@@ -105,6 +109,7 @@ class Sweep:
         self.control = Control(paths.folder)
         self.control.clear()
         self.deadline: Deadline | None = None
+        self._looking = threading.Lock()
         begun = self.state.begun
         self.search = self._replayed(begun.lag if begun else LAG)
         self.recording = SweepRecording(
@@ -138,9 +143,9 @@ class Sweep:
         started = time.monotonic()
         if deadline is not None:
             self.deadline, self.control.deadline = deadline, deadline.at
-        self.progress = Progress(self.entries, self.search.planned_by_entry, self.paths.name)
-        for of in self.search.entries.values():
-            self._count_before([*of.requests, *of.repeated])
+        rounds = {entry.id: (entry.task.metric, entry.settings.rounds) for entry in self.entries}
+        self.running = Running(self.paths.folder, rounds)
+        self.progress = Progress(self._look)
         self.board: Leaderboard | None = None
         # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
         with kept(RETRIES), interruptible(self.control), self.progress:
@@ -163,8 +168,7 @@ class Sweep:
     def _run(self, resources: "Resources") -> tuple[bool, bool]:
         """Run and record what is left; whether the search is at its end, and whether all is recorded."""
         self._open_recording()
-        metrics = {entry.id: entry.task.metric for entry in self.entries}
-        self.running = Running(self.paths.folder, metrics, self.recording.experiment)
+        self.running.experiment = self.recording.experiment
         records = self.records = Records(self.store.uri, self.control, self.progress)
         self.live = LiveRuns(self.recording, records.put)
         missing = self.recording.missing(self.state.ended)
@@ -262,11 +266,9 @@ class Sweep:
             self._note(Requested(request))
 
     def _began(self, request: TrialRequest, process: str) -> None:
-        self.progress.began(request, process)
-        self.running.began(request)
+        self.running.began(request, process)
 
     def _reported(self, request: TrialRequest, outcome: TrialResult) -> None:
-        self.progress.reported(request, outcome.last_round)
         self.live.reported(request, outcome)
         self.running.reported(request, outcome)
 
@@ -276,34 +278,33 @@ class Sweep:
 
     def _ended(self, request: TrialRequest, outcome: TrialResult) -> None:
         self.live.over(request)
-        self.running.over(request)
         if outcome.status == Status.FAILED and self._starts_again(request, outcome):
             return
+        self.running.over(request)
         self._note(Ended(request.trial_id, outcome))
         self.search.end(request.trial_id, ValidationResult.of(outcome))
         self.records.put(partial(self._record, request.trial_id))
-        self._count_before(self.search.repeated_beside(request))
-        self.progress.ended(request, outcome.status, outcome.value)
         if self.deadline is not None and request.kind == TrialKind.SEARCH:
             self._keep_time(self.deadline, request, outcome)
-
-    def _count_before(self, requests: Iterable[TrialRequest]) -> None:
-        """Let the progress count those of these trials that ended before."""
-        for request in requests:
-            if (outcome := self.state.ended.get(request.trial_id)) is not None:
-                self.progress.ended(request, outcome.status, outcome.value, before=True)
 
     def _keep_time(self, deadline: Deadline, request: TrialRequest, outcome: TrialResult) -> None:
         """Cut the search where another trial would leave too little time for the final runs."""
         deadline.took(request.entry_id, outcome)
         if deadline.presses(self.search.entries.values()):
             self.search.cut()
-            self.progress.plan(self.search.planned_by_entry)
+            if (planned := dict(self.search.planned_by_entry)) != self.state.planned:
+                self._note(Cut(planned))
 
     def _note(self, event: Event) -> None:
         """Journal an event, and only then go by it."""
         self.journal.write(event.name, **event.fields())
-        self.state.add(event)
+        with self._looking:
+            self.state.add(event)
+
+    def _look(self) -> Snapshot:
+        """How far it is. Trials' ends and their records are noted by two threads, and a third one looks."""
+        with self._looking:
+            return snapshot(self.paths.name, self.state, self.running.now, True, "")
 
     def _starts_again(self, request: TrialRequest, outcome: TrialResult) -> bool:
         """Whether a trial that died is handed out once more, to go on from its checkpoint.
@@ -316,7 +317,7 @@ class Sweep:
             return False
         self._note(Died(request.trial_id, outcome.last_round, outcome.error))
         self.search.again.append(request)
-        self.progress.stopped(request)
+        self.running.stopped(request)
         why = reason(outcome.error)[:200] or "no reason given"
         self.progress.note(
             f"trial {request.trial_id} died at round {died[-1]} and starts again: {why}"

@@ -40,7 +40,7 @@ warm_start: warm.yaml
         ("tpe", CONFIRMED),
         ("cmaes", "confirm: {best: 2, seeds: 1}"),
         ("nsga2", ""),
-        ("tpe", "tunings: 2\ndeals: 2"),
+        ("tpe", "tunings: 2\npartitions: 2"),
     ],
 )
 def test_a_killed_sweep_ends_as_one_that_was_not(tmp_path: Path, sampler: str, more: str) -> None:

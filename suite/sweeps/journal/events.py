@@ -33,7 +33,7 @@ Warm = Mapping[str, list[InitialConfiguration]]
 @dataclass(frozen=True)
 class Begun:
     """A session of the sweep begins: its study (plain data), what its entries start from, how many of an
-    entry's trials may be in flight, how many trials there will be, what the entries are
+    entry's trials may be in flight, how many trials each entry will have, what the entries are
     (by id: algorithm, data set, model, level, and the metric they are ranked by). `id` tells the sweep from
     others of its name.
     """
@@ -43,7 +43,7 @@ class Begun:
     study: Mapping[str, Any]
     lag: int
     warm: Warm
-    planned: int
+    planned: Mapping[str, int]
     id: str
     entries: Mapping[str, Mapping[str, str]]
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Begun:
         """A session of this search."""
         entries = {of.entry.id: of.entry.about() for of in search.firsts}
         content = study.model_dump(mode="json")
-        planned = search.planned
+        planned = dict(search.planned_by_entry)
         return cls(study_name, content, search.lag, warm, planned, id, entries, versions)
 
     def fields(self) -> dict[str, Any]:
@@ -140,7 +140,20 @@ class Chosen:
         return asdict(self)
 
 
-Event = Begun | Requested | Ended | Died | Recorded | Chosen
+@with_config(extra="forbid")
+@dataclass(frozen=True)
+class Cut:
+    """The search ends early, for a deadline: how many trials each entry will have instead."""
+
+    name: ClassVar = "cut"
+    planned: Mapping[str, int]
+
+    def fields(self) -> dict[str, Any]:
+        """The event's fields as journaled."""
+        return asdict(self)
+
+
+Event = Begun | Requested | Ended | Died | Recorded | Chosen | Cut
 
 
 @with_config(extra="forbid")
@@ -162,7 +175,7 @@ class _EndLine(TrialResult):
 _FORMS: dict[str, TypeAdapter[Any]] = {
     Requested.name: TypeAdapter(TrialRequest),
     Ended.name: TypeAdapter(_EndLine),
-    **{kind.name: TypeAdapter(kind) for kind in (Begun, Died, Recorded, Chosen)},
+    **{kind.name: TypeAdapter(kind) for kind in (Begun, Died, Recorded, Chosen, Cut)},
 }
 """What the fields of a line must be, by the name of its event."""
 _NAMED = b'{"event":"'
@@ -203,8 +216,8 @@ def read_raw(path: Path, number: int, raw: bytes) -> Event:
 
 @dataclass
 class Tally:
-    """The trials of an entry: which are handed out and not over, how many ended of each kind and status, and the
-    validation score of each search trial that was requested (None: it is not over; NaN: it did not run to its end
+    """The trials of an entry: which are handed out and not over, how many of the search's, confirming ones
+    among them, ended of each kind and status, and the validation score of each search trial that was requested (None: it is not over; NaN: it did not run to its end
     at full rounds).
     """
 
@@ -218,7 +231,7 @@ class SweepState:
     """The state of a sweep, rebuilt from its events.
 
     It holds the requests in order, the trials that ended, the rounds at which attempts died, the run that records each trial,
-    the measured execution of each scenario, and the final runs of former best configurations (`superseded`). Of the last
+    the measured execution of each scenario, and how many trials each entry will have (`planned`). Of the last
     session it holds when trials ended, and how many ran when the first of them did (`full`). `requested` has each trial's
     last request, `finals` the runs that repeat the best configuration, by search and kind, `tallies` the entries that have
     trials, `failures` (entry, trial, status, reason) of trials that diverged, failed or died, and `seconds` the total
@@ -235,7 +248,7 @@ class SweepState:
     id: str | None = None
     ends: list[float] = field(default_factory=list)
     full: int = 0
-    superseded: set[str] = field(default_factory=set)
+    planned: Mapping[str, int] = field(default_factory=dict)
 
     requested: dict[str, TrialRequest] = field(default_factory=dict, repr=False)
     finals: dict[tuple[str, TrialKind], list[TrialRequest]] = field(
@@ -252,11 +265,6 @@ class SweepState:
         """How many trials were handed out and have not ended."""
         return len(self.requested.keys() - self.ended.keys())
 
-    @property
-    def done(self) -> int:
-        """How many trials have ended of those that are planned."""
-        return len(self.ended) - sum(trial_id in self.ended for trial_id in self.superseded)
-
     def add(self, event: Event) -> None:
         """Take an event into account; each after all before it. Raises `ValueError` for one that cannot
         come next, and then nothing has changed.
@@ -268,6 +276,7 @@ class SweepState:
                 if self.id not in (None, event.id):
                     raise ValueError("it is of another sweep")
                 self.begun, self.sessions = event, self.sessions + 1
+                self.planned = event.planned
                 self.ends, self.full = [], 0
                 self.id = event.id
             case Requested(request):
@@ -296,12 +305,15 @@ class SweepState:
                 self.recorded[trial_id] = run_id
             case Chosen(executions):
                 self.executions |= executions
+            case Cut(planned):
+                self.planned = planned
 
     def _count(self, request: TrialRequest, outcome: TrialResult) -> None:
         """Count a trial that is over."""
         tally, status = self.tallies[request.entry_id], outcome.status
         tally.open.discard(request.trial_id)
-        tally.ended[request.kind, status] += 1
+        if request.kind.counted:
+            tally.ended[request.kind, status] += 1
         self.seconds += outcome.seconds
         if request.kind == TrialKind.SEARCH:
             done = status == Status.FINISHED and outcome.value is not None
@@ -345,13 +357,11 @@ class SweepState:
         self._counts[request.search] += 1
 
     def _supersede(self, request: TrialRequest) -> None:
-        """Note the runs whose place another configuration's now take: of a sweep that grew, or chose again."""
+        """Forget the runs whose place another configuration's now take: of a sweep that grew, or chose again."""
         group = self.finals.setdefault((request.search, request.kind), [])
         if group and group[0].source != request.source:
-            self.superseded |= {one.trial_id for one in group}
             group.clear()
         group.append(request)
-        self.superseded.discard(request.trial_id)
 
     def _must_be_open(self, trial_id: str) -> None:
         if trial_id not in self.requested:

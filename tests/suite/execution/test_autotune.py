@@ -160,7 +160,7 @@ def test_a_choice_is_in_the_spec_of_every_trial_and_in_the_journal(tmp_path: Any
     said = with_execution(search.spec(ask), "batched")
     assert said.settings.execution == "batched"
     event = Chosen({where: "sequential"})
-    begun = Begun("small", a_study().model_dump(mode="json"), 4, {}, 8, "id", {})
+    begun = Begun("small", a_study().model_dump(mode="json"), 4, {}, {}, "id", {})
     journal = tmp_path / "journal.jsonl"
     journal.write_bytes(b"".join(line(one.name, one.fields()) + b"\n" for one in (begun, event)))
     assert replay(journal).executions == {where: "sequential"}

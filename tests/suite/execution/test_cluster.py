@@ -231,7 +231,7 @@ def test_a_sweep_is_asked_to_end_by_a_file(tmp_path: Path) -> None:
     study = a_study(trials=3, seeds=2).model_dump(mode="json")
     place = {"dataset": "digits", "model": "logreg", "heterogeneity": "iid"}
     about = {"1f3a": {"algorithm": "fedavg", **place, "metric": "accuracy"}}
-    journal.write("begin", **Begun("s", study, 4, {}, 5, "id", about).fields())
+    journal.write("begin", **Begun("s", study, 4, {}, {"1f3a": 5}, "id", about).fields())
     for index, trial_id in enumerate(("1f3a-s0000", "1f3a-s0001")):
         request = TrialRequest(trial_id, "1f3a", TrialKind.SEARCH, index, "default", {}, 0, 0)
         journal.write("request", **Requested(request).fields())

@@ -9,35 +9,81 @@ from rich.console import Console
 from suite.search.trial import TrialRequest
 from suite.studies.entries import make_entries
 from suite.studies.study import read_study
-from suite.sweeps import progress as progress_module
+from suite.sweeps import running as running_module
+from suite.sweeps.journal.events import Begun, Ended, Requested, SweepState
 from suite.sweeps.progress import Progress
+from suite.sweeps.running import Running
+from suite.sweeps.snapshot import snapshot
 from suite.sweeps.sweep import Sweep
 from tests.support.foreign import little, play, swept
+from trials.run.outcome import Status, TrialKind
+from trials.run.result import TrialResult
 
 ENTRIES, PER_ENTRY = 14, 17
 TRIALS = ENTRIES * PER_ENTRY
 
 
-def progress() -> Progress:
-    name, study = read_study("quickstart", {})
-    entries = make_entries(study, name)[:ENTRIES]
-    return Progress(entries, {entry.id: PER_ENTRY for entry in entries}, name)
+class Shown(Progress):
+    """The display of a sweep of which `began`, `reported` and `ended` tell."""
+
+    def __init__(self, folder: Path) -> None:
+        name, study = read_study("quickstart", {})
+        entries = make_entries(study, name)[:ENTRIES]
+        self.ids = [entry.id for entry in entries]
+        planned = dict.fromkeys(self.ids, PER_ENTRY)
+        about = {entry.id: entry.about() for entry in entries}
+        self.state = SweepState()
+        self.state.add(Begun(name, study.model_dump(mode="json"), 4, {}, planned, "id", about))
+        self.running = Running(folder, dict.fromkeys(self.ids, ("accuracy", 50)))
+        super().__init__(lambda: snapshot(name, self.state, self.running.now, True, ""))
+
+    def request(self, entry: int, index: int) -> TrialRequest:
+        trial = f"{self.ids[entry]}-s{index:04d}"
+        return TrialRequest(trial, self.ids[entry], TrialKind.SEARCH, index, "sampled", {}, 0, 0)
+
+    def began(self, entry: int, index: int, process: str = "") -> None:
+        request = self.request(entry, index)
+        if request.trial_id not in self.state.requested:
+            self.state.add(Requested(request))
+        self.running.began(request, process or request.trial_id)
+
+    def reported(self, entry: int, index: int, at: int) -> None:
+        history = [{"round": at, "val_accuracy": 0.5}]
+        self.running.reported(
+            self.request(entry, index), TrialResult(Status.RUNNING, history=history)
+        )
+
+    def ended(self, entry: int, index: int, status: str = "finished", value: float = 0.5) -> None:
+        self.running.over(self.request(entry, index))
+        self.take_end(entry, index, status, value)
+
+    def take_end(self, entry: int, index: int, status: str, value: float) -> None:
+        """As the journal tells of it."""
+        outcome = TrialResult(Status(status), intermediates={50: value})
+        self.state.add(Ended(self.request(entry, index).trial_id, outcome, 1.0))
+
+    @property
+    def line(self) -> str:
+        return self._line(self.look())
+
+    @property
+    def table(self) -> object:
+        return self._table(self.look())
 
 
-def request(shown: Progress, entry: int, index: int) -> TrialRequest:
-    (*ids,) = shown.entries
-    return TrialRequest(f"{entry}-{index}", ids[entry], "search", index, "sampled", {}, 0, 0)
+@pytest.fixture
+def shown(tmp_path: Path) -> Shown:
+    return Shown(tmp_path)
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])
-def test_the_live_table_fits_and_counts(width: int) -> None:
-    shown = progress()
+def test_the_live_table_fits_and_counts(shown: Shown, width: int) -> None:
     for index, status in enumerate(("finished", "pruned", "diverged", "finished")):
-        shown.began(request(shown, 0, index), f"0-{index}")
-        shown.ended(request(shown, 0, index), status, 0.5 + index / 10)
-    shown.began(request(shown, 1, 0), "1-0")
+        shown.began(0, index, f"0-{index}")
+        shown.ended(0, index, status, 0.5 + index / 10)
+    shown.began(1, 0, "1-0")
     console = Console(width=width, height=40, file=io.StringIO())
-    console.print(shown._table())
+    console.print(shown.table)
     lines = console.file.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     first = next(line for line in lines if "fedavg" in line)
@@ -49,85 +95,85 @@ def test_the_live_table_fits_and_counts(width: int) -> None:
     assert "left" in text
 
 
-def test_many_cells_are_cut_to_the_screen() -> None:
-    shown = progress()
+def test_many_cells_are_cut_to_the_screen(shown: Shown) -> None:
     shown._console = Console(width=100, height=13, file=io.StringIO())
     console = Console(width=100, height=13, file=io.StringIO())
-    console.print(shown._table())
+    console.print(shown.table)
     assert f"... and {ENTRIES - 5} more entries" in console.file.getvalue()
 
 
-def test_trials_of_an_earlier_session_do_not_count_as_speed() -> None:
-    shown = progress()
+def test_trials_of_an_earlier_session_do_not_count_as_speed(shown: Shown) -> None:
     for index in range(5):
-        shown.ended(request(shown, 0, index), "finished", 0.5, before=True)
-    assert f"5/{TRIALS} trials" in shown._line()
-    assert "0 trials/min" in shown._line()
+        shown.state.add(Requested(shown.request(0, index)))
+        shown.take_end(0, index, "finished", 0.5)
+    shown.state.add(shown.state.begun)
+    assert f"5/{TRIALS} trials" in shown.line
+    assert "0 trials/min" in shown.line
 
 
-def test_what_is_still_written_is_said_when_nothing_runs() -> None:
-    shown = progress()
+def test_what_is_still_written_is_said_when_nothing_runs(shown: Shown) -> None:
     shown.unrecorded = 3
-    assert "recorded" not in shown._line(), "of the sweep itself, before it has trials"
-    shown.began(request(shown, 0, 0), "0-0")
-    assert "recorded" not in shown._line()
-    shown.ended(request(shown, 0, 0), "finished", 0.5)
-    assert "0 running" in shown._line()
-    assert shown._line().endswith(", 3 still to be recorded")
+    assert "recorded" not in shown.line, "of the sweep itself, before it has trials"
+    shown.began(0, 0, "0-0")
+    assert "recorded" not in shown.line
+    shown.ended(0, 0, "finished", 0.5)
+    assert "0 running" in shown.line
+    assert shown.line.endswith(", 3 still to be recorded")
 
 
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What the display takes for the time, in its one element."""
     now = [1000.0]
-    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(running_module.time, "monotonic", lambda: now[0])
     return now
 
 
-def test_starting_up_is_no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_starting_up_is_no_trial(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     """30 s of start-up, then two at once, a second each: 2 trials/s, not 4 in 32 s."""
-    shown, now = progress(), clock(monkeypatch)
+    now = clock(monkeypatch)
     for index in range(2):
-        shown.began(request(shown, 0, index), f"0-{index}")
+        shown.began(0, index, f"0-{index}")
     now[0] += 30
-    assert "left" not in shown._line()
+    assert "left" not in shown.line
     for step in range(3):
         now[0] += 1
         for index in (2 * step, 2 * step + 1):
-            shown.began(request(shown, 0, index), f"0-{index}")
+            shown.began(0, index, f"0-{index}")
         for index in (2 * step, 2 * step + 1):
-            shown.ended(request(shown, 0, index), "finished", 0.5)
+            shown.ended(0, index, "finished", 0.5)
     # 6 of 238 in the first 33 s: (6 - 2) / 2 s = 2/s, 232 left.
-    assert "120 trials/min, about 2 min left" in shown._line()
+    assert "120 trials/min, about 2 min left" in shown.line
 
 
-def test_long_trials_tell_the_pace_before_any_of_them_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_trials_tell_the_pace_before_any_of_them_ends(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two trials of 50 rounds: at 5 after the start, 10 s later at 10: 2 x 5 rounds in 10 s are 0.02/s."""
-    shown, now = progress(), clock(monkeypatch)
+    now = clock(monkeypatch)
     for entry in (0, 1):
-        shown.began(request(shown, entry, 0), f"{entry}-0")
+        shown.began(entry, 0, f"{entry}-0")
     now[0] += 40
-    shown.reported(request(shown, 0, 0), 5)
-    shown.reported(request(shown, 1, 0), 5)
+    shown.reported(0, 0, 5)
+    shown.reported(1, 0, 5)
     now[0] += 10
     for entry in (0, 1):
-        shown.reported(request(shown, entry, 0), 10)
+        shown.reported(entry, 0, 10)
     # 238 - 0.4 trials at 0.02/s are 11880 s.
-    assert shown._line().endswith("2 running, 1 trials/min, about 3.3 h left")
+    assert shown.line.endswith("2 running, 1 trials/min, about 3.3 h left")
 
 
-def table(shown: Progress, width: int = 80, height: int = 24) -> list[str]:
+def table(shown: Shown, width: int = 80, height: int = 24) -> list[str]:
     shown._console = Console(width=width, height=height, file=io.StringIO())
     console = Console(width=width, height=height, file=io.StringIO())
-    console.print(shown._table())
+    console.print(shown.table)
     return console.file.getvalue().splitlines()
 
 
-def test_every_row_of_a_small_terminal_is_another_one() -> None:
+def test_every_row_of_a_small_terminal_is_another_one(shown: Shown) -> None:
     """Fourteen entries on 80 x 24, what they have in common in the head; no column is empty."""
-    shown = progress()
     for entry in range(ENTRIES):
-        shown.began(request(shown, entry, 0), f"{entry}-0")
-        shown.ended(request(shown, entry, 0), "finished", 0.5)
+        shown.began(entry, 0, f"{entry}-0")
+        shown.ended(entry, 0, "finished", 0.5)
     lines = table(shown)
     assert len(lines) <= 24
     rows = [line.split("│")[1].strip() for line in lines if "/17" in line]
@@ -137,13 +183,16 @@ def test_every_row_of_a_small_terminal_is_another_one() -> None:
     assert not any(state in lines[1] for state in ("pruned", "diverged", "failed"))
 
 
-def test_a_cell_that_is_done_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = progress()
+def test_a_scenario_that_is_done_says_so_once(
+    shown: Shown, capsys: pytest.CaptureFixture[str]
+) -> None:
     for entry in range(ENTRIES):
         for index in range(PER_ENTRY):
-            shown.began(request(shown, entry, index), f"{entry}-{index}")
-            shown.ended(request(shown, entry, index), "finished", (50 + entry) / 100)
+            shown.began(entry, index, f"{entry}-{index}")
+            shown.ended(entry, index, "finished", (50 + entry) / 100)
+        shown._show()
     said = capsys.readouterr().err.splitlines()
+    said = [line for line in said if " is done" in line]
     assert said == [
         "quickstart: digits · logreg · iid is done, best on validation: fedumf 0.5600",
         "quickstart: digits · logreg · labels(2) is done, best on validation: fedumf 0.6300",
@@ -163,14 +212,13 @@ def test_a_sweep_that_grew_counts_no_final_run_of_a_former_best(
     assert "s: 7/7 trials (7 finished), 0 running" in said
 
 
-def test_what_runs_in_packs_is_said_with_its_processes() -> None:
-    shown = progress()
-    shown.began(request(shown, 0, 0), "a")
-    assert ", 1 running, " in shown._line()
-    shown.began(request(shown, 0, 1), "a")
-    assert ", 2 running in 1 process, " in shown._line()
+def test_what_runs_in_packs_is_said_with_its_processes(shown: Shown) -> None:
+    shown.began(0, 0, "a")
+    assert ", 1 running, " in shown.line
+    shown.began(0, 1, "a")
+    assert ", 2 running in 1 process, " in shown.line
     for index in range(2, 28):
-        shown.began(request(shown, 0, index), "ab"[index % 2])
-    assert ", 28 running in 2 processes, " in shown._line()
-    shown.stopped(request(shown, 0, 0))
-    assert ", 27 running in 2 processes, " in shown._line()
+        shown.began(0, index, "ab"[index % 2])
+    assert ", 28 running in 2 processes, " in shown.line
+    shown.running.stopped(shown.request(0, 0))
+    assert ", 27 running in 2 processes, " in shown.line

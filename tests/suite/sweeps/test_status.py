@@ -24,7 +24,7 @@ def write(storage: Path) -> Journal:
     journal = Journal(storage / "small" / "journal.jsonl")
     about = {entry.id: entry.about() for entry in ENTRIES}
     content = STUDY.model_dump(mode="json")
-    events = [Begun("mine", content, 4, {}, 16, "id", about)]
+    events = [Begun("mine", content, 4, {}, {entry.id: 8 for entry in ENTRIES}, "id", about)]
     scores = {0: (0.5, 0.6), 1: (0.8, 0.55), 2: (0.7, None)}
     for index, values in scores.items():
         requests = [
@@ -63,7 +63,7 @@ def test_it_has_the_pace_the_time_left_and_the_best(tmp_path):
 
 def test_a_new_session_has_a_pace_of_its_own(tmp_path):
     journal = write(tmp_path / "runs")
-    begun = Begun("mine", STUDY.model_dump(mode="json"), 4, {}, 16, "id", {})
+    begun = Begun("mine", STUDY.model_dump(mode="json"), 4, {}, {}, "id", {})
     journal.write("begin", **begun.fields())
     found = document(suite_here("status", "small", "--json", cwd=tmp_path))
     assert (found["per_minute"], found["seconds_left"]) == (None, None)

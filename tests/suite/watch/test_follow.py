@@ -75,7 +75,9 @@ def sweep(tmp_path: Path) -> tuple[Path, list[str]]:
     study = a_study(**STUDY).model_dump(mode="json")
     folder = tmp_path / "night"
     folder.mkdir()
-    begun = Begun("quick", study, 2, {}, 10, "x", {e.id: e.about() for e in entries})
+    begun = Begun(
+        "quick", study, 2, {}, {e.id: 5 for e in entries}, "x", {e.id: e.about() for e in entries}
+    )
     (folder / "journal.jsonl").write_bytes(line(begun))
     return folder, [entry.id for entry in entries]
 
@@ -146,7 +148,7 @@ def test_what_running_trials_report_is_there_at_most_once_a_second(
     outcome = TrialResult(
         Status.RUNNING, history=[{"round": 0, "val_accuracy": 0.1, "val_loss": 2}]
     )
-    written = Running(folder, {first: "accuracy"}, "7")
+    written = Running(folder, {first: ("accuracy", 50)}, "7")
     written.joined("http://127.0.0.1:8265")
     written.reported(request, outcome)
     add(folder, asked(first, 0))
@@ -177,7 +179,7 @@ def test_long_curves_are_thinned(sweep: tuple[Path, list[str]]) -> None:
     folder, (first, _) = sweep
     history = [{"round": i, "val_accuracy": i / 1000} for i in range(1000)]
     request = asked(first, 0).request
-    Running(folder, {first: "accuracy"}).reported(
+    Running(folder, {first: ("accuracy", 50)}).reported(
         request, TrialResult(Status.RUNNING, history=history)
     )
     points = running.read(folder).trials
@@ -249,7 +251,9 @@ def test_the_link_to_mlflow_leads_to_the_experiment_where_it_is_known(
 ) -> None:
     folder, (first, _) = sweep
     outcome = TrialResult(Status.RUNNING, history=[{"round": 0, "val_accuracy": 0.1}])
-    Running(folder, {first: "accuracy"}, experiment).reported(asked(first, 0).request, outcome)
+    Running(folder, {first: ("accuracy", 50)}, experiment).reported(
+        asked(first, 0).request, outcome
+    )
     found = Views(folder.parent, None, "http://127.0.0.1:5000").sweep("night")
     assert found.links == {"MLflow": f"http://127.0.0.1:5000{path}"}
 
@@ -352,7 +356,7 @@ def test_code_that_a_journal_names_is_not_run_for_a_page(
     code, ran = folder / "mine.py", folder / "ran"
     code.write_text(f"from pathlib import Path\nPath({str(ran)!r}).touch()\n")
     study = a_study(**STUDY).model_dump(mode="json") | {"algorithms": [f"{code}:Mine"]}
-    (folder / "journal.jsonl").write_bytes(line(Begun("quick", study, 2, {}, 10, "x", {})))
+    (folder / "journal.jsonl").write_bytes(line(Begun("quick", study, 2, {}, {}, "x", {})))
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: True))
     with plugins.guarded(Trust([])), ThreadPoolExecutor(1) as served:
@@ -381,7 +385,7 @@ def pages(storage: Path, name: str, text: str) -> list[Skeleton]:
     folder, entry = storage / name, entries_of(**STUDY)[0].id
     folder.mkdir(parents=True)
     study = a_study(**STUDY).model_dump(mode="json")
-    begun = Begun(text, study, 2, {}, 10, "x", {e.id: e.about() for e in entries_of(**STUDY)})
+    begun = Begun(text, study, 2, {}, {}, "x", {e.id: e.about() for e in entries_of(**STUDY)})
     (folder / "journal.jsonl").write_bytes(line(begun))
     one, two = asked(entry, 0), asked(entry, 1)
     failed = Ended(one.request.trial_id, TrialResult(Status.FAILED, error=text), 1.0)
@@ -412,7 +416,7 @@ def test_classes_of_one_name_are_told_apart(sweep: tuple[Path, list[str]]) -> No
         ids[1]: second | {"algorithm": "b/other.py:Mine"},
     }
     study = a_study(**STUDY).model_dump(mode="json")
-    (folder / "journal.jsonl").write_bytes(line(Begun("quick", study, 2, {}, 10, "x", about)))
+    (folder / "journal.jsonl").write_bytes(line(Begun("quick", study, 2, {}, {}, "x", about)))
     trials = [asked(entry, 0) for entry in ids]
     add(folder, *trials, *(ended(one, 1.0, 0.5) for one in trials))
     found = Followed(folder).refresh()

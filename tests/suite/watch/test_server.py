@@ -190,15 +190,13 @@ def test_a_page_without_the_secret_has_no_buttons(sweep_that_runs: Live) -> None
 
 @pytest.fixture
 def sweep_that_runs() -> Live:
-    return Live(
-        Snapshot("night", "quick", True, "", 1, 8, 1, 1, 0, 1, 0, 1.0, 2, 2, None, None, [])
-    )
+    return Live(Snapshot("night", "quick", True, "", 1, 1, 1, 1, 0, 1.0, 2, 2, None, 0, 0.0, []))
 
 
 def test_no_chart_while_there_is_nothing_to_draw(sweep_that_runs: Live) -> None:
     """A trial that diverged has no score: an empty chart has axes from 0 to 1."""
     place = Scenario("digits", "logreg", "iid")
-    entry = EntrySnapshot("a", "fedavg", "fedavg", place, "accuracy", {}, {}, [math.nan], 0)
+    entry = EntrySnapshot("a", "fedavg", "fedavg", place, "accuracy", 4, 0, {}, {}, [math.nan], 0)
     sweep = replace(sweep_that_runs.sweep, entries=[entry])
     assert "<figure" not in (page := live_parts(Live(sweep), False))
     assert "no search trial has run to its end" in page
