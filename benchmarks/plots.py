@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import measuring  # noqa: F401 - puts this checkout on the path
-from reports.page import drawing
-from reports.page.style import HUES, Spec, top
+from reports.charts import drawing
+from reports.charts.style import HUES, Spec, top
 
 
 def file(text: str) -> Path:

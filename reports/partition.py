@@ -12,8 +12,8 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from reports.charts.drawing import SIGN
 from reports.document import Block, Fold, Page, Section
-from reports.page.drawing import SIGN
 from reports.page.page import show
 from reports.table import Column, ColumnKind, table
 

@@ -42,8 +42,8 @@ OTHERS = {
     "reports/terminal.py": {"cell"},
     "reports/claims/page.py": {"cell"},
     "reports/claims/readings_page.py": {"cell"},
-    "reports/leaderboard/tables.py": {"cell"},
-    "reports/leaderboard/formats.py": {"cell"},
+    "reports/wording/tables.py": {"cell"},
+    "reports/wording/formats.py": {"cell"},
     "reports/page/board_table.py": {"cell"},
     "reports/page/page.py": {"cell"},
     "reports/site/matrix.py": {"cell"},
@@ -51,7 +51,7 @@ OTHERS = {
     "reports/site/papers.py": {"cell"},
     "reports/site/scenarios.py": {"cell"},
     "suite/yaml_files.py": {"anchor"},  # YAML's
-    "reports/page/style.py": {"anchor"},  # Vega's
+    "reports/charts/style.py": {"anchor"},  # Vega's
     "suite/cli/app.py": {"eager"},  # click's
 }
 """Names of other libraries, and the cells of tables."""

@@ -9,8 +9,7 @@ several would reach back to where a costly method had hardly begun.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from itertools import groupby
+from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean, median_low
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -389,19 +388,3 @@ def _mean(values: Any) -> float | None:
     """The mean, or None where a value is missing or there is none."""
     found = list(values)
     return None if not found or None in found else fmean(found)
-
-
-UNORDERED = {"params", "runs", "page", "audit", "chosen", "spread", "by_replicate", "beaten_by"}
-SORTABLE = [item.name for item in fields(Row) if item.name not in UNORDERED | {"lacking"}]
-"""What rows can be ordered by."""
-
-
-def ordered(board: Leaderboard, field: str, down: bool) -> Leaderboard:
-    """The same rows, those of each group in the order of a field; without a value last."""
-    rows: list[Row] = []
-    for _, members in groupby(board.rows, key=lambda row: row.group):
-        found = list(members)
-        known = [row for row in found if getattr(row, field) is not None]
-        known.sort(key=lambda row: getattr(row, field), reverse=down)
-        rows += [*known, *(row for row in found if getattr(row, field) is None)]
-    return replace(board, rows=tuple(rows))

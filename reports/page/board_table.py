@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from reports.charts.data import ReportData
+from reports.charts.style import LEADERS, Look
 from reports.leaderboard.leaderboard import Row
-from reports.leaderboard.tables import board_tables, groups, leads
-from reports.leaderboard.wording import label, number, params_text
-from reports.page.data import ReportData
-from reports.page.style import LEADERS, Look
 from reports.table import Cell, Column, ColumnKind, Line, Table
+from reports.wording.tables import board_tables, groups, leads
+from reports.wording.words import label, number, params_text
 
 STRIP = 140
 """Width of the picture of an interval."""

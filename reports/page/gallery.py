@@ -3,14 +3,14 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from reports.charts import charts, line_charts, tuning
+from reports.charts.data import ReportData, TrialPoint
+from reports.charts.ranks_chart import critical_difference
+from reports.charts.search_charts import search
+from reports.charts.style import Chart, Look, slug, styles
 from reports.leaderboard.leaderboard import Contest, Row
-from reports.leaderboard.tables import front_groups, groups, scenario_text, several
-from reports.leaderboard.wording import overall_title, plural, short, title_of
-from reports.page import charts, line_charts, tuning
-from reports.page.data import ReportData, TrialPoint
-from reports.page.ranks_chart import critical_difference
-from reports.page.search_charts import search
-from reports.page.style import Chart, Look, slug, styles
+from reports.wording.tables import front_groups, groups, scenario_text, several
+from reports.wording.words import overall_title, plural, short, title_of
 from trials.run.outcome import Status
 from trials.scoring.metrics import direction, sign
 

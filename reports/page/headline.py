@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from reports.charts.data import SweepFacts
 from reports.leaderboard.interim import MARK
 from reports.leaderboard.leaderboard import Leaderboard, Row
 from reports.leaderboard.statistics import DIFFERS, Across
-from reports.leaderboard.tables import groups, scenario_text
-from reports.leaderboard.wording import caution, label, mean_text, short, title_of, verdict
-from reports.page.data import SweepFacts
 from reports.page.gallery import told_apart
+from reports.wording.tables import groups, scenario_text
+from reports.wording.words import caution, label, mean_text, short, title_of, verdict
 
 
 def headline(board: Leaderboard) -> tuple[str, str]:

@@ -8,18 +8,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from reports.charts import line_charts
+from reports.charts.data import ReportData
+from reports.charts.line_charts import Trace
+from reports.charts.style import Chart, Look, slug, styles
 from reports.leaderboard.interim import ABOUT, MARK, ranks
 from reports.leaderboard.leaderboard import Leaderboard
 from reports.leaderboard.names import told_apart
-from reports.leaderboard.wording import legend
-from reports.page import line_charts
 from reports.page.board_table import tables
-from reports.page.data import ReportData
 from reports.page.gallery import look_of
-from reports.page.line_charts import Trace
 from reports.page.page import PICTURE, audit, chips, inlined, render
-from reports.page.style import Chart, Look, slug, styles
 from reports.snapshot import EntrySnapshot, Snapshot, spell
+from reports.wording.words import legend
 
 COUNTS = ("running", "pruned", "diverged", "failed")
 READ_ONLY = (

@@ -11,11 +11,20 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from reports.charts import drawing
+from reports.charts.data import ReportData
+from reports.charts.drawing import FORMS, SIGN
+from reports.charts.style import Chart, Look, slug
 from reports.document import Block, Charts, CodeBlock, Facts, Fold, Heading, Page, Section, Text
-from reports.leaderboard import audit_wording, interim
+from reports.leaderboard import interim
 from reports.leaderboard.leaderboard import Leaderboard
 from reports.leaderboard.names import told_apart
-from reports.leaderboard.tables import (
+from reports.page.board_table import tables
+from reports.page.gallery import Gallery, gallery, look_of
+from reports.page.headline import headline, setting
+from reports.table import Cell, Cells, table
+from reports.wording import audits
+from reports.wording.tables import (
     across_table,
     audit_table,
     front_groups,
@@ -24,15 +33,7 @@ from reports.leaderboard.tables import (
     pairs_table,
     several,
 )
-from reports.leaderboard.wording import legend, short
-from reports.page import drawing
-from reports.page.board_table import tables
-from reports.page.data import ReportData
-from reports.page.drawing import FORMS, SIGN
-from reports.page.gallery import Gallery, gallery, look_of
-from reports.page.headline import headline, setting
-from reports.page.style import Chart, Look, slug
-from reports.table import Cell, Cells, table
+from reports.wording.words import legend, short
 from trials.common.visible import visible
 from trials.run.outcome import Status
 
@@ -94,7 +95,7 @@ def _page(data: ReportData, look: Look, found: Gallery) -> Page:
     facts = [*setting(data.sweeps).items(), *((k, str(n)) for k, n in _counts(data).items())]
     sections = [_leaderboard(data, look), *_standing(board)]
     if blocks := audit(board):
-        sections.append(Section("audit", audit_wording.TITLE, blocks, "Audit"))
+        sections.append(Section("audit", audits.TITLE, blocks, "Audit"))
     sections += _drawn(board, found)
     if data.trials or data.failures:
         sections.append(Section("failures", "Failures", [_failures(data)], "Failures"))
@@ -139,8 +140,8 @@ def audit(board: Leaderboard, mends: bool = True) -> list[Block]:
     made = audit_table(board)
     if made is None:
         return []
-    found: list[Block] = [Text(audit_wording.ABOUT, "legend"), made]
-    for command, texts in audit_wording.found(board.rows):
+    found: list[Block] = [Text(audits.ABOUT, "legend"), made]
+    for command, texts in audits.found(board.rows):
         found.append(Text("\n".join(texts), "verdict"))
         found += [CodeBlock(command)] if mends else []
     nothing = Text("Nothing was found that may have cost a method something.")

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
+from reports.charts.style import slug
 from reports.leaderboard.leaderboard import Contest, Row
-from reports.leaderboard.tables import groups, scenario_text
-from reports.leaderboard.wording import short
-from reports.page.style import slug
 from reports.site.data import Entry, SiteData
+from reports.wording.tables import groups, scenario_text
+from reports.wording.words import short
 
 FOOTER = (
     "Everything here is read from recorded runs; nothing is typed in. Commands run in this folder. `suite board` makes "

@@ -3,9 +3,9 @@
 import shlex
 
 from reports.leaderboard.leaderboard import Row
-from reports.leaderboard.wording import plural
 from reports.site.addresses import Addresses
 from reports.site.data import SiteData
+from reports.wording.words import plural
 
 
 def repeat(data: SiteData, to: Addresses, row: Row) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from reports.charts.data import ReportData
 from reports.leaderboard.leaderboard import Contest, Leaderboard
-from reports.page.data import ReportData
 from trials.algorithm import Range
 
 Entry = tuple[str, str]

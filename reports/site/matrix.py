@@ -5,20 +5,20 @@ from typing import Any
 
 import numpy as np
 
+from reports.charts.data import ReportData
+from reports.charts.style import Look
 from reports.document import Block, Cards, Facts, Heading, Page, Section, Text
 from reports.leaderboard.leaderboard import Contest, Leaderboard, Row
-from reports.leaderboard.tables import groups, leads, scenario_text
-from reports.leaderboard.wording import behind_text, legend, mean_text, short, title_of
-from reports.page.data import ReportData
 from reports.page.gallery import gallery
 from reports.page.headline import headline
 from reports.page.page import across, show
-from reports.page.style import Look
 from reports.site import commands
 from reports.site.addresses import FOOTER, Addresses
 from reports.site.data import Entry, SiteData
 from reports.site.scenarios import sweep_blocks
 from reports.table import Cell, Column, ColumnKind, Line, Table
+from reports.wording.tables import groups, leads, scenario_text
+from reports.wording.words import behind_text, legend, mean_text, short, title_of
 from trials.scoring.metrics import direction, sign
 
 SPAN = 0.9

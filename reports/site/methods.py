@@ -7,8 +7,13 @@ from dataclasses import dataclass, replace
 from reports.document import Block, CodeBlock, Facts, Items, Page, Section, Text
 from reports.leaderboard.leaderboard import Leaderboard, Row
 from reports.leaderboard.replication import Difference
-from reports.leaderboard.tables import groups, leads, scenario_text
-from reports.leaderboard.wording import (
+from reports.page.page import show
+from reports.site import commands
+from reports.site.addresses import FOOTER, Addresses
+from reports.site.data import MethodFacts, SiteData, Winner
+from reports.table import Cell, Cells, Column, ColumnKind, Line, Table, table
+from reports.wording.tables import groups, leads, scenario_text
+from reports.wording.words import (
     behind_text,
     mean_text,
     params_text,
@@ -16,11 +21,6 @@ from reports.leaderboard.wording import (
     short,
     title_of,
 )
-from reports.page.page import show
-from reports.site import commands
-from reports.site.addresses import FOOTER, Addresses
-from reports.site.data import MethodFacts, SiteData, Winner
-from reports.table import Cell, Cells, Column, ColumnKind, Line, Table, table
 from trials.algorithm import Range
 from trials.engine import schedule
 

@@ -9,11 +9,11 @@ from typing import Any
 from reports.claims import page as one_reading
 from reports.claims import readings_page
 from reports.document import Block, Heading, Items, Page, Section, Text
-from reports.leaderboard.wording import short
 from reports.page.page import show
 from reports.site.addresses import FOOTER, Addresses
 from reports.site.data import SiteData
 from reports.table import Cell
+from reports.wording.words import short
 
 Document = Mapping[str, Any]
 """What `suite reproduce --json` says: of a table, or (`fitted`) of a table under all readings."""

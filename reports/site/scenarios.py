@@ -3,24 +3,24 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from reports.charts import line_charts
+from reports.charts.data import PRINT, ReportData, SweepFacts
+from reports.charts.line_charts import Trace
+from reports.charts.style import Chart, Look, Spec
 from reports.document import Block, Charts, CodeBlock, Facts, Heading, Page, Section, Text
-from reports.leaderboard.audit_wording import TITLE
 from reports.leaderboard.budget import Budgets
 from reports.leaderboard.leaderboard import Contest, Row
-from reports.leaderboard.tables import groups, scenario_text
-from reports.leaderboard.wording import label, legend, mean_text, params_text, title_of
-from reports.page import line_charts
 from reports.page.board_table import tables
-from reports.page.data import PRINT, ReportData, SweepFacts
 from reports.page.gallery import gallery
 from reports.page.headline import headline, setting
-from reports.page.line_charts import Trace
 from reports.page.page import PICTURE, audit, chips, inlined, show
-from reports.page.style import Chart, Look, Spec
 from reports.site import commands
 from reports.site.addresses import FOOTER, Addresses
 from reports.site.data import SiteData
 from reports.table import Cell
+from reports.wording.audits import TITLE
+from reports.wording.tables import groups, scenario_text
+from reports.wording.words import label, legend, mean_text, params_text, title_of
 from trials.scoring.metrics import direction, sign
 
 ABOUT = "A score leads to its configuration; open what was tuned for the command that repeats it."

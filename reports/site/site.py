@@ -3,13 +3,13 @@
 from dataclasses import replace
 from importlib.resources import files
 
-from reports.leaderboard.formats import render as text_of
+from reports.charts import drawing
 from reports.leaderboard.leaderboard import Leaderboard
-from reports.page import drawing
 from reports.page.gallery import look_of
 from reports.site import matrix, methods, papers, scenarios
 from reports.site.addresses import Addresses
 from reports.site.data import SiteData
+from reports.wording.formats import render as text_of
 
 STYLES = ("page.css", "site.css")
 SCRIPTS = ("plain.js", "page.js", "site.js")

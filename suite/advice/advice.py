@@ -16,7 +16,7 @@ from typing import Any
 
 from reports.leaderboard.interim import Standing
 from reports.leaderboard.leaderboard import Leaderboard, Row
-from reports.leaderboard.wording import params_text, title_of, total_bytes
+from reports.wording.words import params_text, title_of, total_bytes
 from suite.advice.race import (
     Question,
     Race,

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from reports.charts.data import ReportData
 from reports.leaderboard.leaderboard import Leaderboard
 from reports.leaderboard.names import classes_of_files, renamed, without_folders
-from reports.page.data import ReportData
 from reports.site.data import MethodFacts, SiteData, Source, Spec, Winner
 from suite.boards.bundle import Bundle
 from suite.boards.folders import write_listed

@@ -189,7 +189,7 @@ def describe(
     as_json: Json = False,
 ) -> None:
     """Partition a data set as a run would, and show each client's samples."""
-    from reports.page.drawing import SIGN
+    from reports.charts.drawing import SIGN
     from suite import partition_statistics as statistics
     from suite.yaml_files import refuse_foreign
 

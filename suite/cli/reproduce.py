@@ -186,9 +186,9 @@ def _summary(
 
     found = document(summary(folder, storage, data_root))
     if output is not None:
+        from reports.charts.drawing import SIGN, svg
+        from reports.charts.published_chart import published
         from reports.claims.page import page
-        from reports.page.drawing import SIGN, svg
-        from reports.page.published_chart import published
 
         figure = svg(published(drawn(found))).encode()
         write_files({output / "summary.md": summary_page(found).encode()}, SUMMARY_SIGN)

@@ -124,7 +124,7 @@ def leaderboard(
     """
     tags = _tags(where)
     say(READING)
-    from reports.leaderboard.formats import audit_table, render, table
+    from reports.wording.formats import audit_table, render, table
     from suite.results.leaderboards import read_leaderboard
     from suite.results.query import NONE_YET, Query
     from suite.tracking.store import open_existing
@@ -213,7 +213,7 @@ def _whose(
 
 def _forms(given: str | None) -> list[str]:
     """The forms in which figures are wanted."""
-    from reports.page.drawing import FORMS
+    from reports.charts.drawing import FORMS
 
     forms = [text.strip() for text in (given or "").split(",") if text.strip()]
     for form in forms:
@@ -246,7 +246,7 @@ def _tags(where: list[str] | None) -> dict[str, str]:
 
 
 def _sorted(board: "Leaderboard", by: str) -> "Leaderboard":
-    from reports.leaderboard.leaderboard import SORTABLE, ordered
+    from reports.wording.tables import SORTABLE, ordered
 
     field, down = by.removeprefix("-"), by.startswith("-")
     if field not in SORTABLE:

@@ -133,7 +133,7 @@ def _run(request: "SweepRequest", resources: "Resources", as_json: bool) -> None
 
 def _conclude(result: "Result", paths: "SweepPaths") -> None:
     """The last screen of a sweep: what happened, the leaderboard, what to do next."""
-    from reports.leaderboard.formats import table
+    from reports.wording.formats import table
 
     shown, summary = out(), result.summary
     ended = {status: getattr(summary, f"trials_{status}") for status in ENDINGS}
@@ -240,7 +240,7 @@ def _learning(study: "Study", search: "SweepSearch") -> dict[str, Any]:
 
 
 def _print(study: "Study", plan: dict[str, Any]) -> None:
-    from reports.leaderboard.wording import params_text
+    from reports.wording.words import params_text
 
     to = out()
 

@@ -35,7 +35,7 @@ def tuned_list(
     as_json: Json = False,
 ) -> None:
     """List tuned configurations, of each data set and level the best first."""
-    from reports.leaderboard.wording import number, params_text, short
+    from reports.wording.words import number, params_text, short
 
     found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
     if as_json:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from reports.leaderboard.interim import Ongoing
-from reports.leaderboard.wording import short
+from reports.wording.words import short
 from suite.results.query import Held, Query
 from suite.results.remedies import resumed
 from suite.studies.replicates import finals_of

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+LEAST = 0.05
+"""No pace is told before so much of a trial is done: of less, the time left is anything."""
 
 @dataclass
 class Eta:
@@ -21,6 +23,6 @@ class Eta:
 
     def rate(self, now: float, done: float) -> float | None:
         """Trials per second, where `done` counts running trials by their share; None while nobody knows."""
-        if self.since is None or now <= self.since or done <= self.done:
+        if self.since is None or now <= self.since or done - self.done < LEAST:
             return None
         return (done - self.done) / (now - self.since)

@@ -12,7 +12,7 @@ from suite.testing.wrong import WrongError
 from trials import algorithms, datasets, heterogeneity
 from trials.common.errors import UserError
 from trials.datasets.base import Dataset, OnDemand
-from trials.datasets.function import broken_rules
+from trials.datasets.own.function import broken_rules
 from trials.run.outcome import Status
 from trials.scoring.metrics import Direction
 from trials.settings import Settings

@@ -25,7 +25,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from reports.page import drawing
+from reports.charts import drawing
 from reports.page.live import READ_ONLY, home_page, live_page, live_parts
 from suite.execution.stop_signal import WORDS
 from suite.sweeps.status import ask

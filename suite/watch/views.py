@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from reports.charts.data import ReportData
 from reports.leaderboard.leaderboard import Leaderboard
-from reports.page.data import ReportData
 from reports.page.live import Live
 from reports.snapshot import Snapshot
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from reports.leaderboard.audit import Audit
-from reports.leaderboard.formats import audit_table
 from reports.leaderboard.leaderboard import Leaderboard
 from reports.table import Column, ColumnKind
 from reports.terminal import fitted, left_out
+from reports.wording.formats import audit_table
 from tests.support.boards import LEVEL, A, B, board_of, runs, shown
 
 WIDTHS = st.integers(40, 200)

@@ -6,11 +6,11 @@ from typing import Any
 
 from rich.console import Console
 
+from reports.charts.data import TrialPoint
 from reports.leaderboard.comparable import FinalRun
-from reports.leaderboard.formats import table
 from reports.leaderboard.leaderboard import Contest, Leaderboard, leaderboard
 from reports.leaderboard.replication import Draw
-from reports.page.data import TrialPoint
+from reports.wording.formats import table
 from trials.run.scenario import Scenario
 from trials.scoring.metrics import COUNTED, REACHED
 

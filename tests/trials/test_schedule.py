@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.leaderboard.wording import params_text
+from reports.wording.words import params_text
 from suite.configurations.configuration import parse, read
 from tests.support.commands import document, records, suite_here
 from tests.support.simulations import digest, finish, local_work, partitioned, settings, simulation

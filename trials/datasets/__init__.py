@@ -12,8 +12,8 @@ from trials.common.errors import UserError, unknown
 from trials.common.plugins import named
 from trials.common.registry import Registry
 from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport, OnDemand, data_root
+from trials.datasets.cifar import CIFAR10, CIFAR100
 from trials.datasets.emnist import FEMNIST, FEMNIST10, EMNISTByClass, EMNISTLetters
-from trials.datasets.function import Function
 from trials.datasets.generated import (
     Digits,
     FedDCSynthetic,
@@ -22,22 +22,15 @@ from trials.datasets.generated import (
     Synthetic,
     SyntheticIID,
 )
-from trials.datasets.images import (
-    CIFAR10,
-    CIFAR100,
-    MNIST,
-    MNIST01,
-    FashionMNIST,
-    FashionMNIST01,
-    MNISTPowerLaw,
-)
+from trials.datasets.images import MNIST, MNIST01, FashionMNIST, FashionMNIST01, MNISTPowerLaw
 from trials.datasets.natural.people import FSDD, HAPT, WISDM, MNISTWriters
 from trials.datasets.natural.records import Adult, HeartDisease, News20
-from trials.datasets.own import Folder, Npz, Own
-from trials.datasets.samples import Given
+from trials.datasets.own.files import Folder, Npz, Own
+from trials.datasets.own.function import Function
+from trials.datasets.own.samples import Given
+from trials.datasets.own.speeches import Speeches
+from trials.datasets.own.tables import Csv, Parquet
 from trials.datasets.speech import SpeechCommands
-from trials.datasets.speeches import Speeches
-from trials.datasets.tables import Csv, Parquet
 from trials.datasets.text import Sent140, Sent140BagOfWords, Shakespeare
 from trials.scoring.metrics import CLASSIFICATION, REGRESSION, Task
 

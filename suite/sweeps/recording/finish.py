@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from reports.charts.tuning import importance
 from reports.leaderboard.leaderboard import Leaderboard, Row
-from reports.leaderboard.wording import mean_text
-from reports.page.tuning import importance
+from reports.wording.words import mean_text
 from suite.configurations.configuration import SIGN, Tuned, file_path
 from suite.configurations.library import tuned_of
 from suite.console import say

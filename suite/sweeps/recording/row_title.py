@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict
 
 from reports.leaderboard.leaderboard import Row
-from reports.leaderboard.wording import label, mean_text, rank_text
+from reports.wording.words import label, mean_text, rank_text
 
 SCORES = (
     *("mean", "ci_low", "ci_high", "behind", "behind_low", "behind_high"),

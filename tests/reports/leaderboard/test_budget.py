@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reports.leaderboard.budget import budgets, expected_best
-from reports.leaderboard.wording import budget_text
+from reports.wording.words import budget_text
 from trials.run.scenario import Scenario
 
 PLACE = Scenario("digits", "logreg", "iid")

@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from reports.leaderboard.formats import render
-from reports.leaderboard.leaderboard import SORTABLE, ordered
+from reports.wording.formats import render
+from reports.wording.tables import SORTABLE, ordered
 from tests.support.boards import A, B, C, board_of, run, runs
 from trials.scoring.metrics import REACHED, direction
 

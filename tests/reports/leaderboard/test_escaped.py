@@ -7,8 +7,8 @@ import re
 import pytest
 
 from reports.leaderboard.comparable import FinalRun
-from reports.leaderboard.formats import render
 from reports.leaderboard.leaderboard import leaderboard
+from reports.wording.formats import render
 from trials.run.scenario import Scenario
 from trials.scoring.metrics import COUNTED
 

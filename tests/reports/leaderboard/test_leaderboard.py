@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from reports.leaderboard.best import behind_best
-from reports.leaderboard.formats import render
 from reports.leaderboard.leaderboard import leaderboard
 from reports.leaderboard.statistics import interval
+from reports.wording.formats import render
 from tests.support.boards import A, B, C, at, board_of, by_seed, run, runs
 
 

@@ -1,9 +1,9 @@
 """Classes of one name from several files are told apart wherever people see them."""
 
-from reports.leaderboard.formats import render
+from reports.charts.data import ReportData
 from reports.leaderboard.names import classes_of_files
-from reports.page.data import ReportData
 from reports.page.page import build
+from reports.wording.formats import render
 from tests.support.boards import board_of, runs
 
 ONE, OTHER, SAME = "a/mine.py:Mine", "b/other.py:Mine", "c/mine.py:Mine"

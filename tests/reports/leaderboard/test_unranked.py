@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from reports.leaderboard.formats import render
 from reports.page.page import leaderboard_page
+from reports.wording.formats import render
 from tests.support.boards import LEVEL, A, B, board_of, runs, shown
 
 

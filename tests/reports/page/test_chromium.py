@@ -8,7 +8,7 @@ import urllib.request
 
 import pytest
 
-from reports.page.data import Curve, ReportData
+from reports.charts.data import Curve, ReportData
 from reports.page.page import build
 from suite.tracking.store import Store
 from tests.support import browser as chromium

@@ -1,7 +1,7 @@
 """A headline says what the tables below it show, and names no leader of a tie."""
 
-from reports.leaderboard.formats import render
 from reports.page.headline import headline
+from reports.wording.formats import render
 from tests.support.boards import A, B, C, board_of, runs
 
 OTHER = {"heterogeneity": "labels(2)"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reports.page import line_charts, style
+from reports.charts import line_charts, style
 
 
 def test_labels_keep_a_line_of_text_apart():

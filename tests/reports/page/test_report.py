@@ -8,10 +8,10 @@ from statistics import fmean
 
 import pytest
 
+from reports.charts import drawing, line_charts, style
+from reports.charts.data import Curve, Failure, ReportData, SweepFacts
 from reports.leaderboard.pareto import Front, Point
-from reports.page import drawing, line_charts, style
 from reports.page.board_table import leading, strip
-from reports.page.data import Curve, Failure, ReportData, SweepFacts
 from reports.page.headline import headline
 from reports.page.page import build, leaderboard_page
 from tests.support.boards import LEVELS, A, B, C, board_of, run, runs, shown, trials

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from reports.page import search_charts, tuning
-from reports.page.data import TrialPoint
+from reports.charts import search_charts, tuning
+from reports.charts.data import TrialPoint
 
 
 def test_best_so_far_by_hand():

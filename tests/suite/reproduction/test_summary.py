@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from reports.charts.drawing import svg
+from reports.charts.published_chart import published
 from reports.claims.summary_page import counts, drawn, summary_page
-from reports.page.drawing import svg
-from reports.page.published_chart import published
 from suite.reproduction import costs, experiments, paper, summary
 from tests.support.commands import suite_here
 from tests.support.papers import SMALL

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from reports.leaderboard.wording import rank_text
+from reports.wording.words import rank_text
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.results.report import read

@@ -14,8 +14,9 @@ from tests.support.image_sets import load, offline
 from trials import datasets, heterogeneity
 from trials.common.errors import UserError
 from trials.datasets.base import File
+from trials.datasets.cifar import CIFAR10, CIFAR100
 from trials.datasets.emnist import EMNISTLetters
-from trials.datasets.images import CIFAR10, CIFAR100, MNIST, FashionMNIST, Pixels, idx
+from trials.datasets.images import MNIST, FashionMNIST, Pixels, idx
 from trials.federated_data import partition
 from trials.settings import Settings
 
@@ -282,7 +283,7 @@ def test_cifar10_batches_and_archive(cifar):
 def test_cifar10_that_is_not_official_is_refused_and_not_unpickled(cifar, monkeypatch):
     root, _, _, official = cifar
     monkeypatch.setattr(CIFAR10, "layouts", official)
-    monkeypatch.setattr("trials.datasets.images.pickle.loads", None)
+    monkeypatch.setattr("trials.datasets.cifar.pickle.loads", None)
     with pytest.raises(UserError) as raised:
         load("cifar10", root / "plain")
     path = root / "plain/cifar-10-batches-py/data_batch_1"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from trials import datasets
-from trials.datasets.images import CIFAR10
+from trials.datasets.cifar import CIFAR10
 from trials.run.scenario import Scenario
 from trials.run.spec import canonical
 from trials.run.trial import run

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reports.page.data import TrialPoint
+from reports.charts.data import TrialPoint
 from trials.common.lazy import Lazy
 
 if TYPE_CHECKING:

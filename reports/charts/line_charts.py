@@ -8,12 +8,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from reports.leaderboard.leaderboard import Row
-from reports.leaderboard.replication import Draw, mean_of
-from reports.leaderboard.tables import leads
-from reports.leaderboard.wording import short, title_of
-from reports.page.data import Curve
-from reports.page.style import (
+from reports.charts.data import Curve
+from reports.charts.style import (
     HEIGHT,
     LEADERS,
     LINE,
@@ -27,6 +23,10 @@ from reports.page.style import (
     text_hue,
     top,
 )
+from reports.leaderboard.leaderboard import Row
+from reports.leaderboard.replication import Draw, mean_of
+from reports.wording.tables import leads
+from reports.wording.words import short, title_of
 from trials.scoring.metrics import direction, sign
 
 T = TypeVar("T", bound=Hashable)

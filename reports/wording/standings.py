@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from reports.leaderboard.interim import Standing
-from reports.leaderboard.wording import number, params_text, short
 from reports.table import Column, ColumnKind
+from reports.wording.words import number, params_text, short
 
 COLUMNS = (
     Column("#"),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reports.page.style import FAINT, HUES, INK, Spec, number, top
+from reports.charts.style import FAINT, HUES, INK, Spec, number, top
 
 SIDE, COLUMNS = 170, 3
 """Pixels of a plot, and plots beside each other."""

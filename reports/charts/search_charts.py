@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reports.page.data import TrialPoint
-from reports.page.style import FAINT, HUES, INK, PAPER, Spec, number, top
+from reports.charts.data import TrialPoint
+from reports.charts.style import FAINT, HUES, INK, PAPER, Spec, number, top
 from trials.run.outcome import Status
 
 LOG = 20

@@ -10,8 +10,8 @@ from typing_extensions import override
 
 from trials.common.errors import UserError
 from trials.datasets.base import Array, Dataset, OnDemand
-from trials.datasets.own import Own, from_arrays
-from trials.datasets.tables import TEST_COLUMN, Columns, encoded
+from trials.datasets.own.files import Own, from_arrays
+from trials.datasets.own.tables import TEST_COLUMN, Columns, encoded
 from trials.scoring.metrics import Task
 
 PARTS = ("train", "test")

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit, Finding
 from reports.leaderboard.leaderboard import Row
-from reports.leaderboard.wording import label, number
 from reports.table import Column, ColumnKind
+from reports.wording.words import label, number
 
 FOUND = {
     "edge": "Winner at an edge of its range",

@@ -2,14 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from itertools import groupby
 
-from reports.leaderboard import audit_wording, interim, interim_wording
+from reports.leaderboard import interim
 from reports.leaderboard.leaderboard import Contest, Leaderboard, Row
 from reports.leaderboard.pareto import Front
 from reports.leaderboard.statistics import Across
-from reports.leaderboard.wording import (
+from reports.table import Cell, Cells, Column, ColumnKind, Line, Table, table, without_empty
+from reports.wording import audits
+from reports.wording import standings as open_scenarios
+from reports.wording.words import (
     behind_text,
     label,
     mean_text,
@@ -27,7 +30,6 @@ from reports.leaderboard.wording import (
     tuning_notes,
     verdict,
 )
-from reports.table import Cell, Cells, Column, ColumnKind, Line, Table, table, without_empty
 from trials.scoring.metrics import direction, sign
 
 
@@ -125,8 +127,8 @@ def _budget(board: Leaderboard, row: Row) -> str:
 def interim_tables(board: Leaderboard) -> list[Table]:
     """How the scenarios stand that are not over, a table each."""
     return [
-        table(interim_wording.COLUMNS, lines, title=f"{title}: {interim.MARK}", essential=3)
-        for title, lines in interim_wording.tables(board.interim)
+        table(open_scenarios.COLUMNS, lines, title=f"{title}: {interim.MARK}", essential=3)
+        for title, lines in open_scenarios.tables(board.interim)
     ]
 
 
@@ -135,7 +137,7 @@ def audit_table(board: Leaderboard) -> Table | None:
     rows = [row for row in board.rows if row.audit is not None]
     if not rows:
         return None
-    made = table(audit_wording.HEAD, audit_wording.facts(rows), essential=2)
+    made = table(audits.HEAD, audits.facts(rows), essential=2)
     return without_empty(made)
 
 
@@ -221,3 +223,19 @@ def published_table(board: Leaderboard) -> Table:
             lines.append(Line([*scenario, score, rank_text(row).replace("-", "–")]))
         ends.append(len(lines) - 1)
     return Table(columns, lines, ends=ends)
+
+
+UNORDERED = {"params", "runs", "page", "audit", "chosen", "spread", "by_replicate", "beaten_by"}
+SORTABLE = [item.name for item in fields(Row) if item.name not in UNORDERED | {"lacking"}]
+"""What rows can be ordered by."""
+
+
+def ordered(board: Leaderboard, field: str, down: bool) -> Leaderboard:
+    """The same rows, those of each group in the order of a field; without a value last."""
+    rows: list[Row] = []
+    for _, members in groupby(board.rows, key=lambda row: row.group):
+        found = list(members)
+        known = [row for row in found if getattr(row, field) is not None]
+        known.sort(key=lambda row: getattr(row, field), reverse=down)
+        rows += [*known, *(row for row in found if getattr(row, field) is None)]
+    return replace(board, rows=tuple(rows))

@@ -10,7 +10,7 @@ import numpy as np
 from trials.common.errors import UserError
 from trials.common.files import plain
 from trials.datasets.base import Array, Dataset
-from trials.datasets.own import Own
+from trials.datasets.own.files import Own
 from trials.datasets.text import CHARACTERS, character_ids
 
 

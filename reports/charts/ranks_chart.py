@@ -3,9 +3,9 @@
 import math
 from typing import Any
 
+from reports.charts.style import HUES, INK, Spec, top
 from reports.leaderboard.statistics import Across
-from reports.leaderboard.wording import short
-from reports.page.style import HUES, INK, Spec, top
+from reports.wording.words import short
 
 ROW, UNIT = 18, 62
 """Pixels of a row of text, and of one rank."""

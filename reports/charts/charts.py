@@ -1,7 +1,7 @@
 """Charts of scores: trade-offs, intervals, and a heat map; lines are in `line_charts`.
 
 A chart is a Vega-Lite specification, plain data: the page draws it in the browser, where it answers to the
-mouse, and `reports.page.drawing` draws the same one as SVG, PNG and PDF. Charts of several algorithms have the
+mouse, and `reports.charts.drawing` draws the same one as SVG, PNG and PDF. Charts of several algorithms have the
 parameter `shown` (the algorithms that are drawn) and, where there are leaders to look at, `scope`: a key of
 the parameter `spans`, the ranges of the vertical axis.
 """
@@ -12,10 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from reports.leaderboard.leaderboard import Row
-from reports.leaderboard.pareto import Front
-from reports.leaderboard.wording import short, title_of
-from reports.page.style import (
+from reports.charts.style import (
     HEIGHT,
     INK,
     PAPER,
@@ -28,6 +25,9 @@ from reports.page.style import (
     shown,
     top,
 )
+from reports.leaderboard.leaderboard import Row
+from reports.leaderboard.pareto import Front
+from reports.wording.words import short, title_of
 
 
 def fronts(found: Sequence[Front], look: Look) -> Spec:

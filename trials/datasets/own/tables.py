@@ -16,7 +16,7 @@ from trials.common.errors import UserError, unknown
 from trials.common.files import plain, resolved
 from trials.common.lazy import Lazy
 from trials.datasets.base import Array, Dataset
-from trials.datasets.own import NoOptions, Own
+from trials.datasets.own.files import NoOptions, Own
 from trials.scoring.metrics import CLASSIFICATION, REGRESSION, Task
 
 if TYPE_CHECKING:

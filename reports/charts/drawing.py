@@ -14,7 +14,7 @@ from typing import Any
 
 import vl_convert
 
-from reports.page.style import FAINT, GREY, HUES, INK, PAPER, TEXT, Chart, Spec, text_hue
+from reports.charts.style import FAINT, GREY, HUES, INK, PAPER, TEXT, Chart, Spec, text_hue
 from trials.common.visible import visible
 
 SIGN = "made by suite-fl"

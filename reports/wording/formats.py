@@ -10,13 +10,14 @@ from typing import Any
 from rich.console import Console, Group
 from rich.text import Text
 
-from reports.leaderboard import audit_wording, interim, tables
+from reports.leaderboard import interim
 from reports.leaderboard.leaderboard import LACKING, OUTSIDE, Leaderboard, Row
 from reports.leaderboard.names import told_apart
-from reports.leaderboard.wording import caution, legend, params_text, plural
 from reports.rich_internals import SVG
 from reports.table import Table, latex, markdown, plain
 from reports.terminal import drawn, left_out
+from reports.wording import audits, tables
+from reports.wording.words import caution, legend, params_text, plural
 from trials.common.visible import visible
 
 
@@ -81,15 +82,15 @@ def audit_table(board: Leaderboard, width: int) -> Group:
     if found is None:
         return Group(Text(NO_AUDIT))
     shown, dropped = drawn(found, width)
-    about = Text(audit_wording.ABOUT, style="dim")
-    title = Text(audit_wording.TITLE, style="bold")
+    about = Text(audits.ABOUT, style="dim")
+    title = Text(audits.TITLE, style="bold")
     return Group(title, shown, *left_out(dropped, "--json"), about, Text())
 
 
 def _found(board: Leaderboard, program: str) -> list[Any]:
     """What the audit found of the searches, and the commands that mend it."""
     parts: list[Any] = []
-    for command, texts in audit_wording.found(board.rows):
+    for command, texts in audits.found(board.rows):
         parts += [Text(text) for text in texts]
         called = f"{shlex.quote(program)}{command.removeprefix('suite')}"
         parts.append(Text(f"  {called}", style="cyan", no_wrap=True, overflow="ignore"))
@@ -145,10 +146,10 @@ def _markdown(board: Leaderboard) -> str:
         parts += [f"**{plain(part.headline)}**", markdown(part)]
         parts += [plain(" ".join(part.said))] if part.said else []
     if (audited := tables.audit_table(board)) is not None:
-        parts += [f"**{audit_wording.TITLE}**", markdown(audited)]
-        for command, texts in audit_wording.found(board.rows):
+        parts += [f"**{audits.TITLE}**", markdown(audited)]
+        for command, texts in audits.found(board.rows):
             parts += ["\n".join(f"- {plain(text)}" for text in texts), f"      {command}"]
-        parts.append(audit_wording.ABOUT)
+        parts.append(audits.ABOUT)
     parts += [f"Note: {plain(note)}" for note in board.notes]
     parts += [] if board.interim and not board.rows else [plain(legend(board))]
     return "\n\n".join(parts) + "\n"

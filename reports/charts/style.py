@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from reports.leaderboard.wording import short
+from reports.wording.words import short
 
 INK, FAINT, PAPER = "#1b1f24", "#c8ccd1", "#fffffe"
 """Text and axes; rules and grids; the background. Of no other use, so that a page can replace them."""
@@ -65,7 +65,7 @@ def styles(algorithms: Iterable[str], unranked: Collection[str] = ()) -> Look:
 
 
 def text_hue(hue: str) -> str:
-    """A colour as text has it on white; pages mix it with their own ink (`reports.page.drawing.inline`)."""
+    """A colour as text has it on white; pages mix it with their own ink (`reports.charts.drawing.inline`)."""
     parts = [(int(hue[i : i + 2], 16), int(INK[i : i + 2], 16)) for i in (1, 3, 5)]
     return "#" + "".join(f"{round(TEXT * own + (1 - TEXT) * ink):02x}" for own, ink in parts)
 

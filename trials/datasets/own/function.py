@@ -14,8 +14,8 @@ from trials.common import names, plugins
 from trials.common.errors import UserError, unknown
 from trials.common.files import resolved
 from trials.datasets.base import Dataset, DatasetFamily, FileReport, OnDemand
-from trials.datasets.own import Own, from_arrays
-from trials.datasets.samples import is_pair, pair_arrays
+from trials.datasets.own.files import Own, from_arrays
+from trials.datasets.own.samples import is_pair, pair_arrays
 from trials.scoring.metrics import CLASSIFICATION
 
 

@@ -1,0 +1,1 @@
+"""Leaderboards in words: sentences, tables, and the formats that they are written in."""

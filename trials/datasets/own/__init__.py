@@ -1,0 +1,1 @@
+"""Data of one's own: files, tables, plays, functions and data given in Python."""
