@@ -5,6 +5,7 @@ from dataclasses import dataclass
 LEAST = 0.05
 """No pace is told before so much of a trial is done: of less, the time left is anything."""
 
+
 @dataclass
 class Eta:
     """Trials per second since the first of them said something: starting up is no trial.
