@@ -193,8 +193,8 @@ def leaderboard(
     """Rank algorithms by the final runs of a sweep, of studies, or of all that the store holds.
 
     `where` are tags that runs must have, as in `{"dataset": "digits"}`; `metric` is score, best,
-    worst_clients, client_spread, personal, fine_tuned, loss or top5; `at` compares at equal rounds, steps or bytes; `target`
-    is the test score for rounds to target.
+    worst_clients, client_spread, personal, fine_tuned, loss or top5; `at` compares at equal rounds, steps,
+    bytes or simulated seconds; `target` is the test score for rounds to target.
     """
     from suite.results.leaderboards import read_leaderboard
     from suite.results.query import Query

@@ -3,6 +3,7 @@ score that they are about.
 """
 
 import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from tests.support.commands import SINGLY, document, records, study_file, suite_
 from tests.support.oracle import (
     LR,
     SEED,
+    STEPS,
     TWO,
     D,
     agrees,
@@ -25,22 +27,22 @@ from tests.support.oracle import (
     initial,
     local_sgd,
     run_of,
+    selected,
     shares,
 )
-from tests.support.simulations import ROOT, finish, partitioned, settings, simulation
+from tests.support.simulations import ROOT, digest, finish, partitioned, settings, simulation
 from trials import algorithms
 from trials.algorithms.fedavg import FedAvg
 from trials.algorithms.local_only import LocalOnly
 from trials.common.errors import UserError
 from trials.common.randomness import uniform
-from trials.engine.federation import SERVER
+from trials.engine.federation import SERVER, Federation
+from trials.engine.pack import Pack
 
 EXAMPLES = ROOT / "examples"
-DITTO, FEDREP, PRIVATE = (
-    f"{EXAMPLES / file}.py:{name}"
-    for file, name in (("ditto", "Ditto"), ("fedrep", "FedRep"), ("dp_fedavg", "DPFedAvg"))
-)
-Ditto, FedRep, DPFedAvg = map(algorithms.resolve, (DITTO, FEDREP, PRIVATE))
+FILES = {"ditto": "Ditto", "fedrep": "FedRep", "dp_fedavg": "DPFedAvg", "fedbuff": "FedBuff"}
+DITTO, FEDREP, PRIVATE, BUFFERED = (f"{EXAMPLES / f}.py:{name}" for f, name in FILES.items())
+Ditto, FedRep, DPFedAvg, FedBuff = map(algorithms.resolve, (DITTO, FEDREP, PRIVATE, BUFFERED))
 EVERYONE = torch.arange(2)
 
 
@@ -50,13 +52,14 @@ EVERYONE = torch.arange(2)
         (DITTO, ("logreg", "mlp(16,16)"), {"metric": "personal"}),
         (FEDREP, ("mlp(16,16)",), {"metric": "personal"}),
         (PRIVATE, ("logreg", "mlp(16,16)"), {"selection": "independent", "aggregation": "plain"}),
+        (BUFFERED, ("logreg", "mlp(16,16)"), {}),
     ],
 )
 def test_it_keeps_the_contract(name, models, given):
     check_algorithm(name, models=models, settings={**SETTINGS, **given})
 
 
-@pytest.mark.parametrize("name", [DITTO, FEDREP, PRIVATE])
+@pytest.mark.parametrize("name", [DITTO, FEDREP, PRIVATE, BUFFERED])
 def test_an_example_is_at_most_80_lines(name):
     assert len(Path(name.partition(":")[0]).read_text().splitlines()) <= 80
 
@@ -195,6 +198,71 @@ def test_epsilon_is_the_published_one_and_is_recorded():
     assert spent[0] == 0
 
 
+# FedBuff, and simulated time
+
+SIGMA = 1.0
+LEVEL = f"iid+speed({SIGMA:g})"
+
+
+def seconds_of_training(n):
+    """Seconds of a client's local steps: each as long as exp(sigma z), z by Box and Muller."""
+    u, v = (uniform(name, SEED, np.arange(n)) for name in ("speed", "speed angle"))
+    return STEPS * np.exp(SIGMA * np.sqrt(-2 * np.log(1 - u)) * np.cos(2 * np.pi * v))
+
+
+def test_a_round_takes_as_long_as_its_slowest_client():
+    run, takes, now = (
+        run_of(FedAvg(lr=LR), level=LEVEL, participation=0.4),
+        seconds_of_training(5),
+        0.0,
+    )
+    for t in range(1, 6):
+        now += takes[selected(t, 5, 2)].max()
+        assert run.advance()["simulated_time"] == pytest.approx(now, rel=1e-12)
+    assert "simulated_time" not in run_of(FedAvg(lr=LR)).advance()
+
+
+def test_fedbuff_steps_when_the_buffer_is_full_with_updates_that_are_late():
+    sizes = [5, 9, 3, 7, 4]
+    parts, takes = list(clients(partitioned(sizes))), seconds_of_training(5)
+    late = []
+
+    def oracle():
+        w, now, t, training = initial(), 0.0, 0, {}
+        while True:
+            t, arrived = t + 1, []
+            order = np.argsort(uniform("fedbuff", SEED, t, np.arange(5)))
+            waiting = [k for k in order if k not in training]
+            while len(arrived) < 2:
+                while waiting and len(training) < 3:
+                    k = waiting.pop(0)
+                    moved = local_sgd(w, [parts[k]] * STEPS, LR) - w
+                    training[k] = now + takes[k], t, moved
+                first = min(training, key=lambda k: training[k][0])
+                now, *update = training.pop(first)
+                arrived.append((first, *update))
+            p = shares(parts, [k for k, *_ in arrived])
+            late.extend(t - begun for _, begun, _ in arrived)
+            scale = [1 / math.sqrt(1 + t - begun) for _, begun, _ in arrived]
+            w = w + 0.7 * (p * scale) @ np.array([moved for *_, moved in arrived])
+            yield w, now
+
+    run, expected = (
+        run_of(FedBuff(lr=LR, server_lr=0.7, buffer=2), level=LEVEL, participation=0.6),
+        oracle(),
+    )
+    for _ in range(5):
+        entry, (w, now) = run.advance(), next(expected)
+        np.testing.assert_allclose(run.state["w"].numpy(), w, rtol=0, atol=1e-10)
+        assert entry["simulated_time"] == pytest.approx(now, rel=1e-12)
+    assert max(late) > 0
+
+
+def test_fedbuff_that_waits_for_all_of_one_speed_is_fedavg():
+    buffered = run_of(FedBuff(lr=LR, server_lr=1.0, buffer=5), level="iid+speed(0)")
+    agrees(buffered, fedavg(partitioned([5, 9, 3, 7, 4])))
+
+
 # In a sweep
 
 STUDY = f"""
@@ -223,3 +291,54 @@ def test_personalised_examples_are_searched_and_ranked_by_their_personal_score(
     }
     for run in records(tmp_path, kind="search", algorithm=DITTO):
         assert run.tags["metric"] == "accuracy_personal"
+
+
+def test_fedbuff_is_ranked_by_simulated_time(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    text = f"""
+algorithms: [fedavg, "{BUFFERED}"]
+datasets: [digits]
+models: [logreg]
+heterogeneity: ["iid+speed(1)", iid]
+trials: 2
+seeds: 2
+settings: {{rounds: 6, eval_every: 1, clients: 20, participation: 0.5}}
+"""
+    suite_here(
+        "sweep", study_file(tmp_path, text), "--name", "timed", "--trust", *SINGLY, cwd=tmp_path
+    )
+    timed = ("leaderboard", "timed", "--at", "seconds", "--where", "heterogeneity=iid+speed(1)")
+    board = document(suite_here(*timed, "--json", cwd=tmp_path))
+    assert [row["rank"] for row in board["rows"]] == [1, 2]
+    ends = {
+        (run.tags.algorithm, run.tags.seed): run.metrics["simulated_time"]
+        for run in records(tmp_path, kind="final")
+        if "speed" in run.tags.heterogeneity
+    }
+    assert {row["budget"] for row in board["rows"]} == {min(ends.values())}
+    assert (
+        f"at {min(ends.values()):,.0f} simulated s of each run"
+        in suite_here(*timed, cwd=tmp_path).stdout
+    )
+    refused = suite_here("leaderboard", "timed", "--at", "seconds", cwd=tmp_path, code=2)
+    assert "records no simulated seconds under iid: give the level +speed(sigma)" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "given", "level"),
+    [
+        (DITTO, "logreg", {"metric": "personal"}, "iid"),
+        (FEDREP, "mlp(16,16)", {"metric": "personal"}, "iid"),
+        (PRIVATE, "logreg", DP, "iid"),
+        (BUFFERED, "logreg", {}, LEVEL),
+    ],
+)
+def test_a_pack_of_trials_has_the_bits_of_each_alone(name, model, given, level):
+    def end(seed, federation=Federation):
+        common = settings(batch_size=2, participation=0.6, execution="batched", **given)
+        data, made = partitioned([5, 9, 3, 7, 4]), algorithms.resolve(name)(lr=0.1)
+        return digest(finish(simulation(made, data, common, model, level, seed, federation)))
+
+    pack = Pack()
+    packed = partial(Federation, solver=pack.solver)
+    assert pack.run([partial(end, seed, packed) for seed in range(3)]) == [end(s) for s in range(3)]

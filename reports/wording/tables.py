@@ -116,11 +116,11 @@ def _budget(board: Leaderboard, row: Row) -> str:
     """The amount that a group is compared at, in words; "" where whole runs are."""
     if row.budget is None:
         return ""
-    amount = (
-        f"{row.budget / 1e6:.2f} MB"
-        if board.at == "bytes"
-        else f"{row.budget / 1e3:,.0f} k samples"
-    )
+    amount = {
+        "bytes": f"{row.budget / 1e6:.2f} MB",
+        "steps": f"{row.budget / 1e3:,.0f} k samples",
+        "seconds": f"{row.budget:,.0f} simulated s",
+    }[board.at]
     return f", at {amount} of each run"
 
 

@@ -61,6 +61,7 @@ class At(StrEnum):
     rounds = "rounds"
     steps = "steps"
     bytes = "bytes"
+    seconds = "seconds"
 
 
 class MetricOption(StrEnum):
@@ -104,7 +105,7 @@ def leaderboard(
         float | None, typer.Option(callback=finite, help="Test score for rounds to target.")
     ] = None,
     at: Annotated[
-        At, typer.Option(help="Compare at equal rounds, client work or bytes.")
+        At, typer.Option(help="Compare at equal rounds, client work, bytes or simulated seconds.")
     ] = At.rounds,
     sort: Annotated[
         str | None,

@@ -11,6 +11,7 @@ from suite.tracking.record import Record
 from suite.tracking.schema.forms import dumps
 from trials.common.errors import UserError
 from trials.scoring.metrics import (
+    CLOCK,
     COSTS,
     COUNTED,
     LAST,
@@ -34,6 +35,11 @@ def final_run(store: Reader, run: Record, metric: str, target: float | None, at:
     evaluations = []
     if metric != "score" or at != "rounds":
         evaluations = store.curve(run, [name, *COSTS[at]])
+    if at == "seconds" and not any(CLOCK in entry for entry in evaluations):
+        raise UserError(
+            f"sweep {tags.sweep!r} records no simulated seconds under {tags.heterogeneity}: give the level "
+            "+speed(sigma)"
+        )
     first = untrained(evaluations, name)
     values = [entry.get(name, first) for entry in evaluations]
     if metric == "best":

@@ -190,11 +190,9 @@ class Checked:
 
     def runs(self) -> str:
         """To the end, with numbers that are finite."""
+        if not self.done.fed.counters["sample_gradients"]:
+            raise WrongError("nobody trained in any round: call fed.train")
         if self.done.diverged:
-            if not self.done.fed.counters["client_steps"]:
-                raise WrongError(
-                    "nobody trained in round 1: its loss is of no sample; call fed.train there"
-                )
             raise WrongError("diverged: a loss is not finite; try another --set lr=...")
         metric = f"test_{self.done.fed.data.dataset.task.metric}"
         values = [entry[metric] for entry in self.done.history]

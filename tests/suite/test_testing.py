@@ -22,6 +22,7 @@ LEVELS = {
     "groups": "groups(mean=20)",
     "sizes": "iid+sizes(lognormal(0.3))",
     "system": "iid+system(steps=1..4)",
+    "speed": "iid+speed(1)",
     "dropout": "iid+dropout(0.5)",
     "delay": "iid+delay(mean=2,deadline=9)",
 }

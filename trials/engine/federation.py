@@ -9,21 +9,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trials.common import randomness
 from trials.common.device import computes
 from trials.common.tensors import Tensor, torch
 from trials.common.transfer import distinct, to_device, uniform_on
 from trials.datasets.base import OnDemand
 from trials.engine import budget, cuda_graphs
 from trials.engine.client_rows import ClientRows
+from trials.engine.clock import Clock
 from trials.engine.direction import Direction
 from trials.engine.local_training import SGD
 from trials.engine.plans import BatchPlan, full_pass, samples_met, steps_per_epoch
+from trials.engine.selection import Selection
 from trials.engine.solver import Solver, execution
 from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
 from trials.models.base import Model
-from trials.scoring.metrics import COUNTERS
+from trials.scoring.metrics import CLOCK, COUNTERS
 from trials.scoring.scores import SCORES
 from trials.settings import Settings
 
@@ -32,7 +33,7 @@ SERVER = -1
 """The "client id" whose initial weights are everyone's common ones."""
 
 
-class Federation:
+class Federation(Selection):
     """What an algorithm sees of the world in a round, and all it can do in it.
 
     Clients are ids (k,), int64 on the CPU, and may repeat where clients are selected with
@@ -53,8 +54,9 @@ class Federation:
     ) -> None:
         """`room` is what it may take of the device's memory; `solver` makes the solver, as the class does."""
         computes(device, settings.dtype)
-        self.data, self.model, self.settings, self.seed = data, model, settings, seed
-        self._level = heterogeneity
+        super().__init__(data.clients, heterogeneity, settings, seed)
+        self.data, self.model = data, model
+        self.clock = Clock(heterogeneity, self.n, seed)
         self.device = device
         self.dtype = torch.float64 if settings.dtype == "float64" else torch.float32
         self.x, self.y = data.tensors(device, self.dtype)
@@ -66,17 +68,13 @@ class Federation:
         )
         self._solver = solver(model, self.x, self.y, self.execution, self.chunk)
         self._scores = SCORES[data.dataset.task.metric]
-        self.round = 0
-        self.counters = dict.fromkeys(COUNTERS, 0)
+        self.counters: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
+        if heterogeneity.timed:
+            self.counters[CLOCK] = 0.0
         self._loss: Tensor | None = None
-        self._uploaded, self._absent = set[int](), set[int]()
+        self._uploaded = set[int]()
         self.halved: dict[str, int] | None = None
         """From which `round` on another `chunk` of clients is computed at once."""
-
-    @property
-    def n(self) -> int:
-        """Number of clients."""
-        return self.data.clients
 
     @property
     def d(self) -> int:
@@ -93,8 +91,19 @@ class Federation:
         self.round = round_index
         self._loss = None
         self._uploaded, self._absent = set(), set()
+        self.clock.begin()
         if self.halved and round_index >= self.halved["round"]:
             self._solver.chunk = self.halved["chunk"]
+
+    def end(self) -> None:
+        """End the round; called by the loop."""
+        if CLOCK in self.counters:
+            self.counters[CLOCK] += self.clock.round_seconds
+
+    @property
+    def trained(self) -> bool:
+        """Whether anybody took a gradient in this round."""
+        return self._loss is not None
 
     @property
     def train_loss(self) -> float:
@@ -109,49 +118,6 @@ class Federation:
         return cuda_graphs.faults.get(self.model.architecture, "")
 
     # Who
-
-    def select(self, stream: str = "select") -> Tensor:
-        """Ids (K,) of this round's clients, ascending, the same for every algorithm.
-
-        Of n uniform numbers, one a client: the K = participation n smallest (without replacement),
-        or those below `participation`, at least one (independent). With replacement: K draws, ids
-        may repeat. Another `stream` gives another set. Under `+dropout(rate)` some of them do not
-        answer and are left out, at least one stays: nothing is sent to them and they do nothing.
-        """
-        s = self.settings
-        if s.selection == "with_replacement":
-            return self.draw(torch.ones(self.n, dtype=torch.float64), stream)
-        u = randomness.uniform(stream, self.seed, self.round, np.arange(self.n))
-        k = self._count if s.selection == "without_replacement" else (u < s.participation).sum()
-        return self._answering(np.sort(np.argpartition(u, max(1, k) - 1)[: max(1, k)]))
-
-    def draw(self, p: Tensor, stream: str = "select") -> Tensor:
-        """K draws with replacement with probabilities proportional to p (n,); ascending ids (K,).
-
-        The round's uniform numbers are mapped through the cumulative p; p = 0 everywhere is uniform.
-        Under `+dropout(rate)` as in `select`.
-        """
-        share = p.double().cpu().numpy()
-        cumulative = np.cumsum(share if share.any() else np.ones_like(share))
-        u = randomness.uniform(stream, self.seed, self.round, np.arange(self._count))
-        ids = np.searchsorted(cumulative / cumulative[-1], u, side="right")
-        return self._answering(np.sort(np.minimum(ids, self.n - 1)))
-
-    @property
-    def absent(self) -> Tensor:
-        """Ids of the clients that were selected in this round but do not answer."""
-        return torch.tensor(sorted(self._absent), dtype=torch.int64)
-
-    def _answering(self, ids: Array) -> Tensor:
-        there = self._level.answering(ids, self.round, self.seed)
-        if there is not ids:
-            self._absent.update(np.setdiff1d(ids, there).tolist())
-        return torch.from_numpy(there)
-
-    @property
-    def _count(self) -> int:
-        """K = participation n, at least 1."""
-        return budget.selected(self.settings, self.n)
 
     def weights(self, ids: Tensor) -> Tensor:
         """Aggregation weights (k,) that sum to 1: m_k / sum m, or 1 / k if `aggregation` is plain."""
@@ -232,6 +198,11 @@ class Federation:
         """Local steps J_k of this round, (k,)."""
         return self.tensor(self._steps(ids.numpy(), self.round))
 
+    def seconds(self, ids: Tensor) -> Tensor:
+        """Simulated seconds that clients `ids` need for this round's local steps, (k,), float64 on the CPU."""
+        steps = self._steps(ids.numpy(), self.round)
+        return torch.from_numpy(self.clock.seconds(steps, ids.numpy()))
+
     def train(
         self,
         ids: Tensor,
@@ -297,6 +268,7 @@ class Federation:
         if self.settings.weight_decay:
             g = g.add_(w, alpha=self.settings.weight_decay)
         self.counters["gradient_passes"] += len(once)
+        self.clock.worked(once, self._per_epoch(once))
         self.counters["sample_gradients"] += int(self.data.sizes[once].sum())
         self._loss = loss if self._loss is None else self._loss.where(~self._loss.isnan(), loss)
         return g[back]
@@ -368,6 +340,8 @@ class Federation:
     def _worked(self, data: FederatedData, ids: Array, steps: Array, batch_size: int | str) -> None:
         """Count local steps and the samples in them."""
         self.counters["client_steps"] += int(steps.sum())
+        if data is self.data:
+            self.clock.worked(ids, steps)
         self.counters["sample_gradients"] += samples_met(data.sizes[ids], steps, batch_size)
 
     def _rule(self, lr: float | Tensor) -> SGD:

@@ -11,7 +11,7 @@ from trials.common import names, plugins
 from trials.common.errors import UserError
 from trials.common.registry import Registry
 from trials.heterogeneity.gaussian import Gaussian, Groups
-from trials.heterogeneity.modifiers import Delay, Dropout, Modifier, Sizes, System
+from trials.heterogeneity.modifiers import Delay, Dropout, Modifier, Sizes, Speed, System
 from trials.heterogeneity.partitions import (
     IID,
     Array,
@@ -44,7 +44,7 @@ MODIFIERS: Registry[Modifier] = Registry(
     "heterogeneity modifier",
     "suite.modifiers",
     Modifier,
-    {"sizes": Sizes, "system": System, "dropout": Dropout, "delay": Delay},
+    {"sizes": Sizes, "system": System, "speed": Speed, "dropout": Dropout, "delay": Delay},
 )
 """In the order in which they are spelled and applied; those from elsewhere follow by their names."""
 
@@ -74,6 +74,18 @@ class Heterogeneity:
         for modifier in self.modifiers:
             asked = modifier.local_steps(asked, per_epoch, ids, round_index, seed)
         return asked
+
+    @property
+    def timed(self) -> bool:
+        """Whether it says how fast devices are."""
+        return any(modifier.timed for modifier in self.modifiers)
+
+    def seconds(self, steps: Array, ids: Array, seed: int) -> Array:
+        """Simulated seconds (k,) of clients `ids` (k,) for local `steps` (k,): one a step, as modifiers change it."""
+        found = steps.astype(float)
+        for modifier in self.modifiers:
+            found = modifier.seconds(found, ids, seed)
+        return found
 
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:
         """Those of the selected clients `ids` that answer in a round, at least one."""

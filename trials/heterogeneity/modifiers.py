@@ -1,4 +1,4 @@
-"""Modifiers of a level: clients' sizes, how much local work devices manage, who answers.
+"""Modifiers of a level: clients' sizes, how much local work devices manage, how fast, who answers.
 
 Everything a device does is a function of (run seed, round, client), so that it is the same for every
 algorithm.
@@ -23,6 +23,8 @@ class Modifier:
     summary: ClassVar[str] = ""
     changes_work: ClassVar[bool] = False
     """Whether devices do different amounts of work, which an algorithm may refuse as `system`."""
+    timed: ClassVar[bool] = False
+    """Whether it says how fast devices are, so that runs record their simulated time."""
 
     def applied(self, partition: Partition) -> Partition:
         """The partition with this modifier; raises `UserError` when the two do not go together."""
@@ -39,6 +41,12 @@ class Modifier:
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:
         """Those of the selected clients that answer in a round, at least one."""
         return ids
+
+    def seconds(self, asked: Array, ids: Array, seed: int) -> Array:
+        """Simulated seconds (k,) of a client's part in a round, which would be `asked` (k,) without it: one for
+        each local step.
+        """
+        return asked
 
 
 @dataclass(frozen=True)
@@ -131,6 +139,30 @@ class System(Modifier):
 
 
 @dataclass(frozen=True)
+class Speed(Modifier):
+    """Device k takes exp(sigma z_k) simulated seconds for a local step, z_k ~ N(0, 1), the same in every round: the
+    median device takes one second. A round takes as long as its slowest client, unless the algorithm says
+    otherwise.
+    """
+
+    summary: ClassVar[str] = "a local step of device k takes LogNormal(0, sigma) simulated seconds"
+    timed: ClassVar[bool] = True
+    sigma: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.sigma <= 10:
+            raise UserError(
+                f"heterogeneity speed(sigma): 0 <= sigma <= 10 must hold, got {self.sigma:g}"
+            )
+
+    def seconds(self, asked: Array, ids: Array, seed: int) -> Array:
+        """The steps, each as long as device k takes; z_k by Box and Muller (1958)."""
+        u, v = (randomness.uniform(name, seed, ids) for name in ("speed", "speed angle"))
+        z = np.sqrt(-2 * np.log1p(-u)) * np.cos(2 * np.pi * v)
+        return asked * np.exp(self.sigma * z)
+
+
+@dataclass(frozen=True)
 class Dropout(Modifier):
     """A selected device fails to answer with probability `rate`, independently in each round: it
     trains and sends nothing, and its state stays as it was. If all would fail, the one nearest to
@@ -188,3 +220,7 @@ class Delay(Modifier):
         """The steps asked for, at most as many as fit before the deadline."""
         fit = np.floor(self.deadline - self.delays(ids, seed))
         return np.clip(fit, 1, asked).astype(np.int64)
+
+    def seconds(self, asked: Array, ids: Array, seed: int) -> Array:
+        """And the communication."""
+        return asked + self.delays(ids, seed)

@@ -60,7 +60,8 @@ class Simulation:
     def advance(self) -> dict[str, float]:
         """Run the rounds up to the next evaluation; that evaluation, also appended to `history`.
 
-        A round whose training loss is not finite is the last: the run has diverged. Raises `UserError` where
+        A round whose training loss is not finite is the last: the run has diverged. A round in which nobody trains
+        has none. Raises `UserError` where
         the algorithm's state or models have other shapes than they must.
         """
         settings = self.fed.settings
@@ -75,7 +76,8 @@ class Simulation:
             if kept is not None:
                 kept.end(self.fed.weights)
             self.state = _sound_state(after, self.state)
-            self.diverged = not math.isfinite(self.fed.train_loss)
+            self.fed.end()
+            self.diverged = self.fed.trained and not math.isfinite(self.fed.train_loss)
             if self.fed.round % settings.evaluation_gap == 0:
                 break
         self._clock = (time.perf_counter() - started) / max(1, self.fed.round - first)
@@ -102,8 +104,9 @@ class Simulation:
                 found |= self._over_clients(model)
         found |= self.algorithm.measured(self.state, self.fed)
         self.diverged = self.diverged or not self._sound(next(iter(scored.values())), found)
-        if self.fed.round:
+        if self.fed.trained:
             found["train_loss"] = self.fed.train_loss
+        if self.fed.round:
             found["round_seconds"] = self._clock
             found["evaluation_seconds"] = time.perf_counter() - started
         return {**found, **self.fed.counters}

@@ -28,6 +28,8 @@ COUNTERS = (
 )
 """What is counted, all cumulative since round 1. `sample_gradients` is the work of steps and passes in
 one unit: samples whose gradient was taken."""
+CLOCK = "simulated_time"
+"""What is counted besides where a level says how fast devices are: seconds since round 1."""
 COUNTED = (
     "client_steps",
     "gradient_passes",
@@ -41,9 +43,11 @@ COSTS: dict[str, tuple[str, ...]] = {
     "rounds": (),
     "steps": ("sample_gradients",),
     "bytes": ("uploaded_bytes", "downloaded_bytes", "peer_bytes"),
+    "seconds": (CLOCK,),
 }
 """What runs are compared at equal amounts of. Steps are counted in samples whose gradient was taken,
-so that minibatches and full-gradient passes weigh alike; bytes in both directions and between peers.
+so that minibatches and full-gradient passes weigh alike; bytes in both directions and between peers;
+seconds are simulated.
 """
 REACHED = ("reached_round", "reached_client_steps", "reached_bytes")
 """What a final run records of the first evaluation at or past its study's target: the round, and client

@@ -7,7 +7,7 @@ import re
 
 SPLITS = re.compile(r"(?:(?P<model>\w+?)_)?(?P<split>test|val|train)_(?P<rest>\w+)")
 TARGET = re.compile(r"reached_\w+|\w+_to_target|reached_share")
-COST = re.compile(r"\w+_(bytes|steps|passes|gradients)|clients_uploaded")
+COST = re.compile(r"\w+_(bytes|steps|passes|gradients)|clients_uploaded|simulated_time")
 TIME = re.compile(r"\w+_seconds")
 LEADING = {"target": TARGET, "time": TIME, "cost": COST}
 """The groups that stand before a whole plain name, in the order they are tried."""

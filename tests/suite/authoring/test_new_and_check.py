@@ -30,7 +30,7 @@ FAULTS = {
     def round(self, state, fed):
         return state
 """,
-        "nobody trained in round 1: its loss is of no sample; call fed.train there",
+        "nobody trained in any round: call fed.train",
     ),
     "raises": (
         "two rounds",

@@ -59,6 +59,7 @@ modifiers = st.fixed_dictionaries(
     {},
     optional={
         "system": ranges.flatmap(lambda r: st.sampled_from([f"(steps={r})", f"( epochs = {r})"])),
+        "speed": st.floats(0, 10).map(lambda sigma: f"({sigma:.2f})"),
         "dropout": st.floats(0, 0.99).map(lambda p: f"({p:.2f})"),
         "delay": st.tuples(numbers, st.integers(1, 99)).map(
             lambda v: f"(deadline={v[1]}, mean={v[0]})"
@@ -151,6 +152,7 @@ def test_canonical_names(written, canonical):
         ("iid+system(steps=1..2,epochs=1..2)", "one of the two"),
         ("iid+system(epochs=0..2)", r"system\(epochs=LOW..HIGH\): 1 <= LOW <= HIGH"),
         ("iid+system(1..2)", r"the form is system\(\[steps=LOW..HIGH\], \[epochs=LOW..HIGH\]\)"),
+        ("iid+speed(-1)", "0 <= sigma <= 10 must hold, got -1"),
         ("iid+dropout(1)", "0 <= rate < 1 must hold, got 1"),
         ("iid+dropout(-0.1)", "0 <= rate < 1"),
         ("iid+delay(mean=-1,deadline=2)", "0 <= mean < inf"),
