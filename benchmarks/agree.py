@@ -1,15 +1,16 @@
 """Whether an installed peer computes what the suite computes: the same clients, initial weights, selected
 clients and full batches, in double precision, and the first round at which the two part.
 
-    python3 -m venv .venv-fedlab
-    .venv-fedlab/bin/pip install fedlab torch nvidia-ml-py
-    python benchmarks/agree.py --peer-python .venv-fedlab/bin/python
+    python3 -m venv .venv-flwr
+    .venv-flwr/bin/pip install flwr
+    python benchmarks/agree.py --peer flwr --peer-python .venv-flwr/bin/python --output benchmarks/agreement.json
+
+A pair that parts runs again with the suspected lines of the peer changed (`corrected` in `agree_PEER.py`). The
+output is updated: pairs of other peers stay.
 """
 
 import argparse
-import importlib.util
 import json
-import logging
 import subprocess
 import sys
 import tempfile
@@ -19,19 +20,33 @@ from typing import Any
 import numpy as np
 import torch
 
+from agree_peer import LR, STEPS
+
 TOLERANCE = 1e-10
 """Weights that are further apart than this, relative to the largest, differ by more than rounding."""
-ROUNDS, CLIENTS, STEPS, LR = 10, 6, 3, 0.1
-PAIRS: dict[str, dict[str, float]] = {
+ROUNDS, CLIENTS = 10, 6
+ADAPTIVE = {"server_lr": 0.1, "tau": 0.01}
+PARAMS: dict[str, dict[str, float]] = {
     "fedavg": {},
     "fedprox": {"mu": 0.5},
     "scaffold": {"server_lr": 1.0},
     "feddyn": {"alpha": 0.1},
     "fednova": {},
+    "fedadam": {**ADAPTIVE, "beta1": 0.9, "beta2": 0.99},
+    "fedyogi": {**ADAPTIVE, "beta1": 0.9, "beta2": 0.99},
+    "fedadagrad": ADAPTIVE,
 }
+PEERS: dict[str, tuple[str, ...]] = {
+    "fedlab": ("fedavg", "fedprox", "scaffold", "feddyn", "fednova"),
+    "flwr": ("fedavg", "fedadam", "fedyogi", "fedadagrad"),
+    "pfl": ("fedavg", "fedprox", "scaffold"),
+    "fedjax": ("fedavg", "fedadam"),
+}
+BY_SAMPLES = {"fedjax"}
+"""Peers that weigh clients by their samples; with the others all clients weigh alike."""
 
 
-def ours(name: str, params: dict[str, float]) -> dict[str, Any]:
+def ours(name: str, params: dict[str, float], aggregation: str) -> dict[str, Any]:
     """Our run: its clients' samples, who was selected, and the server's weights after each round."""
     from trials.run.scenario import Scenario
     from trials.run.spec import canonical
@@ -44,7 +59,7 @@ def ours(name: str, params: dict[str, float]) -> dict[str, Any]:
         participation=0.5,
         local_steps=STEPS,
         batch_size="full",
-        aggregation="plain",
+        aggregation=aggregation,
         dtype="float64",
         eval_every=1,
     )
@@ -65,94 +80,73 @@ def ours(name: str, params: dict[str, float]) -> dict[str, Any]:
     return {"w": np.array(weights), "selected": np.array(selected), **samples, **labels}
 
 
-def fedlab(name: str, params: dict[str, float], given: Any) -> np.ndarray:
-    """FedLab's server weights before round 1 and after each round: its own trainer and server."""
-    from fedlab.contrib.algorithm import basic_server, fedavg, feddyn, fednova, fedprox, scaffold
-    from torch.utils.data import DataLoader, TensorDataset
-
-    logging.disable(logging.CRITICAL)
-    sync = basic_server.SyncServerHandler
-    trainer_of, server_of = {
-        "fedavg": (fedavg.FedAvgSerialClientTrainer, sync),
-        "fedprox": (fedprox.FedProxSerialClientTrainer, sync),
-        "scaffold": (scaffold.ScaffoldSerialClientTrainer, scaffold.ScaffoldServerHandler),
-        "feddyn": (feddyn.FedDynSerialClientTrainer, feddyn.FedDynServerHandler),
-        "fednova": (fednova.FedNovaSerialClientTrainer, fednova.FedNovaServerHandler),
-    }[name]
-
-    class Dealt:
-        """The given clients, each one full batch."""
-
-        def get_dataloader(self, id: int, batch_size: int, type: str = "train") -> Any:
-            x, y = torch.from_numpy(given[f"x{id}"]), torch.from_numpy(given[f"y{id}"])
-            return DataLoader(TensorDataset(x, y.long()), batch_size=len(y))
-
-    features = given["x0"].shape[1]
-    classes = given["w"].shape[1] // (features + 1)
-    model = torch.nn.Linear(features, classes, dtype=torch.float64)
-    torch.nn.utils.vector_to_parameters(torch.from_numpy(given["w"][0]), model.parameters())
-    trainer, server = trainer_of(model, CLIENTS), server_of(model, ROUNDS, 0.5)
-    server.num_clients = CLIENTS
-    local = {k: v for k, v in params.items() if k in ("mu", "alpha")}
-    trainer.setup_dataset(Dealt())
-    trainer.setup_optim(STEPS, 0, LR, **local)
-    if name == "scaffold":
-        server.setup_optim(params["server_lr"])
-    if name == "feddyn":
-        server.setup_optim(params["alpha"])
-    if name == "fednova":
-        server.setup_optim()
-    found = [server.model_parameters.numpy().copy()]
-    for ids in given["selected"]:
-        trainer.local_process(server.downlink_package, ids.tolist())
-        for pack in trainer.uplink_package:
-            server.load(pack)
-        found.append(server.model_parameters.numpy().copy())
-    return np.array(found)
-
-
-def compared(name: str, python: str) -> dict[str, Any]:
-    """One pair: the first round beyond rounding, if any, and how far the weights are apart there and at the end."""
-    run = ours(name, PAIRS[name])
+def theirs(peer: str, python: str, name: str, run: dict[str, Any], corrected: bool) -> np.ndarray:
+    """The peer's weights before round 1 and after each round. Raises `RuntimeError` with its last line."""
     with tempfile.TemporaryDirectory() as folder:
         given, told = Path(folder, "given.npz"), Path(folder, "told.npy")
         np.savez(given, **run)
-        command = [python, __file__, "--serve", name, str(given), str(told)]
-        done = subprocess.run(command, capture_output=True, text=True)
+        file = Path(__file__).with_name(f"agree_{peer}.py")
+        asked = [name, json.dumps(PARAMS[name]), given, told, corrected]
+        done = subprocess.run([python, file, *map(str, asked)], capture_output=True, text=True)
         if done.returncode:
-            lines = done.stderr.strip().splitlines() or ["it said nothing"]
-            return {"algorithm": name, "peer": "fedlab", "skipped": lines[-1]}
-        theirs = np.load(told)
-    apart = np.abs(run["w"] - theirs).max(1) / np.abs(run["w"]).max(1)
-    beyond = np.flatnonzero(~(apart <= TOLERANCE))
+            raise RuntimeError((done.stderr.strip().splitlines() or ["it said nothing"])[-1])
+        return np.load(told)
+
+
+def apart(run: dict[str, Any], found: np.ndarray) -> dict[str, Any]:
+    """The first round beyond rounding, if any, and how far the weights are apart there and at the end."""
+    by_round = np.abs(run["w"] - found).max(1) / np.abs(run["w"]).max(1)
+    beyond = np.flatnonzero(~(by_round <= TOLERANCE))
     first = int(beyond[0]) if len(beyond) else None
     return {
-        "algorithm": name,
-        "peer": "fedlab",
         "first_round_apart": first,
-        "apart_there": None if first is None else float(apart[first]),
-        "apart_at_the_end": float(apart[-1]),
+        "apart_there": None if first is None else float(by_round[first]),
+        "apart_at_the_end": float(by_round[-1]),
     }
 
 
+def compared(peer: str, python: str, name: str) -> dict[str, Any]:
+    """One pair, and the same with the peer's suspected lines changed where the two part."""
+    run = ours(name, PARAMS[name], "samples" if peer in BY_SAMPLES else "plain")
+    row = {"peer": peer, "algorithm": name}
+    try:
+        row |= apart(run, theirs(peer, python, name, run, False))
+        if row["first_round_apart"] is not None:
+            row["corrected"] = apart(run, theirs(peer, python, name, run, True))
+    except RuntimeError as error:
+        row["skipped"] = str(error)
+    return row
+
+
+def version(peer: str, python: str) -> str:
+    """The installed version of the peer."""
+    code = f"from importlib.metadata import version; print(version({peer!r}))"
+    return subprocess.run([python, "-c", code], capture_output=True, text=True).stdout.strip()
+
+
 def main() -> None:
-    """Compare, or be the peer."""
+    """Compare with one peer."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
+    parser.add_argument("--peer", choices=PEERS, default="fedlab")
     parser.add_argument("--peer-python", default=sys.executable, help="of the peer's environment")
-    parser.add_argument("--algorithms", nargs="+", choices=PAIRS, default=list(PAIRS))
+    parser.add_argument("--algorithms", nargs="+", help="some of those that the peer has")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--output", type=Path, help="the JSON file to update")
     asked = parser.parse_args()
-    if asked.serve:
-        name, given, told = asked.serve
-        if importlib.util.find_spec("fedlab") is None:
-            sys.exit("fedlab is not installed")
-        np.save(told, fedlab(name, PAIRS[name], np.load(given)))
-        return
-    rows = [compared(name, asked.peer_python) for name in asked.algorithms]
-    print(json.dumps({"tolerance": TOLERANCE, "pairs": rows}, indent=1) if asked.json else "")
+    names = asked.algorithms or PEERS[asked.peer]
+    rows = [compared(asked.peer, asked.peer_python, name) for name in names]
+    if asked.json:
+        print(json.dumps({"tolerance": TOLERANCE, "pairs": rows}, indent=1))
     for row in rows if not asked.json else []:
         print(", ".join(f"{key} {value}" for key, value in row.items()))
+    if asked.output:
+        kept = json.loads(asked.output.read_text()) if asked.output.exists() else {}
+        told = [row for row in kept.get("pairs", ()) if row["peer"] != asked.peer]
+        order = list(PEERS)
+        pairs = sorted([*told, *rows], key=lambda row: order.index(row["peer"]))
+        versions = {**kept.get("versions", {}), asked.peer: version(asked.peer, asked.peer_python)}
+        document = {"tolerance": TOLERANCE, "versions": versions, "pairs": pairs}
+        asked.output.write_text(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":

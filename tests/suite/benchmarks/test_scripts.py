@@ -56,7 +56,7 @@ def test_the_engine_beside_a_loop_and_a_peer_that_is_missing(tmp_path: Path) -> 
 
 def test_a_peer_that_is_missing_is_skipped_with_the_reason(tmp_path: Path) -> None:
     (row,) = found(tmp_path, "agree.py", "--algorithms", "scaffold")["pairs"]
-    assert row["skipped"] == "fedlab is not installed"
+    assert row["skipped"].endswith("No module named 'fedlab'")
 
 
 def test_the_cost_of_every_algorithm_beside_its_gradients(tmp_path: Path) -> None:
@@ -105,7 +105,8 @@ def test_the_documents_name_scripts_that_there_are() -> None:
     there = {path.name for path in HERE.glob("*.py") if "__main__" in path.read_text()}
     assert named <= there
     systems = {"limit.py", "loop.py", "ours.py"}
-    assert {name for name in there - named if not name.endswith("_peer.py")} == systems
+    peers = re.compile(r"\w+_peer\.py|agree_\w+\.py")
+    assert {name for name in there - named if not peers.fullmatch(name)} == systems
 
 
 def test_a_store_of_many_runs_is_made_and_read(tmp_path: Path) -> None:
@@ -116,3 +117,29 @@ def test_a_store_of_many_runs_is_made_and_read(tmp_path: Path) -> None:
     read = found(tmp_path, "scale.py", "measure", "store")["commands"]
     assert len(read) > 2
     assert all(row["seconds"] > 0 and row["peak_megabytes"] > 10 for row in read)
+
+
+def test_the_page_on_agreement_has_the_numbers_that_were_measured():
+    document = json.loads((ROOT / "benchmarks" / "agreement.json").read_text())
+    page = (ROOT / "docs" / "agreement.md").read_text()
+    rows = re.findall(
+        r"^\| (\S+) \| (\S+) \| (\S+) \| (\S*) ?\| (\S+) \| (\S*) ?\| .*\|$", page, re.M
+    )
+    names = {"fedlab": "FedLab", "flwr": "Flower", "pfl": "pfl-research", "fedjax": "FedJAX"}
+    expected = []
+    for pair in document["pairs"]:
+        first, changed = pair["first_round_apart"], pair.get("corrected")
+        expected.append(
+            (
+                names[pair["peer"]],
+                pair["algorithm"],
+                "never" if first is None else str(first),
+                "" if first is None else f"{pair['apart_there']:.1e}",
+                f"{pair['apart_at_the_end']:.1e}",
+                "" if changed is None else f"{changed['apart_at_the_end']:.1e}",
+            )
+        )
+    assert [(row[0], row[1].lower(), *row[2:]) for row in rows] == expected
+    assert all(f"{names[peer]} {version}" in page for peer, version in document["versions"].items())
+    unexplained = [pair for pair in document["pairs"] if "corrected" in pair]
+    assert all(pair["corrected"]["first_round_apart"] is None for pair in unexplained)
