@@ -113,11 +113,20 @@ class Description:
         }
 
     def exported(self) -> dict[str, Any]:
-        """Who holds what, as arrays of an .npz file: the ids `client_K` of each client's training samples, `val` and
-        `test`, and the labels `y` (N,) of all samples, which ids count.
+        """Who holds what, as arrays of an .npz file: the ids `client_K` of each client's training samples (`unseen_K`
+        of those that take no part in training), `val` and `test`, and the labels `y` (N,) of all samples, which ids
+        count.
         """
-        parts = np.split(self.data.train, self.data.offsets[1:-1])
-        held = {f"client_{k}": ids for k, ids in enumerate(parts)}
+        data = self.data
+        lists = (
+            ("client", data.train, data.offsets),
+            ("unseen", data.unseen_train, data.unseen_offsets),
+        )
+        held = {
+            f"{name}_{k}": train[first:end]
+            for name, train, offsets in lists
+            for k, (first, end) in enumerate(pairwise(offsets))
+        }
         pooled = {"val": self.data.val, "test": self.data.test, "y": self.data.dataset.y}
         return {**held, **pooled, "fingerprint": np.array(self.data.fingerprint)}
 

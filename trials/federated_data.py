@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -78,7 +78,8 @@ class FederatedData:
 
     `train` lists the training ids client after client; client k's are
     `train[offsets[k]:offsets[k + 1]]`. An id may be there more than once where clients share
-    samples. `val` and `test` are pooled. No id is in two of the three.
+    samples. `val` and `test` are pooled. No id is in two of the three. `unseen_train` and `unseen_offsets` list the
+    samples of clients that take no part in training in the same way.
     """
 
     dataset: Dataset
@@ -86,6 +87,13 @@ class FederatedData:
     offsets: Array
     val: Array
     test: Array
+    unseen_train: Array = field(default_factory=lambda: np.empty(0, np.int64))
+    unseen_offsets: Array = field(default_factory=lambda: np.zeros(1, np.int64))
+
+    @property
+    def ids(self) -> tuple[Array, ...]:
+        """All but the data set, in the order of the fields."""
+        return tuple(getattr(self, f.name) for f in fields(self)[1:])
 
     @property
     def clients(self) -> int:
@@ -118,6 +126,15 @@ class FederatedData:
         """The same of validation samples; None without any."""
         return self._of_clients(self.val)
 
+    @cached_property
+    def unseen_tests(self) -> ClientTests | None:
+        """The same of the clients that take no part in training; None without any."""
+        if len(self.unseen_offsets) == 1:
+            return None
+        return FederatedData(
+            self.dataset, self.unseen_train, self.unseen_offsets, self.val, self.test
+        ).client_tests
+
     def _of_clients(self, pool: Array) -> ClientTests | None:
         """What each client meets of a pool of ids."""
         owner, y = self.dataset.client, self.dataset.y
@@ -149,13 +166,11 @@ class FederatedData:
     def fingerprint(self) -> str:
         """A checksum of samples, splits and owners: equal only if every client holds the same."""
         x, crc = self.dataset.x, 0
+        unseen = len(self.unseen_offsets) > 1
         for array in (
             np.frombuffer(x.key.encode(), np.uint8) if isinstance(x, OnDemand) else x,
             self.dataset.y,
-            self.train,
-            self.offsets,
-            self.val,
-            self.test,
+            *(self.ids if unseen else self.ids[:-2]),
         ):
             crc = zlib.crc32(np.ascontiguousarray(array).reshape(-1).data.cast("B"), crc)
         return f"{crc:08x}"
@@ -188,5 +203,18 @@ def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings
         raise UserError(
             f"heterogeneity {heterogeneity.name}: client {sizes.index(0)} gets no sample"
         )
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    return FederatedData(dataset, train[np.concatenate(parts)], offsets, val, test)
+    unseen = heterogeneity.unseen(len(parts), rng)
+    if len(unseen) == len(parts):
+        raise UserError(f"heterogeneity {heterogeneity.name}: no client is left to train")
+    seen = np.setdiff1d(np.arange(len(parts)), unseen)
+    (ids, offsets), held = (_listed([train[parts[k]] for k in kept]) for kept in (seen, unseen))
+    if dataset.client is not None and len(unseen):  # of owners that nobody else has, all is unseen
+        strangers = np.setdiff1d(dataset.client[held[0]], dataset.client[ids])
+        val = val[~np.isin(dataset.client[val], strangers)]
+    return FederatedData(dataset, ids, offsets, val, test, *held)
+
+
+def _listed(parts: list[Array]) -> tuple[Array, Array]:
+    """Ids client after client, and where each client's begin and the last one's end."""
+    ids = np.concatenate([np.empty(0, np.int64), *parts])
+    return ids, np.concatenate([[0], np.cumsum([len(part) for part in parts], dtype=np.int64)])

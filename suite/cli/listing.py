@@ -301,6 +301,8 @@ def _state(files: list[dict[str, Any]]) -> tuple[str, str]:
 
 def _facts(found: "Description") -> dict[str, Any]:
     totals = {key: value for key, value in found.totals.items() if value or key in SPLITS}
+    if unseen := len(found.data.unseen_offsets) - 1:
+        totals["clients not trained on"] = unseen
     return {**totals, "partition seed": found.seed, "fingerprint": found.data.fingerprint}
 
 

@@ -73,6 +73,7 @@ class MetricOption(StrEnum):
     client_spread = "client_spread"
     personal = "personal"
     fine_tuned = "fine_tuned"
+    unseen = "unseen"
     loss = "loss"
     top5 = "top5"
 

@@ -19,18 +19,19 @@ METRIC = {
     "client_spread": "{}_spread",
     "personal": "{}_personal",
     "fine_tuned": "{}_fine_tuned",
+    "unseen": "{}_unseen",
     "loss": "loss",
     "top5": "top5_accuracy",
 }
 """What `--metric` may ask for, as it is recorded for a task's metric, without `test_`: the mean of the
 last three evaluations; the best over rounds; the worst 10 % of clients; the standard deviation over
-clients; the mean over clients of each one's own score; the same once they fine-tuned the final model; loss and
+clients; the mean over clients of each one's own score; the same once they fine-tuned the final model; the mean over clients that took no part in training; loss and
 top-5 accuracy, again means of the last three. Only the first two are of what the study is ranked by; the others
 are of the metric of pooled samples that this is made of.
 """
 
 
-AT_THE_END = ("worst_clients", "client_spread", "personal", "fine_tuned")
+AT_THE_END = ("worst_clients", "client_spread", "personal", "fine_tuned", "unseen")
 """Asked of the final model only."""
 NONE_YET = "there are no final runs yet: finish the sweep with --resume"
 

@@ -83,6 +83,11 @@ def check_partition(level: str, clients: Sequence[int] = (5, 12)) -> str:
             raise WrongError(
                 "equal generators give other parts: what is random is drawn from `rng` alone"
             )
+        kept = [found.unseen(n, np.random.default_rng(1)) for _ in range(2)]
+        if not _equal(*kept) or len(set(kept[0].tolist()) - set(range(n))) or len(kept[0]) == n:
+            raise WrongError(
+                "unseen gives some of the clients, not all, the same for equal generators"
+            )
         everyone, per_epoch = np.arange(n), np.full(n, 4)
         for number in range(3):
             steps = [

@@ -53,9 +53,7 @@ class Dataset:
     client: Array | None = None
     task: Task = CLASSIFICATION
     note: str = ""
-    partitions: dict[str, tuple[Array, Array, Array, Array]] = field(
-        default_factory=dict, init=False, repr=False
-    )
+    partitions: dict[str, tuple[Array, ...]] = field(default_factory=dict, init=False, repr=False)
     """Ids of partitions that are kept, by `TrialSpec.data_key`. They go wherever the samples go, so that a
     sweep's are computed once (`trials.run.trial.partition_data`)."""
 

@@ -7,6 +7,8 @@ partition or modifier is one class and one entry of `PARTITIONS` or `MODIFIERS`,
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from trials.common import names, plugins
 from trials.common.errors import UserError
 from trials.common.registry import Registry
@@ -59,6 +61,11 @@ class Heterogeneity:
     dealing: str
     partition: Partition
     modifiers: tuple[Modifier, ...] = ()
+
+    def unseen(self, clients: int, rng: np.random.Generator) -> Array:
+        """Those of the partition's `clients` that take no part in training, ascending."""
+        found = [modifier.unseen(clients, rng) for modifier in self.modifiers]
+        return np.unique(np.concatenate([np.empty(0, np.int64), *found]))
 
     @property
     def changes_work(self) -> bool:
@@ -119,7 +126,8 @@ def parse(text: str) -> Heterogeneity:
         except UserError as error:
             raise UserError(f"heterogeneity {text!r}: {error}") from None
         name += f"+{spelled}"
-        dealing += f"+{spelled}" if changed is not partition else ""
+        shapes = changed is not partition or type(modifier).unseen is not Modifier.unseen
+        dealing += f"+{spelled}" if shapes else ""
         partition = changed
     return Heterogeneity(name, dealing, partition, tuple(modifier for _, modifier in kept))
 

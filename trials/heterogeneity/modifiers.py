@@ -30,6 +30,12 @@ class Modifier:
         """The partition with this modifier; raises `UserError` when the two do not go together."""
         return partition
 
+    def unseen(self, clients: int, rng: np.random.Generator) -> Array:
+        """Those of the partition's `clients` that take no part in training, ascending: the final model is scored on
+        them (`test_accuracy_unseen`). At least one client must be left.
+        """
+        return np.empty(0, np.int64)
+
     def local_steps(
         self, asked: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
     ) -> Array:

@@ -124,6 +124,17 @@ def over_clients(fed: Federation, models: Tensor | None, ended: bool) -> dict[st
     return found
 
 
+def unseen(fed: Federation, model: Tensor | Devices) -> dict[str, float]:
+    """What the ranked model (d,) is worth to the clients that took no part in training: the plain mean over them.
+    Nothing where devices have models of their own, and where `over_clients` has nothing.
+    """
+    tests = fed.data.unseen_tests
+    if tests is None or isinstance(model, Devices) or not fed.model.architecture.one_by_one:
+        return {}
+    name = f"test_{fed.data.dataset.task.metric}_unseen"
+    return {name: float(each_scored(fed, model, tests).mean())}
+
+
 def each_scored(fed: Federation, models: Tensor, tests: ClientTests) -> Array:
     """What clients score, each with its own of models (n, d), or all with one (d,)."""
     metric = fed.data.dataset.task.metric

@@ -122,6 +122,7 @@ class Simulation:
         models = evaluation.served(fed, ranked, own)
         found = evaluation.over_clients(fed, models, ended)
         if ended:
+            found |= evaluation.unseen(fed, ranked)
             found |= evaluation.fine_tuned(fed, models, self._rate(max(1, fed.round)))
         return found
 

@@ -46,7 +46,7 @@ def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> Fed
     else:
         data = partition(dataset, level, spec.settings)
     if keep:
-        dataset.partitions[spec.data_key] = data.train, data.offsets, data.val, data.test
+        dataset.partitions[spec.data_key] = data.ids
     name, steps, needed = planned(data, spec.settings, level)
     if needed > machine_memory():
         raise UserError(
