@@ -23,7 +23,9 @@ from trials.datasets.generated import (
     SyntheticIID,
 )
 from trials.datasets.images import MNIST, MNIST01, FashionMNIST, FashionMNIST01, MNISTPowerLaw
+from trials.datasets.natural.domains import MNISTUSPS
 from trials.datasets.natural.people import FSDD, HAPT, WISDM, MNISTWriters
+from trials.datasets.natural.plays import ShakespeareText
 from trials.datasets.natural.records import Adult, HeartDisease, News20
 from trials.datasets.own.files import Folder, Npz, Own
 from trials.datasets.own.function import Function
@@ -63,6 +65,8 @@ _OWN: dict[str, type[DatasetFamily]] = {
     "heart_disease": HeartDisease,
     "adult": Adult,
     "news20": News20,
+    "shakespeare_text": ShakespeareText,
+    "mnist_usps": MNISTUSPS,
 }
 DATASETS: Registry[DatasetFamily] = Registry(
     "dataset",

@@ -33,6 +33,35 @@ def character_ids(texts: list[str], length: int) -> Array:
     return ids.reshape(len(texts), length)
 
 
+def windows(spoken: Iterable[str], length: int, stride: int) -> tuple[Array, Array, Array, Array]:
+    """Samples of who speaks what: x (N, length) float32 places in `CHARACTERS`, the next one y (N,), whether it is
+    test, and whose it is. One begins every `stride` characters.
+
+    The last fifth of each one's samples is test, less those training ones that overlap with it. Who has
+    fewer than 10 samples, or none to train on, is left out.
+    """
+    x, y = [np.empty((0, length), np.uint8)], [np.empty(0, np.uint8)]
+    test, client = [np.empty(0, bool)], [np.empty(0, np.int64)]
+    for text in spoken:
+        starts = np.arange(0, len(text) - length, stride)
+        first = starts[-(len(starts) // 5)] if len(starts) >= 10 else 0
+        trained = starts[starts + length < first]
+        if not len(trained):
+            continue
+        used = np.concatenate([trained, starts[starts >= first]])
+        ids = character_ids([text], len(text))[0]
+        x.append(np.lib.stride_tricks.sliding_window_view(ids, length)[used])
+        y.append(ids[used + length])
+        test.append(used >= first)
+        client.append(np.full(len(used), len(client) - 1))
+    return (
+        np.concatenate(x).astype(np.float32),
+        np.concatenate(y).astype(np.int64),
+        np.concatenate(test),
+        np.concatenate(client),
+    )
+
+
 @dataclass(frozen=True)
 class Shakespeare(Leaf):
     """LEAF's Shakespeare (McMahan et al. 2017, Caldas et al. 2018): the next character after 80, of

@@ -1,8 +1,10 @@
 """Natural federations: published counts on the real files, and every packing on small made-up ones."""
 
+import bz2
 import gzip
 import hashlib
 import os
+import struct
 import tarfile
 from pathlib import Path
 
@@ -11,7 +13,9 @@ import pytest
 
 from trials.common.errors import UserError
 from trials.datasets.base import DatasetFamily
+from trials.datasets.natural.domains import MNISTUSPS, _read
 from trials.datasets.natural.people import FSDD, HAPT, WISDM, MNISTWriters
+from trials.datasets.natural.plays import ShakespeareText, roles
 from trials.datasets.natural.published import Content, Tree, share_of_each, standardised
 from trials.datasets.natural.records import Adult, HeartDisease, News20, mail
 
@@ -29,6 +33,7 @@ REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
         (HeartDisease(), (13,), 494, 246, 4, 31, 202),  # FLamby: 303, 261, 46, 130 patients
         (Adult(), (107,), 32561, 16281, 15, 9, 4140),
         (News20(), (2000,), 3743, 7532, 389, 5, 73),  # all 7,532 mails of the test part
+        (MNISTUSPS(), (1, 28, 28), 67291, 12007, 2, 7291, 60000),  # 7,291 / 2,007 of USPS
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, DatasetFamily) else "",
 )
@@ -54,6 +59,70 @@ def test_real_files_have_the_published_counts(
     again = dataset.load(0, None, str(REAL))
     assert np.array_equal(found.x, again.x)
     assert np.array_equal(found.client, again.client)
+
+
+def test_shakespeare_s_roles_are_those_that_leaf_s_program_counts():
+    dataset = ShakespeareText(80)
+    if not all(one.sound for one in dataset.files(REAL)):
+        pytest.skip("SUITE_DATA does not hold the files of ShakespeareText")
+    (file,) = dataset.published
+    text = roles(file.read(REAL).decode("latin-1").splitlines())
+    counts = [len(spoken) - 80 for spoken in text.values() if len(spoken) > 80]
+    assert (len(counts), sum(counts)) == (1130, 4_226_206)  # of LEAF's own program, on this file
+    found = dataset.load(0, None, str(REAL))
+    assert (~found.test).sum() == 40841
+    assert set(found.client[found.test]) == set(found.client[~found.test]) == set(range(676))
+
+
+def test_roles_are_read_by_leaf_s_rules():
+    play = """\
+THE SONNETS
+by William Shakespeare
+  Nobody. In verse.
+ACT I
+THE PLAY
+by William Shakespeare
+  ANN. One,   two
+    three.
+Scene II.
+    four
+  Bob. Alone.
+  Ann. five
+THE COMEDY OF ERRORS
+by William Shakespeare
+Cy. Six
+seven
+<Exit Cy>
+eight
+Cy. nine
+ACT II. SCENE I.
+ten"""
+    lines = play.replace("by William", "\nby William").splitlines()
+    assert roles(lines) == {
+        "THE_PLAY_ANN": "One, two three. four five ",
+        "THE_COMEDY_OF_ERRORS_CY": "Six seven nine ",
+    }
+
+
+def test_usps_is_read_from_an_r_matrix():
+    table = np.full((2, 257), -1.0)
+    table[:, 0] = 7, 3
+    table[1, 1:] = 1.0
+    file = b"RDX2\n some names" + struct.pack(">ii", 0x20E, 514) + table.T.astype(">f8").tobytes()
+    pixels, y = _read(bz2.compress(file + b"more"), 2)
+    assert pixels.shape == (2, 1, 28, 28)
+    assert y.tolist() == [7, 3]
+    assert (pixels[0] == 0).all()
+    np.testing.assert_allclose(pixels[1], 1, rtol=1e-6)
+
+
+def test_a_domain_may_be_partitioned_over_clients():
+    if not all(one.sound for one in MNISTUSPS().files(REAL)):
+        pytest.skip("SUITE_DATA does not hold the files of MNISTUSPS")
+    whole, parts = (MNISTUSPS(each=each).load(0, None, str(REAL)) for each in (1, 10))
+    assert np.array_equal(parts.client // 10, whole.client)
+    assert {int(n) for n in np.bincount(parts.client[~parts.test])} <= set(range(680, 6200))
+    assert np.bincount(parts.client[len(whole.y) - 9298 :], minlength=20)[10:].min() >= 929
 
 
 def md5_of(content: bytes) -> str:

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
-
 from trials.common.errors import UserError
 from trials.common.files import plain
-from trials.datasets.base import Array, Dataset
+from trials.datasets.base import Dataset
 from trials.datasets.own.files import Own
-from trials.datasets.text import CHARACTERS, character_ids
+from trials.datasets.text import CHARACTERS, windows
 
 
 @dataclass(frozen=True)
@@ -58,30 +56,10 @@ class Speeches(Own):
         for role, speech in zip(parts[1::2], parts[2::2], strict=True):
             kept = "".join(char for char in speech.strip() if char in CHARACTERS)
             roles[role] = roles.get(role, "") + kept + "\n"
-        x: list[str] = []
-        y: list[str] = []
-        test: list[Array] = []
-        client: list[Array] = []
-        for spoken in roles.values():
-            starts = np.arange(0, len(spoken) - length, stride)
-            if len(starts) < 10:
-                continue
-            first = starts[-(len(starts) // 5)]
-            held_out = starts >= first
-            used = held_out | (starts + length < first)
-            x += [spoken[i : i + length] for i in starts[used]]
-            y += [spoken[i + length] for i in starts[used]]
-            test.append(held_out[used])
-            client.append(np.full(int(used.sum()), len(client)))
-        if not x:
+        x, y, test, client = windows(roles.values(), length, stride)
+        if not len(x):
             raise UserError(
                 f"data set {self.name} has no role with {length + 10 * stride} characters: a speech "
                 "begins with a line that holds NAME: alone"
             )
-        return Dataset(
-            character_ids(x, length).astype(np.float32),
-            character_ids(y, 1)[:, 0].astype(np.int64),
-            np.concatenate(test),
-            len(CHARACTERS),
-            np.concatenate(client),
-        )
+        return Dataset(x, y, test, len(CHARACTERS), client)
