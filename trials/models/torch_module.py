@@ -12,6 +12,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from trials.common.errors import UserError, unknown
 from trials.models.base import Model
+from trials.models.batched_linear import Linear
 
 
 class TrainedModel(torch.nn.Module):
@@ -84,9 +85,13 @@ class BatchStatistics(nn.Module):
 
 
 def told(module: nn.Module, frozen: bool) -> nn.Module:
-    """The module with each BatchNorm in it replaced by `BatchStatistics`, under the same names."""
+    """The module with each BatchNorm in it replaced by `BatchStatistics`, under the same names, and each linear layer
+    computed as the project's own.
+    """
     if isinstance(module, BATCH_NORMS):
         return BatchStatistics(module, frozen)
+    if type(module) is nn.Linear:
+        module.__class__ = Linear
     for name, child in module.named_children():
         setattr(module, name, told(child, frozen))
     return module

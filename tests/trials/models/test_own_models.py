@@ -95,6 +95,23 @@ def test_resnet18_with_batch_statistics_is_the_registrys():
     np.testing.assert_allclose(state(mine)["w"], state(its)["w"], rtol=0, atol=1e-10)
 
 
+def test_linear_layers_of_clients_at_once_have_torch_s_gradients():
+    fitted = Model(models.parse(own("Rows")), (5, 4), 3)
+    rng = torch.Generator().manual_seed(3)
+    draw = partial(torch.randn, dtype=torch.float64, generator=rng)
+    w, x, y = draw(4, fitted.d), draw(4, 7, 5, 4), torch.arange(28).view(4, 7) % 3
+    _, found = fitted.gradients(w, x, y, torch.ones(4, 7, dtype=torch.float64))
+    assert fitted.architecture.batchable
+    for k in range(4):
+        p = {name: value.clone().requires_grad_() for name, value in fitted.views(w[k]).items()}
+        h = torch.tanh(x[k] @ p["rows.weight"].T + p["rows.bias"])
+        h = torch.tanh(h @ p["plain.weight"].T)
+        z = (h.mean(-2) + p["rows.bias"] + h[:, 0]) @ p["out.weight"].T + 2 * p["out.bias"]
+        torch.nn.functional.cross_entropy(z, y[k], reduction="sum").backward()
+        expected = torch.cat([value.grad.flatten() for value in p.values()])
+        torch.testing.assert_close(found[k], expected, rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize(
     ("name", "ways", "because"),
     [
