@@ -59,7 +59,7 @@ class ClientLinear(torch.autograd.Function):
         return outputs.unflatten(1, x.shape[1:-1]), 0
 
 
-class Linear(torch.nn.Linear):
+class OwnLinear(torch.nn.Linear):
     """`torch.nn.Linear` as clients are computed at once fastest."""
 
     def forward(self, x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from trials.common.errors import UserError, unknown
 from trials.models.base import Model
-from trials.models.batched_linear import Linear
+from trials.models.batched_linear import OwnLinear
 
 
 class TrainedModel(torch.nn.Module):
@@ -91,7 +91,7 @@ def told(module: nn.Module, frozen: bool) -> nn.Module:
     if isinstance(module, BATCH_NORMS):
         return BatchStatistics(module, frozen)
     if type(module) is nn.Linear:
-        module.__class__ = Linear
+        module.__class__ = OwnLinear
     for name, child in module.named_children():
         setattr(module, name, told(child, frozen))
     return module
