@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trials.common.device import computes
+from trials.common.memory import keep_freed
 from trials.common.tensors import Tensor, torch
 from trials.common.transfer import distinct, to_device, uniform_on
 from trials.datasets.base import OnDemand
@@ -54,6 +55,7 @@ class Federation(Selection):
     ) -> None:
         """`room` is what it may take of the device's memory; `solver` makes the solver, as the class does."""
         computes(device, settings.dtype)
+        keep_freed()
         super().__init__(data.clients, heterogeneity, settings, seed)
         self.data, self.model = data, model
         self.clock = Clock(heterogeneity, self.n, seed)
