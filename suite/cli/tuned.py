@@ -1,4 +1,4 @@
-"""`suite tuned`: list, show, recommend, export and import tuned configurations."""
+"""`suite tuned`: list, show, compare, recommend, export and import tuned configurations."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reports.table import Column, ColumnKind
-from suite.cli.options import RUNS, Json, Only, Storage, Tracking, Trust
+from suite.cli.options import RUNS, DataRoot, Json, Only, Storage, Tracking, Trust
+from suite.configurations.exports.forms import Form
 from suite.console import READING, emit, out, say, show_table, write
 from trials.common.errors import UserError
 
@@ -87,37 +88,80 @@ def tuned_show(
     emit(best.model_dump(mode="json")) if as_json else write(best.text())
 
 
-@app.command("export", epilog="Example: suite tuned export configurations")
+@app.command("export", epilog="Example: suite tuned export configurations --as python --seed 1")
 def tuned_export(
     folder: Annotated[
         Path, typer.Argument(help="Where to write dataset/heterogeneity/model/algorithm.yaml.")
     ],
+    form: Annotated[
+        Form,
+        typer.Option(
+            "--as",
+            help="yaml: for the suite; python: a program that needs only PyTorch; flower: its run config.",
+        ),
+    ] = Form.YAML,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="With --as python: also write the run of this seed, for the program to repeat.",
+        ),
+    ] = None,
     algorithm: Only = None,
     dataset: Only = None,
     model: Only = None,
     heterogeneity: Only = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
+    data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
-    """Write tuned configurations as files.
+    """Write tuned configurations as files, for the suite or for other programs.
 
     Of several for an entry, the one with the best validation score is written.
     """
-    from suite.configurations.configuration import SIGN
     from suite.yaml_files import write_files
 
+    if seed is not None and form is not Form.PYTHON:
+        raise UserError(f"--seed {seed}: goes with --as python, whose program repeats a run")
     found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
     if not found:
         raise UserError(NONE)
+    best = {item.path: item for item in reversed(found)}
     files: dict[Path, bytes] = {}
-    for item in found:
-        files.setdefault(folder / item.path, item.text().encode())
-    write_files(files, SIGN)
+    for item in reversed(best.values()):
+        files |= form.files(item, folder, seed, data_root)
+    write_files(files, form.sign)
     if as_json:
         emit([str(path) for path in files])
     else:
         write("".join(f"{path}\n" for path in files))
+
+
+@app.command("diff", epilog="Example: suite tuned diff mine.yaml theirs.yaml")
+def tuned_diff(
+    first: Annotated[Path, typer.Argument(help="A tuned file.")],
+    second: Annotated[Path, typer.Argument(help="Another one.")],
+    as_json: Json = False,
+) -> None:
+    """Show in what two tuned files differ.
+
+    Hyperparameters, settings, scenario, scores and budget are compared; where the files are from is not.
+    """
+    from suite.configurations.configuration import differences, read
+
+    found = differences(read(first), read(second))
+    if as_json:
+        emit({key: list(pair) for key, pair in found.items()})
+    elif found:
+        columns = [Column("key", ColumnKind.NAME), *map(Column, (str(first), str(second)))]
+        show_table(columns, [[key, *map(_shown, pair)] for key, pair in found.items()])
+    else:
+        out().print("no difference")
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 @app.command("import", epilog="Example: suite tuned import board:second")

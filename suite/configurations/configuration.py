@@ -229,6 +229,27 @@ def keep(found: list[Tuned], folder: Path) -> tuple[list[Path], list[str]]:
     return list(kept), passed_over
 
 
+def differences(a: Tuned, b: Tuned) -> dict[str, tuple[Any, Any]]:
+    """By key, such as `params.lr`, the values that two configurations do not share; None where one has none. Where
+    they come from (`provenance`) is left out.
+    """
+    flat = [
+        _flat(item.model_dump(mode="json", exclude={"provenance", "format"})) for item in (a, b)
+    ]
+    keys = dict.fromkeys(key for one in flat for key in one)
+    pairs = {key: (flat[0].get(key), flat[1].get(key)) for key in keys}
+    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _flat(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of nested mappings by their dotted keys."""
+    found: dict[str, Any] = {}
+    for key, value in content.items():
+        nested = isinstance(value, Mapping)
+        found |= _flat(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value}
+    return found
+
+
 def today() -> str:
     """The date in UTC, for provenance."""
     return datetime.now(UTC).date().isoformat()

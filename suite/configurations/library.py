@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reports.frames import frame
 from reports.leaderboard.leaderboard import Row
@@ -35,8 +35,12 @@ class TunedList(list[Tuned]):
         return frame(item.model_dump(mode="json") for item in self)
 
 
-def tuned_of(runs: Sequence[Record], searches: Sequence[Searched], row: Row) -> Tuned:
-    """The tuned configuration behind a leaderboard row, from the final runs and the search trials of its entry."""
+def tuned_of(
+    runs: Sequence[Record], searches: Sequence[Searched], row: Row, rows: Sequence[Row]
+) -> Tuned:
+    """The tuned configuration behind a leaderboard row, from the final runs and the search trials of its entry; `rows`
+    are all of the board.
+    """
     finals = [run for run in runs if run.run_id in row.chosen]
     finals.sort(key=lambda run: run.tags.seed)
     first = finals[0].tags
@@ -78,9 +82,22 @@ def tuned_of(runs: Sequence[Record], searches: Sequence[Searched], row: Row) -> 
             "suite_version": first.version,
             "partition_fingerprint": first.partition_fingerprint,
             "date": tuned.today(),
+            **({"board": _standing(row, rows)} if row.rank is not None else {}),
             "runs": [run.run_id for run in finals],
         },
     )
+
+
+def _standing(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
+    """The rank of a row among those that are ranked with it, whether it may be the best, and what its audit found."""
+    ranked = [one for one in rows if one.group == row.group and one.rank is not None]
+    found = [one.text for one in row.audit.findings] if row.audit else []
+    return {
+        "rank": row.rank,
+        "of": len(ranked),
+        "may_be_best": row.within_noise,
+        "audit": found if row.audit else None,
+    }
 
 
 def tuned_in(store: Reader, query: Query = EVERYTHING) -> list[Tuned]:

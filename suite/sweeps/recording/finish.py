@@ -55,7 +55,7 @@ class Finish:
             board = board_of(store, query, held)
             for scenario, row in enumerate(board.rows):
                 runs = [run for run in held.finals if run.tags.entry_id == row.entry_id]
-                tuned = tuned_of(runs, searches[name, row.entry_id], row)
+                tuned = tuned_of(runs, searches[name, row.entry_id], row, board.rows)
                 self._publish(row, tuned, scenario)
         for record in former:
             store.delete(record.run_id)

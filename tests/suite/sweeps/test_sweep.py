@@ -311,4 +311,9 @@ def test_tuned_of_needs_no_files(done: Path) -> None:
             row.sweep, row.entry_id
         ]
         finals = store.sound(entry_id=row.entry_id, kind="final")
-        assert tuned_of(finals, searches, row).params == row.params
+        tuned = tuned_of(finals, searches, row, board.rows)
+        assert tuned.params == row.params
+        ranked = [one.rank for one in board.rows if one.group == row.group]
+        standing = tuned.provenance["board"]
+        assert (standing["rank"], standing["of"]) == (row.rank, len(ranked))
+        assert standing["audit"] == [one.text for one in row.audit.findings]

@@ -1,0 +1,1 @@
+"""Tuned configurations as files for other programs."""

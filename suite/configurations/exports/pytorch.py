@@ -1,0 +1,171 @@
+"""A tuned configuration as one file of plain PyTorch, and the federation of a run that it repeats.
+
+The file needs torch alone. With the federation of a run it computes what the suite computes, up to the rounding of sums
+that are taken in another order.
+"""
+
+import io
+from importlib import metadata
+from importlib.resources import files
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from suite.configurations.configuration import Tuned
+from trials import algorithms, heterogeneity
+from trials.common.errors import UserError
+from trials.common.lazy import Lazy
+from trials.common.tensors import torch
+from trials.datasets.base import OnDemand
+from trials.engine.plans import minibatches
+from trials.models.base import Architecture
+from trials.models.convolutional import ConvNet
+from trials.models.dense import MLP, Linear
+from trials.run import trial
+from trials.run.simulation import Simulation
+from trials.run.spec import TrialSpec
+
+jinja2: Any = Lazy("jinja2")
+
+SIGN = "Written by `suite tuned export --as python`"
+"""How the suite knows a file again that it wrote."""
+ALGORITHMS = ("fedavg", "fedprox", "scaffold", "fedadam")
+"""Whose round is written out."""
+
+
+def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
+    """The untrained run of a configuration; raises `UserError` where its program would be another one, and as
+    loading its data does.
+    """
+    spec = tuned.spec(seed)
+    if faults := _not_written_out(spec):
+        raise UserError(
+            f"{tuned.path}: --as python does not write out {', '.join(faults)}; it writes "
+            f"{', '.join(ALGORITHMS)} with clients selected without replacement"
+        )
+    dataset = trial.load_dataset(spec, data_root)
+    return trial.simulate(spec, trial.partition_data(spec, dataset))
+
+
+def _not_written_out(spec: TrialSpec) -> list[str]:
+    """What of a run the program has no lines for."""
+    s, level = spec.settings, heterogeneity.parse(spec.heterogeneity)
+    schedules = [f"{k} {v}" for k, v in spec.params.items() if isinstance(v, str)]
+    faults = {
+        f"algorithm {spec.algorithm}": spec.algorithm not in ALGORITHMS,
+        f"level {level.name}": level.name != level.dealing,
+        f"selection {s.selection}": s.selection != "without_replacement",
+        f"init {s.init}": s.init == "own",
+        f"loss {s.loss}": s.loss in ("two_sided", "half_squared_error"),
+        f"dtype {s.dtype}": s.dtype not in ("float32", "float64"),
+    }
+    return [*(what for what, wrong in faults.items() if wrong), *schedules]
+
+
+def program(tuned: Tuned, simulation: Simulation) -> str:
+    """The program of a configuration, whose run is `prepared`; raises `UserError` for a model of another kind than
+    those that are layers in a row.
+    """
+    fed = simulation.fed
+    spec, s, data = tuned.spec(0), fed.settings, fed.data.dataset
+    work = {"LOCAL_STEPS": s.local_steps} if s.local_steps else {"LOCAL_EPOCHS": s.local_epochs}
+    given = {
+        "BATCH_SIZE": None if s.batch_size == "full" else s.batch_size,
+        "LR_DECAY": s.lr_decay if s.lr_decay != 1 else None,
+        "MOMENTUM": s.momentum or None,
+        "WEIGHT_DECAY": s.weight_decay or None,
+        "CLIP_NORM": s.clip_norm,
+    }
+    constants = {
+        "ROUNDS": s.rounds,
+        "CLIENTS_PER_ROUND": fed.count,
+        **work,
+        **{name: value for name, value in given.items() if value is not None},
+        **{name.upper(): value for name, value in spec.params.items()},
+    }
+    regression = data.task.pooled == "mse"
+    outputs = "model(x)[:, 0]" if regression else "model(x)"
+    text = files("suite.configurations.exports").joinpath("pytorch.py.txt")
+    template = jinja2.Template(text.read_text(encoding="utf-8"), keep_trailing_newline=True)
+    rendered: str = template.render(
+        title=algorithms.resolve(spec.algorithm).__name__,
+        scenario=str(spec.scenario),
+        file=f"{spec.algorithm}.py",
+        sign=SIGN,
+        version=metadata.version("suite-fl"),
+        constants=constants,
+        s=s,
+        algorithm=spec.algorithm,
+        scaffold=spec.algorithm == "scaffold",
+        regression=regression,
+        loss=f"F.{'mse_loss' if regression else 'cross_entropy'}({outputs}, y)",
+        module=_module(spec.model, fed.model.architecture, data.shape, data.classes),
+    )
+    return rendered
+
+
+def federation(simulation: Simulation) -> bytes:
+    """What the program reads to repeat a run: samples, who has which, the first weights, and in which order each
+    selected client meets its samples.
+    """
+    fed, s = simulation.fed, simulation.fed.settings
+    data = fed.data
+    if isinstance(data.dataset.x, OnDemand):
+        raise UserError("--seed: these samples are computed when they are met, and fill no file")
+    rounds = []
+    for number in range(1, s.rounds + 1):
+        fed.begin(number)
+        ids = fed.select()
+        steps = fed.steps(ids).numpy().astype(np.int64)
+        plan = minibatches(data, ids.numpy(), steps, s.batch_size, (fed.seed, number))
+        met = [
+            samples[weight > 0] for samples, weight in zip(plan.samples, plan.weight, strict=True)
+        ]
+        rounds.append(dict(zip(ids.tolist(), map(torch.from_numpy, met), strict=True)))
+    content = {
+        "about": SIGN,
+        "x": torch.from_numpy(data.dataset.x),
+        "y": torch.from_numpy(data.dataset.y),
+        "clients": [torch.from_numpy(ids) for ids in np.split(data.train, data.offsets[1:-1])],
+        "test": torch.from_numpy(data.test),
+        "initial": fed.initial_server(),
+        "rounds": rounds,
+    }
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    return buffer.getvalue()
+
+
+def _module(name: str, of: Architecture, shape: tuple[int, ...], classes: int) -> str:
+    """An architecture as `nn.Sequential`, whose parameters lie in the same order."""
+    layers: list[str]
+    match of:
+        case Linear():
+            layers = ["nn.Flatten()", *_dense(prod(shape), classes)]
+        case MLP():
+            layers = ["nn.Flatten()", *_dense(prod(shape), of.width1, of.width2, classes)]
+        case ConvNet():
+            layers, sizes = [], dict(of.parameters(shape, classes))
+            inputs = shape[0]
+            for conv in of.convolutions:
+                layers.append(
+                    f"nn.Conv2d({inputs}, {conv.maps}, {conv.kernel}, padding={conv.padding})"
+                )
+                layers += ["nn.ReLU()", f"nn.{'Avg' if of.average else 'Max'}Pool2d(2)"]
+                inputs = conv.maps
+            first = sizes["hidden1.weight" if of.hidden else "out.weight"][1]
+            layers += ["nn.Flatten()", *_dense(first, *of.hidden, classes)]
+        case _:
+            raise UserError(
+                f"--as python does not write out model {name}; it writes linear models, perceptrons and "
+                "convolutional networks without normalisation"
+            )
+    return "nn.Sequential(\n    {},\n)".format(",\n    ".join(layers))
+
+
+def _dense(*widths: int) -> list[str]:
+    """Linear layers of these widths with ReLU between."""
+    layers = [f"nn.Linear({a}, {b})" for a, b in pairwise(widths)]
+    return [part for layer in layers[:-1] for part in (layer, "nn.ReLU()")] + layers[-1:]

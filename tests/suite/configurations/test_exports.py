@@ -1,0 +1,172 @@
+"""Tuned configurations for other programs: a program of plain PyTorch, Flower's run configuration, differences."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from suite.configurations import configuration as tuned
+from suite.configurations.exports import flower, pytorch
+from suite.configurations.exports.forms import Form
+from suite.runs import single
+from tests.support.commands import suite_here
+from trials.common.errors import UserError
+from trials.models import parse as model_named
+
+BASE = {"rounds": 4, "clients": 6, "participation": 0.5, "eval_every": 2, "dtype": "float64"}
+BASE |= {"execution": "batched"}  # compiling loops takes seconds
+CASES = {
+    "fedavg": ("mlp(8,6)", {"local_epochs": 2, "momentum": 0.5, "clip_norm": 2.0}, {}),
+    "fedprox": ("logreg", {"lr_decay": 0.9, "weight_decay": 0.01}, {"mu": 0.3}),
+    "scaffold": ("logreg", {"local_steps": 7, "init": "zeros"}, {"server_lr": 0.7}),
+    "fedadam": ("logreg", {"batch_size": "full", "aggregation": "plain"}, {"server_lr": 0.05}),
+}
+ALONE = """
+import runpy, sys
+TORCH = "torch torchgen functorch typing_extensions sympy mpmath networkx jinja2 markupsafe filelock fsspec setuptools"
+class Only:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top not in sys.stdlib_module_names and top not in TORCH.split():
+            raise ModuleNotFoundError(f"{name} is not there")
+sys.meta_path.insert(0, Only())
+for program in sys.argv[1:]:
+    sys.argv = [program, program.replace(".py", ".pt")]
+    print(program)
+    runpy.run_path(program, run_name="__main__")
+"""
+"""Runs programs where only torch, and what it requires itself, can be imported."""
+
+
+def a_configuration(algorithm: str) -> tuned.Tuned:
+    model, settings, params = CASES[algorithm]
+    content = {"algorithm": algorithm, "dataset": "digits", "model": model}
+    content |= {"heterogeneity": "dirichlet(0.3)", "settings": {**BASE, **settings}}
+    return tuned.parse(json.dumps({**content, "params": {"lr": 0.5, **params}}), algorithm)
+
+
+def test_programs_of_plain_pytorch_compute_the_runs_numbers(tmp_path):
+    """In float64 on the run's samples, first weights and minibatches: what differs is the order of sums."""
+    ours, programs = {}, []
+    for algorithm in CASES:
+        item = a_configuration(algorithm)
+        for path, content in Form.PYTHON.files(item, tmp_path, 3, None).items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        programs.append(str((tmp_path / item.path).with_suffix(".py")))
+        history = single.execute(item.spec(3), None, "cpu", lambda entry: None).history
+        ours[programs[-1]] = [(e["round"], e["test_accuracy"], e["test_loss"]) for e in history[1:]]
+    command = [sys.executable, "-I", "-W", "ignore", "-c", ALONE, *programs]
+    single_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=single_thread)
+    assert done.returncode == 0, done.stderr
+    theirs: dict[str, list[tuple[float, ...]]] = {}
+    for line in done.stdout.splitlines():
+        if line in ours:
+            at = theirs.setdefault(line, [])
+        else:
+            at.append(tuple(map(float, line.split()[1::2])))
+    assert list(theirs) == programs
+    for program, rows in theirs.items():
+        assert [row[0] for row in rows] == [2, 4]
+        for mine, other in zip(ours[program], rows, strict=True):
+            assert other == pytest.approx(mine, rel=1e-10), program
+
+
+def test_a_program_draws_what_it_is_not_given(tmp_path):
+    """Without first weights and orders it still trains: far better than chance on ten labels."""
+    item = a_configuration("fedprox")
+    run = pytorch.prepared(item, 0, None)
+    namespace: dict = {"__name__": "exported"}
+    torch.manual_seed(0)
+    exec(pytorch.program(item, run), namespace)
+    content = torch.load(io.BytesIO(pytorch.federation(run)), weights_only=True)
+    try:
+        w = namespace["run"]({k: content[k] for k in ("x", "y", "clients", "test")})
+        said = namespace["test"](
+            w, content["x"][content["test"]].double(), content["y"][content["test"]]
+        )
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert float(said.split()[1]) > 0.3
+
+
+def test_convolutions_have_the_weights_in_our_order():
+    """The module's parameters, one after the other, are the shapes of our layout."""
+    for name in ("lenet5", "mcmahan_cnn", "feddc_cnn"):
+        of = model_named(name)
+        module = eval(pytorch._module(name, of, (1, 28, 28), 10), {"nn": nn})
+        assert [tuple(p.shape) for p in module.parameters()] == [
+            size for _, size in of.parameters((1, 28, 28), 10)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"algorithm": "folb"}, "algorithm folb"),
+        ({"heterogeneity": "iid+dropout(0.1)"}, r"level iid\+dropout"),
+        ({"settings": {"selection": "independent"}}, "selection independent"),
+        ({"settings": {"init": "own"}}, "init own"),
+        ({"settings": {"loss": "two_sided"}}, "loss two_sided"),
+        ({"params": {"lr": "0.3@1,0.03@2"}}, "lr 0.3@1"),
+    ],
+)
+def test_what_no_program_is_written_of(change, named):
+    content = {
+        "algorithm": "fedavg",
+        "dataset": "digits",
+        "model": "logreg",
+        "heterogeneity": "iid",
+    }
+    item = tuned.parse(json.dumps({**content, **change}), "mine")
+    with pytest.raises(UserError, match=named):
+        pytorch.prepared(item, 0, None)
+
+
+def test_flowers_run_configuration():
+    """Flower takes flat keys; those of FedProx are its strategy's argument, which it sends to clients."""
+    text = flower.run_config(a_configuration("fedprox"))
+    assert tomllib.loads(text)["tool"]["flwr"]["app"]["config"] == {
+        "num-server-rounds": 4,
+        "fraction-train": 0.5,
+        "learning-rate": 0.5,
+        "local-epochs": 1,
+        "batch-size": 32,
+        "lr-decay": 0.9,
+        "weight-decay": 0.01,
+        "proximal-mu": 0.3,
+    }
+    assert (
+        'strategy.FedProx(fraction_train=run_config["fraction-train"], proximal_mu=run_config["proximal-mu"])'
+        in text
+    )
+    assert "no strategy scaffold" in flower.run_config(a_configuration("scaffold"))
+
+
+def test_the_commands(tmp_path):
+    """`export` writes the form that is asked for; `diff` shows what differs."""
+    storage = ("--storage", tmp_path / "runs")
+    here = partial(suite_here, cwd=tmp_path)
+    for algorithm in ("fedprox", "scaffold"):
+        (tmp_path / f"{algorithm}.yaml").write_text(a_configuration(algorithm).text())
+        here("tuned", "import", tmp_path / f"{algorithm}.yaml", *storage)
+    one = (*storage, "--algorithm", "fedprox", "--json")
+    (path,) = json.loads(here("tuned", "export", tmp_path / "out", "--as", "flower", *one).stdout)
+    assert path.endswith("fedprox.toml")
+    refused = here("tuned", "export", tmp_path / "out", "--seed", "1", *one, code=2)
+    assert "--as python" in refused.stderr
+    files = [tmp_path / f"{name}.yaml" for name in ("fedprox", "scaffold")]
+    found = json.loads(here("tuned", "diff", *files, "--json").stdout)
+    assert found["algorithm"] == ["fedprox", "scaffold"]
+    assert found["params.mu"] == [0.3, None]
+    assert found["settings.local_steps"] == [None, 7]
+    assert "dataset" not in found
+    assert "no difference" in here("tuned", "diff", files[0], files[0]).stdout
