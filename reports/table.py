@@ -1,11 +1,11 @@
-"""Tables as data: what terminals, Markdown, LaTeX and pages draw, each in its own way.
+"""Tables as data: what terminals, Markdown and pages draw, each in its own way.
 
-`reports.terminal` draws a table on a terminal, `markdown` and `latex` here write it as text, and the macro `table` of
+`reports.terminal` draws a table on a terminal, `markdown` here writes it as text, and the macro `table` of
 `reports/templates/macros.html` puts it on a page.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -103,8 +103,8 @@ class Line:
 @dataclass(frozen=True)
 class Table:
     """A table with its title, a `small` addition to that, what is `said` of it, and `notes` below. The first
-    `essential` columns stay on the narrowest terminal (default: all). Below the rows `ends` a line is drawn. A page
-    sorts a `sortable` one of more than one row.
+    `essential` columns stay on the narrowest terminal (default: all). A page sorts a `sortable` one of more than
+    one row.
     """
 
     columns: Sequence[Column]
@@ -114,7 +114,6 @@ class Table:
     said: Sequence[str] = ()
     notes: Sequence[str] = ()
     essential: int | None = None
-    ends: Collection[int] = ()
     look: str = ""
     sortable: bool = True
 
@@ -168,46 +167,3 @@ def markdown(found: Table) -> str:
     rows = [[column.head for column in found.columns], *(line.texts for line in found.lines)]
     lines = ["| " + " | ".join(map(plain, row)) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "---|" * len(found.columns), *lines[1:]])
-
-
-def latex(found: Table, comments: Sequence[str] = ()) -> str:
-    """A table with the rules of LaTeX's package booktabs, below `comments`; notes stand in its foot. Texts whose look
-    is `best` are bold, those that are `second` underlined.
-    """
-    marks = {"best": "\\textbf{%s}", "second": "\\underline{%s}"}
-    align = "".join("r" if c.kind is ColumnKind.NUMBER else "l" for c in found.columns)
-    rows = [
-        [marks.get(cell.look, "%s") % escaped(cell.text) for cell in line.full]
-        for line in found.lines
-    ]
-    foot = f"\\multicolumn{{{len(found.columns)}}}{{p{{\\linewidth}}}}{{\\footnotesize %s}} \\\\"
-    parts = [f"% {' '.join(text.split())}" for text in comments]
-    parts += [f"\\begin{{tabular}}{{{align}}}", "\\toprule"]
-    parts += [" & ".join(escaped(column.head) for column in found.columns) + " \\\\", "\\midrule"]
-    for i, row in enumerate(rows):
-        parts.append(" & ".join(row) + " \\\\")
-        parts += ["\\midrule"] * (i in found.ends and i < len(rows) - 1)
-    parts += ["\\bottomrule", *(foot % escaped(note) for note in found.notes), "\\end{tabular}", ""]
-    return "\n".join(parts)
-
-
-def escaped(text: str) -> str:
-    """Text that LaTeX sets as it is."""
-    return text.translate(ESCAPED)
-
-
-ESCAPED = str.maketrans(
-    {
-        **{char: f"\\{char}" for char in "&%$#_{}"},
-        "\\": "\\textbackslash{}",
-        "~": "\\textasciitilde{}",
-        "^": "\\textasciicircum{}",
-        "<": "\\textless{}",
-        ">": "\\textgreater{}",
-        "±": "$\\pm$",
-        "–": "--",
-        "†": "$\\dagger$",
-        "‡": "$\\ddagger$",
-    }
-)
-"""What LaTeX takes for itself, one character at a time."""

@@ -63,7 +63,7 @@ def drawn(found: Table, width: int) -> tuple[RichTable, list[str]]:
     essential = len(found.columns) if found.essential is None else found.essential
     styles = ["bold" if line.best else None for line in found.lines]
     rows = [line.texts for line in found.lines]
-    return fitted(found.columns, rows, width, essential, styles=styles, ends=found.ends)
+    return fitted(found.columns, rows, width, essential, styles=styles)
 
 
 def left_out(heads: Iterable[str], elsewhere: str) -> list[Text]:

@@ -11,13 +11,14 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from reports.leaderboard import interim
-from reports.leaderboard.leaderboard import LACKING, OUTSIDE, Leaderboard, Row
+from reports.leaderboard.leaderboard import Leaderboard, Row
 from reports.leaderboard.names import told_apart
 from reports.rich_internals import SVG
-from reports.table import Table, latex, markdown, plain
+from reports.table import Table, markdown, plain
 from reports.terminal import drawn, left_out
 from reports.wording import audits, tables
-from reports.wording.words import caution, legend, params_text, plural
+from reports.wording.latex import latex
+from reports.wording.words import caution, legend, params_text
 from trials.common.visible import visible
 
 
@@ -25,7 +26,7 @@ def render(board: Leaderboard, form: str) -> str:
     """`csv`, `md`, `latex` or `svg` (a picture of the wide table)."""
     if form == "csv":
         return _csv(board)
-    return {"md": _markdown, "latex": _latex, "svg": _svg}[form](_told_apart(board))
+    return {"md": _markdown, "latex": latex, "svg": _svg}[form](_told_apart(board))
 
 
 def _told_apart(board: Leaderboard) -> Leaderboard:
@@ -153,19 +154,6 @@ def _markdown(board: Leaderboard) -> str:
     parts += [f"Note: {plain(note)}" for note in board.notes]
     parts += [] if board.interim and not board.rows else [plain(legend(board))]
     return "\n\n".join(parts) + "\n"
-
-
-def _latex(board: Leaderboard) -> str:
-    """A tabular with booktabs rules, and in comments what a caption has to say."""
-    below = [note for note in board.notes if note.startswith((LACKING, OUTSIDE))]
-    notes = [f"Note: {note}" for note in board.notes if note not in below]
-    over = ", ".join(dict.fromkeys(plural(row.over) for row in board.rows))
-    signs = (
-        f"$\\pm$: 95 % Student-t interval over {over}. Bold: the best and what is not shown to be behind it; "
-        "a line: under the second, where the best stands alone."
-    )
-    about = ["needs \\usepackage{booktabs}", caution(board), signs * bool(over), *notes]
-    return latex(replace(tables.published_table(board), notes=below), [*filter(None, about)])
 
 
 def _svg(board: Leaderboard) -> str:

@@ -202,29 +202,6 @@ def pairs_table(found: Across) -> Table:
     return table(columns, rows)
 
 
-def published_table(board: Leaderboard) -> Table:
-    """The scores as papers print them: of a group the best is bold, with all that is not shown to be behind it;
-    where it stands alone, the second is underlined.
-    """
-    several_sweeps = len({row.sweeps for row in board.rows}) > 1
-    metric = board.metric.replace("_", " ")
-    heads = ["Data set", "Model", "Heterogeneity", "Algorithm", metric[:1].upper() + metric[1:]]
-    heads = ["Sweep"] * several_sweeps + heads
-    columns = [*(Column(head, ColumnKind.WORDS) for head in heads), Column("Rank")]
-    lines, ends = [], []
-    for rows in groups(board).values():
-        best = [
-            row for row in rows if row.rank is not None and (not row.behind or row.within_noise)
-        ]
-        for row in rows:
-            second = "second" if row.rank == 2 and len(best) == 1 else ""
-            score = Cell(mean_text(row), look="best" if row in best else second)
-            scenario = [*([row.sweeps] * several_sweeps), *row.scenario, label(row)]
-            lines.append(Line([*scenario, score, rank_text(row).replace("-", "–")]))
-        ends.append(len(lines) - 1)
-    return Table(columns, lines, ends=ends)
-
-
 UNORDERED = {"params", "runs", "page", "audit", "chosen", "spread", "by_replicate", "beaten_by"}
 SORTABLE = [item.name for item in fields(Row) if item.name not in UNORDERED | {"lacking"}]
 """What rows can be ordered by."""

@@ -1,10 +1,10 @@
-"""One table as Markdown, LaTeX and HTML: what others wrote is text in each of them."""
+"""One table as Markdown and HTML: what others wrote is text in each of them."""
 
 import re
 
 from reports.document import Page, Section
 from reports.page.page import show
-from reports.table import Cell, Column, ColumnKind, Line, Table, latex, markdown, without_empty
+from reports.table import Cell, Column, ColumnKind, Line, Table, markdown, without_empty
 
 HOSTILE = "<script>a|b & 5 %_"
 COLUMNS = (Column("name", ColumnKind.NAME), Column("score", better=-1), Column("none"))
@@ -12,7 +12,7 @@ COLUMNS = (Column("name", ColumnKind.NAME), Column("score", better=-1), Column("
 
 def made() -> Table:
     lines = [Line([HOSTILE, Cell("0.5 ± 0.1", 0.5, look="best"), ""]), Line(["b", "0.25", ""])]
-    return Table(COLUMNS, lines, notes=["† 5 %"], ends=[0])
+    return Table(COLUMNS, lines, notes=["† 5 %"])
 
 
 def test_columns_in_which_nothing_stands_are_left_out():
@@ -26,23 +26,6 @@ def test_a_cell_of_markdown_is_one_cell_and_no_html():
     assert (head, rule) == ("| name | score |", "|---|---|")
     assert first == "| &lt;script>a\\|b & 5 %_ | 0.5 ± 0.1 |"
     assert second == "| b | 0.25 |"
-
-
-def test_latex_has_rules_between_groups_and_escapes_its_own_signs():
-    lines = latex(without_empty(made()), ["about\nit"]).splitlines()
-    assert lines == [
-        "% about it",
-        "\\begin{tabular}{lr}",
-        "\\toprule",
-        "name & score \\\\",
-        "\\midrule",
-        "\\textless{}script\\textgreater{}a|b \\& 5 \\%\\_ & \\textbf{0.5 $\\pm$ 0.1} \\\\",
-        "\\midrule",
-        "b & 0.25 \\\\",
-        "\\bottomrule",
-        "\\multicolumn{2}{p{\\linewidth}}{\\footnotesize $\\dagger$ 5 \\%} \\\\",
-        "\\end{tabular}",
-    ]
 
 
 def test_a_page_sorts_by_values_and_shows_text_as_text():
