@@ -29,6 +29,11 @@ from reports.leaderboard.leaderboard import Row
 from reports.leaderboard.pareto import Front
 from reports.wording.words import short, title_of
 
+SHADES = ["#eef4fb", "#08519c"]
+"""A heat map's, from far behind the best to it."""
+LIGHT = 0.76
+"""The shade from which text on it is white: contrast is at least 4.5 on all."""
+
 
 def fronts(found: Sequence[Front], look: Look) -> Spec:
     """What each algorithm scores on validation data at most at a cost; its best and knee are ringed."""
@@ -136,8 +141,8 @@ def heat(
         if math.isfinite(table[i, j])
     ]
     shade: Spec = {"field": "near", "type": "quantitative", "legend": None}
-    shade["scale"] = {"domain": [0, 1], "range": ["#eef4fb", "#08519c"]}
-    light = {"condition": {"test": "datum.near > 0.55", "value": "#ffffff"}, "value": "#111111"}
+    shade["scale"] = {"domain": [0, 1], "range": SHADES, "interpolate": "rgb"}
+    light = {"condition": {"test": f"datum.near > {LIGHT}", "value": "#ffffff"}, "value": "#000000"}
     wide = max(64, 7 * max(map(len, columns), default=0))
     return top(
         {

@@ -14,7 +14,19 @@ from typing import Any
 
 import vl_convert
 
-from reports.charts.style import FAINT, GREY, HUES, INK, PAPER, TEXT, Chart, Spec, text_hue
+from reports.charts.style import (
+    FAINT,
+    GREY,
+    HUES,
+    INK,
+    PAPER,
+    TEXT,
+    WIDTH,
+    Chart,
+    Spec,
+    slug,
+    text_hue,
+)
 from trials.common.visible import visible
 
 SIGN = "made by suite-fl"
@@ -45,6 +57,30 @@ def svg(spec: Spec) -> str:
     return text.replace("<rect", f"<desc>{SIGN}</desc><rect", 1)
 
 
+STILL = 320
+"""Pixels of a plot in a still picture: on a telephone its text is not much smaller than a page's."""
+UNUSED = re.compile(
+    r' (?:aria-\w+|role|class|pointer-events|font-family|stroke-miterlimit|version|xmlns(?::\w+)?)="[^"]*"'
+    r'| opacity="1"'
+    r'|<path [^>]*(?:d=""|d="M0,0h0v0h0Z")[^>]*/>|<desc>.*?</desc>|<rect [^>]*/>(?=<g)'
+)
+"""What a still picture does not need beside the page's style, and the paper behind it."""
+
+
+def still(chart: Chart) -> str:
+    """The chart as SVG for a page, in its colours: what is seen until a script draws it, or where none runs."""
+    spec = chart.spec | ({"width": STILL} if chart.spec.get("width") == WIDTH else {})
+    text = UNUSED.sub("", svg(_visible(spec)))
+    while (shorter := text.replace("<g></g>", "").replace("<g/>", "")) != text:
+        text = shorter
+    text = re.sub(r"-?\d+\.\d{2,}", lambda found: f"{float(found[0]):.1f}", text)
+    text = re.sub(r'(?<=[#"])c\d+(?=[")])', lambda found: f"{slug(chart.name)}-{found[0]}", text)
+    text = re.sub(
+        r'^<svg width="(\d+)" height="\d+"', r'<svg aria-hidden="true" style="max-width:\1px"', text
+    )
+    return _themed(text)
+
+
 def drawn(text: str, form: str) -> bytes:
     """An SVG as `svg`, `png` or `pdf`."""
     if form == "svg":
@@ -64,11 +100,16 @@ def _signed(png: bytes) -> bytes:
 def inline(spec: Spec) -> str:
     """The specification for a script element of a page, whose colours of ink and paper it takes."""
     text = json.dumps(_visible(spec), separators=(",", ":"), allow_nan=False)
+    return _themed(text).replace("<", "\\u003c")
+
+
+def _themed(text: str) -> str:
+    """A drawing or specification in the colours of a page."""
     for colour, name in ((INK, "ink"), (FAINT, "faint"), (PAPER, "paper")):
         text = text.replace(colour, f"var(--{name})")
     for hue in (*HUES, GREY):
         text = text.replace(text_hue(hue), f"color-mix(in srgb,{hue} {TEXT:.0%},var(--ink))")
-    return text.replace("<", "\\u003c")
+    return text
 
 
 def _visible(value: Any) -> Any:

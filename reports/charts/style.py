@@ -5,8 +5,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
+from zlib import crc32
 
 from reports.wording.words import short
+from trials.algorithms import ALGORITHMS
 
 INK, FAINT, PAPER = "#1b1f24", "#c8ccd1", "#fffffe"
 """Text and axes; rules and grids; the background. Of no other use, so that a page can replace them."""
@@ -16,6 +18,8 @@ GREY = "#8a8d91"
 """Of what is not ranked."""
 TEXT = 0.5
 """The share of a colour in text that has it, the rest is ink: contrast is at least 4.5 on white and black."""
+FIRST = ("fedavg", "fedprox", "safl", "folb", "fedagg", "fedumf")
+"""The papers' methods and what all compare with: each has a colour of its own and an unbroken line."""
 DASHES = ((1, 0), (7, 2), (2, 2), (8, 2, 2, 2), (2, 5))
 WIDTH, HEIGHT, LINE = 420, 240, 12
 """Pixels of a plot, and of a line of text in it."""
@@ -52,16 +56,20 @@ class Chart:
 
 
 def styles(algorithms: Iterable[str], unranked: Collection[str] = ()) -> Look:
-    """Colour and dash of each algorithm, by its name's place among the others' whatever their order here, so that it
-    looks alike on all pages of a sweep; those that are nowhere ranked are grey.
+    """Colour and dash of each algorithm: on every page the same of one of the project's, and of another's unless
+    one beside it has them; those that are nowhere ranked are grey.
     """
     names = list(dict.fromkeys(algorithms))
-    ranked = sorted(name for name in names if name not in unranked)
-    grey = sorted(name for name in names if name in unranked)
     pairs = [(hue, dash) for dash, hue in product(DASHES, HUES)]
-    found = {name: pairs[i % len(pairs)] for i, name in enumerate(ranked)}
-    found |= {name: (GREY, DASHES[i % len(DASHES)]) for i, name in enumerate(grey)}
-    return {name: found[name] for name in names}
+    own = [*FIRST, *(name for name in ALGORITHMS if name not in FIRST)]
+    found = dict[str, tuple[str, Sequence[int]]](zip(own, pairs, strict=False))
+    taken = {found.get(name) for name in names}
+    for name in sorted({*names} - found.keys()):
+        start = crc32(short(name).encode()) % len(pairs)
+        wanted = [*pairs[start:], *pairs[:start]]
+        found[name] = next((pair for pair in wanted if pair not in taken), wanted[0])
+        taken.add(found[name])
+    return {name: (GREY, found[name][1]) if name in unranked else found[name] for name in names}
 
 
 def text_hue(hue: str) -> str:

@@ -13,8 +13,11 @@ NUMBERS: tuple[Column | str, ...] = (
     VERDICT,
 )
 CLAIMS: tuple[Column | str, ...] = (STATEMENT, "metric", "difference", VERDICT)
-GOOD = ("reproduced", "holds")
-"""How verdicts begin that agree with the paper."""
+LOOKS = {
+    "reproduced": "yes", "holds": "yes", "direction only": "partly", "depends on": "partly",
+    "not reproduced": "no", "does not hold": "no", "too noisy": "noisy",
+}  # fmt: skip
+"""Colour and shape of a verdict on a page (`site.css`), by how it begins; of the others nothing is said."""
 
 
 def page(report: Mapping[str, Any]) -> str:
@@ -93,9 +96,9 @@ def _number(entry: Mapping[str, Any]) -> list[str | Cell]:
 
 
 def verdict(said: str, reason: str = "") -> Cell:
-    """A verdict, with its reason where there is one; those that agree with the paper stand out."""
-    look = "mark good" if said.startswith(GOOD) else "mark"
-    return Cell(f"{said} ({reason})" if reason else said, look=look)
+    """A verdict, with its reason where there is one."""
+    look = next((look for begin, look in LOOKS.items() if said.startswith(begin)), "none")
+    return Cell(f"{said} ({reason})" if reason else said, look=f"mark {look}")
 
 
 def published(entry: Mapping[str, Any]) -> str:

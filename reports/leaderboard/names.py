@@ -1,9 +1,15 @@
-"""Names as people are shown them: files without the folders that they lie in, methods told apart."""
+"""Names as people are shown them: files without the folders that they lie in, aliases, methods told apart."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from trials.common.errors import unknown
+
+if TYPE_CHECKING:
+    from reports.leaderboard.leaderboard import Leaderboard
+    from trials.run.scenario import Scenario
 
 T = TypeVar("T")
 
@@ -37,7 +43,7 @@ def without_folders(names: Iterable[str]) -> dict[str, str]:
     several folders are numbered.
     """
     found: dict[str, str] = {}
-    for name in sorted(set(names)):
+    for name in sorted(name for name in set(names) if ":" in name):
         short = bare = re.sub(r"[^:(]*/(?=[^/])", "", name)
         count = 1
         while short != name and short in found.values():
@@ -48,20 +54,75 @@ def without_folders(names: Iterable[str]) -> dict[str, str]:
     return {name: found[name] for name in longest_first if found[name] != name}
 
 
+def aliased(value: T, board: "Leaderboard", aliases: Mapping[str, str]) -> T:
+    """Plain data about a board whose data sets have these aliases, by their names with or without folders. Raises
+    `UserError` for a data set that the board does not have.
+    """
+    whole = {name: name for name in _datasets(board)}
+    known = {shown: name for name, shown in without_folders(whole).items()} | whole
+    for name in aliases:
+        if name not in known:
+            raise unknown("data set", name, known)
+    return renamed(value, {known[name]: alias for name, alias in aliases.items()})
+
+
+def as_shown(value: T, board: "Leaderboard") -> T:
+    """Plain data about a board: names without folders, and methods told apart."""
+    return renamed(value, shown_names(board))
+
+
+def shown_names(board: "Leaderboard") -> dict[str, str]:
+    """What the names of a board's data sets, models and algorithms are shown as, where that differs."""
+    algorithms = [row.algorithm for row in board.rows] + [one.algorithm for one in board.interim]
+    models = [scenario.model for scenario in _scenarios(board)]
+    methods = classes_of_files(algorithms)
+    bare = without_folders([*_datasets(board), *models, *algorithms])
+    return {name: renamed(shown, bare) for name, shown in methods.items()} | {
+        name: shown for name, shown in bare.items() if name not in methods
+    }
+
+
+def _datasets(board: "Leaderboard") -> list[str]:
+    return [scenario.dataset for scenario in _scenarios(board)]
+
+
+def _scenarios(board: "Leaderboard") -> list["Scenario"]:
+    return [one.group.scenario for one in (*board.rows, *board.interim)]
+
+
+FOLDERS = re.compile(r"(?<![\w/.#])(?:~|/[\w.@+-]+)/(?:[\w.@+-]+/)*(?=[\w.@+-])")
+"""The folders of an absolute path in a text; not those of an address, nor of a page of MLflow's (`/#/...`)."""
+
+
+def without_paths(value: T) -> T:
+    """Plain data without the folders of absolute paths in its texts, which name a publisher's disk."""
+    return _each_text(value, lambda text: FOLDERS.sub("", text))
+
+
 def renamed(value: T, names: Mapping[str, str]) -> T:
     """Plain data with these names replaced wherever they stand in a text."""
+
+    def change(text: str) -> str:
+        for name, shown in names.items():
+            text = text.replace(name, shown)
+        return text
+
+    return _each_text(value, change) if names else value
+
+
+def _each_text(value: T, change: Callable[[str], str]) -> T:
+    """Plain data with every text in it changed."""
     made: Any = value
     if isinstance(value, str):
-        for name, shown in names.items():
-            made = made.replace(name, shown)
+        made = change(value)
     elif isinstance(value, tuple):
-        parts = [renamed(part, names) for part in value]
+        parts = [_each_text(part, change) for part in value]
         made = type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     elif isinstance(value, list):
-        made = [renamed(part, names) for part in value]
+        made = [_each_text(part, change) for part in value]
     elif isinstance(value, Mapping):
-        made = {renamed(key, names): renamed(part, names) for key, part in value.items()}
+        made = {_each_text(k, change): _each_text(part, change) for k, part in value.items()}
     elif is_dataclass(value) and not isinstance(value, type):
-        parts_of = {f.name: renamed(getattr(value, f.name), names) for f in fields(value) if f.init}
-        made = replace(value, **parts_of)
+        kept = {f.name: getattr(value, f.name) for f in fields(value) if f.init}
+        made = replace(value, **{name: _each_text(part, change) for name, part in kept.items()})
     return made

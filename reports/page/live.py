@@ -95,7 +95,8 @@ def _content(live: Live, asks: bool) -> dict[str, Any]:
                 chart
                 for scenario, entries in sweep.scenarios.items()
                 for chart in _charts(str(scenario), entries, look)
-            ]
+            ],
+            still=False,
         ),
         "chips": chips(look),
         "legend": f"{legend(found)} {PICTURE}" if found else "",

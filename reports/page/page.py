@@ -14,11 +14,12 @@ from markupsafe import Markup, escape
 from reports.charts import drawing
 from reports.charts.data import ReportData
 from reports.charts.drawing import FORMS, SIGN
+from reports.charts.line_charts import packed
 from reports.charts.style import Chart, Look, slug
 from reports.document import Block, Charts, CodeBlock, Facts, Fold, Heading, Page, Section, Text
 from reports.leaderboard import interim
 from reports.leaderboard.leaderboard import Leaderboard
-from reports.leaderboard.names import told_apart
+from reports.leaderboard.names import as_shown, without_paths
 from reports.page.board_table import tables
 from reports.page.gallery import Gallery, gallery, look_of
 from reports.page.headline import headline, setting
@@ -68,7 +69,7 @@ def build(data: ReportData, forms: Iterable[str] = FORMS) -> tuple[str, dict[str
     """The page, and its figures as files of these forms by name. The chart of each entry's search is on
     the page only.
     """
-    data = told_apart(data, (row.algorithm for row in data.board.rows))
+    data = without_paths(as_shown(data, data.board))
     look = look_of(data)
     found = gallery(data, look)
     kept = [chart for section, charts in found.items() if section != "search" for chart in charts]
@@ -77,7 +78,7 @@ def build(data: ReportData, forms: Iterable[str] = FORMS) -> tuple[str, dict[str
 
 def leaderboard_page(board: Leaderboard) -> str:
     """A leaderboard alone as a page: no charts, no search."""
-    data = ReportData(told_apart(board, (row.algorithm for row in board.rows)))
+    data = ReportData(without_paths(as_shown(board, board)))
     return show(_page(data, look_of(data), {}))
 
 
@@ -216,10 +217,16 @@ def render(template: str, **content: Any) -> str:
     return _templates().get_template(template).render(sign=SIGN, **content)
 
 
-def inlined(found: Sequence[Chart]) -> list[dict[str, str]]:
-    """Charts as a page holds them."""
+def inlined(found: Sequence[Chart], still: bool = True) -> list[dict[str, str]]:
+    """Charts as a page holds them: specifications, and beside each a still picture of it."""
     return [
-        {"name": c.name, "title": c.title, "alt": c.alt, "spec": drawing.inline(c.spec)}
+        {
+            "name": c.name,
+            "title": c.title,
+            "alt": c.alt,
+            "spec": drawing.inline(packed(c.spec) if still else c.spec),
+            "still": drawing.still(c) if still else "",
+        }
         for c in found
     ]
 
@@ -233,7 +240,7 @@ def chips(look: Look) -> list[dict[str, str]]:
 
 
 def _counts(data: ReportData) -> Mapping[str, int]:
-    """How many there are of what, for the head of the page; crashes also where there are none."""
+    """How many there are of what, for the head of the page; of a report crashes also where there are none."""
     rows = data.board.rows
     counts = {
         "scenarios": len({row.group for row in rows}),
@@ -243,7 +250,8 @@ def _counts(data: ReportData) -> Mapping[str, int]:
         "diverged finals": sum(row.failed_seeds for row in rows),
         "crashed": sum(failure.status == Status.FAILED for failure in data.failures),
     }
-    return {name: count for name, count in counts.items() if count or name == "crashed"}
+    known = {"crashed"} if data.sweeps else set()
+    return {name: count for name, count in counts.items() if count or name in known}
 
 
 @cache

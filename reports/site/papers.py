@@ -64,7 +64,8 @@ def _section(number: int, document: Document, to: Addresses) -> Section:
     for row in document["rows"]:
         blocks += [replace(b, level=3) if isinstance(b, Heading) else b for b in made(row)]
     blocks.append(Items(document["rules"], "How verdicts are made"))
-    return Section(f"document-{number}", f"`{document['command']}`", blocks)
+    link = document["command"].split()[2].partition("/")[2] + ", readings" * fitted(document)
+    return Section(f"document-{number}", f"`{document['command']}`", blocks, link)
 
 
 def fitted(document: Document) -> bool:

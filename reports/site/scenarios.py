@@ -6,7 +6,7 @@ from dataclasses import replace
 from reports.charts import line_charts
 from reports.charts.data import PRINT, ReportData, SweepFacts
 from reports.charts.line_charts import Trace
-from reports.charts.style import Chart, Look, Spec
+from reports.charts.style import Chart, Look, slug
 from reports.document import Block, Charts, CodeBlock, Facts, Heading, Page, Section, Text
 from reports.leaderboard.budget import Budgets
 from reports.leaderboard.leaderboard import Contest, Row
@@ -51,13 +51,9 @@ def _page(data: SiteData, to: Addresses, look: Look, group: Contest) -> Page:
     own = {row.algorithm: look[row.algorithm] for row in rows}
     found = gallery(report, look)
     found["expected"] = [_expected(of, own, rows[0].metric) for of in board.budgets]
-    charts = [
-        replace(chart, title=title, spec=_packed(chart.spec))
-        for key, title in CHARTS.items()
-        for chart in found[key]
-    ]
+    charts = [replace(chart, title=title) for key, title in CHARTS.items() for chart in found[key]]
     (made,) = tables(report, look, lambda row: _links(data, to, row))
-    blocks: list[Block] = [replace(made, title="", small="")]
+    blocks: list[Block] = [replace(made, title="", small="", said=made.said[1:])]
     blocks += [Text(note, "note") for note in board.notes]
     blocks.append(Text(f"{legend(board)} {PICTURE} {ABOUT}", "legend"))
     sections = [Section("board", "", blocks, "Board")]
@@ -127,34 +123,6 @@ def _facts(sweep: SweepFacts, group: Contest) -> Mapping[str, str]:
     }
 
 
-def _packed(spec: Spec) -> Spec:
-    """A chart of lines with its points as rows of numbers by algorithm, which `page.js` unpacks, and with the
-    colours in its first layer alone, whose scale the others share.
-    """
-    points = spec["datasets"]["points"]
-    if not points or not points[0].keys() >= {"said", "trial", "low", "high"}:
-        return spec
-    lines: dict[str, list[list[float]]] = {}
-    for point in points:
-        row = [point[key] for key in ("x", "y", "low", "high")]
-        row = row if point["low"] < point["high"] else row[:2]
-        lines.setdefault(point["algorithm"], []).append([_short(value) for value in row])
-    first, *others = spec["layer"]
-    bare = [
-        {**layer, "encoding": {**layer["encoding"], "color": {"field": "algorithm"}}}
-        if layer["encoding"]["color"]["field"] == "algorithm"
-        else layer
-        for layer in others
-    ]
-    datasets = {**spec["datasets"], "points": lines}
-    return {**spec, "datasets": datasets, "layer": [first, *bare]}
-
-
-def _short(value: float) -> float:
-    short = float(f"{value:.5g}")
-    return int(short) if short.is_integer() else short
-
-
 def _expected(found: Budgets, look: Look, metric: str) -> Chart:
     """What n trials are expected to choose, with bands over tunings."""
     drawn = []
@@ -169,7 +137,7 @@ def _expected(found: Budgets, look: Look, metric: str) -> Chart:
     spans = line_charts.spans(drawn, sign(direction(metric)))
     spec = line_charts.lines(drawn, look, ("search trials", title_of(metric)), spans)
     alt = f"{found.scenario}: expected {title_of(metric)} of what so many search trials choose"
-    return Chart(f"expected-{found.sweep}", str(found.scenario), alt, spec)
+    return Chart(f"expected-{slug(found.sweep)}", str(found.scenario), alt, spec)
 
 
 def _links(data: SiteData, to: Addresses, row: Row) -> dict[str, Cell]:

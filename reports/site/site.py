@@ -12,7 +12,7 @@ from reports.site.data import SiteData
 from reports.wording.formats import render as text_of
 
 STYLES = ("page.css", "site.css")
-SCRIPTS = ("plain.js", "page.js", "site.js")
+SCRIPTS = ("page.js", "site.js")
 
 
 def site(data: SiteData) -> dict[str, bytes]:

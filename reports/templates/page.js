@@ -24,7 +24,15 @@ function onHead(event) {
 }
 function focusable() {
   for (const head of document.querySelectorAll(".sortable thead th:not([data-fixed])")) head.tabIndex = 0;
+  // What is wider than the page is moved by keys too.
+  for (const wide of document.querySelectorAll(".scroll, pre"))
+    if (wide.scrollWidth > wide.clientWidth && !wide.querySelector("a, button, summary, [tabindex]")) wide.tabIndex = 0;
+  for (const wide of document.querySelectorAll(MOVED)) faded(wide);
 }
+// What goes on to the right fades there.
+const MOVED = ".scroll, .chips, nav";
+function faded(wide) { wide.toggleAttribute("data-more", wide.scrollLeft + wide.clientWidth < wide.scrollWidth - 1); }
+addEventListener("scroll", ({ target }) => target.matches?.(MOVED) && faded(target), true);
 focusable();
 addEventListener("click", onHead);
 addEventListener("keydown", onHead);
@@ -42,7 +50,9 @@ filter?.addEventListener("input", () => {
   shown.textContent = words.length ? `${left} of ${rows.length} rows` : "";
 });
 
-// Charts are drawn by Vega from the specification that stands beside them.
+// Charts are drawn by Vega, where it is beside the page, from the specification that stands beside each; else its
+// picture stays, and there is nothing to switch.
+document.documentElement.classList.toggle("drawn", Boolean(window.vegaEmbed));
 const WIDEST = 860;
 const views = new Map();
 const hidden = new Set();
@@ -89,20 +99,20 @@ async function draw(figure) {
     downloadFileName: figure.dataset.chart, tooltip: { theme: "page" },
   };
   const made = await vegaEmbed(figure.querySelector(".view"), spec, options);
+  figure.querySelector("summary")?.setAttribute("aria-label", "Save this chart");
   entry.view = made.view;
   entry.finalize = () => made.finalize();
   figure.dataset.drawn = "";
 }
 const folded = (figure) => figure.closest("details:not([open])");
 async function drawAll() {
-  const way = window.vegaEmbed ? draw : window.plain;
-  if (way) for (const figure of document.querySelectorAll("figure.chart")) if (!folded(figure)) await way(figure);
+  if (!window.vegaEmbed) return;
+  for (const figure of document.querySelectorAll("figure.chart")) if (!folded(figure)) await draw(figure);
 }
-addEventListener("toggle", () => drawAll(), true);
+addEventListener("toggle", () => { focusable(); drawAll(); }, true);
 let resized;
-addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(drawAll, 200); });
+addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(() => { focusable(); drawAll(); }, 200); });
 function signals() {
-  if (!window.vegaEmbed) drawAll();
   for (const { view, spec } of views.values()) {
     if (!view || !spec.params) continue;
     if (visible(spec)) view.signal("shown", visible(spec));

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from reports.leaderboard import interim
 from reports.leaderboard.leaderboard import Leaderboard, Row
-from reports.leaderboard.names import told_apart
+from reports.leaderboard.names import as_shown
 from reports.rich_internals import SVG
 from reports.table import Table, markdown, plain
 from reports.terminal import drawn, left_out
@@ -26,11 +26,7 @@ def render(board: Leaderboard, form: str) -> str:
     """`csv`, `md`, `latex` or `svg` (a picture of the wide table)."""
     if form == "csv":
         return _csv(board)
-    return {"md": _markdown, "latex": latex, "svg": _svg}[form](_told_apart(board))
-
-
-def _told_apart(board: Leaderboard) -> Leaderboard:
-    return told_apart(board, (row.algorithm for row in board.rows))
+    return {"md": _markdown, "latex": latex, "svg": _svg}[form](as_shown(board, board))
 
 
 PICTURE = 150
@@ -57,7 +53,7 @@ def table(board: Leaderboard, width: int, program: str = "suite") -> Group:
     """For a terminal of `width` characters, on which the suite is called as `program`: what was found amiss, then
     one table a group, and last what its signs mean; bold is the best and what is not shown not to be.
     """
-    board = _told_apart(board)
+    board = as_shown(board, board)
     parts: list[Any] = [Text(caution(board), style="dim"), Text()] if caution(board) else []
     parts += _found(board, program)
     parts += [Text(f"Note: {note}") for note in board.notes] + [Text()] * bool(board.notes)
@@ -79,7 +75,7 @@ def table(board: Leaderboard, width: int, program: str = "suite") -> Group:
 
 def audit_table(board: Leaderboard, width: int) -> Group:
     """For a terminal: how fair the searches were, row by row."""
-    found = tables.audit_table(_told_apart(board))
+    found = tables.audit_table(as_shown(board, board))
     if found is None:
         return Group(Text(NO_AUDIT))
     shown, dropped = drawn(found, width)

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from reports.charts.data import ReportData
 from reports.leaderboard.leaderboard import Leaderboard
-from reports.leaderboard.names import classes_of_files, renamed, without_folders
+from reports.leaderboard.names import aliased, renamed, shown_names, without_paths
 from reports.site.data import MethodFacts, SiteData, Source, Spec, Winner
 from suite.boards.bundle import Bundle
 from suite.boards.folders import write_listed
@@ -26,6 +26,7 @@ from trials import algorithms
 from trials.algorithm import Range
 from trials.common.errors import UserError
 
+T = TypeVar("T")
 LISTING = "site.json"
 BYTES = 5_000_000
 """What a site should weigh at most; a larger one is written, and it is said."""
@@ -41,17 +42,20 @@ class WrittenSite:
 
 
 def write(
-    readers: Sequence[tuple[str, Reader]], papers: Sequence[Mapping[str, Any]], folder: Path
+    readers: Sequence[tuple[str, Reader]],
+    papers: Sequence[Mapping[str, Any]],
+    folder: Path,
+    aliases: Mapping[str, str],
 ) -> WrittenSite:
-    """Write the site of these records, and of documents of `suite reproduce`, below a folder. Raises `UserError`
-    where there is nothing to rank, or a file is in the way.
+    """Write the site of these records, and of documents of `suite reproduce`, below a folder; data sets have
+    `aliases`. Raises `UserError` where there is nothing to rank, or a file is in the way.
     """
     from reports.site.site import site
 
     if is_bundle(folder):
         raise UserError(f"{folder} is a bundle, and may hold listed files only")
     sources = [_source(name, one) for name, one in readers if isinstance(one, Bundle)]
-    files = site(read_site(Several(readers), papers, sources))
+    files = site(read_site(Several(readers), papers, sources, aliases))
     write_listed(folder, LISTING, {"made_by": "suite board"}, files)
     pages = sum(path.endswith(".html") for path in files)
     return WrittenSite(folder / "index.html", pages, sum(map(len, files.values())))
@@ -66,9 +70,12 @@ def _source(name: str, bundle: Bundle) -> Source:
 
 
 def read_site(
-    reader: Reader, papers: Sequence[Mapping[str, Any]], sources: Sequence[Source]
+    reader: Reader,
+    papers: Sequence[Mapping[str, Any]],
+    sources: Sequence[Source],
+    aliases: Mapping[str, str],
 ) -> SiteData:
-    """Everything that a site shows; of names with a path in them the last part."""
+    """Everything that a site shows."""
     report = read(reader, EVERYTHING, "")
     board = report.board
     if not board.rows:
@@ -84,22 +91,26 @@ def read_site(
         papers=papers,
         sources=sources,
     )
-    rows = data.report.board.rows
-    scenarios = (name for row in rows for name in (row.dataset, row.model, row.algorithm))
-    methods = classes_of_files(row.algorithm for row in rows)
-    bare = without_folders(scenarios)
-    names = {name: renamed(shown, bare) for name, shown in methods.items()} | {
-        name: shown for name, shown in bare.items() if name not in methods
+    return _as_published(data, aliases)
+
+
+def _as_published(data: SiteData, aliases: Mapping[str, str]) -> SiteData:
+    """The site without the publisher's folders, its data sets by their aliases. Files keep the names that commands
+    need, so that a data file is found beside them; they are of sweeps that are named as everywhere.
+    """
+    board, names = data.report.board, shown_names(data.report.board)
+
+    def shown(value: T) -> T:
+        return renamed(aliased(value, board, aliases), names)
+
+    parts = ("report", "at", "methods", "winners", "sources")
+    made = replace(data, **{part: shown(getattr(data, part)) for part in parts})
+    files = {
+        part: {shown(key): renamed(of, names) for key, of in getattr(data, part).items()}
+        for part in ("specs", "studies")
     }
-    if not names:
-        return data
-    shown = {
-        part: renamed(getattr(data, part), names) for part in ("report", "at", "methods", "winners")
-    }
-    # Files keep the names that were run; the sweeps that they are of are named as everywhere.
-    for part in ("specs", "studies"):
-        shown[part] = {renamed(key, names): text for key, text in getattr(data, part).items()}
-    return replace(data, **shown)
+    bare = {"report": made.report, "at": made.at, "sources": made.sources, **files}
+    return replace(made, **without_paths(bare))
 
 
 def _at(reader: Reader, at: str) -> Leaderboard:

@@ -9,6 +9,7 @@ import typer
 from suite.cli.options import (
     PLAIN,
     RUNS,
+    Alias,
     DataRoot,
     Folder,
     Json,
@@ -16,6 +17,7 @@ from suite.cli.options import (
     Storage,
     Tracking,
     Trust,
+    aliases,
     finite,
 )
 from suite.console import READING, emit, out, say
@@ -38,6 +40,7 @@ def board(
         Path | None,
         typer.Option(help="Folder that `suite reproduce --output` wrote: a page for each paper."),
     ] = None,
+    alias: Alias = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
@@ -46,6 +49,7 @@ def board(
 
     It is a folder of pages that any browser opens and any host serves.
     """
+    named = aliases(alias)
     say(READING)
     from suite.boards.site import BYTES, write
     from suite.boards.sources import open_source
@@ -55,7 +59,7 @@ def board(
     found = found or [("this store", _store(tracking_uri, storage))]
     read = list(documents(papers).values()) if papers else []
     say("drawing the pages")
-    done = write(found, read, output or storage / "site")
+    done = write(found, read, output or storage / "site", named)
     if done.bytes > BYTES:
         say(
             f"it has {done.bytes / 1e6:.1f} MB, more than {BYTES / 1e6:g}: fewer sources make it smaller"

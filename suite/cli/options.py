@@ -113,6 +113,31 @@ Clients = Annotated[
     int | None, typer.Option(min=1, help="Default: 20, or as many as the data have.")
 ]
 Folder = Annotated[Path | None, typer.Option(help="Folder to write.")]
+Alias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--alias",
+        metavar="DATASET=NAME",
+        help="Another name for a data set, as in npz:my.npz=hospital. May be repeated.",
+    ),
+]
+
+
+def aliases(given: list[str] | None) -> dict[str, str]:
+    """The data sets' other names; raises `UserError` where one is empty or is given twice."""
+    found: dict[str, str] = {}
+    for text in given or []:
+        dataset, equals, name = text.rpartition("=")
+        if not (equals and dataset.strip() and name.strip()):
+            raise UserError(
+                f"--alias {text}: must be DATASET=NAME, as in --alias npz:my.npz=hospital"
+            )
+        if dataset in found or name in found.values():
+            raise UserError(f"--alias {text}: {dataset} or {name} has an alias already")
+        found[dataset] = name
+    return found
+
+
 PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 """How text is printed that may be pasted: no line is cut, and nothing in it is markup."""
 

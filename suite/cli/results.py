@@ -10,6 +10,7 @@ import typer
 from suite.cli.options import (
     PLAIN,
     RUNS,
+    Alias,
     Folder,
     Json,
     Name,
@@ -17,6 +18,7 @@ from suite.cli.options import (
     Storage,
     Tracking,
     Where,
+    aliases,
     finite,
 )
 from suite.console import READING, emit, out, program, say, write
@@ -113,6 +115,7 @@ def leaderboard(
         typer.Option(help="Sort rows by a field of --json; --sort=-FIELD: descending."),
     ] = None,
     form: Annotated[Format, FORMAT] = Format.table,
+    alias: Alias = None,
     audit: Annotated[
         bool, typer.Option("--audit", help="Show first how fair each row's search was.")
     ] = False,
@@ -124,8 +127,9 @@ def leaderboard(
 
     It reads MLflow only, and works while a sweep runs.
     """
-    tags = _tags(where)
+    tags, named = _tags(where), aliases(alias)
     say(READING)
+    from reports.leaderboard.names import aliased
     from reports.wording.formats import audit_table, render, table
     from suite.results.leaderboards import read_leaderboard
     from suite.results.query import NONE_YET, Query
@@ -135,6 +139,7 @@ def leaderboard(
     name, studies = _whose(store, [sweep] if sweep else [], name, study)
     query = Query(name, studies, tags, metric.value, target, at.value)
     board = read_leaderboard(store, query)
+    board = aliased(board, board, named)
     if not board.rows and form not in INTERIM and not as_json:
         raise UserError(f"{NONE_YET}, or see how it stands without --format {form}")
     if sort:
@@ -168,13 +173,14 @@ def report(
     figures: Annotated[
         str | None, typer.Option(help="svg, png or pdf, with commas: each chart as a file.")
     ] = None,
+    alias: Alias = None,
     server: Server = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
     """One self-contained HTML page, and its figures as files."""
-    tags, forms = _tags(where), _forms(figures)
+    tags, forms, named = _tags(where), _forms(figures), aliases(alias)
     say(READING)
     from suite.results.query import Query
     from suite.results.report import write
@@ -188,7 +194,7 @@ def report(
     name, studies = _whose(store, given or [], name, None)
     query = Query(name, studies, tags)
     folder = output or storage / "report" / own
-    done = write(store, query, folder, pages_at(server, tracking_uri), forms)
+    done = write(store, query, folder, pages_at(server, tracking_uri), forms, named)
     if as_json:
         emit({"page": str(done.page), "figures": [str(path) for path in done.figures]})
     else:

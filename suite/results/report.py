@@ -38,16 +38,23 @@ class WrittenReport:
 
 
 def write(
-    store: Store, query: Query, folder: Path, server: str, forms: Iterable[str] = ()
+    store: Store,
+    query: Query,
+    folder: Path,
+    server: str,
+    forms: Iterable[str] = (),
+    aliases: Mapping[str, str] | None = None,
 ) -> WrittenReport:
     """Read, write `report.html` below a folder, and `figures/` in the forms that are wanted, and attach
-    the page to the runs of the sweeps it is about. Raises `UserError` where one of the files is someone
-    else's.
+    the page to the runs of the sweeps it is about; data sets have `aliases`. Raises `UserError` where one of the
+    files is someone else's.
     """
+    from reports.leaderboard.names import aliased
     from reports.page.page import build
 
     held = Held.of(store, query, whole=True)
     data = data_of(store, query, held, server)
+    data = aliased(data, data.board, aliases or {})
     page, drawn = build(data, forms)
     figures = {folder / "figures" / name: drawn[name] for name in sorted(drawn)}
     write_files({folder / PAGE: page.encode(), **figures}, SIGN)

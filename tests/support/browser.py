@@ -1,8 +1,10 @@
 """The installed Chromium, headless, for tests of pages: offline but for this machine, and its complaints."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ import pytest
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 PATIENCE = 200_000
 """Milliseconds: MLflow's pages are megabytes of script."""
+AXE = Path(os.environ.get("AXE") or "nowhere")
+"""`axe.min.js` of the npm package axe-core, which finds what keeps people from using a page."""
 LOCAL = ("http://127.0.0.1", "file:", "data:", "blob:")
 
 
@@ -49,6 +53,18 @@ def new_page(browser: Any, width: int = 1440) -> Iterator[Any]:
 def drawn(page: Any) -> None:
     """Wait until the charts that are to be seen are drawn."""
     page.wait_for_function(
-        "[...document.querySelectorAll('figure.chart')].every("
+        "!window.vegaEmbed || [...document.querySelectorAll('figure.chart')].every("
         "(f) => 'drawn' in f.dataset || f.closest('details:not([open])'))"
     )
+
+
+def check_axe(page: Any) -> None:
+    """Open what is folded, and look for serious and critical violations; skips the test where axe-core is missing."""
+    if not AXE.is_file():
+        pytest.skip("needs axe-core: npm pack axe-core, and its axe.min.js in the variable AXE")
+    page.evaluate("for (const fold of document.querySelectorAll('main details')) fold.open = true")
+    drawn(page)
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    bad = [of for of in found if of["impact"] in ("serious", "critical")]
+    assert not bad, [(of["id"], of["nodes"][0]["html"][:200], page.url) for of in bad]

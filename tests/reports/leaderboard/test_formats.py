@@ -149,7 +149,7 @@ def test_latex_marks_the_best_with_its_ties_and_the_second_where_it_stands_alone
 def test_latex_escapes_what_is_special():
     text = render(board_of(runs("my_alg & co", A, dataset="npz:/a_b/50%#1.npz")), "latex")
     assert "my\\_alg \\& co" in text
-    assert "npz:/a\\_b/50\\%\\#1.npz" in text
+    assert "npz:50\\%\\#1.npz" in text
 
 
 @pytest.mark.parametrize("other", [{"model": "mlp"}, {"sweep": "day", "split": "other"}])

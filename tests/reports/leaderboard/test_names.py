@@ -1,10 +1,13 @@
 """Classes of one name from several files are told apart wherever people see them."""
 
-from reports.charts.data import ReportData
-from reports.leaderboard.names import classes_of_files
+import pytest
+
+from reports.charts.data import Failure, ReportData, SweepFacts
+from reports.leaderboard.names import aliased, classes_of_files, without_paths
 from reports.page.page import build
 from reports.wording.formats import render
 from tests.support.boards import board_of, runs
+from trials.common.errors import UserError
 
 ONE, OTHER, SAME = "a/mine.py:Mine", "b/other.py:Mine", "c/mine.py:Mine"
 
@@ -26,3 +29,43 @@ def test_tables_and_charts_tell_them_apart():
         assert "Mine (other.py)" in text
     assert [row.algorithm for row in board.rows] == [ONE, OTHER, "fedavg"]
     assert ONE in render(board, "csv")
+
+
+FILE = "npz:/home/me/my.npz"
+
+
+def test_an_alias_stands_wherever_the_data_set_s_name_does():
+    board = board_of(runs("a", [0.9, 0.8], dataset=FILE), runs("a", [0.7, 0.6]))
+    for name in (FILE, "npz:my.npz"):
+        shown = aliased(ReportData(board), board, {name: "hospital"}).board
+        assert [row.dataset for row in shown.rows] == ["hospital", "digits"]
+        assert "hospital · logreg · iid" in render(shown, "md")
+    with pytest.raises(UserError, match=r"unknown data set 'npz:your\.npz'"):
+        aliased(board, board, {"npz:your.npz": "x"})
+
+
+def test_no_folder_of_a_publisher_s_disk_is_shown():
+    board = board_of(runs("/home/me/a/mine.py:Mine", [0.9, 0.8], dataset=FILE))
+    failure = Failure("Mine", "final", "failed", "no such file: /home/me/a/b.csv", "/#/runs/1")
+    study = SweepFacts("s", "t", f"datasets: [{FILE}]", {"storage": "~/runs/x"}, "/#/runs/2")
+    data = ReportData(board, failures=(failure,), sweeps=(study,), server="http://10.0.0.1:5000")
+    page, _ = build(data, ())
+    for text in ("home", "~/runs"):
+        assert text not in page
+    for text in ("npz:my.npz", "no such file: b.csv", "http://10.0.0.1:5000/#/runs/1", "Mine"):
+        assert text in page
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "suite sweep /home/me/mine.yaml --storage /tmp/my-runs/a",
+            "suite sweep mine.yaml --storage a",
+        ),
+        ("see https://a.org/b/c.html and 1/2 or and/or/both", ""),
+        ("/#/experiments/1/runs/2", ""),
+    ],
+)
+def test_folders_are_told_from_addresses(text, shown):
+    assert without_paths(text) == (shown or text)

@@ -144,6 +144,41 @@ def test_rows_filter_and_lines_hide(page, report):
     assert page.complaints == []
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_nothing_keeps_people_from_a_report(browser, report, width):
+    with chromium.new_page(browser, width) as page:
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            page.goto(report)
+            chromium.drawn(page)
+            page.click(".chip[data-name=zeta]")
+            chromium.check_axe(page)
+
+
+def test_a_report_is_used_by_keys(page, report):
+    page.goto(report)
+    chromium.drawn(page)
+    page.focus("#filter")
+    page.keyboard.type("labels(2) folb")
+    assert page.inner_text("#shown") == "1 of 6 rows"
+    page.locator(".chip[data-name=zeta]").press("Enter")
+    page.wait_for_function(NO_ZETA)
+    page.locator("[data-scope=all]").press(" ")
+    assert page.get_attribute("[data-scope=all]", "aria-pressed") == "true"
+    page.fill("#filter", "")
+    page.locator("#search summary").first.press("Enter")
+    page.locator("#search svg.marks").first.wait_for()
+    assert page.complaints == []
+
+
+def test_what_goes_on_to_the_right_fades_there_until_it_is_moved(page, report):
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.goto(report)
+    table = page.locator(".scroll[data-more]").first
+    table.evaluate("(e) => e.scrollLeft = e.scrollWidth")
+    page.wait_for_function("document.querySelector('.scroll').hasAttribute('data-more') === false")
+
+
 @pytest.mark.parametrize("width", [1440, 768, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_reads_at_every_width_and_in_the_dark(page, report, width, scheme):
@@ -206,7 +241,7 @@ def test_search_charts_are_drawn_when_they_are_opened(page, report):
     page.goto(report)
     chromium.drawn(page)
     entry = page.locator("#search details").first
-    assert entry.locator("svg").count() == 0
+    assert entry.locator("svg.marks").count() == 0
     entry.locator("summary").first.click()
     entry.locator("svg.marks").wait_for()
     assert page.complaints == []

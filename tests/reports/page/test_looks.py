@@ -2,7 +2,8 @@
 
 import pytest
 
-from reports.charts import line_charts, style
+from reports.charts import charts, line_charts, style
+from trials.algorithms import ALGORITHMS
 
 
 def test_labels_keep_a_line_of_text_apart():
@@ -36,6 +37,21 @@ def test_a_method_looks_alike_in_every_order_and_only_references_are_grey():
     assert [name for name, (hue, _) in one.items() if hue == style.GREY] == ["local_only"]
 
 
+def test_a_method_has_one_colour_whatever_stands_beside_it():
+    alone, beside = (
+        style.styles(["fedavg", "mine.py:Mine"]),
+        style.styles(["scaffold", *ALGORITHMS]),
+    )
+    assert alone["fedavg"] == beside["fedavg"]
+    assert len(set(map(str, beside.values()))) == len(ALGORITHMS), "no two of the project's alike"
+    others = style.styles(["fedavg", *(f"m{i}.py:M{i}" for i in range(29))])
+    assert others["fedavg"] == alone["fedavg"]
+    assert len(set(map(str, others.values()))) == 30
+    first = style.styles(style.FIRST).values()
+    assert {hue for hue, _ in first} == set(style.HUES)
+    assert {dash for _, dash in first} == {style.DASHES[0]}
+
+
 def luminance(hue):
     """Of the Web Content Accessibility Guidelines."""
     parts = [int(hue[i : i + 2], 16) / 255 for i in (1, 3, 5)]
@@ -46,6 +62,14 @@ def luminance(hue):
 def contrast(one, other):
     light, dark = sorted((luminance(one), luminance(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("near", [i / 100 for i in range(101)])
+def test_numbers_of_a_heat_map_can_be_read_on_every_shade(near):
+    ends = [[int(hue[i : i + 2], 16) for i in (1, 3, 5)] for hue in charts.SHADES]
+    shade = [round(far + near * (best - far)) for far, best in zip(*ends, strict=True)]
+    text = "#ffffff" if near > charts.LIGHT else "#000000"
+    assert contrast("#" + "".join(f"{part:02x}" for part in shade), text) >= 4.5
 
 
 @pytest.mark.parametrize("hue", [*style.HUES, style.GREY])

@@ -1,9 +1,6 @@
 """The board's site in a real browser, opened from files: the installed Chromium, headless."""
 
-import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,30 +58,81 @@ def test_no_page_is_wider_than_the_window_or_complains(browser, site, width):
         assert page.complaints == []
 
 
-def test_charts_are_drawn_without_vega_too(page, site, tmp_path):
-    """As the shipped site is, which leaves others' code out; what the page says to run puts it there."""
+@pytest.mark.parametrize("scripts", [True, False], ids=["without Vega", "without scripts"])
+def test_charts_are_seen_without_vega_and_without_scripts(browser, site, tmp_path, scripts):
+    """As the shipped site is, which leaves others' code out, and as a mail shows a page."""
     shutil.copytree(site, tmp_path / "site")
-    script = tmp_path / "site" / "assets" / "vega.js"
-    whole = script.read_text()
-    script.unlink()
-    cell = (tmp_path / "site" / "scenarios" / "digits-logreg-iid.html").as_uri()
-    page.goto(cell)
-    chromium.drawn(page)
+    (tmp_path / "site" / "assets" / "vega.js").unlink()
+    context = browser.new_context(java_script_enabled=scripts)
+    page = context.new_page()
+    page.goto((tmp_path / "site" / "scenarios" / "digits-logreg-iid.html").as_uri())
     charts = page.locator("figure.chart")
-    shown = charts.first.locator("svg text").all_text_contents()
     assert charts.count() >= 2
-    assert {"rounds", "fedavg", "fedprox"} <= set(shown)
-    assert charts.first.locator("svg path[stroke-width='1.8']").count() == 3
-    page.locator(".chip").first.click()
-    assert charts.first.locator("svg path[stroke-width='1.8']").count() == 2
-    assert "drawn without Vega" in page.inner_text("#charts")
-    (line,) = page.locator("#charts pre").all_inner_texts()
-    command = [sys.executable, *shlex.split(line)[1:]]
-    subprocess.run(command, cwd=tmp_path / "site", check=True)
-    assert script.read_text() == whole
-    page.goto(cell)
-    chromium.drawn(page)
-    assert "drawn without Vega" not in page.inner_text("#charts")
+    assert {"rounds", "fedavg", "fedprox"} <= set(
+        charts.first.locator("svg text").all_text_contents()
+    )
+    lines = charts.first.locator("svg path[stroke-width='1.8']")
+    assert lines.count() == 3
+    box = charts.first.bounding_box()
+    assert lines.first.bounding_box()["width"] > 0.6 * box["width"], (
+        "the plot has the figure's width"
+    )
+    assert not page.locator(".switches").is_visible(), "there is nothing to switch"
+    context.close()
+
+
+PAGES = (
+    "index.html",
+    "scenarios/digits-logreg-iid.html",
+    "methods/fedprox.html",
+    "papers/folb.html",
+)
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_keeps_people_from_a_page(browser, site, width, path):
+    with chromium.new_page(browser, width) as page:
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            page.goto((site / path).as_uri())
+            chromium.drawn(page)
+            chromium.check_axe(page)
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_from_the_matrix_to_a_method_by_keys(browser, site, width):
+    """The way of `test_a_number_says_its_configuration_and_command`, without a pointer."""
+    with chromium.new_page(browser, width) as page:
+        page.goto((site / "index.html").as_uri())
+        page.focus("[name=level]")
+        page.keyboard.press("i")
+        page.locator("#matrix tbody tr", has_text="fedprox").locator("td.n a").first.focus()
+        page.keyboard.press("Enter")
+        assert "fedprox on digits" in page.inner_text("dialog[open] .eyebrow")
+        page.keyboard.press("Escape")
+        assert page.locator("dialog[open]").count() == 0
+        assert page.inner_text("#left") == "2 of 4 scenarios"
+        page.keyboard.press("Enter")
+        page.locator("dialog .whole").focus()
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/scenarios/digits-logreg-iid.html#fedprox")
+        page.locator("thead th", has_text="algorithm").first.press("Enter")
+        assert page.locator("tbody th.name").first.inner_text() == "fedavg"
+        page.locator("#fedprox th a").press("Enter")
+        page.wait_for_url("**/methods/fedprox.html")
+        assert page.complaints == []
+
+
+def test_verdicts_have_a_colour_and_a_shape(page, site):
+    page.goto((site / "papers" / "fedumf.html").as_uri())
+    seen = page.evaluate(
+        "[...new Set([...document.querySelectorAll('td .mark')].map((mark) => mark.className.split(' ')[1]"
+        " + getComputedStyle(mark, '::before').content[1] + getComputedStyle(mark, '::before').color))]"
+    )
+    looks = {look.split("rgb")[0] for look in seen}
+    assert {"yes●", "partly▲", "no✖", "noisy◆"} <= looks
+    assert len(looks) == len(seen) == len({look.partition("rgb")[2] for look in seen})
 
 
 def test_columns_are_filtered_and_ranks_are_over_those_shown(page, site):
