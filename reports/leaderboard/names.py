@@ -87,7 +87,8 @@ def _datasets(board: "Leaderboard") -> list[str]:
 
 
 def _scenarios(board: "Leaderboard") -> list["Scenario"]:
-    return [one.group.scenario for one in (*board.rows, *board.interim)]
+    rows, standings = board.rows, board.interim
+    return [row.scenario for row in rows] + [one.group.scenario for one in standings]
 
 
 FOLDERS = re.compile(r"(?<![\w/.#])(?:~|/[\w.@+-]+)/(?:[\w.@+-]+/)*(?=[\w.@+-])")

@@ -109,7 +109,7 @@ def _as_published(data: SiteData, aliases: Mapping[str, str]) -> SiteData:
         part: {shown(key): renamed(of, names) for key, of in getattr(data, part).items()}
         for part in ("specs", "studies")
     }
-    bare = {"report": made.report, "at": made.at, "sources": made.sources, **files}
+    bare: dict[str, Any] = {"report": made.report, "at": made.at, "sources": made.sources, **files}
     return replace(made, **without_paths(bare))
 
 
