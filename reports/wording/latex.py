@@ -28,7 +28,7 @@ def latex(board: Leaderboard) -> str:
         for name, rows in of.items()
     }
     ranked = [name for name, rows in of.items() if any(row.rank for row in rows.values())]
-    others = [name for name in of if name not in ranked]
+    below = [name for name in of if name not in ranked]
     parts = [f"% {' '.join(text.split())}" for text in _about(board) if text]
     parts += [f"\\begin{{tabular}}{{l{'r' * len(heads)}}}", "\\toprule"]
     over = [f"\\multicolumn{{{n}}}{{c}}{{{escaped(above)}}}" for above, n in spans]
@@ -36,7 +36,7 @@ def latex(board: Leaderboard) -> str:
     parts.append(_under([n for _, n in spans]))
     parts += [_line("Method", [escaped(head) for _, head in heads]), "\\midrule"]
     parts += [lines[name] for name in ranked]
-    parts += ["\\midrule"] * bool(ranked and others) + [lines[name] for name in others]
+    parts += ["\\midrule"] * bool(ranked and below) + [lines[name] for name in below]
     foot = [f"{{\\par\\footnotesize {escaped(note)}\\par}}" for note in _marked(board)]
     return "\n".join([*parts, "\\bottomrule", "\\end{tabular}", *foot, ""])
 
@@ -103,8 +103,8 @@ def _text(row: Row | None, rows: Sequence[Row]) -> str:
     return f"{text} {escaped(rank_text(row))}" if row.outside or row.lacking else text
 
 
-def _line(first: str, cells: Sequence[str]) -> str:
-    return " & ".join([first, *cells]) + " \\\\"
+def _line(first: str, others: Sequence[str]) -> str:
+    return " & ".join([first, *others]) + " \\\\"
 
 
 def _under(widths: Sequence[int]) -> str:
