@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from suite.cli import (
     advise,
     authoring,
+    bank,
     boards,
     control,
     listing,
@@ -65,6 +66,7 @@ COMMANDS: dict[str, dict[str, tuple[Any, str]]] = {
     },
     "Reuse": {
         "tuned": (tuned.app, ""),
+        "bank": (bank.app, ""),
         "transfer": (
             advise.transfer,
             "suite transfer --algorithm fedprox --dataset digits --seeds 5",
@@ -114,7 +116,7 @@ class Grouped(TyperGroup):
             lines += ["", typer.style(title, bold=True)]
             for name, command in commands:
                 lines.append(f"  {name:{width}}{command.get_short_help_str(99)}")
-        lines += ["", "suite COMMAND --help has its options and an example; suite --version."]
+        lines += ["suite COMMAND --help has its options and an example; suite --version."]
         lines += [f"Start here: {typer.style('suite sweep quickstart', bold=True)}"]
         formatter.write("\n".join(lines) + "\n")
 

@@ -1,0 +1,5 @@
+"""The bank: recorded trials of many studies as one table, a row a trial (docs/bank.md)."""
+
+from suite.bank.table import load
+
+__all__ = ["load"]
