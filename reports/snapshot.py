@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from trials.run.outcome import Status, TrialKind
 from trials.run.scenario import Scenario
@@ -78,12 +79,37 @@ class EntrySnapshot:
 
 
 @dataclass(frozen=True)
+class Trial:
+    """A trial as pages list it: `name` is its algorithm's, `number` its place in its search, `status` a `Status`, `score` its
+    last validation score (None: it has none yet, or did not run to its end), `rounds` the last one it reported,
+    `reason` why it diverged or failed, `run` its run in MLflow ("": it is not recorded).
+    """
+
+    trial_id: str
+    entry_id: str
+    name: str
+    scenario: Scenario
+    kind: str
+    number: str
+    origin: str
+    status: str
+    score: float | None
+    metric: str
+    rounds: int | None
+    seconds: float | None
+    seed: int
+    params: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
+    run: str = ""
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """A sweep. `active`: a process runs it, as far as this machine can see; `asked_to` is `stop`, `cancel` or "".
     `trials` and `seeds` are the search trials and final runs of an
     entry; `attempts_died` started again. `spent` are seconds of trials. `per_second` is the pace of the last
     session in trials (None: not known), `processes` is how many processes run trials, and `shares` the sum of the shares of
-    their rounds that running trials have done. `failures` are (trial, status, reason).
+    their rounds that running trials have done. `failures` are (trial's id, status, reason).
     """
 
     name: str
@@ -105,6 +131,7 @@ class Snapshot:
     failures: Sequence[tuple[str, str, str]] = ()
     dashboard: str = ""
     experiment: str = ""
+    hardware: str = ""
 
     @property
     def planned(self) -> int:

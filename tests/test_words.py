@@ -45,6 +45,7 @@ OTHERS = {
     "reports/wording/tables.py": {"cell"},
     "reports/wording/formats.py": {"cell"},
     "reports/page/board_table.py": {"cell"},
+    "reports/page/compare.py": {"cell"},
     "reports/page/page.py": {"cell"},
     "reports/site/matrix.py": {"cell"},
     "reports/site/methods.py": {"cell"},

@@ -88,6 +88,7 @@ def _layers(
     up |= {"scale": {"zero": False, "nice": False, **bounds}}
     near: Spec = {"name": "near", "select": {"type": "point", "on": "pointerover", "nearest": True}}
     near["select"] |= {"clear": "pointerout"}
+    zoom = {"type": "interval", "zoom": "wheel![event.shiftKey]"}  # the wheel alone moves the page
     opacity = {"condition": {"param": "near", "empty": False, "value": 1}, "value": 0}
     band = {"y": {**up, "field": "low"}, "y2": {"field": "high"}}
     y = {**up, "field": "y"}
@@ -98,7 +99,7 @@ def _layers(
         },
         {"mark": {"type": "line", "clip": True, "interpolate": interpolate}, "encoding": {"y": y}},
         {
-            "params": [near],
+            "params": [near, {"name": "zoom", "select": zoom, "bind": "scales"}],
             "mark": {
                 "type": "point",
                 "filled": True,
@@ -121,7 +122,7 @@ def _layers(
                 {"calculate": "datum.at[scope]", "as": "label"},
                 {"filter": "isValid(datum.label)"},
             ],
-            "mark": {"type": "text", "align": "left", "dx": 6},
+            "mark": {"type": "text", "align": "left", "dx": 6, "clip": False},
             "encoding": {
                 "y": {**up, "field": "label"},
                 "text": {"field": "algorithm"},

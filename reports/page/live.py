@@ -9,17 +9,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reports.charts import line_charts
-from reports.charts.data import ReportData
+from reports.charts.data import ReportData, TrialPoint
 from reports.charts.line_charts import Trace
+from reports.charts.search_charts import search
 from reports.charts.style import Chart, Look, slug, styles
+from reports.charts.tuning import importance
 from reports.leaderboard.interim import ABOUT, MARK, ranks
-from reports.leaderboard.leaderboard import Leaderboard
+from reports.leaderboard.leaderboard import Contest, Leaderboard
 from reports.leaderboard.names import told_apart
 from reports.page.board_table import tables
 from reports.page.gallery import look_of
-from reports.page.page import PICTURE, audit, chips, inlined, render
-from reports.snapshot import EntrySnapshot, Snapshot, spell
-from reports.wording.words import legend
+from reports.page.page import SEARCH, audit, chips, inlined, legend_blocks, render
+from reports.page.trial_table import Asked, table
+from reports.snapshot import Curve, EntrySnapshot, Snapshot, Trial, spell
+from reports.wording.words import params_text
+from trials.run.outcome import ENDINGS, TrialKind
 
 COUNTS = ("running", "pruned", "diverged", "failed")
 READ_ONLY = (
@@ -28,53 +32,116 @@ READ_ONLY = (
 """What is said to who has not the address with the secret."""
 
 
+Links = Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class Live:
     """What the page of a sweep shows: its snapshot, the ids of entries without a rank, the leaderboard of the
-    scenarios whose final runs are all there, links, and where MLflow's pages are.
+    scenarios whose final runs are all there, links, where MLflow's pages are, and all trials.
     """
 
     sweep: Snapshot
     references: Collection[str] = ()
     board: Leaderboard | None = None
-    links: Mapping[str, str] = field(default_factory=dict)
+    links: Links = field(default_factory=dict)
     server: str = ""
+    trials: Sequence[Trial] = ()
 
 
-def live_page(live: Live, asks: bool, script: str) -> str:
-    """The page; `script` is the address of the chart library, `requests` whether who sees it may stop the sweep."""
-    return render("live.html", **_content(live, asks), source=script)
+@dataclass(frozen=True)
+class Frame:
+    """What all pages have: (name, address) of those that each leads to, and the address of the chart library."""
+
+    bar: Sequence[tuple[str, str]] = ()
+    script: str = ""
 
 
-def live_parts(live: Live, asks: bool) -> str:
+def live_page(live: Live, asked: Asked, may_ask: bool, frame: Frame) -> str:
+    """The page; `may_ask` says whether who sees it may stop the sweep."""
+    return render("live.html", **_content(live, asked, may_ask), frame=frame, here="")
+
+
+def live_parts(live: Live, asked: Asked, may_ask: bool) -> str:
     """What of the page changes while the sweep runs."""
-    return render("live_parts.html", **_content(live, asks))
+    return render("live_parts.html", **_content(live, asked, may_ask))
 
 
 def home_page(
     found: Sequence[Live],
     boards: ReportData | None,
-    links: Sequence[Any],
+    frame: Frame,
     faults: Sequence[str] = (),
 ) -> str:
-    """The first page: the leaderboards, and the sweeps that there are, those that run first; `faults` say
-    what is wrong with others.
+    """The first page: the sweeps that there are, those that run first, and the leaderboards; `faults` say what is
+    wrong with other sweeps.
     """
     order = sorted(found, key=lambda live: not live.sweep.active)
     look = look_of(boards) if boards else {}
     return render(
         "home.html",
         title="suite",
-        sweeps=[_summary(live.sweep) for live in order],
+        sweeps=[{**_summary(live.sweep), "links": live.links} for live in order],
         tables=tables(boards, look) if boards else [],
-        legend=f"{legend(boards.board)} {PICTURE}" if boards else "",
-        links=links,
+        legend=legend_blocks(boards.board) if boards else [],
         faults=faults,
+        frame=frame,
+        here="/",
         script="",
     )
 
 
-def _content(live: Live, asks: bool) -> dict[str, Any]:
+def trial_page(live: Live, trial: Trial, curve: Curve, frame: Frame) -> str:
+    """The page of a trial."""
+    return render("trial.html", **_trial(live, trial, curve), frame=frame, here="")
+
+
+def trial_parts(live: Live, trial: Trial, curve: Curve) -> str:
+    """What of it changes while the trial runs."""
+    return render("trial_parts.html", **_trial(live, trial, curve))
+
+
+def _trial(live: Live, trial: Trial, curve: Curve) -> dict[str, Any]:
+    """What of a trial is known; `repeats` are those of the same configuration."""
+    order = [one for one in reversed(live.trials) if one.entry_id == trial.entry_id]
+    at = order.index(trial)
+    look = styles([trial.name])
+    points = [(x, y) for x, y in curve if math.isfinite(y)]
+    drawn = []
+    if points:
+        metric = f"validation {trial.metric}"
+        traces = [Trace(trial.name, [x for x, _ in points], [y for _, y in points])]
+        spans = line_charts.spans(traces, 1)
+        spec = line_charts.lines(traces, look, ("rounds", metric), spans)
+        alt = f"{metric} against rounds, {points[-1][1]:.4f} at round {points[-1][0]}"
+        drawn = [Chart("trial", f"Validation {trial.metric} against rounds", alt, spec)]
+    facts = {
+        "scenario": str(trial.scenario),
+        "kind": str(trial.kind),
+        "origin": trial.origin,
+        f"validation {trial.metric}": "" if trial.score is None else f"{trial.score:.4f}",
+        "rounds": "" if trial.rounds is None else str(trial.rounds),
+        "seconds": "" if trial.seconds is None else f"{trial.seconds:.1f}",
+        "seed": str(trial.seed),
+    }
+    return {
+        "title": f"{trial.name} {trial.number} · {live.sweep.name}",
+        "sweep": live.sweep.name,
+        "trial": trial,
+        "found": [(name, text) for name, text in facts.items() if text],
+        "params": [
+            (name, f"{value:.6g}" if isinstance(value, float) else str(value))
+            for name, value in trial.params.items()
+        ],
+        "charts": inlined(drawn, still=False),
+        "before": order[at - 1].trial_id if at else "",
+        "after": order[at + 1].trial_id if at + 1 < len(order) else "",
+        "links": live.links,
+        "script": "",
+    }
+
+
+def _content(live: Live, asked: Asked, may_ask: bool) -> dict[str, Any]:
     sweep = live.sweep
     ranked = {entry.method for entry in sweep.entries if entry.entry_id not in live.references}
     names = [entry.method for entry in sweep.entries]
@@ -82,6 +149,7 @@ def _content(live: Live, asks: bool) -> dict[str, Any]:
     found = live.board and told_apart(live.board, [entry.algorithm for entry in sweep.entries])
     board = ReportData(found, server=live.server) if found else None
     whole = {str(row.scenario) for row in found.rows} if found else set()
+    trials = {trial.trial_id: trial for trial in live.trials}
     return {
         "title": f"{sweep.name} · live",
         "sweep": _summary(sweep),
@@ -99,17 +167,50 @@ def _content(live: Live, asks: bool) -> dict[str, Any]:
             still=False,
         ),
         "chips": chips(look),
-        "legend": f"{legend(found)} {PICTURE}" if found else "",
+        "legend": legend_blocks(found) if found else [],
         "tables": tables(board, look) if board else [],
         "audit": audit(found) if found else [],
-        "requests": asks,
+        "may_ask": may_ask,
         "read_only": READ_ONLY,
-        "failures": sweep.failures,
+        "failures": [
+            (trials[trial_id], params_text(trials[trial_id].params), how, why)
+            for trial_id, how, why in sweep.failures
+            if trial_id in trials
+        ],
+        "trials": table(live.trials, asked),
+        "entries": [
+            (entry.entry_id, f"{entry.name} · {entry.scenario}") for entry in sweep.entries
+        ],
+        "search": inlined(_search(live, asked), still=False),
+        "search_about": SEARCH,
         "links": live.links,
         "mark": MARK,
         "about": ABOUT,
         "script": "",
     }
+
+
+def _search(live: Live, asked: Asked) -> list[Chart]:
+    """Importance, slices and parallel coordinates of the search trials of the entry that is asked for, as far as they have ended."""
+    mine = [t for t in live.trials if t.entry_id == asked.entry and t.kind == TrialKind.SEARCH]
+    scored = [(t.params, t.score) for t in mine if t.score is not None]
+    entry = next((e for e in live.sweep.entries if e.entry_id == asked.entry), None)
+    if entry is None or len({str(params) for params, _ in scored}) < 2:
+        return []
+    points = [
+        TrialPoint(
+            Contest(live.sweep.name, entry.scenario, False),
+            *(t.name, int(t.number.rpartition("s")[2]), t.origin, t.status, t.score, t.params),
+            t.number.rpartition("-")[0],
+        )
+        for t in reversed(mine)
+        if t.status in ENDINGS
+    ]
+    shares = importance(scored, entry.sign > 0)
+    title = f"{entry.name} · {entry.scenario}"
+    alt = f"{title}: importance " + ", ".join(f"{k} {v:.2f}" for k, v in shares.items())
+    spec = search(points, shares, entry.sign > 0)
+    return [Chart(f"search-{entry.entry_id}", title, alt, spec)]
 
 
 def _summary(sweep: Snapshot) -> dict[str, Any]:
@@ -127,6 +228,7 @@ def _summary(sweep: Snapshot) -> dict[str, Any]:
         "share": f"{100 * min(1.0, sweep.done / max(1, sweep.planned)):.1f}",
         "pace": f"{sweep.per_minute:.0f} trials/min" if sweep.active and sweep.per_minute else "",
         "left": "" if sweep.seconds_left is None else spell(sweep.seconds_left),
+        "hardware": sweep.hardware,
     }
 
 
@@ -137,6 +239,7 @@ def _scenario(scenario: str, entries: Sequence[EntrySnapshot], live: Live) -> di
         {
             "rank": place,
             "label": entry.name,
+            "entry": entry.entry_id,
             "best": entry.best,
             "text": "" if entry.best is None else f"{entry.best:.4f}",
             "counts": entry.counts,

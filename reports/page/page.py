@@ -34,7 +34,7 @@ from reports.wording.tables import (
     pairs_table,
     several,
 )
-from reports.wording.words import legend, short
+from reports.wording.words import HEADS, how, short, signs
 from trials.common.visible import visible
 from trials.run.outcome import Status
 
@@ -119,12 +119,20 @@ def _leaderboard(data: ReportData, look: Look) -> Section:
     board = data.board
     found: list[Block] = [Text(note, "note") for note in board.notes]
     found += tables(data, look)
-    found.append(
-        Text(f"{legend(board)} {PICTURE}", "legend")
+    found += (
+        legend_blocks(board)
         if board.rows
-        else Text("No final runs yet: there is nothing to rank.")
+        else [Text("No final runs yet: there is nothing to rank.")]
     )
     return Section("leaderboard", "Leaderboard", found, "Leaderboard")
+
+
+def legend_blocks(board: Leaderboard) -> list[Block]:
+    """How rows were made, and what each sign and column means."""
+    return [
+        Text(f"{how(board)} {PICTURE}", "legend"),
+        Facts([*signs(board), *HEADS.items()], "signs"),
+    ]
 
 
 def _standing(board: Leaderboard) -> list[Section]:

@@ -17,11 +17,22 @@ function feed(figure, fresh) {
   return known.view.runAsync();
 }
 function resort(old, part) {
-  const heads = [...old.querySelectorAll("thead th")], now = [...part.querySelectorAll("thead th")];
+  const heads = [...old.querySelectorAll(".sortable thead th")], now = [...part.querySelectorAll(".sortable thead th")];
   heads.forEach((head, i) => {
     const way = { ascending: 1, descending: -1 }[head.getAttribute("aria-sort")];
     if (way && now[i]?.textContent === head.textContent) sortBy(now[i], way);
   });
+}
+// Where the focus was in a part it is again, with what was typed meanwhile.
+function refocus(old, part) {
+  const had = document.activeElement, here = old.contains(had);
+  const typing = here && had.type === "search" ? [had.value, had.selectionStart] : null;
+  old.replaceWith(part);
+  if (!here) return;
+  const links = [...part.querySelectorAll("a")], named = had.name && part.querySelector(`[name="${had.name}"]`);
+  const now = named || links.find((link) => link.href === had.href) || links.find((link) => link.textContent === had.textContent);
+  now?.focus({ preventScroll: true });
+  if (now && typing) { [now.value] = typing; now.setSelectionRange(typing[1], typing[1]); }
 }
 function take(html) {
   const fresh = new DOMParser().parseFromString(html, "text/html").body, keys = new Set(), drawn = [];
@@ -38,7 +49,7 @@ function take(html) {
           if (same) { drawn.push(feed(same, figure)); figure.replaceWith(same); }
         }
         resort(old, part);
-        old.replaceWith(part);
+        refocus(old, part);
       } else if (before) before.after(part);
       else parts.prepend(part);
       old = part;
@@ -51,30 +62,60 @@ function take(html) {
   return Promise.all(drawn);
 }
 // It asks again after a second, or longer where an answer takes long, here or there: watching must not slow a sweep.
-const asking = () => parts.querySelector("[data-sure]");
+// Nor is anything put in place of what a person just answers or types.
+const asking = () => parts.querySelector("[data-sure]") || parts.querySelector("select:focus");
 let etag = "", pause = 1000, lost = false;
-async function look() {
-  try {
-    if (!document.hidden && !asking()) {
-      const answer = await fetch(`${location.pathname}/parts`, { headers: etag ? { "If-None-Match": etag } : {} });
-      if (answer.ok) {
-        etag = answer.headers.get("ETag") ?? "";
-        const html = await answer.text(), began = performance.now();
-        await take(html);
-        const there = 1000 * Number(answer.headers.get("X-Seconds")), here = performance.now() - began;
-        pause = Math.max(1000, 50 * there, Math.min(10000, 50 * here));
-      } else if (answer.status !== 304) throw new Error(answer.status);
-      if (lost) linkState.textContent = "";
-      lost = false;
+let wait;
+async function look(asked = false) {
+  clearTimeout(wait);
+  if (asked || (!document.hidden && !asking())) {
+    const address = `${location.pathname}/parts${location.search}`;
+    const answer = await fetch(address, { headers: etag ? { "If-None-Match": etag } : {} }).catch(() => null);
+    if (address !== `${location.pathname}/parts${location.search}`) return; // another table was asked for meanwhile
+    const said = answer?.ok || answer?.status === 304;
+    if (lost || !said) linkState.textContent = said ? "" : "the server does not answer: this is the last it said";
+    lost = !said;
+    if (lost) pause = 3000;
+    if (answer?.ok) {
+      etag = answer.headers.get("ETag") ?? "";
+      const html = await answer.text(), began = performance.now();
+      await take(html);
+      const there = 1000 * Number(answer.headers.get("X-Seconds")), here = performance.now() - began;
+      pause = Math.max(1000, 50 * there, Math.min(10000, 50 * here));
     }
-  } catch {
-    lost = true;
-    linkState.textContent = "the server does not answer: this is the last it said";
-    pause = 3000;
   }
-  setTimeout(look, pause);
+  clearTimeout(wait);
+  wait = setTimeout(look, pause);
 }
-setTimeout(look, 1000);
+wait = setTimeout(look, 1000);
+// The table of trials: its address says what is shown, so that it can be kept and sent.
+let typed;
+function show(search) {
+  clearTimeout(typed);
+  history.replaceState(null, "", location.pathname + search + location.hash);
+  return look(true);
+}
+const filled = (form) => {
+  const given = [...new FormData(form)].filter(([, value]) => value);
+  return given.length ? `?${new URLSearchParams(given)}` : "";
+};
+addEventListener("input", ({ target }) => {
+  const form = target.closest?.("form[data-table]");
+  if (!form) return;
+  clearTimeout(typed);
+  typed = setTimeout(() => show(filled(form) || "?"), target.type === "search" ? 250 : 0);
+});
+addEventListener("submit", (event) => {
+  if (!event.target.matches("form[data-table]")) return;
+  event.preventDefault();
+  show(filled(event.target) || "?");
+});
+addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[data-table]");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  show(new URL(link.href).search || "?");
+});
 // Stop and cancel are asked twice; meanwhile nothing else can be asked.
 const questions = {
   stop: "Stop? Running trials finish, and the sweep can go on later.",

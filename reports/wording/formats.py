@@ -104,7 +104,7 @@ def _csv(board: Leaderboard) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0]) if rows else ["algorithm"], lineterminator="\n")
     writer.writeheader()
-    writer.writerows({key: _no_formula(value) for key, value in row.items()} for row in rows)
+    writer.writerows({key: no_formula(value) for key, value in row.items()} for row in rows)
     return out.getvalue()
 
 
@@ -120,7 +120,7 @@ def _text(value: Any) -> Any:
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
-def _no_formula(value: Any) -> Any:
+def no_formula(value: Any) -> Any:
     """A value of a table; of text, one that no spreadsheet computes, without what cannot be seen before it."""
     if not isinstance(value, str):
         return value

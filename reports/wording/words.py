@@ -197,40 +197,56 @@ DECIMALS = 4
 
 def legend(board: Leaderboard, columns: Collection[str] | None = None) -> str:
     """The legend of a leaderboard: what the signs and columns that are shown mean; all columns by default."""
+    heads = {k: v for k, v in HEADS.items() if columns is None or k in columns}
+    told = [f"{sign}: {meaning}" for sign, meaning in (*signs(board), *heads.items())]
+    return f"{how(board)} {'; '.join(told)}."
+
+
+def how(board: Leaderboard) -> str:
+    """How the rows of a leaderboard were made: the protocol, and the search."""
+    return f"{board.protocol[0].upper()}{board.protocol[1:]}.{_searched(board)}"
+
+
+HEADS = {
+    "worst 10 %": "mean score of the tenth of the clients that it serves worst",
+    "k samples": "thousands of sample gradients that clients computed",
+    "MB": "sent up, down and between peers",
+}
+"""What columns of a leaderboard mean."""
+
+
+def signs(board: Leaderboard) -> list[tuple[str, str]]:
+    """What the signs that a leaderboard shows mean."""
     rows = board.rows
     over = ", ".join(dict.fromkeys(plural(row.over) for row in rows)) or "seeds"
-    signs = {
-        "≈: shown to be within the study's margin of the best": any(row.equivalent for row in rows),
-        "~: may be the best": any(row.within_noise and not row.equivalent for row in rows),
-        "✗ NAME: NAME is ahead of it for certain; NAME need not be the first row": any(
-            row.beaten_by for row in rows
-        ),
-        "=: a rank that is shared": any(row.tied for row in rows),
-        "-: a reference, not ranked": any(rank_text(row) == "-" for row in rows),
-        f"{OUTSIDE}: outside its paper's setting, not ranked": any(row.outside for row in rows),
-        f"{LACKING}: not the final runs that its sweep made, not ranked": any(
-            row.lacking for row in rows
-        ),
-    }
-    heads = {
-        "worst 10 %": "Worst 10 %: mean score of the tenth of the clients that it serves worst",
-        "k samples": "k samples: thousands of sample gradients that clients computed",
-        "MB": "MB: sent up, down and between peers",
-    }
     sampled = any(row.over != "seed" for row in rows)
     floor = (
         ", of one scenario none narrower than those of all its methods pooled" if sampled else ""
     )
-    parts = [
-        f"±: 95 % Student-t interval over {over}{floor}; [a, b]: between a and b behind the best, whichever "
-        "method that is; all marks and intervals of a scenario hold together with 95 % (Hsu)",
-        *(text for text, shown in signs.items() if shown),
+    shown = {
+        "≈": ("shown to be within the study's margin of the best", any(r.equivalent for r in rows)),
+        "~": ("may be the best", any(r.within_noise and not r.equivalent for r in rows)),
+        "✗ NAME": (
+            "NAME is ahead of it for certain; NAME need not be the first row",
+            any(row.beaten_by for row in rows),
+        ),
+        "=": ("a rank that is shared", any(row.tied for row in rows)),
+        "-": ("a reference, not ranked", any(rank_text(row) == "-" for row in rows)),
+        OUTSIDE: ("outside its paper's setting, not ranked", any(row.outside for row in rows)),
+        LACKING: (
+            "not the final runs that its sweep made, not ranked",
+            any(row.lacking for row in rows),
+        ),
+    }
+    return [
+        ("±", f"95 % Student-t interval over {over}{floor}"),
+        (
+            "[a, b]",
+            "between a and b behind the best, whichever method that is; all marks and intervals of a "
+            "scenario hold together with 95 % (Hsu)",
+        ),
+        *((sign, meaning) for sign, (meaning, there) in shown.items() if there),
     ]
-    named = [text for name, text in heads.items() if columns is None or name in columns]
-    found = (
-        f"{board.protocol[0].upper()}{board.protocol[1:]}.{_searched(board)} {'; '.join(parts)}."
-    )
-    return found + "".join(f" {text}." for text in named)
 
 
 def plural(over: str) -> str:

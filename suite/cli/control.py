@@ -10,22 +10,20 @@ from typing import Annotated, Any
 
 import typer
 
-from suite.cli.options import PLAIN, RUNS, Json, Server, Storage, Tracking
+from suite.cli.options import PLAIN, RUNS, Json, Storage, Tracking
 from suite.console import emit, out, say
 from suite.formats import FormatError
-from suite.tracking import is_server, pages_at
 from trials.common.errors import UserError, unknown
 
 LEADERS = 3
 """Methods of a scenario that are named."""
-UI, WATCH = 5000, 5050
-OPENED = "watch.html"
+PORT = 5000
+LOG, OPENED = "ui.log", "ui.html"
 Port = Annotated[
     int | None,
-    typer.Option(
-        min=1, max=65535, help=f"Default: {UI} for ui, {WATCH} for watch, or one that is free."
-    ),
+    typer.Option(min=1, max=65535, help=f"Default: {PORT}, or one that is free."),
 ]
+Open = Annotated[bool, typer.Option("--open", help="Open the page in the browser.")]
 
 
 def status(
@@ -135,33 +133,15 @@ def stop(
 def ui(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Port = None,
+    open_page: Open = False,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
 ) -> None:
-    """Leaderboards, live sweeps and MLflow's UI, at one address.
+    """All pages at one address: sweeps while they run, leaderboards, reports, papers, MLflow.
 
     It serves this machine only, unless --host says otherwise. Ctrl-C ends it.
     """
-    from suite.tracking.store import open_existing
-
-    store = open_existing(tracking_uri, storage)
-    if is_server(store.uri):
-        for name, address in store.pages(store.uri):
-            say(f"{name}: {address}")
-        return
-    from suite.watch import server as pages
-    from suite.watch.ui import ui as serve
-
-    there = pages.bind(host, port, UI)
-    log = storage / "ui.log"
-    pages.quiet(log)
-    say("starting MLflow's pages")
-    serve(
-        store,
-        storage,
-        there,
-        lambda at: say(f"Leaderboard: {at('/')} (Ctrl-C ends it; log: {log})"),
-    )
+    _serve("Pages", ["/"], host, port, open_page, storage, tracking_uri)
 
 
 def watch(
@@ -169,36 +149,49 @@ def watch(
         list[str] | None, typer.Argument(metavar="[SWEEP]...", help="Default: all sweeps.")
     ] = None,
     port: Port = None,
-    server: Server = None,
-    open_page: Annotated[
-        bool, typer.Option("--open", help="Open the page in the browser.")
-    ] = False,
+    open_page: Open = False,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
 ) -> None:
-    """Sweeps in the browser while they run, without MLflow.
+    """The pages of `suite ui`, at a sweep that runs.
 
     It serves this machine only. Ctrl-C ends it.
     """
     from suite.sweeps.status import sweeps
-    from suite.watch import server as pages
-    from suite.watch.views import Views, address
+    from suite.watch.views import address
 
     known = sweeps(storage)
     for name in names or ():
         if name not in known:
             raise unknown(f"sweep in {storage}", name, known)
     shown = [address(name) for name in names or ()] or ["/"]
-    there = pages.bind("127.0.0.1", port, WATCH)
+    _serve("Watch", shown, "127.0.0.1", port, open_page, storage, tracking_uri)
+
+
+def _serve(
+    what: str,
+    paths: list[str],
+    host: str,
+    port: int | None,
+    open_page: bool,
+    storage: Path,
+    tracking_uri: str | None,
+) -> None:
+    """Serve all pages, and say where these are."""
+    from suite.watch import server
+    from suite.watch.ui import ui as serve
+
+    there, log = server.bind(host, port, PORT), storage / LOG
 
     def started(at: Callable[[str], str]) -> None:
-        for path in shown:
-            say(f"Watch: {at(path)}")
+        for path in paths:
+            say(f"{what}: {at(path)}")
+        say(f"Ctrl-C ends it; the server's messages go to {log}.")
         if open_page:
-            show(at(shown[0]), storage / OPENED)
+            show(at(paths[0]), storage / OPENED)
 
-    pages.quiet(storage / "watch.log")
-    pages.watch(Views(storage, tracking_uri, pages_at(server, tracking_uri)), there, started)
+    server.quiet(log)
+    serve(storage, tracking_uri, there, started)
 
 
 def show(address: str, page: Path) -> None:

@@ -38,6 +38,10 @@ STARTS = 3
 """How often a cluster of one's own is started: on a busy machine Ray gives up after half a minute."""
 
 
+KIND = "accelerator_type:"
+"""Before the kind of a GPU, in Ray's names of resources."""
+
+
 class NotStartedError(UserError):
     """Ray did not start on this machine, however often it was tried."""
 
@@ -60,6 +64,17 @@ class Cluster:
     def dashboard(self) -> str:
         """The address of Ray's own page, "" where none runs."""
         return ray_internals.dashboard_url()
+
+    @property
+    def hardware(self) -> str:
+        """What its nodes have, in words: `2 nodes, 64 CPUs, 8 GPUs (H100)`."""
+        found = nodes()
+        kinds = sorted({k.removeprefix(KIND) for node in found for k in node if k.startswith(KIND)})
+        cpus, gpus = (int(sum(node.get(name, 0) for node in found)) for name in ("CPU", "GPU"))
+        parts = [f"{len(found)} nodes"] * (len(found) > 1) + [f"{cpus} CPU{'s' * (cpus != 1)}"]
+        return ", ".join(
+            parts + [f"{gpus} GPU{'s' * (gpus != 1)} ({', '.join(kinds)})"] * (gpus > 0)
+        )
 
     def slots(self, memory: int = 0) -> int:
         """How many trials fit on all nodes that are alive now, or `max_concurrent`; at least 1.

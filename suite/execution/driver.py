@@ -261,7 +261,7 @@ def _on_ray(plan: ExecutionPlan) -> None:
         interruptible(control),
         lifeline.watched(),
     ):
-        plan.hooks.joined(cluster.dashboard)
+        plan.hooks.joined(cluster.dashboard, cluster.hardware)
         cluster.refuse({entry.name: plan.memory.get(entry.id, 0) for entry in plan.entries})
         # Workers read the store's copy in place, one a node; the driver gives up its own.
         shared = {key: ray.put(plan.data.pop(key)) for key in list(plan.data)}

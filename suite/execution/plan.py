@@ -41,14 +41,14 @@ class Hooks:
     """What the driver calls when a trial is handed out (is it new?), when it has ended, and when the
     executions of scenarios are chosen. All may raise `HaltedError`, which ends the run, as `control` does.
     `reported` is called whenever a trial has said more, `joined` with the address of Ray's dashboard
-    ("": it has none), `began` when a trial runs, with the name of its process, which a pack shares.
+    ("": it has none) and what the cluster has, in words, `began` when a trial runs, with the name of its process, which a pack shares.
     """
 
     asked: Callable[[TrialRequest, bool], None]
     ended: Callable[[TrialRequest, TrialResult], None]
     control: Control
     reported: Callable[[TrialRequest, TrialResult], None] = lambda request, outcome: None
-    joined: Callable[[str], None] = lambda dashboard: None
+    joined: Callable[[str, str], None] = lambda dashboard, hardware: None
     chosen: Callable[[Mapping[str, str]], None] = lambda found: None
     began: Callable[[TrialRequest, str], None] = lambda request, process: None
 

@@ -97,7 +97,7 @@ class SweepRequest:
         not go by.
         """
         with suppress(UserError):  # the file may be gone
-            mine, there = _flat(content), _flat(self._given(self._changes(self._given))[1])
+            mine, there = flat(content), flat(self._given(self._changes(self._given))[1])
             where = self.study if isinstance(self.study, str) else "the study given"
             return [
                 f"{key} is {mine[key]}, not {there[key]} as in {where}: options extend a sweep."
@@ -107,7 +107,8 @@ class SweepRequest:
         return []
 
 
-def _flat(study: Study) -> dict[str, Any]:
+def flat(study: Study) -> dict[str, Any]:
+    """Its keys, those of its settings among them, with their values."""
     found = complete(study)
     settings = found.pop("settings")
     return {**found, **settings}

@@ -6,6 +6,7 @@ ends removes it.
 
 import json
 import math
+import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -32,7 +33,7 @@ Curves = dict[str, list[tuple[int, FiniteFloat]]]
 class Reported(NamedTuple):
     """What the running trials of a sweep reported, where Ray's dashboard is ("": it has none), the id
     of the sweep's experiment in MLflow ("": nobody knows), how many processes run trials, the sum of the shares of
-    their rounds that trials have done, and trials per second (None: nobody knows).
+    their rounds that trials have done, trials per second (None: nobody knows), and the hardware and its load, in words.
     """
 
     trials: Curves = {}
@@ -41,6 +42,7 @@ class Reported(NamedTuple):
     processes: Annotated[int, Field(ge=0)] = 0
     shares: Annotated[FiniteFloat, Field(ge=0)] = 0.0
     per_second: Annotated[FiniteFloat, Field(gt=0)] | None = None
+    hardware: Annotated[str, Field(max_length=300)] = ""
 
 
 _FORM = TypeAdapter(Reported)
@@ -71,14 +73,14 @@ class Running:
         self, folder: Path, entries: Mapping[str, tuple[str, int]], experiment: str = ""
     ) -> None:
         self.path, self.entries, self.experiment = folder / FILE, entries, experiment
-        self._dashboard = ""
+        self._dashboard = self._hardware = ""
         self._trials: dict[str, _Trial] = {}
         self._pace, self._over = Eta(), 0
         self._next = 0.0
 
-    def joined(self, dashboard: str) -> None:
-        """A cluster runs the trials; Ray's own page is at this address, "" where it has none."""
-        self._dashboard = dashboard
+    def joined(self, dashboard: str, hardware: str) -> None:
+        """A cluster of this hardware runs the trials; Ray's own page is at this address, "" where it has none."""
+        self._dashboard, self._hardware = dashboard, hardware
 
     def began(self, request: TrialRequest, process: str) -> None:
         """A trial runs, in a process that others of a pack may share."""
@@ -122,6 +124,7 @@ class Running:
             len({trial.process for trial in trials.values()}),
             shares,
             self._pace.rate(time.monotonic(), self._over + shares),
+            self._hardware and f"{self._hardware}; {load()}",
         )
 
     def _written(self) -> None:
@@ -133,6 +136,18 @@ class Running:
             part.write_text(text)
             part.replace(self.path)
         self._next = time.monotonic() + SECONDS
+
+
+def load() -> str:
+    """How busy the machine of the sweep is: processes that run or wait (mean of a minute), and memory in use."""
+    told = f"load {os.getloadavg()[0]:.1f}"
+    with suppress(OSError, KeyError, ValueError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        kilobytes = {line.split(":")[0]: int(line.split()[1]) for line in lines}
+        total = kilobytes["MemTotal"]
+        used = total - kilobytes["MemAvailable"]
+        told += f", {used / 1e6:.1f} of {total / 1e6:.0f} GB of memory in use"
+    return told
 
 
 def _thinned(points: list[Any]) -> list[Any]:

@@ -1,15 +1,17 @@
 """The snapshot of a sweep from its journal's events and what its running trials report."""
 
+import math
 from collections import Counter
 
 from reports.leaderboard.names import classes_of_files
-from reports.snapshot import EntrySnapshot, Snapshot
+from reports.snapshot import EntrySnapshot, Snapshot, Trial
 from suite.search.trial import TrialRequest
 from suite.studies.replicates import confirms_of, finals_of
 from suite.sweeps.eta import Eta
 from suite.sweeps.journal.events import SweepState, Tally
 from suite.sweeps.running import Reported
-from trials.run.outcome import TrialKind
+from trials.engine import schedule
+from trials.run.outcome import Status, TrialKind
 from trials.run.scenario import Scenario
 
 
@@ -47,7 +49,6 @@ def snapshot(
                 recorded=sum(one.trial_id in state.recorded for one in kept),
             )
         )
-    called = {entry.entry_id: f"{entry.name} · {entry.scenario}" for entry in entries}
     return Snapshot(
         name=name,
         study=begun.study_name,
@@ -65,12 +66,44 @@ def snapshot(
         processes=reported.processes if active else 0,
         shares=reported.shares if active else 0.0,
         entries=entries,
-        failures=[
-            (f"{called.get(entry, entry)} · {trial_id.rpartition('-')[2]}", how, why)
-            for entry, trial_id, how, why in state.failures
-        ],
+        failures=[(trial_id, how, why) for _, trial_id, how, why in state.failures],
         dashboard=reported.dashboard,
         experiment=reported.experiment,
+        hardware=reported.hardware if active else "",
+    )
+
+
+def trials(seen: Snapshot, state: SweepState) -> list[Trial]:
+    """All trials that were handed out, the last one first."""
+    entries = {entry.entry_id: entry for entry in seen.entries}
+    return [
+        _trial(entries[request.entry_id], request, state)
+        for request in reversed(state.requested.values())
+        if request.entry_id in entries
+    ]
+
+
+def _trial(entry: EntrySnapshot, request: TrialRequest, state: SweepState) -> Trial:
+    end, curve = state.ended.get(request.trial_id), entry.running.get(request.trial_id, ())
+    status = end.status if end else Status.RUNNING if request.trial_id in entry.running else ""
+    score = end.value if end and end.status == Status.FINISHED else None
+    return Trial(
+        trial_id=request.trial_id,
+        entry_id=entry.entry_id,
+        name=entry.name,
+        scenario=entry.scenario,
+        kind=request.kind,
+        number=request.trial_id.removeprefix(f"{entry.entry_id}-"),
+        origin=request.origin,
+        status=status or "waiting",
+        score=score if score is None or math.isfinite(score) else None,
+        metric=entry.metric,
+        rounds=end.last_round if end else curve[-1][0] if curve else None,
+        seconds=end.seconds if end else None,
+        seed=request.seed,
+        params={name: schedule.last(value) for name, value in request.params.items()},
+        reason=end.fault if end else "",
+        run=state.recorded.get(request.trial_id, ""),
     )
 
 

@@ -23,7 +23,7 @@ from suite.tracking.database import alone, reason, refusal, refuse_others, sqlit
 from suite.tracking.reader import Histories, Reader
 from suite.tracking.record import Record, recorded, tags_of
 from suite.tracking.schema.inherited import OF_TRIALS, inherits, shared_by
-from suite.tracking.schema.leaderboard_view import UNQUOTABLE, runs_page, share
+from suite.tracking.schema.leaderboard_view import UNQUOTABLE, share
 from suite.tracking.schema.long_texts import parted, shortened
 from suite.tracking.schema.names import grouped
 from suite.tracking.schema.tags import PREFIX, RunKind
@@ -97,6 +97,10 @@ class Store(Reader):
         share(self.client, made)
         return made
 
+    def share(self, experiment: str, sweep: str) -> None:
+        """Keep the view of a sweep's rows in MLflow."""
+        share(self.client, experiment, sweep)
+
     def experiments(self) -> dict[str, str]:
         """The id of each study's experiment."""
         return {e.name: str(e.experiment_id) for e in self._experiments()}
@@ -108,24 +112,6 @@ class Store(Reader):
 
     def _ids(self) -> list[str]:
         return [str(e.experiment_id) for e in self._experiments()]
-
-    def pages(self, server: str) -> list[tuple[str, str]]:
-        """(name, address) of each sweep on MLflow's pages, opened as its leaderboard; of an experiment
-        without sweeps, of it.
-        """
-        found = [e for e in self._experiments() if e.name != "Default"]
-        sweeps = self.find(kind=RunKind.SWEEP)
-        pages = []
-        for experiment in found:
-            number = str(experiment.experiment_id)
-            names: list[str | None] = [
-                run.tags.sweep for run in sweeps if run.tags.experiment_id == number
-            ]
-            for name in names or [None]:
-                key = share(self.client, number, name)
-                page = f"{server}{runs_page(number)}&viewStateShareKey={key}"
-                pages.append((name or experiment.name, page))
-        return pages
 
     def create(
         self,

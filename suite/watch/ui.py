@@ -1,33 +1,58 @@
-"""`suite ui`: MLflow's pages and ours, one server; the leaderboard is what is seen first.
+"""`suite ui`: all pages at one address, ours first.
 
 MLflow's own first page knows nothing of leaderboards, and cannot be told to. So `/` is ours, all of MLflow is
 below `/mlflow/`, and whatever is not ours is MLflow's, as its clients expect; a link of the form `/#/...`, which
-a browser asks for as `/`, is sent on by the first page.
+a browser asks for as `/`, is sent on by the first page. MLflow takes seconds to come, so it is loaded when it is first
+asked for.
 """
 
+import asyncio
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
+from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from suite.tracking.mlflow_internals import server
-from suite.tracking.schema.leaderboard_view import start_page
-from suite.tracking.store import Store
-from suite.watch.server import Pages, Started, app, serve
+from suite.tracking import is_server
+from suite.watch.pages import Pages, Started
+from suite.watch.server import app, serve, site
 from suite.watch.views import Views
+from trials.common.errors import UserError
 
 MLFLOW = "/mlflow"
 
 
-def ui(store: Store, storage: Path, there: socket.socket, started: Started) -> None:
-    """Serve until SIGINT or SIGTERM."""
-    mlflow = server(store.uri, store.artifacts or "")
-    pages = Pages(Views(storage, None, MLFLOW), lambda: links(store))
-    routes = [*pages.routes(), Mount(MLFLOW, mlflow), Mount("/", mlflow)]
-    serve(app(routes), there, lambda: started(pages.at(there)))
+class Mlflow:
+    """MLflow's server, from the first request on."""
+
+    def __init__(self, load: Callable[[], ASGIApp]) -> None:
+        self._load = load
+        self._app: ASGIApp | None = None
+        self._loading = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on; where there is no store yet, say so."""
+        app: ASGIApp
+        try:
+            async with self._loading:
+                if self._app is None:
+                    self._app = await asyncio.to_thread(self._load)
+                app = self._app
+        except UserError as error:
+            app = PlainTextResponse(str(error), 404)
+        await app(scope, receive, send)
 
 
-def links(store: Store) -> list[tuple[str, str]]:
-    """Where MLflow shows each study as a leaderboard, and its first page."""
-    found = [(f"{name} in MLflow", page) for name, page in store.pages(MLFLOW)]
-    return [*found, ("MLflow", MLFLOW + start_page())]
+def ui(storage: Path, tracking_uri: str | None, there: socket.socket, started: Started) -> None:
+    """Serve until SIGINT or SIGTERM. MLflow's pages of a tracking server are at that server."""
+    elsewhere = tracking_uri if tracking_uri is not None and is_server(tracking_uri) else None
+    views = Views(storage, tracking_uri, MLFLOW if elsewhere is None else elsewhere.rstrip("/"))
+    pages = Pages(views)
+    routes = pages.routes()
+    if elsewhere is None:
+        mlflow = Mlflow(views.mlflow)
+        routes += [Mount(MLFLOW, mlflow), Mount("/", mlflow)]
+    address = site(there)
+    serve(app(routes), there, lambda: started(lambda path: pages.secret.address(address + path)))

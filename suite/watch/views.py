@@ -5,13 +5,17 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from reports.charts.data import ReportData
 from reports.leaderboard.leaderboard import Leaderboard
+from reports.page.compare import Compared
 from reports.page.live import Live
-from reports.snapshot import Snapshot
+from reports.page.page import build
+from reports.snapshot import Curve, Snapshot, Trial
 
 # Before a thread needs them: libraries that two threads import at once for the first time break.
 from suite.results.leaderboards import read_leaderboard
@@ -19,10 +23,16 @@ from suite.results.query import Query
 from suite.studies.entries import make_entries
 from suite.studies.study import Study
 from suite.sweeps.follow import Followed
+from suite.sweeps.journal.events import outcome
+from suite.sweeps.request import flat
+from suite.sweeps.snapshot import trials
 from suite.sweeps.status import sweeps
-from suite.tracking.schema.leaderboard_view import runs_page, start_page
+from suite.tracking.schema.leaderboard_view import leaderboard_page, run_page, start_page
 from suite.tracking.store import open_existing
 from trials.common.errors import UserError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 STORE_SECONDS = 5.0
 """How often the store is read at most while a sweep runs, and where it cannot be read."""
@@ -43,6 +53,7 @@ class Views:
         self._lock = threading.Lock()
         self._followed: dict[str, Followed] = {}
         self._boards: dict[str | None, tuple[object, Leaderboard]] = {}
+        self._reports: dict[str, tuple[object, str]] = {}
         self._experiments: dict[str, str] = {}
         self._known: dict[str, tuple[object, frozenset[str]]] = {}
         self._reader = ThreadPoolExecutor(1)
@@ -65,7 +76,66 @@ class Views:
             whole = _whole(found)
             told = found.sessions, found.active, *whole
             board = self._board(name, told, found.active) if whole else None
-            return self._view(found, board)
+            return replace(self._view(found, board), trials=trials(found, followed.state))
+
+    def trial(self, name: str, trial: str) -> tuple[Live, Trial, Curve]:
+        """A trial of a sweep, with its validation metric by round. Raises `UserError` where there is none."""
+        with self._lock:
+            followed = self._follow(name)
+            seen = followed.refresh()
+            found = {one.trial_id: one for one in trials(seen, followed.state)}
+            if trial not in found:
+                raise UserError(f"sweep {name!r} has no trial {trial!r}")
+            own = found[trial]
+            running = {k: v for entry in seen.entries for k, v in entry.running.items()}
+            curve: Curve = running.get(trial, ())
+            if end := outcome(followed.journal, trial):
+                key = f"val_{own.metric}"
+                curve = [(int(e["round"]), e[key]) for e in end.history if key in e]
+            experiment = seen.experiment or self._experiments.get(seen.study)
+            links = {}
+            if experiment and own.run:
+                links["MLflow"] = self.server + run_page(experiment, own.run)
+            live = replace(self._view(seen, None), trials=[*found.values()], links=links)
+            return live, own, curve
+
+    def names(self) -> list[str]:
+        """The sweeps that there are."""
+        return sweeps(self.storage)
+
+    def compared(self, name: str) -> Compared | None:
+        """What of a sweep is compared with another's: how it stands, and its study; None of no name."""
+        if not name:
+            return None
+        live = self.sweep(name)
+        begun = self._followed[name].state.begun
+        assert begun is not None
+        return Compared(live, flat(Study.model_validate(begun.study)))
+
+    def report(self, name: str) -> str:
+        """The page of `suite report`, as the store is now."""
+        with self._lock:
+            seen = self._follow(name).refresh()
+            told = seen.sessions, seen.active, seen.recorded
+            if self._reports.get(name, (None, ""))[0] != told:
+                self._reports[name] = told, self._reader.submit(self._report, name).result()
+            return self._reports[name][1]
+
+    def _report(self, name: str) -> str:
+        from suite.results.report import read
+
+        store = open_existing(self.tracking_uri, self.storage)
+        return build(read(store, Query(name), self.server), ())[0]
+
+    def mlflow(self) -> "ASGIApp":
+        """MLflow's server of the store. Raises `UserError` where there is no store yet."""
+        return self._reader.submit(self._mlflow).result()
+
+    def _mlflow(self) -> "ASGIApp":
+        from suite.tracking.mlflow_internals import server
+
+        store = open_existing(self.tracking_uri, self.storage)
+        return server(store.uri, store.artifacts or "")
 
     def home(self) -> tuple[list[Live], ReportData | None, list[str]]:
         """All sweeps, the leaderboard of all that the store holds, and what is wrong with the journals of
@@ -131,7 +201,8 @@ class Views:
 
     def _view(self, sweep: Snapshot, board: Leaderboard | None) -> Live:
         experiment = sweep.experiment or self._experiments.get(sweep.study)
-        links = {"MLflow": self.server + (runs_page(experiment) if experiment else start_page())}
+        page = leaderboard_page(experiment, sweep.name) if experiment else start_page()
+        links = {"MLflow": self.server + page}
         if sweep.dashboard:
             links["Ray"] = sweep.dashboard
         return Live(sweep, self._references(sweep), board, links, self.server)

@@ -5,7 +5,7 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-from trials.run.outcome import Status, lost
+from trials.run.outcome import Status, lost, reason
 from trials.scoring.metrics import LAST, score
 
 
@@ -50,6 +50,15 @@ class TrialResult:
         trained = [entry for entry in self.history if entry["round"] > 0]
         found = {k for entry in trained[-LAST:] for k, v in entry.items() if not math.isfinite(v)}
         return sorted(found)
+
+    @property
+    def fault(self) -> str:
+        """Why it failed or diverged, in a line; "" of one that did neither."""
+        if self.status not in (Status.FAILED, Status.DIVERGED):
+            return ""
+        last = self.history[-1] if self.history else {}
+        bad = sorted(name for name, value in last.items() if not math.isfinite(value))
+        return reason(self.error) or f"not finite: {' '.join(bad)}"
 
     def last(self, metric: str) -> float | None:
         """The last finite value of a metric; None where there is none."""

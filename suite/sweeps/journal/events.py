@@ -319,10 +319,7 @@ class SweepState:
             done = status == Status.FINISHED and outcome.value is not None
             tally.scores[request.trial_id] = outcome.value if done else math.nan
         if status in (Status.FAILED, Status.DIVERGED):
-            last = outcome.history[-1] if outcome.history else {}
-            bad = (name for name, value in last.items() if not math.isfinite(value))
-            why = reason(outcome.error) or f"not finite: {' '.join(sorted(bad))}"
-            self._fail(request.trial_id, status, why)
+            self._fail(request.trial_id, status, outcome.fault)
 
     def _fail(self, trial_id: str, how: str, why: str) -> None:
         entry_id = self.requested[trial_id].entry_id
@@ -389,3 +386,14 @@ def replay(path: Path, brief: bool = False) -> SweepState:
     for number, raw in raw_lines(path):
         state.take(path, number, shortened(raw) if brief else raw)
     return state
+
+
+def outcome(path: Path, trial_id: str) -> TrialResult | None:
+    """How one trial of a journal ended; None where it has not. Only lines that name it are parsed."""
+    named = f'"{trial_id}"'.encode()
+    for number, raw in raw_lines(path):
+        if raw.startswith(END) and named in raw:
+            event = read_raw(path, number, raw)
+            if isinstance(event, Ended) and event.trial_id == trial_id:
+                return event.outcome
+    return None

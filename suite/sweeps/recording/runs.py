@@ -64,6 +64,7 @@ class SweepRecording:
         """Find or make the runs of the sweep and its entries, which are the parents of the trials'."""
         store, name = self.store, self.name
         self.experiment = store.experiment(self.study_name)
+        store.share(self.experiment, name)
         common = {**written(study=self.study_name, sweep=name), **versions()}
         study = written(
             kind=RunKind.SWEEP,

@@ -39,14 +39,22 @@ def run_page(experiment: str, run_id: str) -> str:
     return _page(f"/experiments/{experiment}/runs/{run_id}")
 
 
-def share(client: "MlflowClient", experiment: str, sweep: str | None = None) -> str:
-    """Keep the view of an experiment as MLflow's own "Share" does, as a tag, and give the key by which an
-    address names it. Of one sweep it shows no other's rows.
-    """
-    where, key = {"kind": str(RunKind.LEADERBOARD)}, VIEW
-    if sweep is not None and not set(sweep) & UNQUOTABLE:
+def leaderboard_page(experiment: str, sweep: str | None) -> str:
+    """The path of an experiment's table of runs as the leaderboard of a sweep, or of all."""
+    return f"{runs_page(experiment)}&viewStateShareKey={_key(sweep)}"
+
+
+def _key(sweep: str | None) -> str:
+    """The key by which an address names the view of a sweep, or of all."""
+    own = sweep is not None and not set(sweep) & UNQUOTABLE
+    return f"{VIEW}-{zlib.crc32(sweep.encode()):08x}" if own and sweep else VIEW
+
+
+def share(client: "MlflowClient", experiment: str, sweep: str | None = None) -> None:
+    """Keep the view of an experiment as MLflow's own "Share" does, as a tag. Of one sweep it shows no other's rows."""
+    where, key = {"kind": str(RunKind.LEADERBOARD)}, _key(sweep)
+    if sweep is not None and key != VIEW:
         where["sweep"] = sweep
-        key += f"-{zlib.crc32(sweep.encode()):08x}"
     columns = [f"tags.`{PREFIX}{tag}`" for tag in TAGS]
     state = {
         "searchFilter": " and ".join(f"tags.`{PREFIX}{k}` = '{v}'" for k, v in where.items()),
@@ -55,4 +63,3 @@ def share(client: "MlflowClient", experiment: str, sweep: str | None = None) -> 
         "selectedColumns": [*columns, *(f"metrics.`{name}`" for name in METRICS)],
     }
     client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{key}", json.dumps(state))
-    return key

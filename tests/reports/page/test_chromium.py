@@ -10,6 +10,7 @@ import pytest
 
 from reports.charts.data import Curve, ReportData
 from reports.page.page import build
+from suite.tracking.schema.leaderboard_view import leaderboard_page
 from suite.tracking.store import Store
 from tests.support import browser as chromium
 from tests.support.boards import LEVELS, A, B, C, board_of, runs, trials
@@ -57,7 +58,7 @@ def served(store) -> str:
     try:
         while True:
             try:
-                urllib.request.urlopen(f"{address}/health", timeout=5)
+                urllib.request.urlopen(f"{address}/health", timeout=60)
                 break
             except OSError:
                 assert process.poll() is None
@@ -276,17 +277,17 @@ def test_an_opened_configuration_is_not_cut(page, report):
 
 def test_the_first_page_is_the_leaderboard_and_leads_into_mlflow(page, served):
     page.goto(served)
-    assert page.inner_text("h1") == "Leaderboard"
-    page.get_by_role("link", name="quick in MLflow").click()
-    page.get_by_text("zeta · iid").first.wait_for()
+    assert page.inner_text("h1") == "Sweeps and leaderboards"
+    page.get_by_role("link", name="MLflow").click()
+    page.get_by_role("link", name="quick").wait_for()
     page.goto(f"{served}/#/experiments/1", wait_until="commit")
     page.wait_for_url("**/mlflow/#/experiments/1**")
 
 
 def test_mlflow_opens_as_the_leaderboard(page, store, served):
-    ((name, address),) = store.pages(f"{served}/mlflow")
-    assert name == "quick"
-    page.goto(address, wait_until="commit")
+    page.goto(
+        f"{served}/mlflow{leaderboard_page(store.experiment('quick'), None)}", wait_until="commit"
+    )
     page.get_by_text("zeta · iid").first.wait_for()
     shown = page.inner_text("body")
     order = [shown.index(f"{n} · {v}") for v in LEVELS for n in ("zeta", "folb", "alpha")]

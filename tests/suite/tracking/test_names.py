@@ -5,6 +5,7 @@ import math
 import pytest
 
 from suite.sweeps.recording.row_title import rounded, title
+from suite.tracking.schema.leaderboard_view import leaderboard_page
 from suite.tracking.schema.names import grouped, plain
 from suite.tracking.store import Store
 from tests.support.boards import A, B, board_of, runs
@@ -74,15 +75,14 @@ def test_a_row_s_name_says_rank_method_score_and_cell():
 def test_two_sweeps_of_a_study_have_views_of_their_own(tmp_path):
     store = Store(None, tmp_path)
     experiment = store.experiment("study")
-    for name in ("day", "night", "it's"):
-        tags = {"kind": "sweep", "sweep": name, "study": "study"}
-        store.create(experiment, name, tags)
-    pages = store.pages("http://here")
-    assert [name for name, _ in pages] == ["day", "night", "it's"]
+    names = ("day", "night", "it's")
+    for name in names:
+        store.share(experiment, name)
+    pages = {name: leaderboard_page(experiment, name) for name in names}
     views = store.client.get_experiment(experiment).tags
-    for name, address in pages:
+    for name, address in pages.items():
         key = address.partition("viewStateShareKey=")[2]
         shown = views[f"mlflow.sharedViewState.{key}"]
         assert ("tags.`suite.sweep` = " in shown) == (name != "it's"), "a quote cannot be asked for"
         assert "tags.`suite.kind` = 'leaderboard'" in shown
-    assert len({address for _, address in pages}) == 3
+    assert len(set(pages.values())) == 3

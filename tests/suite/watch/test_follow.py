@@ -12,12 +12,16 @@ from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from reports.page.live import Live, home_page, live_page, live_parts
+from reports.page import compare, live
+from reports.page.compare import Compared
+from reports.page.live import Frame, Live, home_page, live_page, live_parts, trial_page
+from reports.page.trial_table import Asked
 from suite.search.trial import TrialRequest
 from suite.sweeps import running
 from suite.sweeps.follow import Followed
@@ -26,8 +30,7 @@ from suite.sweeps.journal.events import Begun, Died, Ended, Recorded, Requested
 from suite.sweeps.journal.paths import MARKER
 from suite.sweeps.running import Reported, Running
 from suite.trust import Trust
-from suite.watch import server
-from suite.watch.server import Pages
+from suite.watch.pages import Pages
 from suite.watch.views import Views, address
 from tests.support.boards import board_of, runs
 from tests.support.searches import a_study, entries_of
@@ -132,8 +135,8 @@ def test_counts_scores_and_failures(sweep: tuple[Path, list[str]]) -> None:
     assert (half, one.best) == (0.5, 0.5)
     assert [math.isnan(score) for score in others] == [True, True], "only trials at full rounds"
     assert found.failures == [
-        ("fedavg · digits · logreg · iid · s0002", "failed", "ValueError: no"),
-        ("fedavg · digits · logreg · iid · s0003", "died at round 7", "Killed"),
+        (requests[2].request.trial_id, "failed", "ValueError: no"),
+        (requests[3].request.trial_id, "died at round 7", "Killed"),
     ]
     assert not found.over
 
@@ -149,7 +152,7 @@ def test_what_running_trials_report_is_there_at_most_once_a_second(
         Status.RUNNING, history=[{"round": 0, "val_accuracy": 0.1, "val_loss": 2}]
     )
     written = Running(folder, {first: ("accuracy", 50)}, "7")
-    written.joined("http://127.0.0.1:8265")
+    written.joined("http://127.0.0.1:8265", "2 CPUs")
     written.reported(request, outcome)
     add(folder, asked(first, 0))
     followed = Followed(folder)
@@ -157,6 +160,7 @@ def test_what_running_trials_report_is_there_at_most_once_a_second(
         found = followed.refresh()
     assert found.entries[0].running == {request.trial_id: [(0, 0.1)]}
     assert (found.dashboard, found.experiment) == ("http://127.0.0.1:8265", "7")
+    assert found.hardware.startswith("2 CPUs; load ")
     before = followed.version
     outcome.history.append({"round": 5, "val_accuracy": 0.4})
     written.reported(request, outcome)
@@ -210,7 +214,7 @@ def look(pages: Pages, etag: str = "") -> Response:
     headers = [(b"host", b"127.0.0.1")] + [(b"if-none-match", etag.encode())] * bool(etag)
     scope = {"type": "http", "headers": headers, "path_params": {"name": "night"}}
     scope |= {"scheme": "http", "path": "/", "query_string": b""}
-    return asyncio.run(pages.parts(Request(scope)))
+    return asyncio.run(pages.sweep_parts(Request(scope)))
 
 
 def test_a_look_without_news_reads_no_line_and_renders_nothing(
@@ -219,7 +223,7 @@ def test_a_look_without_news_reads_no_line_and_renders_nothing(
     folder, (first, _) = sweep
     rendered, refreshed, taken = [], [], []
     for of, name, seen in (
-        (server, "live_parts", rendered),
+        (live, "live_parts", rendered),
         (Followed, "refresh", refreshed),
         (Followed, "_take", taken),
     ):
@@ -227,7 +231,7 @@ def test_a_look_without_news_reads_no_line_and_renders_nothing(
         monkeypatch.setattr(
             of, name, lambda *given, real=real, seen=seen: (seen.append(given), real(*given))[1]
         )
-    pages = Pages(Views(folder.parent, None, "http://127.0.0.1:5000"), list)
+    pages = Pages(Views(folder.parent, None, "http://127.0.0.1:5000"))
     etag = look(pages).headers["ETag"]
     assert [len(seen) for seen in (rendered, refreshed, taken)] == [1, 1, 1]
     for _ in range(3):
@@ -243,7 +247,10 @@ def test_a_look_without_news_reads_no_line_and_renders_nothing(
     ("experiment", "path"),
     [
         ("", "/#/experiments?workflowType=machine_learning"),
-        ("7", "/#/experiments/7/runs?workflowType=machine_learning"),
+        (
+            "7",
+            "/#/experiments/7/runs?workflowType=machine_learning&viewStateShareKey=leaderboard-11da0f97",
+        ),
     ],
 )
 def test_the_link_to_mlflow_leads_to_the_experiment_where_it_is_known(
@@ -313,7 +320,7 @@ def test_a_damaged_sweep_hides_no_other(sweep: tuple[Path, list[str]]) -> None:
     assert ([one.sweep.name for one in found], board) == (["day"], None)
     assert len(faults) == 1
     assert faults[0].startswith(f"journal {folder}/journal.jsonl, line 2: it is no JSON object. ")
-    assert f'<p class="note">journal {folder}/' in home_page(found, board, [], faults)
+    assert f'<p class="note">journal {folder}/' in home_page(found, board, Frame(), faults)
     with pytest.raises(UserError):
         views.sweep("night")
     assert views.sweep("day").sweep.planned == 10
@@ -392,8 +399,15 @@ def pages(storage: Path, name: str, text: str) -> list[Skeleton]:
     died = Died(two.request.trial_id, 0, text)
     add(folder, one, two, failed, died, ended(two, 2.0, 0.5))
     views = Views(storage, None, "http://127.0.0.1:5000")
-    home = home_page(*views.home()[:2], [], [text])
-    return [Skeleton(home), Skeleton(live_page(views.sweep(name), True, "/vega.js"))]
+    home = home_page(*views.home()[:2], Frame(), [text])
+    sweep, trial = views.sweep(name), views.trial(name, one.request.trial_id)
+    other = Compared(sweep, {text: text})
+    return [
+        Skeleton(home),
+        Skeleton(live_page(sweep, Asked(), True, Frame())),
+        Skeleton(trial_page(*trial, Frame())),
+        Skeleton(compare.page([name], other, Compared(sweep, {}), Frame())),
+    ]
 
 
 def test_names_are_text_on_a_page(tmp_path: Path) -> None:
@@ -403,8 +417,12 @@ def test_names_are_text_on_a_page(tmp_path: Path) -> None:
     found = pages(tmp_path / "b", hostile.replace("/", ""), hostile)
     assert [page.elements for page in found] == [page.elements for page in sound]
     address_of = address(hostile.replace("/", ""))
-    assert found[0].links == {"data:,", address_of}
-    assert found[1].links == sound[1].links
+    for one, other in zip(found, sound, strict=True):
+        moved = {str(link).replace(address("night"), address_of) for link in other.links}
+        key = quote(hostile.replace("/", ""), safe="")
+        assert {str(link) for link in one.links} == {
+            link.replace("?a=night", f"?a={key}") for link in moved
+        }
 
 
 def test_classes_of_one_name_are_told_apart(sweep: tuple[Path, list[str]]) -> None:
@@ -421,9 +439,9 @@ def test_classes_of_one_name_are_told_apart(sweep: tuple[Path, list[str]]) -> No
     add(folder, *trials, *(ended(one, 1.0, 0.5) for one in trials))
     found = Followed(folder).refresh()
     assert [entry.name for entry in found.entries] == ["Mine (mine.py)", "Mine (other.py)"]
-    page = live_parts(Live(found), False)
-    assert all(f'scope="row">{entry.name}</th>' in page for entry in found.entries)
+    page = live_parts(Live(found), Asked(), False)
+    assert all(f">{entry.name}</a></th>" in page for entry in found.entries)
     board = board_of(*(runs(one["algorithm"], [0.5, 0.6]) for one in about.values()))
-    page = live_parts(Live(found, board=board), False)
+    page = live_parts(Live(found, board=board), Asked(), False)
     assert "Standings" not in page
     assert all(entry.name in page for entry in found.entries)

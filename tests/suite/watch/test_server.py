@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,11 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 
-from reports.page.live import READ_ONLY, Live, live_page, live_parts
+from reports.page.live import READ_ONLY, Frame, Live, live_page, live_parts
+from reports.page.trial_table import Asked
 from reports.snapshot import EntrySnapshot, Snapshot
 from suite.cli.control import show
 from suite.tracking import pages_at
-from suite.tracking.store import open_existing
-from suite.watch import ui
 from suite.watch.server import app, bind, ours
 from tests.support.commands import SUITE, study_file, suite_here
 from trials.common.errors import UserError
@@ -64,8 +64,9 @@ def watched(storage: Path) -> Iterator[tuple[int, str]]:
     yield int(found[1]), found[2]
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) in (0, -signal.SIGTERM)
-    assert process.stderr.read() == ""
-    assert "Started server process" in (storage / "watch.log").read_text()
+    said = f"Ctrl-C ends it; the server's messages go to {storage / 'ui.log'}.\n"
+    assert process.stderr.read() == said
+    assert "Started server process" in (storage / "ui.log").read_text()
 
 
 @pytest.fixture
@@ -96,17 +97,16 @@ def test_a_finished_sweep_has_its_leaderboard(port: int) -> None:
     assert "8 of 8 trials" in page
     assert "interim, validation only" not in page, "no scenario is open any more"
     assert 'data-ask="stop"' not in page, "nothing runs"
-    address = r"http://127\.0\.0\.1:5000/#/experiments/1/runs\?workflowType=machine_learning"
-    assert re.search(rf'<a href="{address}">MLflow</a>', page)
+    view = r"workflowType=machine_learning&amp;viewStateShareKey=leaderboard-[0-9a-f]{8}"
+    assert re.search(rf'<a href="/mlflow/#/experiments/1/runs\?{view}">MLflow</a>', page)
 
 
 def test_links_lead_to_the_view_of_mlflow_that_shows_runs(port: int, storage: Path) -> None:
     """By itself it opens that of language models."""
     made = suite_here("report", "night", "--storage", storage, cwd=storage)
     pages = [Path(made.stdout.strip()).read_text()]
-    pages += [ask(port, path)[1] for path in ("/", "/sweeps/night")]
-    own = ui.links(open_existing(None, storage))
-    pages += ["".join(f'href="{address}"' for _, address in own)]
+    paths = ("/", "/compare", "/sweeps/night", "/sweeps/night/report")
+    pages += [ask(port, path)[1] for path in paths]
     for page in pages:
         links = re.findall(r'href="([^"]*/#/[^"]*|[^"]*:5000/*|/mlflow/*)"', page)
         assert links
@@ -126,7 +126,7 @@ def test_what_has_not_changed_is_not_sent_again(port: int) -> None:
         ("/sweeps/nigth/parts", "GET", 404),
         ("/sweeps/..%2f..%2fetc", "GET", 404),
         ("/sweeps/night/burn", "POST", 404),
-        ("/sweeps/night/stop", "GET", 405),
+        ("/sweeps/night/stop", "GET", 404),
     ],
 )
 def test_what_is_not_there(port: int, path: str, method: str, status: int) -> None:
@@ -181,9 +181,9 @@ def test_only_who_has_the_secret_may_stop_a_sweep(port: int, secret: str, storag
 
 
 def test_a_page_without_the_secret_has_no_buttons(sweep_that_runs: Live) -> None:
-    for render in (live_parts, lambda sweep, asks: live_page(sweep, asks, "/vega.js")):
-        assert 'data-ask="stop"' in render(sweep_that_runs, True)
-        page = render(sweep_that_runs, False)
+    for render in (live_parts, partial(live_page, frame=Frame())):
+        assert 'data-ask="stop"' in render(sweep_that_runs, Asked(), True)
+        page = render(sweep_that_runs, Asked(), False)
         assert "data-ask=" not in page.partition("<script>")[0]
         assert READ_ONLY in page
 
@@ -198,10 +198,10 @@ def test_no_chart_while_there_is_nothing_to_draw(sweep_that_runs: Live) -> None:
     place = Scenario("digits", "logreg", "iid")
     entry = EntrySnapshot("a", "fedavg", "fedavg", place, "accuracy", 4, 0, {}, {}, [math.nan], 0)
     sweep = replace(sweep_that_runs.sweep, entries=[entry])
-    assert "<figure" not in (page := live_parts(Live(sweep), False))
+    assert "<figure" not in (page := live_parts(Live(sweep), Asked(), False))
     assert "no search trial has run to its end" in page
     sound = replace(entry, scores=[math.nan, 0.5])
-    page = live_parts(Live(replace(sweep, entries=[sound])), False)
+    page = live_parts(Live(replace(sweep, entries=[sound])), Asked(), False)
     assert "<figcaption>Best so far · digits · logreg · iid</figcaption>" in page
 
 
@@ -227,7 +227,7 @@ def test_a_browser_is_not_started_with_the_secret(
     opened: list[str] = []
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr("webbrowser.open", opened.append)
-    page = tmp_path / "watch.html"
+    page = tmp_path / "ui.html"
     page.write_text("of a former time")
     show("http://127.0.0.1:5050/?token=abc", page)
     assert opened == [page.as_uri()]
@@ -350,7 +350,7 @@ def test_where_mlflow_s_pages_are(given: str | None, tracking: str | None, found
 def test_no_torch_is_loaded(storage: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from suite.watch.views import Views; "
-        f"import suite.watch.server; Views(Path({str(storage)!r}), None, '').sweep('night'); "
+        f"import suite.watch.ui; Views(Path({str(storage)!r}), None, '').sweep('night'); "
         "print(*{'torch', 'ray'} & set(sys.modules))"
     )
     done = subprocess.run(
