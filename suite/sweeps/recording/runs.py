@@ -288,7 +288,7 @@ class SweepRecording:
             target=study.target,
             sampler=study.sampler,
             scheduler=study.scheduler,
-            warm_start="; ".join(filter(None, warm)) or None,
+            warm_start="; ".join(dict.fromkeys(filter(None, warm))) or None,
             pareto=study.traded,
             spec=entry.spec({}, study.seed, entry.settings.partition_seed),
         )

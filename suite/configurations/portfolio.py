@@ -1,0 +1,197 @@
+"""Portfolios: few configurations of an algorithm that together lose least on what the bank has recorded.
+
+The loss of a configuration in a scenario is how much its validation score, as a forest predicts it from the scenario's
+trials (`suite.bank.benchmark`), is behind the best one there: points of accuracy, or a difference of errors' logarithms.
+A portfolio begins with the candidate that loses least on average, and goes on with the one that lowers the average loss of
+the best so far most. Candidates are the default configuration and the best of every scenario. Families of data sets weigh alike.
+
+What a portfolio of k costs elsewhere is measured by leaving each family out in turn: its portfolio is made of the other
+families, and the best of its first k is what it loses there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, lgamma
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reports.leaderboard.statistics import interval
+from suite.bank.benchmark import SCENARIO, Benchmark, of_search
+from suite.bank.table import load
+from trials import algorithms
+from trials.common.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = npt.NDArray[Any]
+LEAST = 20
+"""Search trials that a scenario needs, for a forest to say anything of it."""
+BEST = 3
+"""Candidates of each scenario."""
+SIZE = 4
+"""Configurations of a portfolio, unless it is asked for another number."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A configuration of a portfolio, and what the portfolio up to it loses in families that it was not made of: the mean,
+    its 95 % interval over families (Student's t), and `random_trials`, after how many a random search loses no more, None where
+    more than were recorded.
+    """
+
+    params: dict[str, Any]
+    loss: float
+    low: float | None
+    high: float | None
+    random_trials: int | None
+
+
+@dataclass(frozen=True)
+class Portfolio:
+    """Configurations of an algorithm in the order in which to try them, made of so many scenarios of `families`."""
+
+    algorithm: str
+    unit: str
+    families: tuple[str, ...]
+    scenarios: int
+    members: tuple[Choice, ...]
+
+    @property
+    def source(self) -> str:
+        """It in words, for records."""
+        return f"portfolio({len(self.members)}) of {self.scenarios} scenarios in the bank"
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What candidates lose in the scenarios of `benchmarks`, where the `best` gains are known: `loss` (candidates, scenarios).
+    `families` names each scenario's; `random` (scenarios, n) is what the best of 1, 2, ... n recorded configurations in random
+    order loses.
+    """
+
+    candidates: Sequence[Mapping[str, Any]]
+    benchmarks: Sequence[Benchmark]
+    best: Array
+    loss: Array
+    families: Array
+    random: Array
+    unit: str
+
+    @classmethod
+    def of(cls, algorithm: str, trials: "pd.DataFrame") -> "Losses":
+        """Those of an algorithm in a bank; raises `UserError` where it has none of its trials."""
+        rows = of_search(trials)
+        rows = rows[rows["algorithm"] == algorithm]
+        grouped = [pair for pair in rows.groupby(SCENARIO, sort=True) if len(pair[1]) >= LEAST]
+        if not grouped:
+            known = ", ".join(sorted(trials["algorithm"].unique())) or "none"
+            raise UserError(
+                f"the bank has no scenario with {LEAST} search trials of {algorithm}; it has trials of {known}"
+            )
+        made = [Benchmark(algorithm, [*map(str, key)], of, "surrogate") for key, of in grouped]
+        recorded = [one.predicted(one.configurations) for one in made]
+        candidates = [algorithms.resolve(algorithm).configured({}).params()]
+        for one, gains in zip(made, recorded, strict=True):
+            candidates += [one.configurations[i] for i in np.argsort(-gains, kind="stable")[:BEST]]
+        accuracy = made[0].task.sign > 0
+        scale = (lambda gains: 100 * gains) if accuracy else (lambda gains: -np.log(-gains))
+        losses, random, bests = [], [], []
+        most = min(len(gains) for gains in recorded)
+        for one, gains in zip(made, recorded, strict=True):
+            own, theirs = scale(gains), scale(one.predicted(candidates))
+            best = max(own.max(), theirs.max())
+            bests.append(max(gains.max(), one.predicted(candidates).max()))
+            losses.append(best - theirs)
+            random.append(best - best_of(own, most))
+        families = np.array([of["family"].iloc[0] for _, of in grouped])
+        unit = "points of accuracy" if accuracy else "logarithm of the error"
+        return cls(
+            candidates, made, np.array(bests), np.array(losses).T, families, np.array(random), unit
+        )
+
+    def greedy(self, k: int, known: Array) -> list[int]:
+        """The first k candidates of the portfolio that the scenarios `known` (bool) make; of those that lower the loss alike
+        the one that loses least alone.
+        """
+        loss, weight = self.loss[:, known], self.weights[known]
+        so_far = np.full(loss.shape[1], inf)
+        found: list[int] = []
+        alone = loss @ weight
+        for _ in range(min(k, len(self.candidates))):
+            means = np.minimum(loss, so_far) @ weight
+            means[found] = inf
+            found.append(int(np.lexsort((alone, means))[0]))
+            so_far = np.minimum(so_far, loss[found[-1]])
+        return found
+
+    @property
+    def weights(self) -> Array:
+        """Each scenario's weight: families weigh alike."""
+        of, count = np.unique(self.families, return_counts=True)
+        return 1 / count[np.searchsorted(of, self.families)]
+
+    def left_out(self, k: int) -> Array:
+        """What portfolios of the other families lose in each scenario with 1, 2, ... k configurations: (scenarios, k)."""
+        found = np.full((len(self.families), k), np.nan)
+        for family in np.unique(self.families):
+            own = self.families == family
+            chosen = self.greedy(k, ~own)
+            best = np.minimum.accumulate(self.loss[chosen][:, own])
+            found[own] = np.pad(best, ((0, k - len(chosen)), (0, 0)), mode="edge").T
+        return found
+
+
+def best_of(gains: Array, most: int) -> Array:
+    """The expected best of n = 1, 2, ... `most` of these values, drawn without replacement: the i-th smallest of N is it with
+    probability C(i - 1, n - 1) / C(N, n).
+    """
+    ordered, total = np.sort(gains), len(gains)
+    found = []
+    for n in range(1, most + 1):
+        logs = [
+            lgamma(i)
+            - lgamma(n)
+            - lgamma(i - n + 1)
+            - lgamma(total + 1)
+            + lgamma(n + 1)
+            + lgamma(total - n + 1)
+            for i in range(n, total + 1)
+        ]
+        found.append(float(np.exp(logs) @ ordered[n - 1 :]))
+    return np.array(found)
+
+
+def portfolio(
+    algorithm: str,
+    k: int = SIZE,
+    leave_out: str | None = None,
+    trials: "pd.DataFrame | None" = None,
+) -> Portfolio:
+    """The portfolio of an algorithm in a bank, by default `suite.bank.load()`, without the trials of the family `leave_out`. Raises `UserError` where the bank has no trials of it, or no such family, or no other."""
+    name, trials = algorithms.canonical(algorithm), load() if trials is None else trials
+    if leave_out is not None:
+        if leave_out not in (known := sorted(trials["family"].unique())):
+            raise unknown("family", leave_out, known)
+        trials = trials[trials["family"] != leave_out]
+    losses = Losses.of(name, trials)
+    families = sorted(set(map(str, losses.families)))
+    if len(families) < 2:
+        raise UserError(
+            f"a portfolio of {name} needs two families of data sets; the bank has {families[0]} alone"
+        )
+    chosen = losses.greedy(k, np.ones(len(losses.families), bool))
+    elsewhere = losses.left_out(len(chosen))
+    by_family = [elsewhere[losses.families == family].mean(0) for family in families]
+    random = losses.weights @ losses.random / losses.weights.sum()
+    members = []
+    for i, at in enumerate(chosen):
+        loss = float(np.mean([of[i] for of in by_family]))
+        low, high = interval([float(of[i]) for of in by_family])
+        low = None if low is None else max(0.0, low)  # as no loss is below
+        enough = np.flatnonzero(random <= loss)
+        budget = int(enough[0]) + 1 if len(enough) else None
+        members.append(Choice(dict(losses.candidates[at]), loss, low, high, budget))
+    return Portfolio(name, losses.unit, tuple(families), len(losses.families), tuple(members))
