@@ -71,7 +71,7 @@ SWEEPS: dict[str, dict[str, Any]] = {
         "confirm": {"best": 2, "seeds": 1},
     },
 }
-READINGS = ("folb/text", "--readings", "--seeds", "1", "--rounds", "20")
+READINGS = ("folb/text", "--readings", "--seeds", "2", "--rounds", "20")
 LONG = 12
 """Of longer lists of objects each has a digest of its numbers instead."""
 PACKAGES = ("torch", "numpy", "scipy", "numba", "optuna", "ray", "scikit-learn")

@@ -1,63 +1,58 @@
-"""Which readings of a paper explain its baselines' numbers, and what the paper's own method does under them.
+"""Which readings of a paper fit its baselines' numbers, and what the paper's own method does under them.
 
-A reading is named by its picks, open setting -> candidate. It is fitted on the baselines alone: nothing
-here that decides whether it explains them is given a number of the paper's own method.
+A reading is named by its picks, open setting -> candidate. It is weighed by the baselines alone (`reports.claims.weights`):
+nothing here that decides its weight is given a number of the paper's own method.
 """
 
 import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import fmean
+from dataclasses import dataclass, field
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
 
+from reports.claims.chances import Chance
 from reports.claims.metrics import Metric, Runs, measured, metric
-from reports.claims.verdicts import (
-    NOISY,
-    NOT_RUN,
-    REPRODUCED,
-    AgreementRange,
-    Printed,
-    VerdictSummary,
-    printed,
-    standing,
-    summary,
-)
+from reports.claims.verdicts import NOT_RUN, Printed, counted, printed
+from reports.claims.weights import FittedRow, Ints
 from trials.common.errors import UserError
 
 Numbers = Mapping[str, Mapping[str, Any]]
 """Printed numbers of a row: metric -> method -> number."""
 
 FAR = 10.0
-"""How many tolerances a number counts as off at most; so does a target that was never reached, or that was
-and should not have been, and a run that diverged."""
+"""How many tolerances a number counts as off at most."""
 
-HOLDS, DEPENDS, FAILS, UNEXPLAINED = (
+HOLDS, FAILS, UNDECIDED, UNEXPLAINED = (
     "holds",
-    "depends on the reading",
     "does not hold",
-    "baselines unexplained",
+    "undecided",
+    "no reading fits",
 )
-ANSWERS = (HOLDS, DEPENDS, FAILS, NOISY, UNEXPLAINED, NOT_RUN)
+ANSWERS = (HOLDS, FAILS, UNDECIDED, UNEXPLAINED, NOT_RUN)
+SURE = 0.95
+"""A claim holds from this probability on, and does not hold up to what is left of 1."""
 
 RULES = (
     "A reading is one candidate of each setting that the paper leaves open. All are run with one seed on the "
-    "baselines' rows, up to the round after which no printed number could be met any more; the best quarter, "
-    "and the default reading, with all seeds.",
-    "A reading **explains** the baselines when no printed number of any baseline contradicts it, and "
-    "baselines whose printed numbers differ by more than a tolerance differ in that direction. A number "
-    "contradicts it when it is farther from the mean over seeds than the tolerance plus half the width of the "
-    "mean's 95 % Student-t interval, of which no more than another tolerance counts. Numbers of the paper's own "
-    "method take no part in that.",
-    "How far a number is off is counted in its tolerances, at most 10, and 10 where not every seed reaches the "
-    "target; a printed 'never' counts as the last round plus one.",
-    "The paper's own method is then run under every reading that explains the baselines. A claim **holds** "
-    "when it is reproduced under all of them, **depends on the reading** when it is reproduced under some and not "
-    "under others, **does not hold** when it is reproduced under none, and is **too noisy to say** where verdicts "
-    "under some of them are. **Baselines unexplained**: there is no such reading, so nothing is said of the method. "
-    "**Not run**: data, metric or experiment cannot be had, or no baseline's number is printed.",
+    "baselines' rows, up to the round after which no printed number could be met any more; those that one seed does not "
+    "refute (probability at least 0.001) are run with all seeds.",
+    "All rows of a table decide together, by one statistic: the sum over all printed numbers of the baselines of (printed - "
+    "mean)^2 / (s^2 (1/k + 1/n) + tolerance^2 / 3), where s is the standard deviation of n seeds and the print is the "
+    "mean of k runs (1 where the paper does not say). A reading **fits** the table when a statistic as large has a "
+    "probability p of at least 0.05 under it. Its **weight** is its likelihood. Numbers of the paper's own method take no "
+    "part in that.",
+    "A reading **against the text** takes a candidate that the paper's words contradict, a **late** one a candidate "
+    "that was added after a number of the paper's own method had been seen. Both are shown, and judge nothing.",
+    "The paper's own method is run under every reading that fits the table. A claim's **probability** is the weighted mean "
+    "over these readings of the probability, by Student's t, that the mean agrees with the claim (a printed "
+    "number: that the print, with the noise of its own runs, is within the tolerance). A claim **holds** from 0.95 "
+    "on. A statement **does not hold** when the mean lies on one side of what agrees with 0.95; of numbers that is not said. "
+    "All else is **undecided**. **No reading fits**: "
+    "nothing is said of the method. **Not run**: data, metric or experiment cannot be had, or no "
+    "baseline's number is printed.",
     "What decides: each setting's share of the variance between readings (its Shapley value of R^2, one effect "
     "a candidate). 0: it does not matter, 1: nothing else does; shares add up to at most 1, and the rest is of "
     "combinations. Settings that changed together in all readings cannot be told apart and share one number.",
@@ -96,27 +91,10 @@ def rounds_needed(numbers: Numbers, planned: int) -> int:
     return min(planned, max(ends, default=planned))
 
 
-def off(claim: Printed, wanted: Metric, values: Mapping[int, float], rounds: int) -> float:
-    """How many tolerances the mean over seeds is from a printed number, 0 where a bound is kept; `FAR` at
-    most, and wherever a seed has none where one is printed.
-    """
-    found = summary(values, wanted, rounds)
-    if found is None:
-        return FAR
-    if claim.value is None:
-        return min(FAR, short_of_never(wanted, found, rounds))
-    if found.reached < 1 or not math.isfinite(found.mean):
-        return FAR
-    gap = found.mean - claim.value
-    kept = (claim.relation[0] == "<" and gap <= 0) or (claim.relation[0] == ">" and gap >= 0)
-    return 0.0 if kept else min(FAR, abs(gap) / wanted.tolerance(claim.value))
-
-
 @dataclass(frozen=True)
 class Explained:
-    """A baseline's number under a reading: measured mean (None: not all of them reached the target, or they
-    diverged) over `seeds`, `reached` of which have a number, how far it is off, and whether that reproduces it. `in_order`: whether it stands as printed to the baselines
-    that are printed farther away than a tolerance. `spread`: the standard deviation over seeds.
+    """A baseline's number under a reading: the measured mean over `seeds` (None: not all of them reached the target, or they
+    diverged), `reached` of which have a number, the standard deviation over seeds, and how many tolerances the mean is off.
     """
 
     method: str
@@ -126,109 +104,93 @@ class Explained:
     seeds: int
     reached: int
     off: float
-    reproduced: bool
-    in_order: bool
     spread: float | None
-
-    @property
-    def explained(self) -> bool:
-        """Whether nothing of the number is left to be explained."""
-        return self.reproduced and self.in_order
+    by_seed: Mapping[int, float] = field(default_factory=dict)
 
 
 def explain(numbers: Numbers, runs: Runs, rounds: int) -> list[Explained]:
-    """Each baseline's number (`baselines_numbers`) beside what runs of at most `rounds` rounds give."""
+    """Each baseline's number (`baselines_numbers`) beside what runs of at most `rounds` rounds give. A target that was not
+    reached counts as the last round plus one; what else is not finite is NaN.
+    """
     found = []
     for name, column in numbers.items():
         wanted = metric(name)
-        claims = {method: printed(number) for method, number in column.items()}
-        means = {m: _mean(measured(wanted, m, runs), wanted, rounds) for m in claims}
-        for method, claim in claims.items():
+        for method, number in column.items():
             values = measured(wanted, method, runs)
-            shown = summary(values, wanted, rounds)
-            sound = shown is not None and shown.reached == 1 and math.isfinite(shown.mean)
+            by_seed = {seed: _finite(wanted, v, rounds) for seed, v in values.items()}
+            reached = sum(map(math.isfinite, values.values()))
+            mean = fmean(by_seed.values()) if by_seed else math.nan
+            known = len(by_seed) > 1 and math.isfinite(mean)
             found.append(
                 Explained(
                     method,
                     name,
-                    str(claim),
-                    shown.mean if shown is not None and sound else None,
+                    str(printed(number)),
+                    mean if reached == len(values) > 0 else None,
                     len(values),
-                    sum(map(math.isfinite, values.values())),
-                    off(claim, wanted, values, rounds),
-                    shown is not None and near(claim, wanted, shown, rounds),
-                    in_order(method, _apart(method, claims, wanted), means),
-                    _spread([v for v in values.values() if math.isfinite(v)]),
+                    reached,
+                    _off(printed(number), wanted, mean, rounds),
+                    stdev(by_seed.values()) if known else None,
+                    by_seed,
                 )
             )
     return found
 
 
-def near(claim: Printed, wanted: Metric, found: VerdictSummary, rounds: int) -> bool:
-    """Whether a mean does not contradict a printed number: noise up to the tolerance is allowed for. A bound is
-    kept by the whole interval.
-    """
-    if claim.value is None:
-        return short_of_never(wanted, found, rounds) <= 1
-    if claim.relation in ("=", "~"):
-        tolerance = wanted.tolerance(claim.value)
-        return found.reached == 1 and abs(claim.value - found.mean) <= tolerance + min(
-            found.half, tolerance
-        )
-    agrees = AgreementRange.of(claim.relation, claim.value, 0.0)
-    return found.reached in (0, 1) and agrees.holds(
-        found.mean - found.half, found.mean + found.half
-    )
+def _finite(wanted: Metric, value: float, rounds: int) -> float:
+    found = counted(value, rounds) if wanted.kind.unit == "rounds" else value
+    return found if math.isfinite(found) else math.nan
 
 
-def short_of_never(wanted: Metric, found: VerdictSummary, rounds: int) -> float:
-    """How many tolerances the mean is short of a printed "never within the rounds", which counts as the last
-    round plus one, as a seed does that never got there; infinite where it is no number of rounds.
-    """
-    if found.reached == 0:
-        return 0.0
-    if wanted.kind.unit != "rounds":
-        return math.inf
-    return (rounds + 1.0 - found.mean) / wanted.tolerance(rounds + 1.0)
+@dataclass(frozen=True)
+class Target:
+    """A printed number as a fit sees it: -1 or 1 in `bound` where it is an upper or lower one."""
+
+    value: float
+    bound: int
+    tolerance: float
+
+    @classmethod
+    def of(cls, claim: Printed, wanted: Metric, rounds: int) -> "Target":
+        """A printed "never within the rounds" is at least the last round plus one."""
+        if claim.value is None:
+            return cls(rounds + 1.0, 1, wanted.tolerance(rounds + 1.0))
+        bound = {"<": -1, ">": 1}.get(claim.relation[0], 0)
+        return cls(claim.value, bound, wanted.tolerance(claim.value))
 
 
-def in_order(method: str, numbers: Mapping[str, Printed], means: Mapping[str, float]) -> bool:
-    """Whether a method's mean is above or below each other's as printed, where both numbers are exact and differ."""
-    mine = numbers[method]
-    return all(
-        (standing(mine, other) > 0) == (means[method] > means[name])
-        and means[method] != means[name]
-        for name, other in numbers.items()
-        if name != method
-        and {mine.relation, other.relation} <= {"=", "~"}
-        and standing(mine, other) != 0
-        and {method, name} <= means.keys()
-    )
+def _off(claim: Printed, wanted: Metric, mean: float, rounds: int) -> float:
+    target = Target.of(claim, wanted, rounds)
+    gap = mean - target.value
+    if math.isnan(gap):
+        return FAR
+    return 0.0 if target.bound * gap > 0 else min(FAR, abs(gap) / target.tolerance)
 
 
-def _mean(values: Mapping[int, float], wanted: Metric, rounds: int) -> float:
-    """Infinite where a seed is, or nothing was measured."""
-    found = summary(values, wanted, rounds)
-    return found.mean if found is not None and found.reached == 1 else math.inf
-
-
-def _apart(method: str, claims: Mapping[str, Printed], wanted: Metric) -> dict[str, Printed]:
-    """The method's number and those that are farther from it than a tolerance of the larger."""
-
-    def far(other: Printed) -> bool:
-        mine = claims[method].value
-        if mine is None or other.value is None:
-            return True
-        return abs(other.value - mine) > wanted.tolerance(max(abs(other.value), abs(mine)))
-
-    return {name: claim for name, claim in claims.items() if name == method or far(claim)}
-
-
-def _spread(values: Sequence[float]) -> float | None:
-    if len(values) < 2:
-        return None
-    mean = fmean(values)
-    return math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
+def fitted(
+    numbers: Numbers, rounds: int, found: Sequence[Sequence[Explained]], seeds: int
+) -> FittedRow:
+    """A row whose readings gave these numbers, each a list of the same; an empty one was not run."""
+    targets = [
+        Target.of(printed(number), metric(name), rounds)
+        for name, column in numbers.items()
+        for number in column.values()
+    ]
+    values = np.full((len(found), seeds, len(targets)), np.nan)
+    for r, given in enumerate(found):
+        for j, one in enumerate(given):
+            for seed, value in one.by_seed.items():
+                values[r, seed, j] = value
+    # A run without a value makes a reading one that was not run: it diverged.
+    ran = [
+        bool(given) and all(math.isfinite(v) for one in given for v in one.by_seed.values())
+        for given in found
+    ]
+    values[~np.array(ran, bool)] = np.nan
+    columns = np.array([(t.value, t.bound, t.tolerance) for t in targets]).T
+    printed_, bounds, tolerance = columns
+    bounds_: Ints = bounds.astype(np.int64)
+    return FittedRow.of(printed_, bounds_, tolerance, values)
 
 
 def misfit(found: Iterable[Explained]) -> float:
@@ -237,8 +199,8 @@ def misfit(found: Iterable[Explained]) -> float:
 
 
 def effects(outcomes: Sequence[tuple[Mapping[str, int], float]]) -> dict[str, float]:
-    """What each open setting explains of the outcomes' variance, whatever readings there are: its Shapley
-    value of R^2(S), the share that a sum of one effect a candidate explains for the settings S (Lindeman,
+    """What each open setting fits of the outcomes' variance, whatever readings there are: its Shapley
+    value of R^2(S), the share that a sum of one effect a candidate fits for the settings S (Lindeman,
     Merenda and Gold). Where all combinations are there that is Var(E[y | candidate]) / Var(y).
 
     Shares are at least 0 and add up to the R^2 of all settings; what is left of 1 is of combinations.
@@ -284,7 +246,7 @@ def _factors(readings: Sequence[Mapping[str, int]]) -> dict[str, tuple[int, ...]
 
 
 def _r_squared(columns: Sequence[tuple[int, ...]], y: "np.ndarray[Any, Any]") -> float:
-    """The share of y's variance that least squares explains by one number a candidate of each column."""
+    """The share of y's variance that least squares fits by one number a candidate of each column."""
     ones = [np.array(column) == place for column in columns for place in sorted(set(column))]
     design = np.stack([np.ones(len(y)), *ones], axis=1)
     rest = y - design @ np.linalg.lstsq(design, y)[0]
@@ -293,54 +255,38 @@ def _r_squared(columns: Sequence[tuple[int, ...]], y: "np.ndarray[Any, Any]") ->
 
 @dataclass(frozen=True)
 class Answer:
-    """What is to be said of a claim: one of `ANSWERS`, under how many of the readings that explain the
-    baselines it was reproduced, and what decides where it depends on them.
+    """What is to be said of a claim: one of `ANSWERS`, its probability, under how many of the readings that fit the
+    table it was judged, and what decides where it depends on them.
     """
 
     verdict: str
-    holds_under: list[int]
+    probability: float | None
     of: int
     decided_by: dict[str, float]
 
 
 def answer(
-    judged: Mapping[int, str], picks: Mapping[int, Mapping[str, int]], unknown: Answer
+    agrees: Mapping[int, Chance],
+    weights: Mapping[int, float],
+    picks: Mapping[int, Mapping[str, int]],
+    unknown: Answer,
+    refutable: bool = True,
 ) -> Answer:
-    """The answer on a claim from its verdict under each reading that explains the baselines, by number;
-    `unknown` where there is none.
+    """The answer on a claim from its chance under each reading that fits the table, by number; `unknown` where there
+    is none. It does not hold where the mean lies on one side of what agrees, by the same probability, unless it is not
+    `refutable`: of printed numbers that is said too often by mistake (docs/results/planted_papers.md).
     """
-    ran = {number: verdict for number, verdict in judged.items() if verdict != NOT_RUN}
-    holds = [number for number, verdict in ran.items() if verdict == REPRODUCED]
-    noisy = [number for number, verdict in ran.items() if verdict == NOISY]
-    if not judged:
+    total = math.fsum(weights[number] for number in agrees)
+    if not total:
         return unknown
-    if not ran:
-        return Answer(NOT_RUN, [], 0, {})
-    if holds and len(holds) + len(noisy) < len(ran):
-        word = DEPENDS
-    else:
-        word = NOISY if noisy else HOLDS if holds else FAILS
-    outcomes = [(picks[number], float(number in holds)) for number in ran]
-    return Answer(word, holds, len(ran), effects(outcomes) if word == DEPENDS else {})
-
-
-def held_out(
-    explaining: Mapping[str, Sequence[Mapping[str, Any]]], names: Collection[str], row: str
-) -> tuple[int, int] | None:
-    """Whether a row's baselines are explained by what explains the other rows' baselines: of the readings
-    that explain every other row that is explained at all, as far as the settings are open in all of them
-    and here (`names`), their count, and how many of them explain this row too. None where there is
-    nothing to compare. `explaining`: each row's readings that explain it, as values by name.
-    """
-    others = [found for name, found in explaining.items() if name != row and found]
-    shared = set(names)
-    for found in others:
-        shared &= found[0].keys()
-    if not others or not shared:
-        return None
-    common = set.intersection(*(_projected(found, shared) for found in others))
-    return len(common), len(common & _projected(explaining[row], shared))
-
-
-def _projected(found: Sequence[Mapping[str, Any]], names: set[str]) -> set[tuple[str, ...]]:
-    return {tuple(f"{name}={values[name]}" for name in sorted(names)) for values in found}
+    mean = Chance(
+        *(
+            math.fsum(weights[n] * p for n, p in zip(agrees, column, strict=True)) / total
+            for column in zip(*agrees.values(), strict=True)
+        )
+    )
+    fails = refutable and max(mean.below, mean.above) >= SURE
+    word = HOLDS if mean.within >= SURE else FAILS if fails else UNDECIDED
+    outcomes = [(picks[number], chance.within) for number, chance in agrees.items()]
+    decided = effects(outcomes) if word == UNDECIDED else {}
+    return Answer(word, mean.within, len(agrees), decided)

@@ -5,12 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from reports.claims.chances import Sample
 from reports.claims.metrics import KINDS, Metric, Runs, measured, metric
 from reports.claims.verdicts import (
     NOT_RUN,
     Printed,
     Seeds,
     Verdict,
+    allowed_differences,
     compare,
     judge,
     order_of,
@@ -124,6 +126,35 @@ def statements(
         mean, low, high = (gap.mean, gap.low, gap.high) if gap else (None, None, None)
         said_of = (verdict.verdict, verdict.reason, verdict.seeds_needed)
         found.append(Said(claim.says, name, mean, low, high, *said_of))
+    return found
+
+
+def samples(
+    said: Sequence[Statement],
+    numbers: Mapping[str, Any],
+    own: Mapping[str, Mapping[str, Any]],
+    runs: Runs,
+) -> list[Sample | None]:
+    """What runs say of all statements about a row, and of some of its numbers (`own`): as `statements` and `entries`
+    judge them; None for what they do not.
+    """
+    rounds = _rounds(runs)
+    found: list[Sample | None] = []
+    for claim in said:
+        name = claim.metric or next(filter(_known, numbers), "")
+        if claim.of is None or claim.to is None:
+            found.append(None)
+            continue
+        wanted = metric(name)
+        of, to = (measured(wanted, m, runs) for m in (claim.of, claim.to))
+        verdict, gap = compare(wanted, claim.relation, of, to, rounds, claim.times, claim.by)
+        allowed = allowed_differences(wanted, claim.relation, to, rounds, claim.times, claim.by)
+        found.append(Sample.of_statement(allowed, verdict, gap) if of and to else None)
+    for name, column in own.items():
+        for method, number in column.items():
+            values = measured(metric(name), method, runs) if _known(name) else {}
+            given = (printed(number), metric(name), values, rounds) if values else None
+            found.append(Sample.of_number(*given) if given else None)
     return found
 
 

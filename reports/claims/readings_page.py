@@ -1,4 +1,4 @@
-"""What readings explain, as Markdown: all readings, how far each baseline is off, and the answers."""
+"""What readings fit, as Markdown: all readings, how far each baseline is off, and the answers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,17 +9,26 @@ from reports.document import Block, Heading, Items, Text, markdown
 from reports.table import Cell, Column, Table, table
 
 SHOWN = 12
-"""So many readings of a row are shown, the nearest, and all that explain the baselines; the others are
+"""So many readings of a row are shown, the most probable, and all that fit the table; the others are
 counted, and the JSON document has them all.
 """
 JUDGED: tuple[Column | str, ...] = (
     replace(STATEMENT, head="claim"),
-    *("answer", "reproduced under", "what decides"),
+    *("answer", "probability", "readings", "what decides"),
 )
+SAYS = {
+    "paper": "the paper",
+    "convention": "another's convention",
+    "ours": "ours",
+    "against": "against the text",
+    "late": "late",
+}
+"""Who says a candidate."""
 LEGEND = (
-    "**Bold**: the reading explains the baselines. `off`: how far the baselines' numbers are off in the mean, in "
-    "tolerances. Numbers are means over seeds (sd: their standard deviation); `off` behind one: not "
-    "reproduced; `other order`: not as printed against another baseline."
+    "**Bold**: the reading fits the table, all of its rows together. `p`: the probability of a statistic as large, of "
+    "the best reading of the table that takes this one. `weight`: its share of all likelihood. `apart`: it "
+    "judges nothing. `off`: how far the baselines' numbers are off in the mean, in tolerances. Numbers are means "
+    "over seeds (sd: their standard deviation)."
 )
 
 
@@ -27,11 +36,29 @@ def readings_page(report: Mapping[str, Any]) -> str:
     """The document of `suite reproduce --readings --json` as a page."""
     parts = head(report, "under which readings do its claims hold?")
     about = "A reading takes one candidate of each setting that the paper leaves open; the rules are at the end."
-    parts.append(Text(about))
+    parts += [Text(about), *(Text(rates(one)) for one in report["tables"])]
     for row in report["rows"]:
         parts += row_blocks(row)
     parts += [Heading("How readings are judged", level=2), Items(report["rules"])]
     return markdown(parts) + "\n"
+
+
+def rates(table: Mapping[str, Any]) -> str:
+    """What a table's rows say together, and how often that would be said by mistake."""
+    rows = _plural(len(table["rows"]), "row")
+    apart = table["readings"] - table["judging"]
+    text = (
+        f"**{table['table']}, {rows} together: {table['fitting']} of {_plural(table['judging'], 'reading')} "
+        f"{'fits' if table['fitting'] == 1 else 'fit'} the baselines.** "
+    )
+    if not table["fitting"]:
+        text += f"The most probable has p = {table['best_p']:.2g}. "
+    if apart:
+        text += f"{apart} more are against the paper's text or late, and judge nothing. "
+    text += f"With every number shifted at random by up to two tolerances, some reading fits {table['false_explanations']:.0%}. "
+    if table["recall"] is not None:
+        text += f"A reading fits what one of its own seeds would have printed in {table['recall']:.0%}. "
+    return text + f"Candidates: `{table['candidates']}`."
 
 
 def said(row: Mapping[str, Any]) -> str:
@@ -39,18 +66,18 @@ def said(row: Mapping[str, Any]) -> str:
     if not row["readings"]:
         return row["note"] or "no reading was run"
     total = row["screened"]
-    if row["explaining"]:
-        count = len(row["explaining"])
-        return f"{count} of {total} readings explain the baselines: {_listed(row['explaining'])}"
+    if row["fitting"]:
+        count = len(row["fitting"])
+        return f"{count} of {total} readings fit the table's baselines: {_listed(row['fitting'])}"
     best = next(r for r in row["readings"] if r["number"] == row["best"])
     return (
-        f"no reading of {total} explains the baselines (nearest: reading {best['number']}, "
-        f"{best['misfit']:.2g} tolerances off in the mean)"
+        f"no reading of {total} fits the table's baselines (nearest: reading {best['number']}, "
+        f"{best['misfit']:.2g} tolerances off here in the mean)"
     )
 
 
 def row_blocks(row: Mapping[str, Any]) -> list[Block]:
-    """A row of a paper's table: what its readings explain, what was claimed of it, and the nearest readings."""
+    """A row of a paper's table: which of its readings fit, what was claimed of it, and the nearest readings."""
     parts = [*titled(row), Text(f"**{said(row)}.**")]
     if not row["readings"]:
         return parts
@@ -58,37 +85,28 @@ def row_blocks(row: Mapping[str, Any]) -> list[Block]:
         parts.append(Text(f"**{row['note']}.**"))
     parts.append(table(JUDGED, _judged(row["judged"])))
     parts += [Text(_fitted(row)), Text(_decides(row))]
-    if row["held_out"] is not None:
-        common, here = row["held_out"]
-        checked = (
-            f"Cross-check: {common} readings explain the baselines of the other rows, in the settings that "
-            f"all of these rows have open; {here} of them explain this row's."
-        )
-        parts.append(Text(checked))
     shown = _shown(row)
     parts += [_readings(row, shown), Text(LEGEND, "legend")]
     hidden = sum(1 + len(one["alike"]) for one in row["readings"] if one not in shown)
     if hidden:
-        more = f"{hidden} more readings, none of which explains the baselines, are in the JSON document."
+        more = f"{hidden} more readings, none of which fits the table, are in the JSON document."
         parts.append(Text(more))
     parts.append(Items(_open(row), "Open settings"))
     return parts
 
 
 def _shown(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [r for place, r in enumerate(row["readings"]) if place < SHOWN or r["explains"]]
+    return [r for place, r in enumerate(row["readings"]) if place < SHOWN or r["fits"]]
 
 
 def _fitted(row: Mapping[str, Any]) -> str:
     """What the readings were fitted on, and what that took."""
     numbers = row["readings"][0]["explained"] or row["readings"][0]["screened"]
     methods = len({one["method"] for one in numbers})
-    text = (
+    return (
         f"Fitted on {_plural(len(numbers), 'number')} of {_plural(methods, 'baseline')}: screened with 1 seed, "
-        f"then with {row['seeds']} where the table says so. All runs took {row['seconds']:.0f} s of rounds."
+        f"then with {row['seeds']} where one does not refute. All runs took {row['seconds']:.0f} s of rounds."
     )
-    few = " One number is little to fit on: a reading may meet it by chance."
-    return text + few * (len(numbers) == 1)
 
 
 def _plural(count: int, what: str) -> str:
@@ -108,8 +126,11 @@ def _judged(judged: Iterable[Mapping[str, Any]]) -> list[list[str | Cell]]:
     found: list[list[str | Cell]] = []
     for one in judged:
         given = one["answer"]
-        under = f"{len(given['holds_under'])} of {given['of']}" if given["of"] else ""
-        found.append([one["says"], verdict(given["verdict"]), under, _shares(given["decided_by"])])
+        p = given["probability"]
+        chance = "" if p is None else f"{p:.2f}"
+        under = str(given["of"] or "")
+        word = verdict(given["verdict"])
+        found.append([one["says"], word, chance, under, _shares(given["decided_by"])])
     return found
 
 
@@ -129,7 +150,7 @@ def _readings(row: Mapping[str, Any], shown: Sequence[Mapping[str, Any]]) -> Tab
     """A line a reading, the nearest first: its values, what each baseline gave, what the method did."""
     names = [one["name"] for one in row["open"]]
     baselines = row["readings"][0]["explained"] or row["readings"][0]["screened"]
-    heads = ["reading", *names, "seeds", "off"]
+    heads = ["reading", *names, "apart", "seeds", "p", "weight", "off"]
     heads += [f"{n['method']} {n['metric']}, printed {n['published']}" for n in baselines]
     own: list[Any] = next((r["numbers"] for r in row["readings"] if r["numbers"]), [])
     heads += [f"the paper's {n['method']} {n['metric']}, printed {n['published']}" for n in own]
@@ -137,10 +158,12 @@ def _readings(row: Mapping[str, Any], shown: Sequence[Mapping[str, Any]]) -> Tab
     for reading in shown:
         found = reading["explained"] or reading["screened"]
         numbers = _listed([reading["number"], *reading["alike"]])
-        marked = f"**{numbers}**" if reading["explains"] else numbers
+        marked = f"**{numbers}**" if reading["fits"] else numbers
         values = reading["values"]
         line = [marked, *(_candidate(values[n]) if n in values else "any" for n in names)]
-        line += [str(found[0]["seeds"]), f"{reading['misfit']:.2g}"]
+        weight = f"{reading['weight']:.2f}" if reading["weight"] else ""
+        p = f"{reading['p']:.2g}" if reading["explained"] else ""
+        line += [_apart(reading), str(found[0]["seeds"]), p, weight, f"{reading['misfit']:.2g}"]
         line += [_measured(one) for one in found]
         ran = [_number(one["measured"], one["reached_share"]) for one in reading["numbers"]]
         lines.append(line + (ran or [""] * len(own)))
@@ -148,13 +171,15 @@ def _readings(row: Mapping[str, Any], shown: Sequence[Mapping[str, Any]]) -> Tab
 
 
 def _measured(one: Mapping[str, Any]) -> str:
-    wrong = "" if one["reproduced"] else ", off"
-    wrong += "" if one["in_order"] else ", other order"
     if one["measured"] is None:
         missed = f" in {one['seeds'] - one['reached']} of {one['seeds']}" if one["reached"] else ""
-        return f"never{missed}{wrong}"
+        return f"never{missed}"
     spread = f" (sd {one['spread']:.2g})" if one["spread"] is not None else ""
-    return f"{one['measured']:.4g}{spread}{wrong}"
+    return f"{one['measured']:.4g}{spread}"
+
+
+def _apart(reading: Mapping[str, Any]) -> str:
+    return {"against": "against the text"}.get(reading["apart"], reading["apart"])
 
 
 def _number(value: float | None, reached: float | None) -> str:
@@ -166,7 +191,7 @@ def _open(row: Mapping[str, Any]) -> list[str]:
     for one in row["open"]:
         of = "" if one["of"] == "all" else f" (of {_of(one['of'])})"
         values = [
-            f"{_candidate(c['value'])}{' (default)' if c['default'] else ''}: {c['why']}"
+            f"{_candidate(c['value'])} ({SAYS[c['says']]}{', default' if c['default'] else ''}): {c['why']}"
             for c in one["values"]
         ]
         lines.append(f"{one['name']}{of}: {'; '.join(values)}")

@@ -58,7 +58,7 @@ def _under_readings(found: Mapping[str, Any]) -> str:
         return ""
     said = "; ".join(f"{p['paper']} {_verdicts({'verdicts': p['own_numbers']})}" for p in fitted)
     return (
-        "\n\nNumbers are counted under the default reading, statements under all readings that explain the "
+        "\n\nNumbers are counted under the default reading, statements under all readings that fit the "
         f"baselines, where they were run. Under all of them, numbers of the papers' own methods: {said}."
     )
 

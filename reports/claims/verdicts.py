@@ -192,25 +192,27 @@ def _agreement(claim: Printed, wanted: Metric, values: Seeds, rounds: int) -> Ve
     """Whether the mean over seeds agrees with a number, whatever else its row holds."""
     missing = [value for value in values.values() if not math.isfinite(value)]
     if wanted.kind.unit == "rounds":
-        counted = [_counted(value, rounds) for value in values.values()]
-        if claim.value is not None:
-            return _range(claim.relation, claim.value, wanted).verdict(counted, bool(missing))
-        # All numbers above the last round are one.
-        last = rounds + 1.0
-        return AgreementRange(last - wanted.tolerance(last), math.inf).verdict(counted)
+        reached = [counted(value, rounds) for value in values.values()]
+        at_least = claim.value is not None and bool(missing)
+        return agreeing(claim, wanted, rounds).verdict(reached, at_least)
     if missing and claim.value is not None:
         why = "diverged" if wanted.kind.last else "did not get there"
         return Verdict(FAILED, f"{len(missing)} of {len(values)} seeds {why}")
     if claim.value is None:
         return Verdict(REPRODUCED if len(missing) == len(values) else FAILED)
-    return _range(claim.relation, claim.value, wanted).verdict(list(values.values()))
+    return agreeing(claim, wanted, rounds).verdict(list(values.values()))
 
 
-def _range(relation: str, value: float, wanted: Metric) -> AgreementRange:
-    return AgreementRange.of(relation, value, wanted.tolerance(value))
+def agreeing(claim: Printed, wanted: Metric, rounds: int) -> AgreementRange:
+    """The means that agree with a printed number. All numbers of rounds above the last are one."""
+    if claim.value is None:
+        last = rounds + 1.0
+        return AgreementRange(last - wanted.tolerance(last), math.inf)
+    return AgreementRange.of(claim.relation, claim.value, wanted.tolerance(claim.value))
 
 
-def _counted(value: float, rounds: int) -> float:
+def counted(value: float, rounds: int) -> float:
+    """A number of rounds; of a run that never got there, the last round plus one."""
     return value if math.isfinite(value) else rounds + 1.0
 
 
@@ -232,7 +234,7 @@ def order_of(
     stands: dict[str, int] = {}
     for name in others:
         of, to = values[method], values[name]
-        gaps = [_counted(of[s], rounds) - _counted(to[s], rounds) for s in of if s in to]
+        gaps = [counted(of[s], rounds) - counted(to[s], rounds) for s in of if s in to]
         low, high = interval(gaps, corrected(len(others)))
         sign = 0 if low is None or high is None else (low > 0) - (high < 0)
         stands[name] = sign * (1 if standing(mine, numbers[name]) > 0 else -1)
@@ -255,12 +257,20 @@ def compare(
         return _of_diverged(relation, [of[s] for s in seeds], [to[s] for s in seeds]), None
     if seeds and all(math.isinf(side[seed]) for side in (of, to) for seed in seeds):
         return Verdict(FAILED, "neither gets there"), None
-    gaps = {s: _counted(of[s], rounds) - times * _counted(to[s], rounds) for s in seeds}
+    gaps = {s: counted(of[s], rounds) - times * counted(to[s], rounds) for s in seeds}
     found = summary(gaps, wanted, rounds)
     if found is None:
         return Verdict(NOT_RUN, "nothing was measured"), None
-    tolerance = wanted.apart(fmean(times * _counted(to[s], rounds) for s in gaps))
-    return AgreementRange.of(relation, by, tolerance).verdict(list(gaps.values())), found
+    allowed = allowed_differences(wanted, relation, {s: to[s] for s in gaps}, rounds, times, by)
+    return allowed.verdict(list(gaps.values())), found
+
+
+def allowed_differences(
+    wanted: Metric, relation: str, to: Seeds, rounds: int, times: float = 1.0, by: float = 0.0
+) -> AgreementRange:
+    """The mean differences that agree with a statement (`compare`)."""
+    sizes = [times * counted(value, rounds) for value in to.values()]
+    return AgreementRange.of(relation, by, wanted.apart(fmean(sizes) if sizes else 0.0))
 
 
 def _of_diverged(relation: str, of: Sequence[float], to: Sequence[float]) -> Verdict:

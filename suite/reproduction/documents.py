@@ -67,6 +67,7 @@ class AnswerDocument(BaseModel):
     """What all readings say of a statement."""
 
     verdict: str
+    probability: float | None
     of: int
     decided_by: dict[str, float]
 

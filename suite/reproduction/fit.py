@@ -1,4 +1,4 @@
-"""`suite reproduce --readings`: which readings of a paper explain its baselines, and what its own method
+"""`suite reproduce --readings`: which readings of a paper fit its baselines, and what its own method
 does under those. docs/reproduce.md tells the rules, `reports.claims.fit` applies them.
 """
 
@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from reports.claims.fit import Explained, explain
-from reports.claims.judged import entries, statements
+from reports.claims.judged import entries, samples, statements
 from suite.console import say
 from suite.reproduction.experiments import experiment, read_paper, reason_not_run, selected
 from suite.reproduction.fit_report import Fit, fitted_row
 from suite.reproduction.fit_rows import FitRow, TriedReading, of_methods
+from suite.reproduction.fit_tables import FitTable
 from suite.reproduction.paper import Paper
 from suite.reproduction.plan import Effort, Planned, what_is_missing
 from suite.reproduction.readings import check_open, otherwise
@@ -22,6 +23,7 @@ from suite.reproduction.reproduce import EXPERIMENT, runs_of, statements_of
 from suite.runs.batch import Batch, Job
 from suite.tracking.schema.tags import RunKind
 from suite.tracking.store import Record, Store
+from trials.common.errors import UserError
 
 SHARES = {"screening": 0.5, "all seeds": 0.75, "the paper's own methods": 1.0}
 """By which share of the minutes each stage starts no more runs."""
@@ -36,7 +38,7 @@ def fit(
     resources: Any,
     command: str,
 ) -> Fit:
-    """Run the readings of `PAPER[/TABLE[/ROW]]` that are not done, and say what explains the numbers.
+    """Run the readings of `PAPER[/TABLE[/ROW]]` that are not done, and say what fits the numbers.
 
     `effort.max_minutes` bounds all of it. Raises `UserError` on an unknown path or another value that
     cannot be, before anything starts.
@@ -44,24 +46,31 @@ def fit(
     places = selected(path)
     name = places[0][0]
     paper = read_paper(name)
+    if effort.seeds < 2:
+        raise UserError(
+            "--readings needs --seeds of at least 2: with one nothing is known of the spread"
+        )
+    if paper.frozen != paper.candidates_hash:
+        raise UserError(
+            f"{name}: its candidates have the hash {paper.candidates_hash}, and its file says frozen: {paper.frozen}; "
+            "write the hash before any run of the paper's own method, and mark what is added later as late"
+        )
     rows, why_not = _rows(paper, places, effort, data_root)
     store, tune = Store(tracking_uri, storage), storage / EXPERIMENT / "tune"
     batch = Batch(store, RunKind.READING, EXPERIMENT, tune, shared=[RunKind.REPRODUCE])
     minutes = math.inf if effort.max_minutes is None else effort.max_minutes
-    stages = _Stages(batch, list(rows.values()), data_root, resources, minutes)
+    tables = {table: [row for (t, _), row in rows.items() if t == table] for table, _ in rows}
+    weighed = [FitTable.of(of) for of in tables.values()]
+    stages = _Stages(batch, weighed, data_root, resources, minutes)
     stages.screen()
     stages.all_seeds()
     stages.own_methods()
-    explaining = {
-        row.made.path: [row.tried[i].values for i in row.explaining] for row in stages.rows
-    }
     found = [
-        fitted_row(
-            paper, table, row, rows.get((table, row)), why_not.get((table, row), ""), explaining
-        )
+        fitted_row(paper, table, row, rows.get((table, row)), why_not.get((table, row), ""))
         for _, table, row in places
     ]
-    return Fit(paper.paper, paper.cites, command, found, stages.failed, stages.interrupted)
+    rates = [table.rates() for table in weighed]
+    return Fit(paper.paper, paper.cites, command, rates, found, stages.failed, stages.interrupted)
 
 
 def _rows(
@@ -86,10 +95,10 @@ def _rows(
 
 @dataclass
 class _Stages:
-    """Screening, all seeds, the paper's own methods: each stage is one batch over all rows."""
+    """Screening, all seeds, the paper's own methods: each stage is one batch over all tables."""
 
     batch: Batch
-    rows: Sequence[FitRow]
+    tables: Sequence[FitTable]
     data_root: str | None
     resources: Any
     minutes: float
@@ -98,32 +107,46 @@ class _Stages:
     _started: float = field(default_factory=time.monotonic)
     _counted: set[str] = field(default_factory=set)
 
-    def screen(self) -> None:
-        """All readings with one seed: those of all rows in turn, the default ones first."""
-        order = sorted((i, r) for r, row in enumerate(self.rows) for i in range(len(row.readings)))
-        plans = [(self.rows[r], i, self.rows[r].screen(i)) for i, r in order]
-        for tried, found in self._explained("screening", plans):
-            tried.screened = found
+    @property
+    def rows(self) -> list[FitRow]:
+        """Of all tables."""
+        return [row for table in self.tables for row in table.rows]
 
-    def all_seeds(self) -> None:
-        """The best readings of each row with all seeds."""
-        plans = [(row, i, row.full(i)) for row in self.rows for i in row.kept]
-        for tried, found in self._explained("all seeds", plans):
+    def screen(self) -> None:
+        """The default reading with all seeds, and all readings with one: those of all rows in turn."""
+        order = sorted((i, r) for r, row in enumerate(self.rows) for i in range(len(row.readings)))
+        rows = self.rows
+        first = [(row, i, row.full(i)) for row in rows for i in row.groups[0]]
+        plans = [(rows[r], i, rows[r].screen(i)) for i, r in order]
+        self._run("screening", [plan for _, _, plan in [*first, *plans]])
+        for tried, found in self._explained(plans):
+            tried.screened = found
+        for tried, found in self._explained(first):
             tried.explained = found
 
+    def all_seeds(self) -> None:
+        """The readings that one seed does not refute with all seeds; all of them weighed."""
+        kept = [pair for table in self.tables for pair in table.kept()]
+        plans = [(row, i, row.full(i)) for row, i in kept]
+        self._run("all seeds", [plan for _, _, plan in plans])
+        for tried, found in self._explained(plans):
+            tried.explained = found
+        for table in self.tables:
+            table.weigh()
+
     def _explained(
-        self, stage: str, plans: Sequence[tuple[FitRow, int, Planned]]
+        self, plans: Sequence[tuple[FitRow, int, Planned]]
     ) -> Iterator[tuple[TriedReading, list[Explained]]]:
         """A stage's readings, as far as all of their runs are there, and what these say of the baselines."""
-        done = self._run(stage, [plan for _, _, plan in plans])
+        done = self.batch.done()
         for row, i, plan in plans:
             if _whole(plan, done):
                 runs = self._runs(row, plan, list(row.numbers), done)
                 yield row.tried[i], explain(row.numbers, runs, plan.rounds)
 
     def own_methods(self) -> None:
-        """The paper's own methods under the readings that explain the baselines, and its claims judged."""
-        plans = [(row, i, row.method(i)) for row in self.rows for i in row.explaining]
+        """The paper's own methods under the readings that fit the table, and its claims judged."""
+        plans = [(row, i, row.method(i)) for row in self.rows for i in row.fitting]
         done = self._run("the paper's own methods", [plan for _, _, plan in plans])
         for row, i, plan in plans:
             if not _whole(plan, done):
@@ -133,8 +156,10 @@ class _Stages:
             wanted = [*printed, *(c.metric for c in claims if c.metric)]
             runs = self._runs(row, row.full(i), wanted, done) | self._runs(row, plan, wanted, done)
             own = of_methods(printed, row.made.own)
-            row.tried[i].numbers = entries(own, runs, plan.planned, None)
-            row.tried[i].claims = statements(claims, printed, runs, plan.planned, None)
+            tried = row.tried[i]
+            tried.numbers = entries(own, runs, plan.planned, None)
+            tried.claims = statements(claims, printed, runs, plan.planned, None)
+            tried.samples = samples(claims, printed, own, runs)
 
     def _run(self, stage: str, plans: Sequence[Planned]) -> dict[str, Record]:
         """Make a stage's runs, unless an earlier stage was interrupted; all that are recorded."""

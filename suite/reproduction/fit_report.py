@@ -1,24 +1,17 @@
 """What `suite reproduce --readings` says: rows with all their readings, and an answer on each claim."""
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from reports.claims.fit import (
-    ANSWERS,
-    RULES,
-    UNEXPLAINED,
-    Answer,
-    Numbers,
-    answer,
-    effects,
-    held_out,
-    misfit,
-)
+from reports.claims.chances import chances
+from reports.claims.fit import ANSWERS, RULES, UNEXPLAINED, Answer, Numbers, answer, effects, misfit
 from reports.claims.verdicts import NOT_RUN, printed
 from suite.reproduction.experiments import Experiment, own_methods
 from suite.reproduction.fit_rows import FitRow, TriedReading, of_methods
+from suite.reproduction.fit_tables import TableRates
 from suite.reproduction.paper import Paper
 from suite.reproduction.readings import default_reading
 from suite.reproduction.reproduce import statements_of
@@ -49,10 +42,9 @@ class Fitted:
     open: list[dict[str, Any]]
     readings: list[dict[str, Any]]
     screened: int
-    explaining: list[int]
+    fitting: list[int]
     best: int | None
     decides: dict[str, float]
-    held_out: tuple[int, int] | None
     judged: list[Judged]
     seeds: int
     seconds: float
@@ -66,6 +58,7 @@ class Fit:
     paper: str
     cites: str
     command: str
+    tables: list[TableRates]
     rows: list[Fitted]
     failed: int
     interrupted: bool
@@ -80,19 +73,13 @@ class Fit:
             "protocol": "the paper's, under every reading of what it leaves open; fitted on the baselines",
             "verdicts": {word: given[word] for word in ANSWERS},
             "rules": list(RULES),
+            "tables": [asdict(table) for table in self.tables],
             "rows": [asdict(row) for row in self.rows],
             "runs_failed": self.failed,
         }
 
 
-def fitted_row(
-    paper: Paper,
-    table: str,
-    row: str,
-    fitted: FitRow | None,
-    why_not: str,
-    explaining: Mapping[str, Sequence[Mapping[str, Any]]],
-) -> Fitted:
+def fitted_row(paper: Paper, table: str, row: str, fitted: FitRow | None, why_not: str) -> Fitted:
     """A row of the report; `fitted` is None for one that was not run, and `why_not` says why."""
     content, at = paper.tables[table], paper.tables[table].rows[row]
     facts = (table, row, content.source, content.about)
@@ -100,13 +87,12 @@ def fitted_row(
     if fitted is None:
         judged = _judged(paper, table, row, None, own)
         scenario = (at.dataset, at.model, at.heterogeneity)
-        return Fitted(*facts, *scenario, [], [], 0, [], None, {}, None, judged, 0, 0.0, why_not)
+        return Fitted(*facts, *scenario, [], [], 0, [], None, {}, judged, 0, 0.0, why_not)
     tried = fitted.tried
     screened = [
         (fitted.readings[i].picks, misfit(t.screened)) for i, t in enumerate(tried) if t.screened
     ]
     ranked = fitted.told
-    full = [t for t in ranked if t.explained]
     left = len(tried) - len(screened)
     return Fitted(
         *facts,
@@ -114,10 +100,9 @@ def fitted_row(
         _open(fitted.made),
         [_told(t) for t in ranked],
         len(screened),
-        [tried[i].number for i in fitted.explaining],
-        (full or ranked)[0].number if ranked else None,
+        [tried[i].number for i in fitted.fitting],
+        ranked[0].number if ranked else None,
         effects(screened),
-        held_out(explaining, fitted.readings[0].picks, fitted.made.path),
         _judged(paper, table, row, fitted, own),
         fitted.effort.seeds,
         round(fitted.seconds, 1),
@@ -128,8 +113,9 @@ def fitted_row(
 def _told(tried: TriedReading) -> dict[str, Any]:
     """A reading of the report; what one seed said is left out where all say it."""
     screened = [] if tried.explained else tried.screened
-    facts = asdict(replace(tried, screened=screened))
-    return {**facts, "misfit": tried.misfit, "explains": tried.explains}
+    facts = asdict(replace(tried, screened=screened, samples=[]))
+    facts.pop("samples")
+    return {**facts, "misfit": tried.misfit}
 
 
 def _open(made: Experiment) -> list[dict[str, Any]]:
@@ -140,8 +126,8 @@ def _open(made: Experiment) -> list[dict[str, Any]]:
             "name": name,
             "of": made.open[name].of,
             "values": [
-                {"value": value, "why": why, "default": i == pick}
-                for i, (value, why) in enumerate(made.open[name].values)
+                {**one._asdict(), "default": i == pick}
+                for i, one in enumerate(made.open[name].values)
             ],
         }
         for name, pick in default.picks.items()
@@ -153,21 +139,29 @@ def _judged(
 ) -> list[Judged]:
     """Every statement about the row and every number of the paper's own methods, answered."""
     content = paper.tables[table]
-    explaining = fitted.explaining if fitted else []
-    tried = [fitted.tried[i] for i in explaining if fitted.tried[i].claims] if fitted else []
-    picks = {fitted.tried[i].number: fitted.readings[i].picks for i in explaining} if fitted else {}
-    searched = fitted is not None and not explaining and any(t.explained for t in fitted.tried)
-    unknown = Answer(UNEXPLAINED if searched else NOT_RUN, [], 0, {})
+    said = [(c.says, c.metric or "", None, None) for c in statements_of(content)]
+    numbers = [
+        (f"{method}: {name} = {printed(number)}", name, method, str(printed(number)))
+        for name, method, number in _own_numbers(content.rows[row].numbers, own)
+    ]
+    places: list[tuple[str, str, str | None, str | None]] = [*said, *numbers]
+    unknown = Answer(NOT_RUN, None, 0, {})
+    if fitted is None:
+        return [Judged(*at, unknown) for at in places]
+    fitting = [(fitted.tried[i], fitted.readings[i].picks) for i in fitted.fitting]
+    if not fitting and any(t.explained for t in fitted.tried):
+        words = [c.of is not None for c in statements_of(content)] + [True] * len(numbers)
+        unexplained = Answer(UNEXPLAINED, None, 0, {})
+        return [
+            Judged(*at, unexplained if w else unknown) for at, w in zip(places, words, strict=True)
+        ]
+    weights = {t.number: t.weight for t, _ in fitting}
+    picks = {t.number: found for t, found in fitting}
     found = []
-    for scenario, claim in enumerate(statements_of(content)):
-        verdicts = {t.number: t.claims[scenario].verdict for t in tried}
-        given = answer(verdicts, picks, unknown) if claim.of else Answer(NOT_RUN, [], 0, {})
-        found.append(Judged(claim.says, claim.metric or "", None, None, given))
-    for scenario, (name, method, number) in enumerate(_own_numbers(content.rows[row].numbers, own)):
-        verdicts = {t.number: t.numbers[scenario].verdict for t in tried}
-        shown = str(printed(number))
-        given = answer(verdicts, picks, unknown)
-        found.append(Judged(f"{method}: {name} = {shown}", name, method, shown, given))
+    for place, at in enumerate(places):
+        samples = {t.number: s for t, _ in fitting if t.samples and (s := t.samples[place])}
+        agrees = chances(samples, content.runs if at[2] else math.inf)
+        found.append(Judged(*at, answer(agrees, weights, picks, unknown, at[2] is None)))
     return found
 
 

@@ -1,10 +1,11 @@
 """The rows of a fit: their readings, what each is to run, and what came out."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Self
 
+from reports.claims.chances import Sample
 from reports.claims.fit import Explained, Numbers, baselines_numbers, misfit, rounds_needed
 from reports.claims.judged import JudgedEntry, Said
 from reports.claims.metrics import BEST
@@ -13,22 +14,26 @@ from suite.reproduction.paper import Paper
 from suite.reproduction.plan import Effort, Planned, plan_of
 from suite.reproduction.readings import Reading, of_baselines, parts, read, readings
 
-KEPT = 4
-"""One in so many screened fits of the baselines is run with all seeds."""
-
 
 @dataclass
 class TriedReading:
-    """A reading of a row: its number, its values by open setting, and what came out. `screened` is of one
-    seed, `explained` of all; `numbers` and `claims` are of the paper's own methods.
+    """A reading of a row: its number, its values by open setting, `apart` where it judges nothing, and what came out.
+    `screened` is of one seed, `explained` of all; `p` and `weight` are its best table's probability and its share of all
+    weight; `numbers`, `claims` and their `samples` are of the paper's own methods.
     """
 
     number: int
     values: dict[str, Any]
+    apart: str = ""
     screened: list[Explained] = field(default_factory=list)
     explained: list[Explained] = field(default_factory=list)
+    p: float = 0.0
+    weight: float = 0.0
+    fits: bool = False
     numbers: list[JudgedEntry] = field(default_factory=list)
     claims: list[Said] = field(default_factory=list)
+    samples: list[Sample | None] = field(default_factory=list)
+    """Of the claims, then of the numbers; None for a claim that is only shown."""
     alike: list[int] = field(default_factory=list)
     """Further readings that a report tells of with this one, whatever their values in what is no baseline's."""
 
@@ -37,11 +42,6 @@ class TriedReading:
         """How far the baselines' numbers are off in the mean, in tolerances, by all seeds that ran."""
         found = self.explained or self.screened
         return misfit(found) if found else None
-
-    @property
-    def explains(self) -> bool:
-        """Whether every baseline's number is reproduced by all seeds, and in the printed order."""
-        return bool(self.explained) and all(one.explained for one in self.explained)
 
 
 @dataclass
@@ -70,7 +70,7 @@ class FitRow:
             replace(effort, every_round=any(keys.get(SCORED) == BEST for keys in given)),
             numbers,
             found,
-            [TriedReading(i, r.values(made)) for i, r in enumerate(found, 1)],
+            [TriedReading(i, r.values(made), r.apart(made)) for i, r in enumerate(found, 1)],
         )
 
     def plan(self, index: int, own: bool, effort: Effort) -> Planned:
@@ -79,12 +79,18 @@ class FitRow:
         methods = {m: c for m, c in made.methods.items() if (m in made.own) == own}
         return plan_of(self.paper, replace(made, methods=methods), effort)
 
+    @cached_property
+    def rounds(self) -> int:
+        """After how many rounds a baseline's run can no longer meet any number, under any reading."""
+        made = (read(self.made, reading).methods for reading in self.readings)
+        most = max(
+            c.rounds for methods in made for m, c in methods.items() if m not in self.made.own
+        )
+        return self.effort.cut(rounds_needed(self.numbers, most))
+
     def screen(self, index: int) -> Planned:
         """The baselines' runs with one seed, as long as a number could be met."""
-        methods = read(self.made, self.readings[index]).methods
-        rounds = max(c.rounds for m, c in methods.items() if m not in self.made.own)
-        needed = rounds_needed(self.numbers, rounds)
-        return self.plan(index, False, replace(self.effort, seeds=1, rounds=needed))
+        return self.plan(index, False, replace(self.effort, seeds=1, rounds=self.rounds))
 
     def full(self, index: int) -> Planned:
         """The baselines' runs with all seeds."""
@@ -101,47 +107,38 @@ class FitRow:
             return "no number of a baseline is printed, so there is nothing to fit a reading on"
         return "" if len(self.readings) > 1 else "its file declares no open setting"
 
-    @property
-    def kept(self) -> list[int]:
-        """The readings that are run with all seeds, best first: a quarter of the screened ones that differ
-        for the baselines, and the default, each with those that fit alike.
-        """
-        screened = [fit for fit in self.alike if self.tried[fit[0]].screened]
-        ranked = sorted(screened, key=lambda fit: (misfit(self.tried[fit[0]].screened), fit))
-        best = ranked[: math.ceil(len(ranked) / KEPT)]
-        best += [fit for fit in screened if 0 in fit and fit not in best]
-        return [i for fit in best for i in fit if self.tried[i].screened]
-
-    @property
-    def alike(self) -> list[list[int]]:
-        """The readings in groups under which baselines run alike."""
+    @cached_property
+    def groups(self) -> list[list[int]]:
+        """The readings in groups under which baselines run alike, each with those that judge first."""
         shared = of_baselines(self.made)
         groups: dict[tuple[int, ...], list[int]] = {}
         for i, reading in enumerate(self.readings):
             groups.setdefault(tuple(reading.picks[name] for name in shared), []).append(i)
-        return list(groups.values())
+        return [
+            sorted(fit, key=lambda i: (bool(self.tried[i].apart), i)) for fit in groups.values()
+        ]
 
     @property
     def told(self) -> list[TriedReading]:
-        """What a report tells of the readings, the nearest first: of each that explains the baselines, and of
+        """What a report tells of the readings, the most probable first: of each that fits the table, and of
         others with those that fit alike.
         """
         shared = of_baselines(self.made)
         found = []
-        for fit in self.alike:
+        for fit in self.groups:
             first, *others = (self.tried[i] for i in fit)
-            if first.explains:
+            if first.fits:
                 found += [first, *others]
             else:
                 values = {name: first.values[name] for name in shared}
                 found.append(replace(first, values=values, alike=[one.number for one in others]))
-        fitted = [(t.misfit, t.number, t) for t in found if t.misfit is not None]
-        return [t for _, _, t in sorted(fitted)]
+        ran = [one for one in found if one.misfit is not None]
+        return sorted(ran, key=lambda one: (-one.weight, -one.p, one.misfit, one.number))
 
     @property
-    def explaining(self) -> list[int]:
-        """The readings that explain the baselines."""
-        return [i for i, t in enumerate(self.tried) if t.explains]
+    def fitting(self) -> list[int]:
+        """The readings that explain the table, and judge."""
+        return [i for i, t in enumerate(self.tried) if t.fits and not t.apart]
 
 
 def _absent(paper: Paper, made: Experiment) -> set[str]:

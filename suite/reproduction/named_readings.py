@@ -60,7 +60,7 @@ def _picks(row: Experiment, wanted: Mapping[str, Any]) -> dict[str, int]:
     """The candidates that are meant, by open setting; raises `UserError` where several may be."""
     found: dict[str, int] = {}
     for name in default_reading(row).picks:
-        values = [value for value, _ in row.open[name].values]
+        values = [one.value for one in row.open[name].values]
         about = {
             k: v for k, v in wanted.items() if any(_says(name, value, k, v) for value in values)
         }
@@ -96,10 +96,10 @@ def _spelled(key: str, value: Any) -> Any:
 def _refuse_undeclared(rows: Sequence[Experiment], wanted: Mapping[str, Any]) -> None:
     """Refuse a key that no open setting has, and a value that is no candidate of any row."""
     declared = [
-        (name, value)
+        (name, one.value)
         for row in rows
         for name in default_reading(row).picks
-        for value, _ in row.open[name].values
+        for one in row.open[name].values
     ]
     for key, value in wanted.items():
         if not declared:

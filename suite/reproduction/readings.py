@@ -24,7 +24,7 @@ from suite.reproduction.experiments import (
     checked,
     undecided,
 )
-from suite.reproduction.paper import Open
+from suite.reproduction.paper import AGAINST, LATE, Open
 from suite.studies.validation import Faults
 from trials.common.errors import UserError, unknown
 from trials.run.scenario import SPELLING
@@ -38,7 +38,12 @@ class Reading:
 
     def values(self, made: Experiment) -> dict[str, Any]:
         """The candidates' values by the open settings' names."""
-        return {name: made.open[name].values[i][0] for name, i in self.picks.items()}
+        return {name: made.open[name].values[i].value for name, i in self.picks.items()}
+
+    def apart(self, made: Experiment) -> str:
+        """Why it judges nothing: `against` the text, or `late`; "" where it does."""
+        says = {made.open[name].values[i].says for name, i in self.picks.items()}
+        return next((why for why in (AGAINST, LATE) if why in says), "")
 
 
 def readings(made: Experiment) -> list[Reading]:
@@ -72,7 +77,7 @@ def default_reading(made: Experiment) -> Reading:
     """
     picks = {}
     for name, of in made.open.items():
-        changes = [under(made, name, value) != made.methods for value, _ in of.values]
+        changes = [under(made, name, one.value) != made.methods for one in of.values]
         if not any(changes):
             continue
         if all(changes):
@@ -93,7 +98,7 @@ def under(made: Experiment, name: str, value: Any) -> dict[str, Configured]:
     was chosen.
     """
     keys = parts(name, value)
-    why = next(why for candidate, why in made.open[name].values if candidate == value)
+    why = next(one.why for one in made.open[name].values if one.value == value)
     concerned = _concerned(made, made.open[name])
     return {
         method: _with(configured, keys, why) if method in concerned else configured
@@ -108,7 +113,7 @@ def check_open(made: Experiment) -> None:
         concerned = sorted(_concerned(made, of))
         for method in (m for m in concerned if m not in made.methods):
             faults.add(f"open.{name}.of", method, str(unknown("method", method, made.methods)))
-        for value, _ in of.values:
+        for value in (one.value for one in of.values):
             for key in parts(name, value):
                 _check_key(
                     faults, made, f"open.{name}", key, [m for m in concerned if m in made.methods]
@@ -220,9 +225,9 @@ def _ours(row: Experiment, method: str, key: str) -> bool:
     if found is not None:
         return found.why is not None
     return key in (*SCORING, "data_seed", "partition_seed") or any(
-        method in _concerned(row, of) and key in parts(name, value)
+        method in _concerned(row, of) and key in parts(name, one.value)
         for name, of in row.open.items()
-        for value, _ in of.values
+        for one in of.values
     )
 
 

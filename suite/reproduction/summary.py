@@ -57,7 +57,7 @@ class Counts:
 class Covered:
     """A paper: what of it has a verdict, `left`: what has none, with the reason and the cost in minutes
     by table, and the pages that tell of it. `own_numbers`: those of its own methods that were held against
-    every reading that explains the baselines, by the answer.
+    every reading that fits the table, by the answer.
     """
 
     name: str
@@ -195,7 +195,7 @@ def _judged_statements(mine: Iterable[Mapping[str, Any]]) -> dict[Address, dict[
 
 
 def _answers(mine: Iterable[Mapping[str, Any]]) -> dict[Address, str]:
-    """What became of the paper's own methods' numbers under all readings that explain the baselines."""
+    """What became of the paper's own methods' numbers under all readings that fit the table."""
     return {
         (row["table"], row["row"], one["says"]): one["answer"]["verdict"]
         for _, row in _by_rank(mine, fitted=True)

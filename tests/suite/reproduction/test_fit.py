@@ -9,6 +9,7 @@ import pytest
 
 from reports.claims.readings_page import readings_page
 from suite.reproduction import experiments, paper
+from suite.reproduction.experiments import parse_paper
 from suite.runs.batch import Batch
 from tests.support.commands import SINGLY, document, records, suite_here
 from trials.run.scenario import Scenario
@@ -19,6 +20,7 @@ from trials.settings import Settings
 MADE_UP = """
 paper: FOLB
 cites: nobody
+frozen: {frozen}
 data: {{digits: {{samples: 1437, test: 360, shape: [1, 8, 8], classes: 10}}}}
 settings: {{clients: 10, participation: 1.0, batch_size: 10, local_epochs: 1, rounds: 6}}
 chosen:
@@ -33,7 +35,7 @@ chosen:
   momentum: [0.0, not stated]
   lr: [0.002, not stated]
 open:
-  rate: {{values: [[{{lr: 0.002}}, small], [{{lr: 0.05}}, large]]}}
+  rate: {{values: [[{{lr: 0.002}}, small], [{{lr: 0.05}}, large, {says}]]}}
   momentum: {{values: [[0.0, plain], [0.9, usual]]}}
   weighting: {{of: own, values: [[{{aggregation: samples}}, one], [{{aggregation: plain}}, other]]}}
 tables:
@@ -88,9 +90,12 @@ def write(tmp_path, monkeypatch):
     for module in (experiments, paper):
         monkeypatch.setattr(module, "files", lambda package: root)
 
-    def put(**numbers: float) -> None:
+    def put(says: str = "ours", frozen: str | None = None, **numbers: float) -> None:
         experiments.read_paper.cache_clear()
-        (root / "papers" / "toy.yaml").write_text(MADE_UP.format(**numbers))
+        facts = {**numbers, "says": says}
+        known = parse_paper(MADE_UP.format(**facts, frozen="~"), "toy.yaml").candidates_hash
+        text = MADE_UP.format(**facts, frozen=f"'{frozen or known}'")
+        (root / "papers" / "toy.yaml").write_text(text)
 
     yield put
     experiments.read_paper.cache_clear()
@@ -118,12 +123,12 @@ def test_it_finds_the_reading_that_made_the_numbers_and_judges_under_all_of_them
     assert before < {r.run_id for r in records(tmp_path, kind="reading")}, "it continues"
     (row,) = found["rows"]
     assert row["screened"] == 8
-    explained = [r for r in row["readings"] if r["explains"]]
+    explained = [r for r in row["readings"] if r["fits"]]
     known = {"rate": {"lr": 0.05}, "momentum": 0.9}
     assert sorted((r["values"] for r in explained), key=str) == [
         {**known, "weighting": {"aggregation": w}} for w in ("plain", "samples")
     ], "two, for the paper's own weighting is nothing that its baselines tell"
-    assert row["explaining"] == sorted(r["number"] for r in explained)
+    assert row["fitting"] == sorted(r["number"] for r in explained)
     assert all(one["off"] < 0.1 for one in explained[0]["explained"])
     decides = row["decides"]
     assert decides["weighting"] == pytest.approx(0)
@@ -142,8 +147,8 @@ def test_it_finds_the_reading_that_made_the_numbers_and_judges_under_all_of_them
     assert written == found
     text = (tmp_path / "out" / "toy-readings.md").read_text()
     assert text == readings_page(found)
-    numbers = ", ".join(map(str, row["explaining"]))
-    assert f"**2 of 8 readings explain the baselines: {numbers}.**" in text
+    numbers = ", ".join(map(str, row["fitting"]))
+    assert f"**2 of 8 readings fit the table's baselines: {numbers}.**" in text
     shown = [line for line in text.splitlines() if line.startswith(("| **", "| "))]
     listed = [line.split(" | ")[0].strip("|* ").split(", ") for line in shown]
     numbered = [int(one) for some in listed if some[0].isdigit() for one in some]
@@ -154,14 +159,12 @@ def test_numbers_that_no_reading_gives_are_unexplained(write, tmp_path):
     write(fedavg=33.3, fedprox=71.7, folb=12.3, loss=50, ahead=5)
     found = document(suite_here(*ARGS, cwd=tmp_path))
     (row,) = found["rows"]
-    assert row["explaining"] == []
-    assert {one["answer"]["verdict"] for one in row["judged"]} == {"baselines unexplained"}
-    best = min(
-        (r for r in row["readings"] if r["explained"]), key=lambda r: (r["misfit"], r["number"])
-    )
+    assert row["fitting"] == []
+    assert {one["answer"]["verdict"] for one in row["judged"]} == {"no reading fits"}
+    best = min(row["readings"], key=lambda r: (-r["p"], r["misfit"], r["number"]))
     assert row["best"] == best["number"]
     assert (
-        f"no reading of 8 explains the baselines (nearest: reading {row['best']}, "
+        f"no reading of 8 fits the table's baselines (nearest: reading {row['best']}, "
         in readings_page(found)
     )
     assert not [r for r in records(tmp_path, kind="reading") if r.tags["method"] == "folb"]
@@ -172,10 +175,69 @@ def test_what_holds_under_one_reading_does_not_under_another(write, tmp_path):
     """FOLB's number under a reading, beside baselines that another reading made; and FOLB is never far ahead."""
     write(**told(OTHER) | {"folb": told(KNOWN)["folb"], "ahead": 20})
     (row,) = document(suite_here(*ARGS, cwd=tmp_path))["rows"]
-    values = [r["values"] for r in row["readings"] if r["explains"]]
-    assert [(v["rate"], v["momentum"]) for v in values] == [({"lr": 0.002}, 0.0)] * 2
+    fitting = [r for r in row["readings"] if r["fits"]]
+    assert [(r["values"]["rate"], r["values"]["momentum"]) for r in fitting] == [
+        *[({"lr": 0.002}, 0.0)] * 2,
+        *[({"lr": 0.002}, 0.9)] * 2,
+    ], "with momentum each number is about half a tolerance off"
+    assert fitting[0]["weight"] > 2 * fitting[2]["weight"]
     verdicts = [one["answer"]["verdict"] for one in row["judged"]]
     assert verdicts == ["does not hold"] * 3
+
+
+def test_a_late_candidate_and_one_against_the_text_judge_nothing(write, tmp_path):
+    """The reading that made the numbers takes a rate that was added late: it is shown apart, and nothing fits."""
+    write(**told(KNOWN), says="late")
+    found = document(suite_here(*ARGS, cwd=tmp_path))
+    (row,), (table,) = found["rows"], found["tables"]
+    apart = [r for r in row["readings"] if r["apart"]]
+    assert {r["values"]["rate"]["lr"] for r in apart} == {0.05}
+    assert max(r["p"] for r in apart) > 0.9
+    assert not any(r["weight"] for r in apart)
+    assert (table["readings"], table["judging"], table["fitting"], row["fitting"]) == (4, 2, 0, [])
+    assert {one["answer"]["verdict"] for one in row["judged"]} == {"no reading fits"}
+    assert not [r for r in records(tmp_path, kind="reading") if r.tags["method"] == "folb"]
+
+
+def test_candidates_are_frozen_before_the_paper_s_own_method_runs(write, tmp_path):
+    write(**told(KNOWN), frozen="0123456789ab")
+    said = suite_here(*ARGS, cwd=tmp_path, code=2).stderr
+    assert said.startswith("error: toy: its candidates have the hash ")
+    assert "its file says frozen: 0123456789ab; write the hash before any run" in said
+    assert not records(tmp_path, kind="reading")
+
+
+def test_the_hash_is_of_values_and_who_says_so_and_of_no_late_candidate():
+    def known(*changes: tuple[str, str]) -> str:
+        numbers = dict.fromkeys(("fedavg", "fedprox", "folb", "loss", "ahead"), 1)
+        text = MADE_UP.format(**numbers, frozen="~", says="ours")
+        for before, after in changes:
+            assert before in text
+            text = text.replace(before, after)
+        return parse_paper(text, "toy.yaml").candidates_hash
+
+    late = ("[0.9, usual]]", "[0.9, usual], [0.5, half, late]]")
+    assert known() == known(("[0.0, plain]", "[0.0, none at all]")) == known(late)
+    assert (
+        len(
+            {
+                known(),
+                known(("[0.9, usual]", "[0.8, usual]")),
+                known(("[0.9, usual]", "[0.9, usual, paper]")),
+            }
+        )
+        == 3
+    )
+
+
+def test_one_seed_says_nothing_of_the_spread(write, tmp_path):
+    write(**told(KNOWN))
+    alone = ("reproduce", "toy", "--readings", "--seeds", 1)
+    said = suite_here(*alone, cwd=tmp_path, code=2).stderr
+    assert (
+        said
+        == "error: --readings needs --seeds of at least 2: with one nothing is known of the spread\n"
+    )
 
 
 def test_time_is_up_before_all_was_screened(write, tmp_path):

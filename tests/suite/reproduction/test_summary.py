@@ -66,7 +66,7 @@ def one_reading(options: str, seeds: int, *numbers: dict[str, Any]) -> dict[str,
 ALL_READINGS = {
     **FACTS,
     "command": "suite reproduce toy --readings",
-    "verdicts": {"depends on the reading": 1},
+    "verdicts": {"undecided": 1},
     "rows": [
         {
             **ROW,
@@ -75,9 +75,9 @@ ALL_READINGS = {
                 {
                     "says": "alike",
                     "method": None,
-                    "answer": {"verdict": "depends on the reading", "of": 4, "decided_by": {"lr": 0.9, "mu": 0.1}},
+                    "answer": {"verdict": "undecided", "probability": 0.4, "of": 4, "decided_by": {"lr": 0.9, "mu": 0.1}},
                 },
-                {"says": "fedavg: test_accuracy = 90", "method": "fedavg", "answer": {"verdict": "holds", "of": 4, "decided_by": {}}},
+                {"says": "fedavg: test_accuracy = 90", "method": "fedavg", "answer": {"verdict": "holds", "probability": 1.0, "of": 4, "decided_by": {}}},
             ],
         }
     ],
@@ -117,7 +117,7 @@ def test_every_number_and_statement_is_accounted_for(found):
     assert toy["verdicts"] == {"reproduced": 1, "direction only": 1}
     assert toy["statements"] == {
         "printed": 8, "feasible": 1, "judged": 1, "few_seeds": 0,
-        "verdicts": {"depends on the reading": 1},
+        "verdicts": {"undecided": 1},
     }  # fmt: skip
     left = {one["reason"]: one for one in toy["left"]}
     shown = {
@@ -152,10 +152,7 @@ def test_numbers_that_were_held_against_all_readings_are_told(found):
 
 def test_the_page_and_its_figure_show_the_same_numbers(found):
     text = summary_page(found)
-    assert (
-        "| Toy | 2 | 2 | 6 | 1 | 1 | 8 | 1 direction only, 1 reproduced | 1 depends on the reading |"
-        in text
-    )
+    assert "| Toy | 2 | 2 | 6 | 1 | 1 | 8 | 1 direction only, 1 reproduced | 1 undecided |" in text
     assert "1 of these verdicts rest on fewer than 3 seeds." in text
     assert "| [one/iid](anything.json) | `suite reproduce toy/one/iid` | 3 | 1 reproduced |" in text
     assert "| takes more than an hour | one, slow | 1 | 2 | 100 min |" in text
