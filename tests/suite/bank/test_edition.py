@@ -1,0 +1,135 @@
+"""The third edition: its design is the one that was written down, and its analysis is what that says."""
+
+import hashlib
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import edition
+import natural
+from suite import bank
+from suite.studies.entries import make_entries
+from suite.studies.study import read_study
+from tests.support.simulations import ROOT
+from trials import datasets
+
+STUDIES = sorted((ROOT / "search_spaces" / "studies" / "edition3").glob("*.yaml"))
+
+
+def test_the_design_is_the_one_that_was_written_before_its_runs():
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in STUDIES)).hexdigest()[:16]
+    assert f"design: {digest}\n" in (ROOT / "docs" / "edition3.md").read_text()
+
+
+def test_the_design_has_the_scenarios_families_and_units_that_it_names():
+    page, scenarios, families, convolutional = (
+        (ROOT / "docs" / "edition3.md").read_text(),
+        0,
+        set(),
+        0,
+    )
+    for path in STUDIES:
+        name, study = read_study(str(path), {})
+        assert f"| `{name}` |" in page
+        made = make_entries(study, name)
+        assert "fedavg" in study.algorithms
+        assert len(study.replicates) >= 4
+        of = {entry.scenario for entry in made}
+        scenarios += len(of)
+        families |= {datasets.family(scenario.dataset) for scenario in of}
+        convolutional += sum(s.model.startswith(("lenet5", "feddc_cnn")) for s in of)
+    assert (scenarios, len(families) >= 8, convolutional) == (37, True, 4)
+
+
+def finals(scores, study="e3", family="digits", seeds=2):
+    """Final runs: scores[method][unit] of every seed."""
+    return pd.DataFrame(
+        {
+            "kind": "final", "study": study, "family": family, "dataset": family, "model": "logreg",
+            "heterogeneity": "iid", "tuning": 0, "partition": unit, "split": 0, "seconds": 1.0,
+            "algorithm": method, "test_score": score + shift,
+        }
+        for method, values in scores.items()
+        for unit, score in enumerate(values)
+        for shift in np.linspace(-0.01, 0.01, seeds)
+    )  # fmt: skip
+
+
+def test_the_effect_is_the_paired_difference_with_a_corrected_t_interval():
+    base = np.linspace(0.8, 0.9, 8)
+    shifts = np.array([1, 2, 3, 4, 1, 2, 3, 4]) / 100
+    trials = finals({"fedavg": base, "folb": base + shifts, "safl": base - shifts})
+    table = edition.effects(edition.gaps(trials, {"e3": (3, 2)})).set_index("algorithm")
+    assert table.gap.to_dict() == pytest.approx({"folb": 2.5, "safl": -2.5})
+    half = stats.t.ppf(1 - 0.05 / 2 / 2, 7) * np.std(100 * shifts, ddof=1) / 8**0.5
+    assert table.low["folb"] == pytest.approx(2.5 - half)
+    assert table.high["safl"] == pytest.approx(-2.5 + half)
+
+
+def test_a_unit_without_all_its_final_runs_does_not_count():
+    trials = finals({"fedavg": [0.8] * 8, "folb": [0.9] * 8})
+    whole = edition.gaps(trials, {"e3": (2, 2)})
+    assert len(whole) == 8
+    assert len(edition.gaps(trials.drop(index=[0]), {"e3": (2, 2)})) == 7
+    assert edition.gaps(trials[trials.algorithm == "folb"], {"e3": (2, 2)}).empty
+
+
+def test_few_units_say_nothing_of_methods():
+    few = edition.page(finals({"fedavg": [0.8] * 7, "folb": [0.9] * 7}), {"e3": (2, 2)})
+    assert "of these configurations" in few
+    assert "| ahead |" not in few
+    enough = edition.page(
+        finals({"fedavg": [0.8] * 8, "folb": np.linspace(0.9, 0.92, 8)}), {"e3": (2, 2)}
+    )
+    assert "| ahead |" in enough
+    assert "too few to say anything of methods beyond" in enough
+    assert "nothing is said" in edition.page(finals({"fedavg": [0.8]}), {"other": (2, 2)})
+
+
+def test_the_expected_best_is_the_mean_over_all_subsets():
+    """Of three trials two at a time: (a, b) -> b, (a, c) -> a, (b, c) -> b."""
+    assert natural.expected_best([0.5, 0.9, 0.1], [10, 20, 30], 2) == pytest.approx(50 / 3)
+    assert natural.expected_best([0.5, 0.5], [1, 2], 2) == 1
+    assert natural.expected_best([0.1, 0.2], [1, 2], 1) == 1.5
+
+
+def random_trials(levels, count=8):
+    """Trials whose scores are, at each level, those of the methods in the order given."""
+    return pd.DataFrame(
+        {
+            "family": "wards", "level": level, "algorithm": method, "index": number,
+            "val": place - number / 100, "test_score": place / 10,
+        }
+        for level, order in levels.items()
+        for place, method in enumerate(order)
+        for number in range(count)
+    )  # fmt: skip
+
+
+def test_the_same_ranking_has_tau_1_and_the_reverse_minus_1():
+    order = list(natural.METHODS)
+    found = natural.predictions(
+        random_trials({"natural": order, "iid": order[::-1], "labels": order})
+    )
+    assert found.loc["wards"].to_dict() == pytest.approx({"iid": -1, "labels": 1, natural.AGAIN: 1})
+
+
+@pytest.mark.parametrize("name", ["natural_against_synthetic", "edition3"])
+def test_a_page_is_what_its_script_makes_of_the_shipped_bank(name):
+    shipped = ROOT / "search_spaces" / "bank"
+    if name == "edition3":
+        text = edition.page(bank.load(shipped), edition.planned())
+    else:
+        text = natural.page(natural.trials_of(shipped))
+    assert (ROOT / "docs" / "results" / f"{name}.md").read_text() == text
+
+
+def test_the_shipped_bank_is_small_and_sound():
+    shipped = ROOT / "search_spaces" / "bank"
+    assert sum(path.stat().st_size for path in shipped.glob("*.parquet")) < 20e6
+    trials = bank.load(shipped)
+    assert not trials.trial_id.isna().any()
+    assert trials.family.nunique() >= 8
+    assert set(trials.study) == {path.stem for path in shipped.glob("*.parquet")}
