@@ -72,6 +72,36 @@ def scaling(document: dict[str, Any], path: Path) -> None:
     _save({"hconcat": plots, "resolve": {"scale": {"y": "shared"}}}, path)
 
 
+def searchers(document: dict[str, Any], path: Path) -> None:
+    """Regret against trials of every sampler, a plot for each, a line for what it knows."""
+    curves = document["curves"]
+    samplers = list(dict.fromkeys(label.split(", ")[0] for label in curves))
+    known = list(dict.fromkeys(label.split(", ")[1] for label in curves))
+    log = {"type": "quantitative", "scale": {"type": "log"}}
+    drawn = []
+    for sampler in samplers:
+        values = [
+            {"knows": knows, "trials": at, "regret": value}
+            for knows in known
+            for at, value in enumerate(curves.get(f"{sampler}, {knows}", []), 1)
+        ]
+        drawn.append(
+            {
+                "width": 180,
+                "height": 170,
+                "title": sampler,
+                "data": {"values": values},
+                "mark": "line",
+                "encoding": {
+                    "x": {**log, "field": "trials", "title": "trials"},
+                    "y": {**log, "field": "regret", "title": "regret, points of accuracy"},
+                    "color": _named("knows", known),
+                },
+            }
+        )
+    _save({"concat": drawn, "columns": 2, "resolve": {"scale": {"y": "shared"}}}, path)
+
+
 def _named(field: str, names: list[str]) -> Spec:
     hues = [HUES[i % len(HUES)] for i in range(len(names))]
     legend = {"title": None, "orient": "bottom"}
