@@ -48,7 +48,7 @@ ACROSS = (
     "One row a data set: its scenarios and their seeds are averaged first. Rank 1 is best; ties share ranks. In the "
     "diagram, bars join methods that Nemenyi's test cannot tell apart."
 )
-CURVES = "Means; bands are 95 % Student-t intervals at each evaluation, over what those of the tables are."
+CURVES = "Lines: means. Bands: 95 % intervals at each evaluation, over the same repeats as in the tables."
 FRONTS = (
     "Pareto fronts of each entry's search trials: configurations that no other one beats in both validation "
     "score and cost. Ringed: the best-scoring one and the knee, which ran again with fresh seeds."

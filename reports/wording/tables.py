@@ -159,7 +159,15 @@ def front_table(fronts: Sequence[Front]) -> Table:
         Column(tuned, ColumnKind.WORDS, look="params"),
     ]
     rows = [[short(front.algorithm), *point.texts] for front in fronts for point in front.points]
-    return table(columns, rows, essential=5)
+    said = [ONE_POINT] if all(len(front.points) == 1 for front in fronts) else []
+    return table(columns, rows, essential=5, said=said)
+
+
+ONE_POINT = (
+    "Each front is one point: the best configuration is the cheapest too. Costs differ only where a searched "
+    "hyperparameter or setting changes them."
+)
+"""Said of fronts with nothing to choose from, as under fixed rounds."""
 
 
 def several(board: Leaderboard) -> dict[str, Across]:

@@ -146,6 +146,28 @@ class Bundle(Reader):
                 )
         return cls(path.absolute().name.removesuffix(".zip"), listing, files)
 
+    def with_code(self, place: Path) -> Self:
+        """The bundle whose runs take others' code from a file, or from below a folder: from the file with the SHA-256
+        that was published. Raises `UserError` where there is none.
+        """
+        if not place.exists():
+            raise UserError(f"code: {place} does not exist")
+        files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+        there = {digest(file.read_bytes()): file.resolve() for file in files}
+        moved: dict[str, str] = {}
+        for name, sha256 in self.listing.code.items():
+            if sha256 not in there:
+                raise UserError(f"{self.uri}: no file in {place} is {name}, SHA-256 {sha256}")
+            moved[f"{name.rpartition(':')[0]}:"] = f"{there[sha256]}:"
+
+        def change(content: bytes) -> bytes:
+            for before, now in moved.items():
+                content = content.replace(before.encode(), now.encode())
+            return content
+
+        listing = _LISTING.validate_json(change(_LISTING.dump_json(self.listing)))
+        return type(self)(self.name, listing, {k: change(of) for k, of in self.files.items()})
+
     @cached_property
     def _kept(self) -> dict[str, Kept]:
         found: dict[str, Kept] = {}

@@ -85,6 +85,12 @@ def verify(
             help="The most client steps of this sample. Default: 1000000.",
         ),
     ] = None,
+    code: Annotated[
+        Path | None,
+        typer.Option(
+            help="File or folder with the bundle's own code, found by its SHA-256. Default: where it lay."
+        ),
+    ] = None,
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     trust: Trust = False,
@@ -101,6 +107,7 @@ def verify(
     from suite.boards.verify import verify as run
 
     read = Bundle.read(located(bundle, storage))
+    read = read.with_code(code) if code else read
     drawn = secrets.randbelow(2**31) if seed is None else seed
     say(f"{len(read.files)} files are as listed; drawing {sample} runs with --seed {drawn}")
     done = run(read, sample, drawn, data_root, _show, budget or BUDGET)

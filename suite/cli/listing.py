@@ -79,8 +79,8 @@ def list_things(
 
 
 OWN_MODEL = (
-    "What is not given has its default: mlp(32) is mlp(32,200). How a model of your own is added: "
-    "docs/extending.md."
+    "What is not given has its default: mlp(32) is mlp(32,200). A model of your own: my.py:make, "
+    "docs/own-model.md."
 )
 NAME_WIDTH, RANGES = 18, 33
 """Characters of columns that leave the summaries a quarter of a terminal of 80."""
