@@ -26,6 +26,8 @@ from reports.wording.words import params_text
 from trials.run.outcome import ENDINGS, TrialKind
 
 COUNTS = ("running", "pruned", "diverged", "failed")
+FAILURES = 50
+"""The last ones that are listed; all are in the table of trials."""
 READ_ONLY = (
     "Open the address that was printed when the pages were started to stop or cancel a sweep here."
 )
@@ -174,9 +176,10 @@ def _content(live: Live, asked: Asked, may_ask: bool) -> dict[str, Any]:
         "read_only": READ_ONLY,
         "failures": [
             (trials[trial_id], params_text(trials[trial_id].params), how, why)
-            for trial_id, how, why in sweep.failures
+            for trial_id, how, why in sweep.failures[: -FAILURES - 1 : -1]
             if trial_id in trials
         ],
+        "failed": len(sweep.failures),
         "trials": table(live.trials, asked),
         "entries": [
             (entry.entry_id, f"{entry.name} · {entry.scenario}") for entry in sweep.entries

@@ -19,6 +19,7 @@ from suite.cli.options import (
     Tracking,
     Trust,
     ask_where_bare,
+    named,
 )
 from suite.console import emit, out, program, say
 from suite.yaml_files import assignments, value
@@ -77,6 +78,14 @@ def sweep(
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
     log: Log = None,
+    notify: Annotated[
+        str | None,
+        typer.Option(
+            callback=named,
+            metavar="CMD",
+            help='A shell command to run when the sweep ends or halts, as notify-send "$SUITE_MESSAGE".',
+        ),
+    ] = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
@@ -114,11 +123,15 @@ def sweep(
         show_plan(request, changed.resources, calibrate, as_json)
     else:
         request = SweepRequest(study, paths, changed.study, begun, smoke, repair)
-        _run(request, changed.resources, as_json)
+        _run(request, changed.resources, as_json, notify)
 
 
-def _run(request: "SweepRequest", resources: "Resources", as_json: bool) -> None:
-    result = request.run(resources)
+def _run(
+    request: "SweepRequest", resources: "Resources", as_json: bool, notify: str | None
+) -> None:
+    from suite.sweeps.notify import told
+
+    result = told(notify, request.paths.name, lambda: request.run(resources))
     if as_json:
         emit(asdict(result.summary))
     if result.ending:

@@ -23,7 +23,7 @@ from suite.tracking.database import alone, reason, refusal, refuse_others, sqlit
 from suite.tracking.reader import Histories, Reader
 from suite.tracking.record import Record, recorded, tags_of
 from suite.tracking.schema.inherited import OF_TRIALS, inherits, shared_by
-from suite.tracking.schema.leaderboard_view import UNQUOTABLE, share
+from suite.tracking.schema.leaderboard_view import ABOUT, UNQUOTABLE, share
 from suite.tracking.schema.long_texts import parted, shortened
 from suite.tracking.schema.names import grouped
 from suite.tracking.schema.tags import PREFIX, RunKind
@@ -47,6 +47,8 @@ logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 AT_ONCE, EVERY = 1000, 2**31 - 1
 """Runs or experiments that a store is asked for at once, and a number that values are never as many as."""
+NOTE = "mlflow.note.content"
+"""MLflow's tag of descriptions."""
 T = TypeVar("T")
 
 
@@ -95,10 +97,11 @@ class Store(Reader):
             return str(found.experiment_id)
         made = str(self.client.create_experiment(study, self.artifacts))
         share(self.client, made)
+        self.client.set_experiment_tag(made, NOTE, ABOUT.format(study=study))
         return made
 
     def share(self, experiment: str, sweep: str) -> None:
-        """Keep the view of a sweep's rows in MLflow."""
+        """Keep the views of a sweep in MLflow."""
         share(self.client, experiment, sweep)
 
     def experiments(self) -> dict[str, str]:
@@ -150,7 +153,7 @@ class Store(Reader):
 
     def describe(self, run_id: str, text: str) -> None:
         """Set the description that MLflow's pages show on top of a run, in Markdown."""
-        self.client.set_tag(run_id, "mlflow.note.content", shortened(text))
+        self.client.set_tag(run_id, NOTE, shortened(text))
 
     def attach(self, run_id: str, path: Path, folder: str) -> None:
         """Keep a copy of a file with a run."""

@@ -27,7 +27,12 @@ from suite.sweeps.journal.events import outcome
 from suite.sweeps.request import flat
 from suite.sweeps.snapshot import trials
 from suite.sweeps.status import sweeps
-from suite.tracking.schema.leaderboard_view import leaderboard_page, run_page, start_page
+from suite.tracking.schema.leaderboard_view import (
+    curves_page,
+    leaderboard_page,
+    run_page,
+    start_page,
+)
 from suite.tracking.store import open_existing
 from trials.common.errors import UserError
 
@@ -201,8 +206,10 @@ class Views:
 
     def _view(self, sweep: Snapshot, board: Leaderboard | None) -> Live:
         experiment = sweep.experiment or self._experiments.get(sweep.study)
-        page = leaderboard_page(experiment, sweep.name) if experiment else start_page()
-        links = {"MLflow": self.server + page}
+        links = {"MLflow": self.server + start_page()}
+        if experiment:
+            links["MLflow"] = self.server + leaderboard_page(experiment, sweep.name)
+            links["Curves"] = self.server + curves_page(experiment, sweep.name)
         if sweep.dashboard:
             links["Ray"] = sweep.dashboard
         return Live(sweep, self._references(sweep), board, links, self.server)

@@ -18,6 +18,7 @@ from suite.studies.entry import Entry
 from suite.sweeps.recording.row_title import numbers, title
 from suite.sweeps.recording.runs import SweepRecording, identity, recorded_as
 from suite.tracking.record import Record
+from suite.tracking.schema.leaderboard_view import METRICS
 from suite.tracking.schema.tags import RunKind, Tags, versions, written
 from suite.yaml_files import foreign, write_whole
 from trials.common.files import plain
@@ -137,15 +138,19 @@ class Finish:
             ),
             **versions(),
         }
+        scenarios = [one.scenario for one in self.recording.entries.values()]
+        apart = [i for i, parts in enumerate(zip(*scenarios, strict=True)) if len(set(parts)) > 1]
         run_id = store.create(
             self.recording.experiment,
-            title(row, len(self.study.models)),
+            title(row, apart),
             tags,
             self.recording.entry_runs[entry.id],
         )
         about = f"{entry.name}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
         store.describe(run_id, f"{about}\n\n```yaml\n{tuned.text()}```\n")
         store.log(run_id, row.params, [{**numbers(row), "round": 0}])
+        told = {key: value for key, value in numbers(row).items() if key in METRICS}
+        store.log(self.recording.entry_runs[entry.id], history=[{**told, "round": 0}])
         store.set_status(run_id, "FINISHED")
 
     def _importance(self, entry: Entry) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """A leaderboard row at a glance: how MLflow's table of runs names it, and its numbers without false digits."""
 
 import math
+from collections.abc import Collection
 from dataclasses import asdict
 
 from reports.leaderboard.leaderboard import Row
@@ -13,10 +14,17 @@ SCORES = (
 """What is in the unit of the score, and known as well as its interval says."""
 
 
-def title(row: Row, models: int) -> str:
-    """`1 · fedprox 0.9509 ± 0.0033 · digits iid`; with the model, where a sweep has several."""
-    scenario = [row.dataset, *([row.model] if models > 1 else []), row.heterogeneity]
-    return f"{rank_text(row)} · {label(row)} {mean_text(row)} · {' '.join(scenario)}"
+def title(row: Row, apart: Collection[int]) -> str:
+    """`iid · 1 · fedprox 0.9509 ± 0.0033 · digits logreg`: first the parts of the scenario in which those of its sweep
+    differ (`apart`), which a narrow column shows, last what all have alike.
+    """
+    parts = [
+        [part for i, part in enumerate(row.scenario) if (i in apart) == first]
+        for first in (True, False)
+    ]
+    own, alike = (" ".join(names) for names in parts)
+    score = f"{rank_text(row)} · {label(row)} {mean_text(row)}"
+    return " · ".join(filter(None, (own, score, alike)))
 
 
 def numbers(row: Row) -> dict[str, float]:

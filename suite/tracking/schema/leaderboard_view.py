@@ -1,4 +1,4 @@
-"""The view in which MLflow's table of runs is a leaderboard: which runs, in which order, which columns."""
+"""The views in which MLflow shows an experiment: its table of runs as a leaderboard, its charts as curves of final runs."""
 
 import json
 import zlib
@@ -9,7 +9,7 @@ from suite.tracking.schema.tags import PREFIX, RunKind
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient  # whose environment the store sets first
 
-VIEW = "leaderboard"
+VIEW, CURVES = "leaderboard", "curves"
 TAGS = ("score", "dataset", "model", "heterogeneity", "paper", "sweep")
 METRICS = ("rank", "mean", "worst_clients")
 """What the table shows beside the runs' names."""
@@ -41,25 +41,54 @@ def run_page(experiment: str, run_id: str) -> str:
 
 def leaderboard_page(experiment: str, sweep: str | None) -> str:
     """The path of an experiment's table of runs as the leaderboard of a sweep, or of all."""
-    return f"{runs_page(experiment)}&viewStateShareKey={_key(sweep)}"
+    return f"{runs_page(experiment)}&viewStateShareKey={_key(VIEW, sweep)}"
 
 
-def _key(sweep: str | None) -> str:
+def curves_page(experiment: str, sweep: str | None) -> str:
+    """The path of an experiment's charts of a sweep's final runs, or of all, a line an algorithm."""
+    view = _key(CURVES, sweep)
+    return f"{runs_page(experiment)}&compareRunsMode=CHART&viewStateShareKey={view}"
+
+
+def _key(view: str, sweep: str | None) -> str:
     """The key by which an address names the view of a sweep, or of all."""
     own = sweep is not None and not set(sweep) & UNQUOTABLE
-    return f"{VIEW}-{zlib.crc32(sweep.encode()):08x}" if own and sweep else VIEW
+    return f"{view}-{zlib.crc32(sweep.encode()):08x}" if own and sweep else view
 
 
 def share(client: "MlflowClient", experiment: str, sweep: str | None = None) -> None:
-    """Keep the view of an experiment as MLflow's own "Share" does, as a tag. Of one sweep it shows no other's rows."""
-    where, key = {"kind": str(RunKind.LEADERBOARD)}, _key(sweep)
-    if sweep is not None and key != VIEW:
-        where["sweep"] = sweep
+    """Keep the views of an experiment as MLflow's own "Share" does, as tags. Of one sweep they show no other's runs."""
     columns = [f"tags.`{PREFIX}{tag}`" for tag in TAGS]
-    state = {
-        "searchFilter": " and ".join(f"tags.`{PREFIX}{k}` = '{v}'" for k, v in where.items()),
+    rows = {
+        "searchFilter": _filter(RunKind.LEADERBOARD, sweep),
         "orderByKey": f"tags.`{PREFIX}row`",
         "orderByAsc": True,
         "selectedColumns": [*columns, *(f"metrics.`{name}`" for name in METRICS)],
     }
-    client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{key}", json.dumps(state))
+    by = {"mode": "tag", "groupByData": f"{PREFIX}algorithm"}
+    curves = {
+        "searchFilter": _filter(RunKind.FINAL, sweep),
+        "groupBy": {"aggregateFunction": "average", "groupByKeys": [by]},
+        "useGroupedValuesInCharts": True,
+    }
+    for view, state in ((VIEW, rows), (CURVES, curves)):
+        key = f"mlflow.sharedViewState.{_key(view, sweep)}"
+        client.set_experiment_tag(experiment, key, json.dumps(state))
+
+
+def _filter(kind: RunKind, sweep: str | None) -> str:
+    where = {"kind": str(kind)}
+    if sweep is not None and not set(sweep) & UNQUOTABLE:
+        where["sweep"] = sweep
+    return " and ".join(f"tags.`{PREFIX}{k}` = '{v}'" for k, v in where.items())
+
+
+ABOUT = """Sweeps of the study **{study}**, made by `suite`.
+
+- Rows of the leaderboard: `tags.suite.kind = 'leaderboard'`. The metric `mean` is the score on test data, `rank` the place.
+- Final runs, one a seed: `tags.suite.kind = 'final'`. Group them by the tag `suite.algorithm` for curves.
+- Search trials: `tags.suite.kind = 'search'`. They are chosen by `val/score`, on validation data.
+
+The links *MLflow* and *Curves* of `suite ui` open the first two.
+"""
+"""What an experiment says of itself, in Markdown."""

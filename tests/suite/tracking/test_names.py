@@ -1,11 +1,12 @@
 """Names of metrics in the store: grouped there, plain everywhere else, old ones read as ever."""
 
+import json
 import math
 
 import pytest
 
 from suite.sweeps.recording.row_title import rounded, title
-from suite.tracking.schema.leaderboard_view import leaderboard_page
+from suite.tracking.schema.leaderboard_view import curves_page, leaderboard_page
 from suite.tracking.schema.names import grouped, plain
 from suite.tracking.store import Store
 from tests.support.boards import A, B, board_of, runs
@@ -68,8 +69,8 @@ def test_a_number_has_no_more_digits_than_its_interval(value, half, shown):
 
 def test_a_row_s_name_says_rank_method_score_and_cell():
     first, second = board_of(runs("fedprox", A), runs("fedavg", B)).rows
-    assert title(first, 1) == "1 · fedprox 0.9100 ± 0.0196 · digits iid"
-    assert title(second, 2) == "2 · fedavg 0.9040 ± 0.0208 · digits logreg iid"
+    assert title(first, [2]) == "iid · 1 · fedprox 0.9100 ± 0.0196 · digits logreg"
+    assert title(second, []) == "2 · fedavg 0.9040 ± 0.0208 · digits logreg iid"
 
 
 def test_two_sweeps_of_a_study_have_views_of_their_own(tmp_path):
@@ -85,4 +86,9 @@ def test_two_sweeps_of_a_study_have_views_of_their_own(tmp_path):
         shown = views[f"mlflow.sharedViewState.{key}"]
         assert ("tags.`suite.sweep` = " in shown) == (name != "it's"), "a quote cannot be asked for"
         assert "tags.`suite.kind` = 'leaderboard'" in shown
+        curves = curves_page(experiment, name).partition("viewStateShareKey=")[2]
+        view = json.loads(views[f"mlflow.sharedViewState.{curves}"])
+        assert "tags.`suite.kind` = 'final'" in view["searchFilter"]
+        assert [key["groupByData"] for key in view["groupBy"]["groupByKeys"]] == ["suite.algorithm"]
+    assert "`tags.suite.kind = 'leaderboard'`" in views["mlflow.note.content"]
     assert len(set(pages.values())) == 3

@@ -262,7 +262,8 @@ def test_the_link_to_mlflow_leads_to_the_experiment_where_it_is_known(
         asked(first, 0).request, outcome
     )
     found = Views(folder.parent, None, "http://127.0.0.1:5000").sweep("night")
-    assert found.links == {"MLflow": f"http://127.0.0.1:5000{path}"}
+    assert found.links["MLflow"] == f"http://127.0.0.1:5000{path}"
+    assert ("Curves" in found.links) == bool(experiment)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def opened() -> Iterator[Any]:
 @pytest.fixture(params=WIDTHS)
 def page(request: pytest.FixtureRequest, opened: Any) -> Iterator[Any]:
     with chromium.new_page(opened, request.param) as found:
-        found.set_default_timeout(20_000)
+        found.set_default_timeout(60_000)
         yield found
         assert found.complaints == []
         assert found.evaluate("document.documentElement.scrollWidth") <= request.param
@@ -116,7 +116,7 @@ def test_an_algorithm_has_importance_and_parallel_coordinates(
 
 def test_a_failure_says_its_configuration_and_leads_to_its_trial(page: Any, address: str) -> None:
     page.goto(f"{address}/sweeps/night")
-    row = page.locator("#failures tbody tr").last
+    row = page.locator("#failures tbody tr").first
     assert "lr=127" in row.inner_text()
     assert "not finite: val_loss" in row.inner_text()
     row.get_by_role("link").focus()
