@@ -136,6 +136,9 @@ def bank_fill(
     read_studies = [read_study(study, changes) for study in studies]
     stages, faults = [], 0
     for name, study in read_studies:
+        if time.monotonic() >= until:
+            say(f"{name}: not begun, the time is over")
+            continue
         own = folder / f"{name}.parquet"
         known = merged(read(p) for p in found([folder, shipped()]) if p.name == own.name)
 

@@ -140,6 +140,9 @@ def test_fill_writes_a_table_for_each_study_and_goes_on(tmp_path):
     small = {**CONTENT, "trials": 2, "confirm": None, "heterogeneity": ["iid"]}
     (tmp_path / "one.yaml").write_text(json.dumps(small))
     (tmp_path / "bad.yaml").write_text(json.dumps({**small, "datasets": ["npz:none.npz"]}))
+    late = suite_here("bank", "fill", "one.yaml", "--hours", "0", "--json", cwd=tmp_path)
+    assert json.loads(late.stdout) == []
+    assert not (tmp_path / "runs").exists()
     done = suite_here("bank", "fill", "bad.yaml", "one.yaml", "--json", cwd=tmp_path, code=2)
     assert json.loads(done.stdout) == [{"study": "one", "trials": 8, "planned": 8}]
     assert "none.npz" in done.stderr
