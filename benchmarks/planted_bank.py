@@ -109,7 +109,7 @@ BANKS = {
     "mlp": Bank(
         "mlp(16)",
         15,
-        SCENARIOS[:2],
+        SCENARIOS[1:2],
         {
             "lr": (0.1, 0.3, 1.0),
             "momentum": (0.0, 0.9),

@@ -37,8 +37,8 @@ ABOUT = (
     "give the same numbers (a rate of 0.01 with momentum is one of 0.1 without). So a page says that a reading *fits*, "
     "never that it explains the table, or is what the paper did; and it prints how often shifted numbers would be fitted. *Holds* "
     "is said of few true claims, since runs spread by more than the tolerance, so *undecided* says nothing against a "
-    "claim. Of a printed number *does not hold* is never said, since its likelihood ratio would be below 5 (the line `not "
-    "said`). Both errors of each word, which are what a reader relies on, are in the tables.",
+    "claim. Of a printed number *does not hold* is never said, since its likelihood ratio on one bank would be below 5 (the line `not "
+    "said`). *No reading fits* describes what was found; with one row and few readings it tells nothing of the truth. Both errors of each word, which are what a reader relies on, are in the tables.",
 )
 
 
@@ -207,6 +207,7 @@ def bank_blocks(name: str, papers: int) -> list[Block]:
             f.reached,
         ]
         for f in figures(judged)
+        if f.share.of
     ]
     ratios = [
         [word, f"{ratio:.1f}", "5", "yes" if ratio >= 5 else "no"]

@@ -134,9 +134,10 @@ def samples(
     numbers: Mapping[str, Any],
     own: Mapping[str, Mapping[str, Any]],
     runs: Runs,
+    planned: int,
 ) -> list[Sample | None]:
     """What runs say of all statements about a row, and of some of its numbers (`own`): as `statements` and `entries`
-    judge them; None for what they do not.
+    judge them; None for what they do not, such as runs that were cut short.
     """
     rounds = _rounds(runs)
     found: list[Sample | None] = []
@@ -149,11 +150,13 @@ def samples(
         of, to = (measured(wanted, m, runs) for m in (claim.of, claim.to))
         verdict, gap = compare(wanted, claim.relation, of, to, rounds, claim.times, claim.by)
         allowed = allowed_differences(wanted, claim.relation, to, rounds, claim.times, claim.by)
-        found.append(Sample.of_statement(allowed, verdict, gap) if of and to else None)
+        whole = of and to and not _cut(wanted, [of, to], rounds, planned)
+        found.append(Sample.of_statement(allowed, verdict, gap) if whole else None)
     for name, column in own.items():
         for method, number in column.items():
             values = measured(metric(name), method, runs) if _known(name) else {}
-            given = (printed(number), metric(name), values, rounds) if values else None
+            whole = values and not _cut(metric(name), [values], rounds, planned)
+            given = (printed(number), metric(name), values, rounds) if whole else None
             found.append(Sample.of_number(*given) if given else None)
     return found
 

@@ -159,7 +159,7 @@ class _Stages:
             tried = row.tried[i]
             tried.numbers = entries(own, runs, plan.planned, None)
             tried.claims = statements(claims, printed, runs, plan.planned, None)
-            tried.samples = samples(claims, printed, own, runs)
+            tried.samples = samples(claims, printed, own, runs, plan.planned)
 
     def _run(self, stage: str, plans: Sequence[Planned]) -> dict[str, Record]:
         """Make a stage's runs, unless an earlier stage was interrupted; all that are recorded."""
