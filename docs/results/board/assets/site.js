@@ -92,7 +92,7 @@ const first = window.vegaEmbed ? null : document.querySelector("figure.chart");
 if (first) {
   const said = Object.assign(document.createElement("p"), { className: "legend" });
   const code = Object.assign(document.createElement("pre"), {
-    textContent: "python -c \"from reports.page.drawing import script; open('assets/vega.js', 'w', encoding='utf-8').write(script())\"",
+    textContent: "python -c \"from reports.charts.drawing import script; open('assets/vega.js', 'w', encoding='utf-8').write(script())\"",
   });
   said.textContent = "These charts are drawn without Vega, which is not kept beside this page: no values at the pointer. In the site's folder this puts it there:";
   first.closest(".gallery").before(said, code);
