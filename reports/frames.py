@@ -1,6 +1,7 @@
-"""Records as a pandas data frame: the one way in which results become tables for Python."""
+"""Results for Python: records as a pandas data frame, and what a notebook shows of a leaderboard."""
 
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,3 +15,8 @@ def frame(records: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
     import pandas as pd  # half a second, for those who ask for a table
 
     return pd.json_normalize([dict(record) for record in records], max_level=1)
+
+
+def drawing() -> Any:
+    """What draws tables and charts for notebooks. It stands above all that it draws, so it is found by its name."""
+    return import_module("reports.page.notebook")

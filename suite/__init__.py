@@ -1,6 +1,6 @@
 """Federated-learning algorithms, tuned fairly, compared, reused: the command line and `suite.api`.
 
-`suite.sweep`, `run`, `load_model`, `leaderboard`, `tuned` and `trainable` are imported when they are first used.
+`suite.sweep`, `run`, `advise` and the other functions are imported when they are first used.
 """
 
 import sys
@@ -16,30 +16,46 @@ if sys.platform == "win32":
     raise ImportError(_said)
 
 if TYPE_CHECKING:
-    from suite.api import leaderboard, load_model, run, sweep, trainable, tuned
+    from suite.api import (
+        advise,
+        board,
+        leaderboard,
+        load_model,
+        replay,
+        report,
+        run,
+        status,
+        stop,
+        sweep,
+        trainable,
+        transfer,
+        tuned,
+    )
     from trials.common.errors import UserError
 
-_HOMES = {
-    **dict.fromkeys(
-        ("leaderboard", "load_model", "run", "sweep", "trainable", "tuned"), "suite.api"
-    ),
-    "UserError": "trials.common.errors",
-}
 __all__ = [
     "UserError",
+    "advise",
+    "board",
     "leaderboard",
     "load_model",
+    "replay",
+    "report",
     "run",
+    "status",
+    "stop",
     "sweep",
     "trainable",
+    "transfer",
     "tuned",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    home = "trials.common.errors" if name == "UserError" else "suite.api"
+    return getattr(import_module(home), name)
 
 
 def __dir__() -> list[str]:

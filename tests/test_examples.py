@@ -6,6 +6,8 @@ import json
 import os
 import runpy
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -200,6 +202,22 @@ def test_the_python_interface_from_a_sweep_to_a_search_of_one_s_own(tmp_path, mo
 def test_the_page_on_python_shows_the_example():
     _, code = PYTHON.read_text().split('"""\n', 1)
     assert f"```python{code}```" in (ROOT / "docs" / "python.md").read_text()
+
+
+def test_the_cells_of_the_notebook_run_as_a_script(tmp_path):
+    cells = json.loads((ROOT / "examples" / "notebook.ipynb").read_text())["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] for cell in code[1:]), "it is kept executed"
+    shown = json.dumps([cell["outputs"] for cell in code])
+    assert "<progress value" in shown
+    assert str(ROOT) not in shown
+    script = "\n".join("".join(cell["source"]) for cell in code)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Did you mean 'folb'?" in done.stdout
+    assert (tmp_path / "runs/report/notebook/report.html").is_file()
 
 
 def test_a_model_by_file_is_tuned_recorded_and_replayed(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean, median_low
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reports.frames import frame
+from reports.frames import drawing, frame
 from reports.leaderboard.audit import Audit
 from reports.leaderboard.best import behind_best
 from reports.leaderboard.budget import Budgets
@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 
 OUTSIDE = "†"
 """Marks a row outside its paper's setting, and the note that says why."""
+FIRST = (
+    "dataset", "model", "heterogeneity", "rank", "algorithm", "mean", "ci_low", "ci_high", "behind", "within_noise",
+    "seeds", "worst_clients", "sample_gradients", "uploaded_bytes", "downloaded_bytes", "trials",
+)  # fmt: skip
+"""The first columns of a data frame: what the table shows."""
 LACKING = "‡"
 """Marks a row whose final runs are not those that its sweep made, and the note that says what mends it."""
 
@@ -175,9 +180,33 @@ class Leaderboard:
     budgets: tuple[Budgets, ...] = ()
     interim: tuple[Standing, ...] = ()
 
+    def __repr__(self) -> str:
+        scenarios = len({row.group for row in self.rows})
+        first = ", ".join(
+            f"{row.algorithm} {row.mean:.4f} on {row.scenario}"
+            for row in self.rows
+            if row.rank == 1
+        )
+        return f"Leaderboard of {self.study}: {len(self.rows)} rows, {scenarios} scenarios; first: {first or '-'}"
+
+    def _repr_html_(self) -> str:
+        found: str = drawing().board_html(self)
+        return found
+
+    def plot(self, *kinds: str) -> Any:
+        """Its charts, which a notebook shows: intervals (`dots`), ranks (`cd`), scores by level (`heat`), `fronts`; all,
+        or those kinds. A sweep's `plot` has curves besides.
+        """
+        return drawing().board_plot(self, kinds)
+
     def to_pandas(self) -> "pd.DataFrame":
-        """A row an algorithm in a scenario, with hyperparameters as columns `params.lr`, ..."""
-        return frame(map(asdict, self.rows))
+        """A row an algorithm in a scenario, the table's columns first, with hyperparameters as columns
+        `params.lr`, ...
+        """
+        table = frame(map(asdict, self.rows))
+        return table[
+            [*(name for name in FIRST if name in table), *table.columns.drop(list(FIRST), "ignore")]
+        ]
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON document of `suite leaderboard --json`."""

@@ -1,6 +1,4 @@
-"""What `suite advise` races: the methods that did best on the nearest tuned scenarios, and as many trials of each
-as the time allows.
-"""
+"""What `suite advise` races: models and methods that are screened, and of these the few that are tuned in a sweep."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,35 +7,49 @@ from typing import Any
 
 import numpy as np
 
+from suite.advice.screening import EACH, Screened, Screening
 from suite.configurations.configuration import Tuned
 from suite.configurations.distance import Distance
 from suite.configurations.library import known
 from suite.configurations.recommend import adapt, ranking, rivals
 from suite.console import say
-from suite.execution.estimate import Estimates
-from suite.execution.resources import Resources, local_slots
 from suite.partition_statistics import Description, describe
-from suite.studies.entries import load_data, make_entries
+from suite.studies.initial_design import RATE
 from suite.studies.study import Study, check_study
-from trials import algorithms, datasets
+from trials import algorithms, datasets, models
 from trials.common.errors import UserError
 from trials.run.scenario import SPELLING, Scenario
 from trials.run.spec import refuse
 from trials.settings import Settings
 
-METHODS = ("fedavg", "fedprox", "fedavgm", "folb")
-"""What is raced where nothing near was tuned; the first one always is."""
-RACED = 4
-SEEDS = 3
-LEAST, MOST = 4, 40
+METHODS = ("fedavg", "feddyn", "fedyogi", "fedavgm", "fedprox", "fedagg")
+"""What is screened after what was best nearby; the first one always is. Of the methods of the shipped leaderboard
+the first few lose least against the best method of each scenario, together, at FedAvg's cost of a round.
+"""
+MODELS = {
+    "accuracy": ("logreg", "lenet5", "mlp(64,64)", "mlp(200,200)"),
+    "mse": ("linear", "mlp(64,64)", "mlp(200,200)"),
+    "tokens": ("char_lstm", "sent_lstm"),
+}
+"""What is screened where nobody names a model: the first `TRIED` that fit, by the task's metric, or of token ids."""
+TRIED = 3
+SCREENED = 6
+"""Methods that are screened."""
+RACED = ((4, 5), (3, 3), (2, 3))
+"""Methods that are tuned, and final runs of each; fewer where the time is short."""
+LEAST, MOST = 4, 200
 """Search trials of a method."""
 LEAST_ROUNDS = 5
-START = 25.0
+START = 30.0
 """Seconds that a sweep takes besides its trials: the store, the workers, the leaderboard."""
-TRIAL = 1.0
-"""Seconds that a trial takes besides its rounds, before any of them is stopped early."""
-SLACK = 0.75
-"""The share of the time that is planned: measured rounds are few, and trials wait for each other."""
+TRIAL = 0.5
+"""Seconds that a search trial takes besides its rounds."""
+STOPPED = 5.0
+"""How many times as many trials early stopping makes room for; a deadline cuts those that it does not."""
+RATES = (1e-3, 100.0)
+"""Learning rates that are screened."""
+AROUND = 30.0
+"""The sweep searches learning rates up to so many times below the least and above the largest of the screened winners."""
 
 
 @dataclass(frozen=True)
@@ -53,51 +65,99 @@ class Question:
 
 @dataclass(frozen=True)
 class Race:
-    """The race: a study, the scenario, what it starts from and how far away that was tuned, what the data are
-    like, what had to be cut to fit the time.
+    """The race: a study, what it starts from and how far away that was tuned, what the data are like, what had to be
+    cut to fit the time, and, once the study is one of few methods on one model, what was screened for it.
     """
 
     study: Study
-    scenario: Scenario
     near: tuple[Distance, Tuned] | None
     data: Description
-    cut: str
+    cut: str = ""
+    screened: Screening | None = None
 
 
 def make_race(question: Question, found: Sequence[Tuned], data_root: str | None) -> Race:
-    """What to race on these data, before it is known how long a trial takes."""
+    """What to screen on these data."""
     dataset = SPELLING["dataset"](question.dataset)
     asked = SPELLING["model"](question.model) if question.model else None
     level = question.level or _level(dataset, question.clients, data_root)
     data = describe(dataset, level, question.clients, 0, data_root)
     near = _near(found, data, asked)
-    simple = "logreg" if data.data.dataset.task.metric == "accuracy" else "linear"
-    model = asked or (near[0][1].model if near else simple)
-    if asked is None and not _fits(model, data):
-        model = simple
-        near = _near(found, data, model)
-    scenario = Scenario.canonical(dataset, model, data.heterogeneity)
     clients = None if data.heterogeneity.startswith("natural") else data.data.clients
     settings = Settings(clients=clients)
+    tried = [asked] if asked else _models(near, data)
     if near:
+        scenario = Scenario.canonical(dataset, tried[0], data.heterogeneity)
         settings = adapt(near[0][1], scenario, clients).configuration.settings
     if not settings.val_fraction:  # of a file that no search wrote: what is raced is chosen by it
         settings = settings.model_copy(update={"val_fraction": Settings().val_fraction})
     names = [name for name in _methods([item for _, item in near]) if _able(name, settings, level)]
-    warm = any(item.algorithm in names for _, item in near)
     content = {
-        "description": f"The best few methods on {scenario}, within {question.minutes:g} minutes.",
-        "algorithms": names[:RACED],
-        "datasets": [scenario.dataset],
-        "models": [scenario.model],
-        "heterogeneity": [scenario.heterogeneity],
-        "trials": MOST,
-        "seeds": SEEDS,
-        "scheduler": "asha",
-        "warm_start": "nearest" if warm else None,
+        "algorithms": names[:SCREENED],
+        "datasets": [dataset],
+        "models": tried,
+        "heterogeneity": [data.heterogeneity],
+        "trials": EACH,
         "settings": settings.model_dump(mode="json"),
+        "search": {RATE: {"low": RATES[0], "high": RATES[1], "log": True}},
     }
-    return Race(check_study(content, {}, "advice"), scenario, near[0] if near else None, data, "")
+    return Race(check_study(content, {}, "advice"), near[0] if near else None, data)
+
+
+def raced(plan: Race, screened: Screening, seconds: float, slots: int, minutes: float) -> Race:
+    """The few methods that were best on the best model, with FedAvg: a study of them that starts from the best
+    configuration of each, with as many trials as fit the time, and with fewer rounds where the fewest do not.
+    """
+    model, rounds = next(iter(screened.models)), plan.study.settings.rounds
+    found = screened.best(model)
+    always = [one for one in found if one.entry.algorithm == plan.study.algorithms[0]]
+    found = [*always, *(one for one in found if one not in always)]
+    left, cut = (seconds - START) * slots, ""
+    for count, seeds in RACED:
+        best = found[:count]
+        trial = sum(screened.seconds[one.entry.id] for one in best) * rounds
+        fits = int((left - seeds * trial) / (trial / STOPPED + len(best) * TRIAL))
+        if fits >= LEAST:
+            break
+    settings = plan.study.settings
+    if fits < LEAST:
+        fewer = int(rounds * left / (trial * (LEAST / STOPPED + seeds)))
+        if fewer < LEAST_ROUNDS:
+            raise UserError(
+                "the time is too short for these data: give at least --minutes "
+                f"{_minutes(trial * LEAST_ROUNDS / rounds * (LEAST / STOPPED + seeds) / slots, seconds, minutes):.2g}"
+            )
+        settings = settings.model_copy(update={"rounds": fewer, "eval_every": None})
+        cut = f" Rounds are {fewer}, not {rounds}, to fit the time."
+    content = plan.study.model_dump(mode="json") | {
+        "description": f"The best few methods on {best[0].entry.scenario}, within {minutes:g} minutes. Defaults are "
+        "what was best of those screened.",
+        "algorithms": [one.entry.algorithm for one in best],
+        "models": [model],
+        "trials": min(MOST, max(LEAST, fits)),
+        "seeds": seeds,
+        "scheduler": "asha",
+        "settings": settings.model_dump(mode="json"),
+        "search": _searched(best),
+    }
+    return replace(plan, study=check_study(content, {}, "advice"), cut=cut, screened=screened)
+
+
+def _minutes(race: float, seconds: float, minutes: float) -> float:
+    """The time that is enough where a race needs so many seconds, and had so many of so many minutes."""
+    return (60 * minutes - seconds + race + START) / 60
+
+
+def _searched(best: Sequence[Screened]) -> dict[str, Any]:
+    """The ranges of a race: learning rates around those that were best, and what was best as defaults."""
+    rates = [one.params[RATE] for one in best]
+    low, high = max(RATES[0], min(rates) / AROUND), min(RATES[1], max(rates) * AROUND)
+    defaults = {
+        f"{one.entry.algorithm}.{key}": {"default": value}
+        for one in best
+        for key, value in one.params.items()
+    }
+    return {RATE: {"low": low, "high": high, "log": True}, **defaults}
 
 
 def label_skew(data: Description) -> float:
@@ -117,37 +177,6 @@ def measured(data: Description) -> str:
     )
 
 
-def within(plan: Race, seconds: float, resources: Resources, data_root: str | None) -> Race:
-    """The plan with as many trials as fit the time, and with fewer rounds where the fewest do not."""
-    study, source = plan.study, "advice"
-    entries = make_entries(study, source)
-    data = load_data(entries, data_root, source)
-    estimates = Estimates(study, data, resources)
-    say("measuring a few rounds of each method")
-    trial = 0.0  # seconds of one trial of each method
-    for entry in entries:
-        found = estimates.entry(entry, calibrate=True)
-        trial += found["seconds"] / found["trials"] + TRIAL
-    left = (seconds - START) * SLACK * local_slots(resources)
-    fits = int(left / trial) - study.seeds
-    if fits >= LEAST:
-        return replace(plan, study=_changed(study, trials=min(MOST, fits)))
-    rounds = int(study.settings.rounds * left / (trial * (LEAST + study.seeds)))
-    if rounds < LEAST_ROUNDS:
-        needed = trial * (LEAST + study.seeds) * LEAST_ROUNDS / study.settings.rounds
-        minutes = (needed / SLACK / local_slots(resources) + START) / 60
-        raise UserError(
-            f"the time is too short for these data: give at least --minutes {minutes:.2g}"
-        )
-    shorter = study.settings.model_copy(update={"rounds": rounds, "eval_every": None})
-    cut = f" Rounds are {rounds}, not {study.settings.rounds}, to fit the time."
-    return replace(plan, study=_changed(study, trials=LEAST, settings=shorter), cut=cut)
-
-
-def _changed(study: Study, **changes: Any) -> Study:
-    return study.model_copy(update=changes)
-
-
 def _near(
     found: Sequence[Tuned], data: Description, model: str | None
 ) -> list[tuple[Distance, Tuned]]:
@@ -158,8 +187,8 @@ def _near(
 
 
 def _methods(near: Sequence[Tuned]) -> list[str]:
-    """FedAvg, then the methods of the nearest scenarios, in each the best validated first."""
-    return list(dict.fromkeys([METHODS[0], *([item.algorithm for item in near] or METHODS)]))
+    """FedAvg, then the methods of the nearest scenarios, in each the best validated first, then the usual ones."""
+    return list(dict.fromkeys([METHODS[0], *(item.algorithm for item in near), *METHODS]))
 
 
 def _able(name: str, settings: Settings, level: str) -> bool:
@@ -183,9 +212,16 @@ def _level(dataset: str, clients: int | None, data_root: str | None) -> str:
     return "dirichlet(0.3)" if loaded.task.metric == "accuracy" else "iid"
 
 
-def _fits(model: str, data: Description) -> bool:
-    from trials import models
+def _models(near: Sequence[tuple[Distance, Tuned]], data: Description) -> list[str]:
+    """The first few models that fit: that of the nearest scenario, then the usual ones."""
+    dataset = data.data.dataset
+    tokens = isinstance(dataset.x, np.ndarray) and dataset.x.dtype.kind in "iu"
+    usual = MODELS["tokens" if tokens else dataset.task.metric]
+    names = dict.fromkeys([*(item.model for _, item in near[:1]), *map(models.canonical, usual)])
+    return [name for name in names if _fits(name, data)][:TRIED]
 
+
+def _fits(model: str, data: Description) -> bool:
     dataset = data.data.dataset
     try:
         models.parse(model).parameters(dataset.shape, dataset.classes)

@@ -1,6 +1,7 @@
 """`suite advise` and `suite transfer`: which method to use on somebody's data, and what reuse costs."""
 
 import shlex
+import time
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +24,7 @@ from suite.cli.options import (
     resources,
 )
 from suite.console import READING, emit, out, program, say, show_table
+from trials.common.machine import process_age
 
 if TYPE_CHECKING:
     from suite.configurations.transfer import Loss
@@ -47,16 +49,17 @@ def advise(
 ) -> None:
     """Find the method to use on your data, within some minutes.
 
-    It measures the data, starts from the nearest tuned scenarios, compares the best few methods, and answers
-    in a paragraph. The default heterogeneity is natural if samples have owners, iid for a regression,
-    else dirichlet(0.3). The default model is that of the nearest tuned scenario.
+    It measures the data, screens two or three models and six methods, compares the best few of them, and answers in a
+    paragraph. The default heterogeneity is natural if samples have owners, iid for a regression,
+    else dirichlet(0.3). The default models are that of the nearest tuned scenario, and usual ones that fit the data.
     --set takes the resources of trials: cpus_per_trial, gpus_per_trial, max_concurrent, ...
     """
+    started = time.monotonic() - process_age()
     from suite.advice.advice import advise as race
     from suite.advice.race import Question
 
     question = Question(dataset, heterogeneity, model, clients, minutes)
-    found = race(question, storage, data_root, tracking_uri, resources(assign))
+    found = race(question, storage, data_root, tracking_uri, resources(assign), started)
     if found is None:
         say("Interrupted before the comparison was done, so there is no advice.")
         raise typer.Exit(130)
@@ -64,7 +67,8 @@ def advise(
         emit(found.document())
         return
     out().print(found.text, highlight=False, markup=False)
-    out().print(f"  {shlex.join([program(), *found.command[1:]])}", **PLAIN)
+    for words in (found.command, found.longer):
+        out().print(f"  {shlex.join([program(), *words[1:]])}", **PLAIN)
 
 
 def transfer(

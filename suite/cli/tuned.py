@@ -1,6 +1,7 @@
 """`suite tuned`: list, show, compare, recommend, export and import tuned configurations."""
 
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,8 +39,6 @@ def tuned_list(
     as_json: Json = False,
 ) -> None:
     """List tuned configurations, of each data set and level the best first."""
-    from reports.wording.words import number, params_text, short
-
     found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
     if as_json:
         emit([item.model_dump(mode="json") for item in found])
@@ -47,24 +46,11 @@ def tuned_list(
     if not found:
         say(NONE)
         return
-    columns = (
-        Column("algorithm", ColumnKind.NAME),
-        Column("scenario", ColumnKind.NAME),
-        Column("val"),
-        Column("test"),
-        Column("params", ColumnKind.WORDS),
-        Column("from", ColumnKind.NAME),
-    )
-    rows, ends = [], set()
-    for i, item in enumerate(found):
-        scores = [item.scores.get(f"{part}_{item.task.metric}") for part in ("val", "test")]
-        known = (score if isinstance(score, int | float) else None for score in scores)
-        source = str(item.provenance.get("sweep", "a file"))
-        name, scenario = short(item.algorithm), str(item.scenario)
-        rows.append([name, scenario, *map(number, known), params_text(item.params), source])
-        if i + 1 < len(found) and found[i + 1].data_level != item.data_level:
-            ends.add(i)
-    show_table(columns, rows, 5, ends=ends)
+    made = found.table
+    ends = [
+        i for i, (one, after) in enumerate(pairwise(found)) if one.data_level != after.data_level
+    ]
+    show_table(made.columns, [line.texts for line in made.lines], made.essential, ends=ends)
 
 
 @app.command("show", epilog="Example: suite tuned show --algorithm fedprox --heterogeneity iid")

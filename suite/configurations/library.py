@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from reports.frames import frame
 from reports.leaderboard.leaderboard import Row
 from reports.leaderboard.statistics import interval
+from reports.table import Column, ColumnKind, Table, table
+from reports.wording.words import number, params_text, short
 from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
 from suite.results.query import EVERYTHING, Query, published
@@ -29,6 +31,35 @@ SHOWN = 10
 
 class TunedList(list[Tuned]):
     """Tuned configurations, those of a data set and level together, of these the best validated first."""
+
+    def __repr__(self) -> str:
+        lines = (f"{t.algorithm} on {t.scenario}: {params_text(t.params)}" for t in self)
+        return "\n".join(lines) or "no tuned configuration"
+
+    def _repr_html_(self) -> str:
+        from reports.page.notebook import html
+
+        return html([self.table])
+
+    @property
+    def table(self) -> Table:
+        """The table of `suite tuned list`."""
+        columns = (
+            Column("algorithm", ColumnKind.NAME),
+            Column("scenario", ColumnKind.NAME),
+            Column("val"),
+            Column("test"),
+            Column("params", ColumnKind.WORDS),
+            Column("from", ColumnKind.NAME),
+        )
+        rows = []
+        for item in self:
+            scores = [item.scores.get(f"{part}_{item.task.metric}") for part in ("val", "test")]
+            known = (score if isinstance(score, int | float) else None for score in scores)
+            source = str(item.provenance.get("sweep", "a file"))
+            name, scenario = short(item.algorithm), str(item.scenario)
+            rows.append([name, scenario, *map(number, known), params_text(item.params), source])
+        return table(columns, rows, essential=5)
 
     def to_pandas(self) -> "pd.DataFrame":
         """A row a configuration, with columns such as `params.lr` and `scores.val_accuracy`."""

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from reports.frames import frame
 from reports.leaderboard.statistics import interval
 from suite.configurations.configuration import Tuned
 from suite.configurations.distance import distance
@@ -21,6 +22,9 @@ from trials.common.errors import UserError
 from trials.run.scenario import Scenario
 from trials.run.spec import canonical
 from trials.scoring.metrics import TASKS, score
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 EXPERIMENT = "transfer"
 FIRST_SEED = 100_000
@@ -52,6 +56,13 @@ class Transfer:
     entries: list[Loss]
     failed: int
     interrupted: bool
+
+    def __repr__(self) -> str:
+        return f"Transfer: {len(self.entries)} pairs of scenarios, {self.failed} runs failed"
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """A row a pair of scenarios."""
+        return frame(map(asdict, self.entries))
 
     def document(self) -> dict[str, Any]:
         """The JSON of `suite transfer`."""

@@ -315,6 +315,7 @@ def _tuner(plan: ExecutionPlan, config: _Config, shared: Mapping[str, Any]) -> t
             callbacks=[PackCallback(scheduler)],
             stop=_Stop(plan.hooks.control),
             verbose=0,
+            progress_reporter=tune.CLIReporter(),  # a notebook's own would clear the output
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
         ),
     )

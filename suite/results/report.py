@@ -36,6 +36,12 @@ class WrittenReport:
     figures: tuple[Path, ...]
     data: ReportData
 
+    def __repr__(self) -> str:
+        return f"Report {self.page}, {len(self.figures)} figures"
+
+    def _repr_html_(self) -> str:
+        return self.data.board._repr_html_()
+
 
 def write(
     store: Store,

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,13 +27,14 @@ from trials.run.running import result_of
 from trials.run.saved_model import SavedModel
 from trials.run.simulation import Simulation
 from trials.run.spec import TrialSpec
-from trials.scoring.metrics import DERIVED
+from trials.scoring.metrics import DERIVED, LAST
 from trials.settings import Settings
 from trials.sizing.calibration import fastest, with_execution
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from reports.page.notebook import Plot
     from suite.tracking.reader import Reader
     from suite.tracking.record import Record
     from suite.tracking.store import Store
@@ -52,7 +53,7 @@ class Finished:
     """
 
     spec: TrialSpec
-    simulation: Simulation = field(repr=False)
+    simulation: Simulation
     seconds: float
 
     @property
@@ -84,6 +85,34 @@ class Finished:
 
     def _score(self, part: str) -> float:
         return self.result.score(f"{part}_{self.simulation.task.metric}")
+
+    def __repr__(self) -> str:
+        params = " ".join(f"{key}={value}" for key, value in self.spec.params.items())
+        return (
+            f"{self._name} with {params}: {self.status} after {self.history[-1]['round']} rounds, test "
+            f"{self.simulation.task.metric.replace('_', ' ')} {self.test_score:.4f} (mean of the last {LAST} evaluations)"
+        )
+
+    def _repr_html_(self) -> str:
+        from reports.document import Text
+        from reports.page.notebook import html
+        from reports.table import Column, table
+
+        metric = self.simulation.task.metric
+        names = ["round", f"val_{metric}", f"test_{metric}", "train_loss"]
+        rows = [[f"{e[n]:.6g}" if n in e else "" for n in names] for e in self.history]
+        columns = [Column(name.replace("_", " ")) for name in names]
+        return html([Text(repr(self)), table(columns, rows)])
+
+    def plot(self) -> "Plot":
+        """Its scores against rounds, which a notebook shows."""
+        from reports.page.notebook import run_plot
+
+        return run_plot(self._name, self.history, self.simulation.task.metric)
+
+    @property
+    def _name(self) -> str:
+        return f"{self.spec.algorithm} on {self.spec.scenario}, seed {self.spec.seed}"
 
     def to_pandas(self) -> "pd.DataFrame":
         """The history, a row an evaluation."""

@@ -1,7 +1,8 @@
-"""Progress of a sweep: a live table on a terminal, plain lines elsewhere; always on stderr."""
+"""Progress of a sweep: a live table on a terminal, a bar in a notebook, plain lines elsewhere, on stderr."""
 
 import threading
 from collections.abc import Callable, Sequence
+from html import escape
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -17,6 +18,24 @@ LINE_SECONDS, TABLE_SECONDS = 5.0, 0.5
 """How often a line is said, and a table drawn."""
 AROUND = 10
 """Lines of a screen that are no rows of the table."""
+
+
+class Bar:
+    """A bar in a notebook: IPython, which any notebook has, draws it anew in its place."""
+
+    def __init__(self, planned: int) -> None:
+        from IPython.display import display
+
+        self._place = display(_bar(0, planned, ""), raw=True, display_id=True)
+
+    def show(self, done: int, planned: int, line: str) -> None:
+        """Draw so many of all as done, with a line beside it."""
+        self._place.update(_bar(done, planned, line), raw=True)
+
+
+def _bar(done: int, planned: int, line: str) -> dict[str, str]:
+    bar = f'<progress value="{done}" max="{planned}"></progress> {escape(line)}'
+    return {"text/html": bar, "text/plain": line}
 
 
 class Progress:
@@ -35,11 +54,14 @@ class Progress:
         self._console = Console(stderr=True, emoji=False)
         self._done = threading.Event()
         self._live: Live | None = None
+        self._bar: Bar | None = None
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> "Progress":
         """Start showing."""
-        if self._console.is_terminal:
+        if self._console.is_jupyter:
+            self._bar = Bar(self.look().planned)
+        elif self._console.is_terminal:
             self._live = Live(self._table(self.look()), console=self._console, auto_refresh=False)
             self._live.start()
         self._thread.start()
@@ -58,7 +80,8 @@ class Progress:
         self._say(f"{self.name}: {text}")
 
     def _watch(self) -> None:
-        while not self._done.wait(TABLE_SECONDS if self._live else LINE_SECONDS):
+        drawn = self._live or self._bar
+        while not self._done.wait(TABLE_SECONDS if drawn else LINE_SECONDS):
             self._show()
 
     def _show(self) -> None:
@@ -69,6 +92,8 @@ class Progress:
         self._said |= _over(seen)
         if self._live:
             self._live.update(self._table(seen), refresh=True)
+        elif self._bar:
+            self._bar.show(seen.done, seen.planned, self._line(seen))
         else:
             self._say(self._line(seen))
 

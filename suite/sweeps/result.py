@@ -16,6 +16,8 @@ from trials.run.result import TrialResult
 if TYPE_CHECKING:
     import pandas as pd
 
+    from reports.page.notebook import Plot
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -60,6 +62,26 @@ class Result:
     leaderboard: Leaderboard | None
     ending: str
     store: Store
+
+    def __repr__(self) -> str:
+        did = self.summary
+        ended = f"; {self.ending}" if self.ending else ""
+        return (
+            f"Sweep {did.name} of {did.study}: {did.trials_finished} search trials finished, {did.trials_pruned} "
+            f"pruned, {did.final_runs} final runs, {did.seconds:.0f} s{ended}\n{self.leaderboard or 'no leaderboard'}"
+        )
+
+    def _repr_html_(self) -> str | None:
+        return self.leaderboard._repr_html_() if self.leaderboard else None
+
+    def plot(self, *kinds: str) -> "Plot":
+        """The charts of its report, which a notebook shows: `dots`, `rounds`, `bytes`, `cd`, `heat`, `fronts`, `budget`
+        and `search`; all but the last, or those kinds.
+        """
+        from reports.page.notebook import board_plot
+        from suite.results.report import read
+
+        return board_plot(read(self.store, Query(self.summary.name), ""), kinds)
 
     @property
     def tuned(self) -> TunedList:

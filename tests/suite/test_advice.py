@@ -1,17 +1,25 @@
 """`suite advise`: what data are like, what is raced on them, and the answer."""
 
 import json
+import math
 import shlex
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from suite.advice import advice, race
-from suite.execution.cluster import Resources
+from suite.advice import advice, race, screening
+from suite.advice.screening import Screened, Screening, screen
+from suite.execution.resources import Resources
 from suite.partition_statistics import describe
+from suite.studies.entries import load_data, make_entries
 from tests.support.commands import document, suite_here
 from tests.support.configurations import a_tuned, folder
 from trials.common.errors import UserError
+from trials.run import trial
+from trials.scoring.metrics import score
 
 
 def question(dataset="digits", level=None, model=None, clients=10, minutes=1.0):
@@ -48,26 +56,27 @@ def test_the_methods_are_those_of_the_nearest_cells_best_first_beside_fedavg():
     ]
     plan = race.make_race(question(level="labels(3)"), known, None)
     # References and methods outside their paper's setting (DeFed wants everyone awake) are none to advise.
-    assert plan.study.algorithms == ["fedavg", "scaffold", "feddyn", "fedprox"]
+    near = ["scaffold", "feddyn", "fedprox", "fedadam"]
+    assert plan.study.algorithms == ["fedavg", *near, "fedyogi"], "then the usual ones"
+    assert plan.study.models == ["logreg", "mlp(64,64)", "mlp"]
     assert plan.near is not None
     assert str(plan.near[1].scenario) == "digits · logreg · labels(2)"
-    assert plan.study.warm_start == "nearest"
     assert (plan.study.settings.rounds, plan.study.settings.clients) == (5, 10)
 
 
 def test_data_that_nobody_has_tuned_get_the_methods_that_are_always_raced(tmp_path):
     plan = race.make_race(question(data_file(tmp_path / "my.npz"), clients=8), [], None)
     assert plan.study.algorithms == list(race.METHODS)
-    assert plan.study.warm_start is None
     assert plan.near is None
-    assert (plan.scenario.model, plan.scenario.heterogeneity) == ("logreg", "dirichlet(0.3)")
+    assert plan.study.models == ["logreg", "mlp(64,64)", "mlp"]
+    assert plan.study.heterogeneity == ["dirichlet(0.3)"]
 
 
 def test_natural_owners_are_taken_and_the_skew_they_have_is_what_is_compared(tmp_path):
     known = [a_tuned(level="labels(1)", score=0.9), a_tuned("fedprox", level="iid", score=0.8)]
     owned = data_file(tmp_path / "owned.npz", clients=8)
     plan = race.make_race(question(owned, clients=None), known, None)
-    assert plan.scenario.heterogeneity == "natural"
+    assert plan.study.heterogeneity == ["natural"]
     assert plan.study.settings.clients is None
     assert plan.near is not None
     assert plan.near[1].heterogeneity == "iid"
@@ -75,7 +84,7 @@ def test_natural_owners_are_taken_and_the_skew_they_have_is_what_is_compared(tmp
 
 def test_what_nobody_says_of_a_regression_can_be_dealt_and_fitted():
     plan = race.make_race(question("sine"), [], None)
-    assert (plan.scenario.model, plan.scenario.heterogeneity) == ("linear", "iid")
+    assert (plan.study.models[0], plan.study.heterogeneity) == ("linear", ["iid"])
 
 
 def test_a_model_is_known_by_any_spelling():
@@ -83,6 +92,9 @@ def test_a_model_is_known_by_any_spelling():
     plan = race.make_race(question(level="iid", model="mlp(20, 20)"), known, None)
     assert plan.near is not None
     assert plan.near[0].total == 0
+    assert plan.study.models[0] == "mlp(20,20)"
+    asked = race.make_race(question(level="iid", model="mlp(20, 20)"), known, None)
+    assert asked.study.models == ["mlp(20,20)"], "who names a model gets that one alone"
 
 
 def test_what_cannot_be_raced_is_not_started_from(tmp_path):
@@ -93,39 +105,117 @@ def test_what_cannot_be_raced_is_not_started_from(tmp_path):
     known = [a_tuned("centralized", score=0.99), gone]
     known.append(unvalidated.model_copy(update={"settings": settings}))
     plan = race.make_race(question(level="iid"), known, None)
-    assert plan.study.algorithms == ["fedavg", "fedprox"]
+    assert plan.study.algorithms[:2] == ["fedavg", "fedprox"]
+    assert not {"centralized", f"{tmp_path}/gone.py:Gone"} & set(plan.study.algorithms)
     assert plan.near is not None
     assert plan.near[1].algorithm == "fedprox"
     assert plan.study.settings.val_fraction == 0.1, "what is raced is chosen by validation"
     assert race.make_race(question(level="iid"), known[:2], None).near is None
 
 
-def test_a_time_that_is_too_short_is_refused_with_one_that_is_not(tmp_path, monkeypatch):
-    monkeypatch.setattr(race, "local_slots", lambda resources: 1)
-    monkeypatch.setattr(
-        race.Estimates, "entry", lambda self, entry, calibrate: {"seconds": 90.0, "trials": 10}
-    )
-    plan = race.make_race(
-        question(), [], None
-    )  # 4 methods, 10 s each with what a trial takes besides
+def screened(plan, seconds, values):
+    """A screening of the plan's methods on its models, with a score of each and so many seconds a round."""
+    entries = {(e.scenario.model, e.algorithm): e for e in make_entries(plan.study, "test")}
+    found = [
+        Screened(entries[of], entries[of].space.default({"lr": rate}), 50, value)
+        for of, (value, rate) in values.items()
+    ]
+    found.sort(key=lambda one: one.order)
+    return Screening(found, {entry.id: seconds for entry in entries.values()})
+
+
+VALUES = {
+    ("logreg", "fedavg"): (0.5, 0.3),
+    ("logreg", "fedyogi"): (0.7, 0.1),
+    ("mlp(64,64)", "fedavg"): (0.6, 0.3),
+    ("mlp(64,64)", "feddyn"): (0.8, 3.0),
+    ("mlp(64,64)", "fedprox"): (0.7, 0.1),
+    ("mlp(64,64)", "fedagg"): (0.65, 0.1),
+    ("mlp(64,64)", "fedavgm"): (0.64, 0.1),
+}
+
+
+def test_what_is_raced_are_the_best_methods_on_the_best_model_and_fedavg():
+    plan = race.make_race(question(), [], None)
+    found = race.raced(plan, screened(plan, 0.01, VALUES), 240.0, 2, 5.0).study
+    assert found.models == ["mlp(64,64)"]
+    assert found.algorithms == ["fedavg", "feddyn", "fedprox", "fedagg"]
+    rate = found.search["lr"]
+    assert (rate.low, rate.high) == (pytest.approx(0.1 / 30), pytest.approx(90.0))
+    assert found.search["feddyn.lr"].default == 3.0
+    # 4 methods, 0.5 s a trial: (210 s on 2 places - 5 seeds * 2 s) / (2 s / 5 with early stopping + 4 * 0.5 s)
+    assert (found.seeds, found.trials) == (5, int(410 / 2.4))
+    assert make_entries(found, "advice.yaml")[1].space.default()["lr"] == 3.0, "the first trial"
+
+
+def test_a_time_that_is_short_has_fewer_runs_and_rounds_and_one_too_short_is_refused():
+    plan = race.make_race(question(), [], None)
+    found = screened(plan, 0.2, VALUES)  # 10 s a trial
+    trim = {slots: race.raced(plan, found, 130.0, slots, 3.0) for slots in (1, 2, 3)}
+    # On three places 300 s: 4 methods need 5 * 40 s, and 100 s are enough for 10 trials of each of them.
+    assert [len(trim[n].study.algorithms) for n in (3, 2, 1)] == [4, 3, 2]
+    assert [trim[n].study.seeds for n in (3, 2, 1)] == [5, 3, 3]
+    assert (trim[1].study.settings.rounds, trim[2].study.settings.rounds) == (50, 50)
+    less = race.raced(plan, found, 60.0, 1, 3.0)
+    # 30 s for 2 methods' 3 final runs and 4 trials of a fifth each: 20 s * 3.8 at 50 rounds
+    assert (less.study.settings.rounds, less.study.trials) == (int(50 * 30 / 76), race.LEAST)
+    assert less.cut == " Rounds are 19, not 50, to fit the time."
     with pytest.raises(UserError) as refused:
-        race.within(plan, 30.0, Resources(), None)
-    # 7 runs of each of them, 5 of 50 rounds, in three quarters of the time, and the start.
-    minutes = ((40 * 7 * 5 / 50) / 0.75 + 25) / 60
+        race.raced(plan, found, 35.0, 1, 3.0)
+    # 5 rounds take 7.6 s, and 30 s the start; 145 s went by before.
+    minutes = (180 - 35 + 7.6 + 30) / 60
     assert str(refused.value) == (
         f"the time is too short for these data: give at least --minutes {minutes:.2g}"
     )
-    enough = race.within(plan, 25 + 40 * 13 / 0.75, Resources(), None)
-    assert (enough.study.trials, enough.study.settings.rounds, enough.cut) == (10, 50, "")
-    less = race.within(plan, 25 + 40 * 7 / 0.75 / 2, Resources(), None)
-    assert (less.study.trials, less.study.settings.rounds) == (4, 25)
-    assert less.cut == " Rounds are 25, not 50, to fit the time."
+
+
+def test_screening_halves_what_it_has_and_ends_with_its_time():
+    plan = race.make_race(question(model="logreg"), [], None)
+    study = plan.study.model_copy(update={"algorithms": ["fedavg", "fedprox"]})
+    entries = make_entries(study, "test")
+    data = load_data(entries, None, "test")
+    whole = screen(entries, study, {}, data, Resources(), math.inf)
+    reached = Counter(one.rounds for one in whole.found)
+    # 16 configurations, of which those that diverge are not ranked: a third of the rest, and of these a third.
+    first = reached.total()
+    assert 12 <= first <= 16
+    assert reached == {
+        50: math.ceil(math.ceil(first / 3) / 3),
+        15: math.ceil(first / 3) - math.ceil(math.ceil(first / 3) / 3),
+        5: first - math.ceil(first / 3),
+    }
+    assert [one.order for one in whole.found] == sorted(one.order for one in whole.found)
+    best = whole.found[0]
+    spec = best.entry.spec(best.params, 0, 0)
+    again, _ = trial.run(spec)
+    assert best.value == score(again.history, "val_accuracy"), "scores are those of whole runs"
+    late = screen(entries, study, {}, data, Resources(), 0.0)
+    assert [(one.rounds, one.entry.algorithm) for one in late.found] == [(5, "fedavg")]
+
+
+def test_fedavg_is_taken_where_no_difference_is_shown_and_none_that_matters_seen():
+    def row(algorithm, mean, behind, within):
+        return SimpleNamespace(algorithm=algorithm, mean=mean, behind=behind, within_noise=within)
+
+    plan = race.make_race(question(), [], None)
+    for mean, within, taken in (
+        (0.798, True, "fedavg"),
+        (0.798, False, "feddyn"),
+        (0.7, True, "feddyn"),
+    ):
+        rows = (row("feddyn", 0.8, 0.0, True), row("fedavg", mean, 0.8 - mean, within))
+        board = SimpleNamespace(rows=rows)
+        found = advice.Advice(plan, "advice", Path("runs"), board, 1.0)
+        assert found.best.algorithm == taken
 
 
 def test_advice_from_the_data_to_the_command_that_uses_it(tmp_path, monkeypatch):
     data_file(tmp_path / "my.npz")
     monkeypatch.setattr(race, "METHODS", ("fedavg", "fedprox"))
+    monkeypatch.setattr(race, "SCREENED", 2)
+    monkeypatch.setattr(race, "TRIED", 1)
     monkeypatch.setattr(race, "MOST", race.LEAST)
+    monkeypatch.setattr(screening, "EACH", 2)
     folder(tmp_path / "set", a_tuned(score=0.9), a_tuned("fedprox", score=0.8, level="labels(2)"))
     suite_here("tuned", "import", "set", cwd=tmp_path)
     asked = (
@@ -141,18 +231,18 @@ def test_advice_from_the_data_to_the_command_that_uses_it(tmp_path, monkeypatch)
     done = suite_here("advise", *asked, "--json", cwd=tmp_path)
     found = document(done)
     best, rows = found["recommended"], found["leaderboard"]["rows"]
-    assert best == {**best, **rows[0]}
+    assert best in rows
     assert {row["algorithm"] for row in rows} == {"fedavg", "fedprox"}
     assert found["samples"] == {"min": 18, "median": 18, "mean": 18, "max": 18}
     assert found["started_from"]["dataset"] == "digits"
     values = " ".join(f"{k}={v:.3g}" for k, v in sorted(best["params"].items()))
     text = found["text"]
     assert text.startswith(
-        f"Use {best['algorithm']} with {values}. On npz:{tmp_path}/my.npz partitioned "
+        f"Use {best['algorithm']} on logreg with {values}. On npz:{tmp_path}/my.npz partitioned "
     )
     for part in (
         f"it reaches a test accuracy of {best['mean']:.4f}",
-        f"95 % interval {best['ci_low']:.4f} to {best['ci_high']:.4f} over 3 fresh seeds",
+        f"95 % interval {best['ci_low']:.4f} to {best['ci_high']:.4f} over 5 fresh seeds",
         f"The worst 10 % of clients get {best['worst_clients']:.4f}.",
         "by 4 search trials of each of 2 methods, started from the nearest tuned scenario, digits · logreg",
     ):
@@ -161,6 +251,9 @@ def test_advice_from_the_data_to_the_command_that_uses_it(tmp_path, monkeypatch)
     ran = json.loads(suite_here(*found["command"][1:], "--json", cwd=tmp_path).stdout)
     assert ran["params"] == best["params"]
     assert (tmp_path / "model/model.json").exists(), shlex.join(found["command"])
+    assert found["longer"][:3] == ["suite", "sweep", "runs/advice.yaml"]
+    suite_here(*found["longer"][1:], "--dry-run", cwd=tmp_path)
+    assert {one["algorithm"] for one in found["screened"]} == {"fedavg", "fedprox"}
     mends = {f["command"] for row in rows for f in row["audit"]["findings"]}
     assert mends
     for mend in mends:

@@ -58,15 +58,8 @@ def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:
 def test_importing_it_loads_nothing_and_it_tells_what_it_has() -> None:
     script = f"import sys, suite; print([m for m in {HEAVY} if m in sys.modules], dir(suite))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    names = [
-        "UserError",
-        "leaderboard",
-        "load_model",
-        "run",
-        "sweep",
-        "trainable",
-        "tuned",
-    ]
+    named = "advise board leaderboard load_model replay report run status stop sweep trainable transfer tuned"
+    names = ["UserError", *named.split()]
     assert done.stdout.strip() == f"[] {names}", done.stderr
     assert all(getattr(suite, name) for name in names)
     with pytest.raises(AttributeError, match="module 'suite' has no attribute 'sweeep'"):
@@ -135,7 +128,21 @@ MINE = "algorithm: must be a name that `suite list algorithms` shows, FILE.py:Cl
             "name is 'one' in the study and 'two' beside it: give one of them",
         ),
         (lambda: suite.sweep({**CONTENT, "name": 3}), "name: must be a name, not an object"),
-        (lambda: suite.leaderboard(Mine), "sweep: must be the name of a sweep or a study, not"),
+        (lambda: suite.leaderboard(Mine), "sweep: must be the name of a sweep or a study, or what"),
+        (lambda: suite.report(Mine()), "sweep: must be the name of a sweep or a study, or what"),
+        (lambda: suite.status({"x": 1}), "sweep: must be the name of a sweep or a study, or what"),
+        (lambda: suite.stop(None), "sweep: must be the name of a sweep, not None"),
+        (lambda: suite.replay(7), "run_id: must be the id of a run in MLflow, not an object"),
+        (lambda: suite.board(7), "sources: must be a path, or a list of paths, not an object"),
+        (lambda: suite.board(output=Mine), "output: must be a path, not the class Mine"),
+        (lambda: suite.transfer(Mine), MINE + "configuration, not the class Mine"),
+        (lambda: suite.transfer(seeds="3"), "seeds: must be a whole number, 1 or more, not '3'"),
+        (lambda: suite.advise(), "dataset: must be given, or data"),
+        (lambda: suite.advise(Mine()), "dataset: must be a name that `suite list datasets` shows"),
+        (lambda: suite.advise("digits", minutes=0), "minutes: must be at least 0.1, not 0"),
+        (lambda: suite.advise("digits", clients="4"), "clients: must be a whole number, 1 or more"),
+        (lambda: suite.advise("digits", cpus=4), "unknown key 'cpus'. Known: address, "),
+        (lambda: suite.sweep("smoke", storage=Mine), "storage: must be a path, not the class Mine"),
         (lambda: suite.load_model(Mine), "path: must be a path, not the class Mine"),
     ],
 )
@@ -200,6 +207,64 @@ def test_a_leaderboard_is_the_command_s(swept: Result, storage: Path) -> None:
     assert table.loc["folb", "mean"] == folb.mean
     assert table.loc["folb", "params.mu"] == folb.params["mu"]
     assert pd.isna(table.loc["fedavg", "params.mu"])
+
+
+def test_a_data_frame_begins_with_the_columns_of_the_table(swept: Result) -> None:
+    assert swept.leaderboard is not None
+    columns = swept.leaderboard.to_pandas().columns.tolist()
+    assert columns[:6] == ["dataset", "model", "heterogeneity", "rank", "algorithm", "mean"]
+    assert {"params.mu", "entry_id", "runs"} < set(columns), "the others follow"
+
+
+def test_what_a_notebook_shows_is_the_report_s(swept: Result, storage: Path) -> None:
+    board = swept.leaderboard
+    assert board is not None
+    page = swept._repr_html_()
+    assert page is not None
+    for row in board.rows:
+        assert row.algorithm in page
+        assert f"{row.mean:.4f}" in page
+    assert "<script" not in page
+    assert page == suite.leaderboard(swept)._repr_html_(), (
+        "a sweep may be given as what it returned"
+    )
+    assert repr(board) in repr(swept)
+    assert all(len(line) < 300 for line in repr(swept).splitlines())
+    curves = swept.plot("rounds")
+    assert [chart.name.split("-")[0] for chart in curves.charts] == ["rounds"]
+    assert curves._repr_html_().count("<svg") == 1
+    assert len(swept.plot().charts) > len(board.plot().charts) > 0
+    with pytest.raises(UserError, match="unknown chart 'curve'"):
+        swept.plot("curve")
+    found = suite.tuned(storage=storage)
+    assert all(item.algorithm in found._repr_html_() for item in found)
+    assert len(repr(found).splitlines()) == len(found)
+    (drawn,) = curves.save(storage / "figures")
+    assert drawn.read_text().startswith("<svg")
+
+
+def test_a_run_shows_its_scores_in_a_notebook() -> None:
+    run = suite.run("fedavg", rounds=2, clients=4)
+    assert f"{run.test_score:.4f}" in repr(run)
+    assert f"{run.history[-1]['test_accuracy']:.6g}" in run._repr_html_()
+    assert run.plot()._repr_html_().count("<svg") == 1
+
+
+def test_a_report_a_site_a_status_and_a_replay_are_the_commands(
+    swept: Result, storage: Path
+) -> None:
+    report = suite.report(swept)
+    assert report.page == storage / "report" / "mine" / "report.html" or report.page.is_file()
+    assert "fedavg" in report.page.read_text()
+    assert suite.board(storage=storage).page.name == "index.html"
+    (one,) = suite.status(storage=storage)
+    assert one["name"] == "mine"
+    assert suite.status(swept)["expected"] == 10
+    assert suite.stop(swept) is False, "nobody runs it"
+    assert swept.leaderboard is not None
+    run_id = swept.leaderboard.rows[0].runs[0]
+    again = suite.replay(run_id, storage=storage)
+    assert (again.exact, again.differences) == (True, [])
 
 
 def test_tuned_configurations_are_a_list_and_can_be_run(swept: Result, storage: Path) -> None:

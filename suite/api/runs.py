@@ -1,19 +1,17 @@
-"""The Python interface: what the commands do, for scripts and notebooks, with typed results.
+"""From Python: what trains."""
 
-Bad input raises `trials.common.errors.UserError`, with the text that the command shows. Without a `tracking_uri`
-that of MLFLOW_TRACKING_URI counts, as with the commands. See docs/python.md.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from suite.api.given import by_name, no_name, one, place, settings_of, store_of
 from suite.configurations.configuration import Tuned
-from suite.configurations.library import TunedList, known, select_tuned
 from suite.runs.request import Request
 from suite.studies.study import Study
 from suite.tracking import usual
-from trials.common.errors import UserError
+from trials.common.errors import UserError, unknown
 from trials.datasets.own.samples import given as given_name
 from trials.models.own import located
 from trials.settings import Settings
@@ -21,22 +19,12 @@ from trials.settings import Settings
 if TYPE_CHECKING:
     from ray import tune
 
-    from reports.leaderboard.leaderboard import Leaderboard
-    from suite.runs.single import Finished
+    from suite.advice.advice import Advice
+    from suite.configurations.transfer import Transfer
+    from suite.execution.resources import Resources
+    from suite.runs.single import Finished, Replay
     from suite.sweeps.result import Result
     from trials.models.torch_module import TrainedModel
-
-NAMED = {
-    "study": "a shipped study's name, a path to a YAML file, or its content as a mapping",
-    "name": "a name",
-    "sweep": "the name of a sweep or a study",
-    "path": "a path",
-    "algorithm": "a name that `suite list algorithms` shows, FILE.py:Class or, to run, a tuned configuration",
-    "dataset": "a name that `suite list datasets` shows, such as npz:PATH, folder:PATH or module:function",
-    "model": "a name that `suite list models` shows, FILE.py:function, or a function that makes a torch.nn.Module",
-    "heterogeneity": "a level as `suite list heterogeneity` shows them",
-}
-"""What is given by name, and what that may be."""
 
 
 def sweep(
@@ -76,16 +64,17 @@ def sweep(
         given = study.model_dump(mode="json")
     elif isinstance(study, Mapping):
         given = {key: value for key, value in study.items() if key != "name"}
-        name = _one("name", study.get("name"), "in the study", name)
+        name = one("name", study.get("name"), "in the study", name)
     else:
-        raise _no_name("study", study)
-    _by_name({"name": name})
+        raise no_name("study", study)
+    by_name({"name": name})
     if name is None:
         raise UserError(
             "name: a study that is no file needs one, as its key or as in sweep(study, name='mine')"
         )
-    changed = changes(values, Path(storage), address)
-    paths = SweepPaths(Path(storage), name, usual(tracking_uri), data_root, changed.checkpoints)
+    folder = place(storage)
+    changed = changes(values, folder, address)
+    paths = SweepPaths(folder, name, usual(tracking_uri), data_root, changed.checkpoints)
     return SweepRequest(given, paths, changed.study, resume, smoke).run(changed.resources)
 
 
@@ -121,21 +110,95 @@ def run(
     from suite.runs.single import execute
 
     budget = Resources(memory_budget=values.pop("memory_budget", None)).budget_bytes
-    given = dict(_settings(settings))
+    given = dict(settings_of(settings))
     for key in values.keys() & given:
-        _one(key, given[key], "in settings", values[key])
+        one(key, given[key], "in settings", values[key])
     columns = {"target": target, "client": client, "task": task}
-    if data is not None:
-        if dataset is not None:
-            raise UserError(
-                f"dataset is {dataset!r}, and data are given beside it: give one of them"
-            )
-        dataset = given_name(data, columns)
-    elif any(columns.values()):
-        raise UserError("target, client and task are of a table that is given as data=")
-    names = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
+    names = {
+        "dataset": _dataset(dataset, data, columns),
+        "model": model,
+        "heterogeneity": heterogeneity,
+    }
     request = _request(algorithm, names, settings, seed=seed, values=values)
     return execute(request.spec(), data_root, device, lambda entry: None, budget)
+
+
+def advise(
+    dataset: str | None = None,
+    *,
+    data: Any = None,
+    target: str | None = None,
+    client: str | None = None,
+    task: str | None = None,
+    heterogeneity: str | None = None,
+    model: str | Callable[..., Any] | None = None,
+    clients: int | None = None,
+    minutes: float = 20.0,
+    storage: str | Path = "runs",
+    data_root: str | None = None,
+    tracking_uri: str | None = None,
+    **resources: Any,
+) -> "Advice | None":
+    """The model and the method to use on your data, found within some minutes: `suite advise`. `data` and what belongs
+    to it as in `run`; `resources` are those of trials, as in `max_concurrent=2`. None where it was interrupted before
+    there was anything to say.
+    """
+    from suite.advice.advice import advise as race
+    from suite.advice.race import Question
+
+    if dataset is None and data is None:
+        raise UserError("dataset: must be given, or data")
+    name = _dataset(dataset, data, {"target": target, "client": client, "task": task})
+    own = located(model) if callable(model) else model
+    by_name({"dataset": name, "heterogeneity": heterogeneity, "model": own})
+    if not isinstance(minutes, int | float) or not 0.1 <= minutes < math.inf:
+        raise UserError(f"minutes: must be at least 0.1, not {minutes!r}")
+    if clients is not None and not (isinstance(clients, int) and clients >= 1):
+        raise UserError(f"clients: must be a whole number, 1 or more, not {clients!r}")
+    question = Question(str(name), heterogeneity, own, clients, minutes)
+    return race(question, place(storage), data_root, usual(tracking_uri), _resources(resources))
+
+
+def replay(
+    run_id: str,
+    *,
+    storage: str | Path = "runs",
+    data_root: str | None = None,
+    tracking_uri: str | None = None,
+) -> "Replay":
+    """Train a recorded run again, and compare every metric: `suite replay`. `exact` says whether all bits are the same."""
+    from suite.runs import single
+
+    if not isinstance(run_id, str):
+        raise no_name("run_id", run_id)
+    store = store_of(None, storage, tracking_uri)
+    return single.replay(store, store.get(run_id).run_id, data_root, lambda entry: None)
+
+
+def transfer(
+    algorithm: str | None = None,
+    dataset: str | None = None,
+    model: str | None = None,
+    heterogeneity: str | None = None,
+    *,
+    seeds: int = 3,
+    storage: str | Path = "runs",
+    data_root: str | None = None,
+    tracking_uri: str | None = None,
+    **resources: Any,
+) -> "Transfer":
+    """What tuned configurations lose on other scenarios: `suite transfer`."""
+    from suite.configurations.library import known, select_tuned
+    from suite.configurations.transfer import transfer as measure
+    from suite.tracking.store import Store
+
+    entry = {"algorithm": algorithm, "dataset": dataset, "model": model}
+    by_name({**entry, "heterogeneity": heterogeneity})
+    if not (isinstance(seeds, int) and seeds >= 1):
+        raise UserError(f"seeds: must be a whole number, 1 or more, not {seeds!r}")
+    uri, folder = usual(tracking_uri), place(storage)
+    found = select_tuned(known(folder, uri), algorithm, dataset, model, heterogeneity)
+    return measure(found, seeds, Store(uri, folder), folder, data_root, _resources(resources))
 
 
 def load_model(
@@ -151,9 +214,9 @@ def load_model(
     from trials.run.saved_model import read_named
 
     if not isinstance(path, str | Path):
-        raise _no_name("path", path)
+        raise no_name("path", path)
     named = located(model) if callable(model) else model
-    _by_name({"model": named})
+    by_name({"model": named})
     return read_named(Path(path), named).module(client)
 
 
@@ -179,50 +242,26 @@ def trainable(
     return tunable.trainable(_request(algorithm, names, settings), data_root, device)
 
 
-def leaderboard(
-    sweep: str | None = None,
-    *,
-    studies: str | Sequence[str] = (),
-    where: Mapping[str, Any] | None = None,
-    metric: str = "score",
-    at: str = "rounds",
-    target: float | None = None,
-    storage: str | Path = "runs",
-    tracking_uri: str | None = None,
-) -> "Leaderboard":
-    """Rank algorithms by the final runs of a sweep, of studies, or of all that the store holds.
-
-    `where` are tags that runs must have, as in `{"dataset": "digits"}`; `metric` is score, best,
-    worst_clients, client_spread, personal, fine_tuned, loss or top5; `at` compares at equal rounds, steps,
-    bytes or simulated seconds; `target` is the test score for rounds to target.
-    """
-    from suite.results.leaderboards import read_leaderboard
-    from suite.results.query import Query
-    from suite.tracking.store import open_existing
-
-    _by_name({"sweep": sweep})
-    names = (studies,) if isinstance(studies, str) else tuple(studies)
-    tags = {key.removeprefix("suite."): str(value) for key, value in (where or {}).items()}
-    query = Query(sweep, names, tags, metric, target, at)
-    return read_leaderboard(open_existing(usual(tracking_uri), Path(storage)), query)
+def _dataset(dataset: str | None, data: Any, columns: Mapping[str, str | None]) -> str | None:
+    """The name of a data set, which data that the program holds are given in the place of."""
+    if data is None:
+        if any(columns.values()):
+            raise UserError("target, client and task are of a table that is given as data=")
+        return dataset
+    if dataset is not None:
+        raise UserError(f"dataset is {dataset!r}, and data are given beside it: give one of them")
+    return given_name(data, columns)
 
 
-def tuned(
-    algorithm: str | None = None,
-    dataset: str | None = None,
-    model: str | None = None,
-    heterogeneity: str | None = None,
-    *,
-    storage: str | Path = "runs",
-    tracking_uri: str | None = None,
-) -> TunedList:
-    """The tuned configurations that match, recorded and imported ones: those of a data set and level together,
-    of each the best validation score first.
-    """
-    names = {"algorithm": algorithm, "dataset": dataset, "model": model}
-    _by_name({**names, "heterogeneity": heterogeneity})
-    found = known(Path(storage), usual(tracking_uri))
-    return select_tuned(found, algorithm, dataset, model, heterogeneity)
+def _resources(given: Mapping[str, Any]) -> "Resources":
+    """What a trial gets; raises `UserError` for other keys."""
+    from suite.execution.resources import Resources
+
+    rest = dict(given)
+    found = Resources.taken(rest)
+    for key in rest:
+        raise unknown("key", key, (field.name for field in fields(Resources)))
+    return found
 
 
 def _request(
@@ -233,48 +272,11 @@ def _request(
 ) -> Request:
     model = given["model"]
     names = {**given, "model": located(model) if callable(model) else model}
-    _by_name(names)
+    by_name(names)
     if isinstance(algorithm, Tuned):
         algorithm.refuse_changed(f"the tuned configuration of {algorithm.algorithm}")
         base = algorithm.model_dump()
     else:
-        _by_name({"algorithm": algorithm})
+        by_name({"algorithm": algorithm})
         base = {"algorithm": algorithm}
-    return Request.over(base, names, dict(_settings(settings)), **more)
-
-
-def _settings(given: Mapping[str, Any] | Settings | None) -> Mapping[str, Any] | Settings:
-    """The settings that are given; raises `UserError` for what holds none."""
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping | Settings):
-        raise UserError(f"settings: must be a mapping, as in {{'rounds': 20}}, not {_said(given)}")
-    return given
-
-
-def _one(key: str, one: Any, where: str, other: Any) -> Any:
-    """Of a value that can be given in two places the one that is; raises `UserError` where they differ."""
-    if one is not None and other is not None and one != other:
-        raise UserError(f"{key} is {one!r} {where} and {other!r} beside it: give one of them")
-    return other if one is None else one
-
-
-def _by_name(given: Mapping[str, Any]) -> None:
-    """Raise `UserError` for what is no name where one is expected."""
-    for key, value in given.items():
-        if value is not None and not isinstance(value, str):
-            raise _no_name(key, value)
-
-
-def _no_name(key: str, value: Any) -> UserError:
-    hint = ""
-    if key == "algorithm" and isinstance(value, type):
-        hint = f": put the class into a file and name it, as in mine.py:{value.__name__}"
-    return UserError(f"{key}: must be {NAMED[key]}, not {_said(value)}{hint}")
-
-
-def _said(value: Any) -> str:
-    """What an object is, in words; what it holds may be long."""
-    if isinstance(value, type):
-        return f"the class {value.__name__}"
-    return f"an object of the class {type(value).__name__}"
+    return Request.over(base, names, dict(settings_of(settings)), **more)
