@@ -137,7 +137,7 @@ def ui(
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
 ) -> None:
-    """All pages at one address: sweeps while they run, leaderboards, reports, papers, MLflow.
+    """All pages at one address: sweeps, leaderboards, reports, MLflow.
 
     It serves this machine only, unless --host says otherwise. Ctrl-C ends it.
     """
