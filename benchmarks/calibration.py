@@ -1,27 +1,33 @@
 """How often what a leaderboard says of one scenario is false: the rule of `reports.leaderboard.best`, simulated.
 
-python benchmarks/calibration.py --boards 2000 --output docs/results
+python benchmarks/calibration.py --output docs
 
 A board is `methods` methods by `units` outer units (partitions, or tunings), each with seeds. Spreads
 are those measured on digits: 0.016 by tuning, 0.045 by seed, 8 seeds a unit. In each situation all methods are
-equal in expectation (the first is the best by less than can be seen), or half of them lie exactly the margin
-behind. Counted are boards on which anything said is false: the best is marked as not the best, a tie is claimed of a
-method at the margin, a true distance from the best is outside its interval. `power`: how often a method 5 points behind is marked.
+equal in expectation, or half of them lie exactly the margin behind the others. Counted are boards on which something said is false: the best
+is marked as not the best, a tie is claimed of a method at the margin, a true distance from the best is outside its
+interval. `failing as here`: the same, where the truth is the expectation over searches that fail as often as those of the board.
+`of configurations`: where it is that of the configurations that ran. `power`: how often a method 5 points behind is marked.
+
+With --output DOCS the figures go to DOCS/results/calibration.json, and tables of them into DOCS/statistics.md.
+
+`said` is `behind_best` for many boards at once; a test holds one against the other.
 """
 
 import json
 from collections.abc import Callable, Sequence
 from math import sqrt
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special, stats
 
 from measuring import parser, show
 from reports.leaderboard.best import behind_best
-from reports.leaderboard.replication import Draw, Scores
-from reports.leaderboard.statistics import DIFFERS, across
+from reports.leaderboard.replication import RANDOM, Draw, Scores
+from reports.leaderboard.statistics import DIFFERS, DIGITS, LEVEL, friedman_test
 
 Table = npt.NDArray[np.float64]
 TUNING, SEED, SEEDS = 0.016, 0.045, 8
@@ -30,58 +36,145 @@ FAILURE, FAILING = 0.3, 0.1
 MARGIN = 0.02
 BEHIND = 0.05
 """How far behind the method is whose marks give the power."""
-Drawer = Callable[[np.random.Generator, int, int], Table]
-"""(generator, methods, units) -> scores (methods, units, SEEDS) whose expectation is 0; NaN where a run is missing."""
+CHUNK = 500
+"""Boards that are computed at once."""
 
 
-def normal(rng: np.random.Generator, methods: int, units: int) -> Table:
+class Drawn(NamedTuple):
+    """Boards: `scores` (boards, methods, units, seeds), NaN where a run is missing, and their expectations, given how
+    each search went, `tuned` (boards, methods, units), and given how many of a method's failed, `failing` (boards, methods).
+    All expectations are 0.
+    """
+
+    scores: Table
+    tuned: Table
+    failing: Table
+
+
+Drawer = Callable[[np.random.Generator, tuple[int, int, int]], Drawn]
+"""(generator, (boards, methods, units)) -> boards."""
+
+
+def _plus_seeds(rng: np.random.Generator, tuned: Table, spread: Table | float = SEED) -> Drawn:
+    seeds = rng.normal(size=(*tuned.shape, SEEDS)) * np.asarray(spread)[..., None]
+    return Drawn(tuned[..., None] + seeds, tuned, np.zeros(tuned.shape[:2]))
+
+
+def normal(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
     """Equal normal spreads."""
-    by_tuning = rng.normal(0, TUNING, (methods, units, 1))
-    return by_tuning + rng.normal(0, SEED, (methods, units, SEEDS))
+    return _plus_seeds(rng, rng.normal(0, TUNING, shape))
 
 
-def spreads_differ(rng: np.random.Generator, methods: int, units: int) -> Table:
+def spreads_differ(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
     """Every other method's spread is 25 times as large."""
-    factor = np.where(np.arange(methods) % 2, 25.0, 1.0)
-    return normal(rng, methods, units) * factor[:, None, None]
+    factor = np.where(np.arange(shape[1]) % 2, 25.0, 1.0)[:, None]
+    return _plus_seeds(rng, rng.normal(0, TUNING, shape) * factor, SEED * factor)
 
 
-def heavy_tails(rng: np.random.Generator, methods: int, units: int) -> Table:
+def heavy_tails(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
     """Student's t with three degrees of freedom."""
-    by_tuning = TUNING * rng.standard_t(3, (methods, units, 1))
-    return by_tuning + SEED * rng.standard_t(3, (methods, units, SEEDS))
+    tuned = TUNING * rng.standard_t(3, shape)
+    seeds = SEED * rng.standard_t(3, (*shape, SEEDS))
+    return Drawn(tuned[..., None] + seeds, tuned, np.zeros(shape[:2]))
 
 
-def _failing(rng: np.random.Generator, methods: int, units: int, which: npt.NDArray[Any]) -> Table:
-    failed = (rng.random((methods, units)) < FAILING) & which[:, None]
+def _failing(
+    rng: np.random.Generator, shape: tuple[int, int, int], which: npt.NDArray[np.bool_]
+) -> Drawn:
+    failed = (rng.random(shape) < FAILING) & which[:, None]
     cost = FAILURE * (failed - FAILING * which[:, None])
-    return normal(rng, methods, units) - cost[:, :, None]
+    return _plus_seeds(rng, rng.normal(0, TUNING, shape) - cost)._replace(failing=-cost.mean(2))
 
 
-def rivals_fail(rng: np.random.Generator, methods: int, units: int) -> Table:
-    """One search in ten of the others fails, and they are as good as the first in the mean."""
-    return _failing(rng, methods, units, np.arange(methods) > 0)
+def rivals_fail(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
+    """One search in ten of all methods but the best fails."""
+    return _failing(rng, shape, np.arange(shape[1]) > 0)
 
 
-def one_fails(rng: np.random.Generator, methods: int, units: int) -> Table:
-    """One search in ten of the first fails, and it is as good as the others in the mean."""
-    return _failing(rng, methods, units, np.arange(methods) == 0)
+def best_fails(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
+    """One search in ten of the best fails, none of another method."""
+    return _failing(rng, shape, np.arange(shape[1]) == 0)
 
 
-def seeds_missing(rng: np.random.Generator, methods: int, units: int) -> Table:
+def one_rival_fails(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
+    """One search in ten of one rival fails, none of another method."""
+    return _failing(rng, shape, np.arange(shape[1]) == 2)
+
+
+def seeds_missing(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
     """A fifth of the runs is missing."""
-    scores = normal(rng, methods, units)
-    return np.where(rng.random(scores.shape) < 0.2, np.nan, scores)
+    found = normal(rng, shape)
+    lost = rng.random(found.scores.shape) < 0.2
+    return found._replace(scores=np.where(lost, np.nan, found.scores))
 
 
-def steps(rng: np.random.Generator, methods: int, units: int) -> Table:
+def steps(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
     """Scores in steps of 1/540."""
-    return np.round(normal(rng, methods, units) * 540) / 540
+    found = normal(rng, shape)
+    return found._replace(scores=np.round(found.scores * 540) / 540)
 
 
 SITUATIONS: Sequence[Drawer] = (
-    *(normal, spreads_differ, heavy_tails, rivals_fail, one_fails, seeds_missing, steps),
+    *(normal, spreads_differ, heavy_tails, rivals_fail, best_fails, one_rival_fails),
+    *(seeds_missing, steps),
 )
+
+
+class Said(NamedTuple):
+    """What is said of boards, all (boards, methods); `low` is NaN where nothing is."""
+
+    out: npt.NDArray[np.bool_]
+    low: Table
+    high: Table
+    tie: npt.NDArray[np.bool_]
+
+
+def said(scores: Table, margin: float | None = None) -> Said:
+    """`behind_best` of each board of `scores` (boards, methods, units, seeds)."""
+    boards, methods = scores.shape[:2]
+    here = (~np.isnan(scores)).astype(float).swapaxes(1, 2)  # (boards, units, methods, seeds)
+    filled = np.nan_to_num(scores).swapaxes(1, 2)
+    shared = here @ here.swapaxes(2, 3)
+    sums = filled @ here.swapaxes(2, 3)
+    ahead = sums.swapaxes(2, 3) - sums  # [..., i, j]: by how much j is ahead of i, summed
+    known = shared > 0
+    ahead = np.where(known, ahead / np.maximum(shared, 1), 0.0)
+    n = known.sum(1)
+    few = (n < RANDOM).any((1, 2))  # there the sample is of seeds
+    n = np.maximum(n, RANDOM)
+    mean = ahead.sum(1) / n
+    squares = (np.where(known, ahead - mean[:, None], 0.0) ** 2).sum(1)
+    upper = np.triu(np.ones((methods, methods), bool), 1)
+    freedom = (n - 1)[:, upper].sum(1)
+    pooled = squares[:, upper].sum(1) / freedom
+    tail = (1 - LEVEL) / (2 * (methods - 1))
+    factor = special.stdtrit(freedom * 2 / methods, 1 - tail)[:, None, None]
+    width = factor * np.sqrt(np.maximum(squares / (n - 1), pooled[:, None, None]) / n)
+    other = ~np.eye(methods, dtype=bool)
+    out = ((mean > width) & other).any(2)
+    rival = other & ~out[:, None, :]
+    high = np.where(rival, mean + width, -np.inf).max(2)
+    low = np.where(out, np.where(rival, mean - width, np.inf).min(2), 0.0)
+    some = rival.any(2)
+    high, low = np.where(some, high, 0.0), np.where(some, low, 0.0)
+    tie = some & ~out & (high <= (margin or 0.0)) & (margin is not None)
+    found = Said(out, np.maximum(low, 0.0), np.maximum(high, 0.0), tie)
+    for i in np.flatnonzero(few | (pooled < 10.0 ** (-2 * DIGITS))):
+        for array, values in zip(found, one_by_one(scores[i], margin), strict=True):
+            array[i] = values
+    return found
+
+
+def one_by_one(scores: Table, margin: float | None = None) -> Said:
+    """What `behind_best` says of one board (methods, units, seeds)."""
+    shown = behind_best(board(scores), margin=margin)
+    rows = [shown.get(f"m{i}") for i in range(len(scores))]
+    return Said(
+        np.array([bool(of and of.beaten_by) for of in rows]),
+        np.array([of.low if of else np.nan for of in rows]),
+        np.array([of.high if of else np.nan for of in rows]),
+        np.array([bool(of and of.tie) for of in rows]),
+    )
 
 
 def board(scores: Table) -> dict[str, Scores]:
@@ -96,18 +189,40 @@ def board(scores: Table) -> dict[str, Scores]:
     }
 
 
-def false_words(scores: Table, gaps: Table) -> dict[str, bool]:
-    """What is false in what is said of scores (methods, units, seeds) whose true distances from the best are
-    `gaps` (methods,).
-    """
-    shown = behind_best(board(scores), margin=MARGIN)
-    found = [(shown[f"m{i}"], gap) for i, gap in enumerate(gaps) if f"m{i}" in shown]
-    wrong = {
-        "best out": "m0" in shown and bool(shown["m0"].beaten_by),
-        "false tie": any(of.tie and gap >= MARGIN for of, gap in found),
-        "interval": any(not of.low - 1e-12 <= gap <= of.high + 1e-12 for of, gap in found),
+def false_words(drawn: Drawn, gaps: Table) -> dict[str, npt.NDArray[np.bool_]]:
+    """On which boards a word is false, where methods lie `gaps` (methods,) behind the best."""
+    shown = said(drawn.scores - gaps[:, None, None], MARGIN)
+    strict = _false(shown, np.broadcast_to(-gaps, shown.low.shape))
+    return {
+        **strict,
+        "anything": _any(strict),
+        "failing as here": _any(_false(shown, drawn.failing - gaps)),
+        "of configurations": _any(_false(shown, drawn.tuned.mean(2) - gaps)),
     }
-    return {**wrong, "anything": any(wrong.values())}
+
+
+def _false(shown: Said, true: Table) -> dict[str, npt.NDArray[np.bool_]]:
+    """On which boards a word is false of methods with these `true` means (boards, methods). Of methods that are
+    equally good the first is the best.
+    """
+    behind = true.max(1, keepdims=True) - true
+    best = np.argmin(behind, 1)
+    outside = (shown.low > behind + 1e-12) | (behind > shown.high + 1e-12)
+    return {
+        "best out": shown.out[np.arange(len(best)), best],
+        "false tie": (shown.tie & (behind >= MARGIN)).any(1),
+        "interval": outside.any(1),
+    }
+
+
+def _any(wrong: dict[str, npt.NDArray[np.bool_]]) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = np.logical_or.reduce(list(wrong.values()))
+    return found
+
+
+def chunks(boards: int) -> list[int]:
+    """Numbers of boards that are computed at once."""
+    return [min(CHUNK, boards - done) for done in range(0, boards, CHUNK)]
 
 
 def rates(draw: Drawer, methods: int, units: int, boards: int) -> dict[str, Any]:
@@ -116,33 +231,24 @@ def rates(draw: Drawer, methods: int, units: int, boards: int) -> dict[str, Any]
     worst: dict[str, float] = {}
     for behind in (0.0, MARGIN):
         gaps = np.where(np.arange(methods) % 2, behind, 0.0)
-        counts = dict.fromkeys(("best out", "false tie", "interval", "anything"), 0)
-        for _ in range(boards):
-            for word, is_false in false_words(
-                draw(rng, methods, units) - gaps[:, None, None], gaps
-            ).items():
-                counts[word] += is_false
+        counts: dict[str, int] = {}
+        for many in chunks(boards):
+            for word, wrong in false_words(draw(rng, (many, methods, units)), gaps).items():
+                counts[word] = counts.get(word, 0) + int(wrong.sum())
         for word, count in counts.items():
             worst[word] = max(worst.get(word, 0.0), 100 * count / boards)
-    error = 100 * sqrt(0.05 * 0.95 / boards)
     about = (draw.__doc__ or "").strip().rstrip(".")
-    return {
-        "situation": about,
-        "methods": methods,
-        "units": units,
-        **worst,
-        "monte carlo error": error,
-    }
+    return {"situation": about, "methods": methods, "units": units, **worst}
 
 
 def power(methods: int, units: int, boards: int) -> dict[str, Any]:
     """How often a method `BEHIND` the others is marked as not the best, of normal scores, in percent."""
     rng = np.random.default_rng([methods, units, 99])
-    hits = 0
-    for _ in range(boards):
-        scores = normal(rng, methods, units)
-        scores[1] -= BEHIND
-        hits += bool(behind_best(board(scores))["m1"].beaten_by)
+    gaps = np.where(np.arange(methods) == 1, BEHIND, 0.0)[:, None, None]
+    hits = sum(
+        int(said(normal(rng, (many, methods, units)).scores - gaps).out[:, 1].sum())
+        for many in chunks(boards)
+    )
     return {"methods": methods, "units": units, "power": 100 * hits / boards}
 
 
@@ -150,41 +256,109 @@ FAMILIES = (1, 1, 1, 4)
 """Data sets of each family, as on the shipped board."""
 
 
+def family_scores(
+    rng: np.random.Generator, correlation: float, methods: int, boards: int
+) -> list[Table]:
+    """Scores (boards, data sets, methods) of each family, where those of its data sets have this `correlation`."""
+    found = []
+    for size in FAMILIES:
+        common = rng.normal(size=(boards, 1, methods))
+        own = rng.normal(size=(boards, size, methods))
+        found.append(sqrt(correlation) * common + sqrt(1 - correlation) * own)
+    return found
+
+
 def friedman(correlation: float, methods: int, boards: int) -> dict[str, Any]:
-    """How often Friedman's test says that equal methods differ, where the scores of a family's data sets have this
-    `correlation`, in percent: with a row a family, as the leaderboard has it, and with a row a data set.
+    """How often Friedman's test says that equal methods differ, in percent: with a row a family, the average of its ranks, as
+    the leaderboard has it, and with a row a data set.
     """
     rng = np.random.default_rng([methods, int(100 * correlation)])
-    hits = {"family": 0, "data set": 0}
-    for _ in range(boards):
-        families: dict[str, dict[str, dict[str, list[float]]]] = {}
-        for f, size in enumerate(FAMILIES):
-            common = rng.normal(size=methods)
-            own = rng.normal(size=(size, methods))
-            scores = sqrt(correlation) * common + sqrt(1 - correlation) * own
-            families[f"f{f}"] = {
-                f"s{i}": {f"m{k}": [float(v)] for k, v in enumerate(row)}
-                for i, row in enumerate(scores)
-            }
-        alone = {f"{f}{s}": {s: of} for f, found in families.items() for s, of in found.items()}
-        for unit, rows in (("family", families), ("data set", alone)):
-            compared = across(rows)
-            hits[unit] += compared is not None and compared.friedman_verdict == DIFFERS
-    shares = {f"false by {unit}": 100 * count / boards for unit, count in hits.items()}
+    scores = family_scores(rng, correlation, methods, boards)
+    ranks = [stats.rankdata(-of, axis=-1) for of in scores]
+    rows = {
+        "family": np.stack([-of.mean(1).round(DIGITS) for of in ranks], 1),
+        "data set": np.concatenate([-of for of in ranks], 1),
+    }
+    shares = {
+        f"false by {unit}": 100 * sum(friedman_test(of)[4] == DIFFERS for of in tables) / boards
+        for unit, tables in rows.items()
+    }
     return {"correlation": correlation, "methods": methods, **shares}
+
+
+BEGIN, END = "<!-- calibration -->", "<!-- end of calibration -->"
+"""What stands around the tables in a page."""
+
+
+def between(page: str, made: str) -> str:
+    """The page with these tables."""
+    head, _, rest = page.partition(BEGIN)
+    return f"{head}{BEGIN}\n{made}{END}{rest.partition(END)[2]}"
+
+
+def tables(found: dict[str, Any]) -> str:
+    """The figures as a page has them, the worst of the numbers of methods."""
+    units = sorted({of["units"] for of in found["false"]})
+    words = ("best out", "anything", "failing as here", "of configurations")
+    head = ["situation", "what is false", *(f"{n} units" for n in units)]
+    lines = [
+        [
+            situation if word == words[0] else "",
+            LABELS[word],
+            *_worst(found, situation, word, units),
+        ]
+        for situation in dict.fromkeys(of["situation"] for of in found["false"])
+        for word in words
+    ]
+    power = [["", f"a method {100 * BEHIND:.0f} points behind is marked", *_least(found, units)]]
+    methods = sorted({of["methods"] for of in found["friedman"]})
+    shares = ("false by family", "false by data set")
+    friedman_head = [
+        "correlation",
+        *(f"{s.removeprefix('false ')}, {k} methods" for s in shares for k in methods),
+    ]
+    by = {(of["correlation"], of["methods"]): of for of in found["friedman"]}
+    friedman_lines = [
+        [f"{c:g}", *(f"{by[c, k][share]:.1f} %" for share in shares for k in methods)]
+        for c in dict.fromkeys(of["correlation"] for of in found["friedman"])
+    ]
+    return _markdown(head, [*lines, *power]) + "\n" + _markdown(friedman_head, friedman_lines)
+
+
+LABELS = {
+    "best out": "the best is out",
+    "anything": "anything, of methods",
+    "failing as here": "anything, of methods that fail as often as here",
+    "of configurations": "anything, of the configurations that ran",
+}
+
+
+def _worst(found: dict[str, Any], situation: str, word: str, units: list[int]) -> list[str]:
+    of = [r for r in found["false"] if r["situation"] == situation]
+    return [f"{max(r[word] for r in of if r['units'] == n):.1f} %" for n in units]
+
+
+def _least(found: dict[str, Any], units: list[int]) -> list[str]:
+    return [f"{min(r['power'] for r in found['power'] if r['units'] == n):.1f} %" for n in units]
+
+
+def _markdown(head: list[str], lines: list[list[str]]) -> str:
+    rows = [head, ["---"] * len(head), *lines]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def main() -> None:
     """The command."""
     made = parser(__doc__)
-    made.add_argument("--boards", type=int, default=1000)
-    made.add_argument("--methods", type=int, nargs="+", default=[7, 18])
+    made.add_argument("--boards", type=int, default=4000)
+    made.add_argument("--methods", type=int, nargs="+", default=[5, 7, 18])
     made.add_argument("--units", type=int, nargs="+", default=[3, 5, 8, 10])
-    made.add_argument("--output", type=Path, help="a folder for calibration.json")
+    made.add_argument("--output", type=Path, help="the folder of the docs")
     given = made.parse_args()
     designs = [(methods, units) for methods in given.methods for units in given.units]
     found = {
         "boards": given.boards,
+        "monte carlo error": round(100 * sqrt(0.05 * 0.95 / given.boards), 2),
         "false": [rates(draw, *d, given.boards) for d in designs for draw in SITUATIONS],
         "power": [power(*d, given.boards) for d in designs],
         "friedman": [
@@ -194,7 +368,11 @@ def main() -> None:
         ],
     }
     if given.output:
-        (given.output / "calibration.json").write_text(json.dumps(found, indent=1) + "\n")
+        document = given.output / "results" / "calibration.json"
+        document.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        page = given.output / "statistics.md"
+        text = between(page.read_text(encoding="utf-8"), tables(found))
+        page.write_text(text, encoding="utf-8")
     show(found, given.json)
 
 

@@ -53,6 +53,7 @@ def _algorithms() -> list[dict[str, Any]]:
                     setting: {"value": value, "reason": reason}
                     for setting, (value, reason) in cls.requires.items()
                 },
+                "home": dict(cls.home),
                 "hyperparameters": {
                     key: {
                         "type": spec.type,
@@ -168,7 +169,7 @@ def algorithms_page() -> str:
                 [*map(_default, item["defaults"]), *(published(p) for p in item["published"])]
             ),
             *(found[key] for key in FACTS[1:-1]),
-            " ".join(filter(None, [found["Reading"], *map(_assumed, item["requires"].items())])),
+            " ".join(filter(None, [found["Reading"], *_assumed(item)])),
         ]
         rows.append("| " + " | ".join(v.replace("|", "\\|") for v in values) + " |")
     return "\n".join([*rows, ""])
@@ -186,9 +187,12 @@ def hyperparameter(name: str, given: dict[str, Any]) -> str:
     return f"{name} = {shown} ({text if given['searched'] else f'fixed; {text}'}){when}"
 
 
-def _assumed(given: tuple[str, dict[str, Any]]) -> str:
-    setting, what = given
-    return f"Ranked only at `{setting}={what['value']}`: {what['reason']}."
+def _assumed(item: dict[str, Any]) -> list[str]:
+    ranked = [
+        f"Ranked only at `{setting}={what['value']}`: {what['reason']}."
+        for setting, what in item["requires"].items()
+    ]
+    return [*ranked, *(f"Marked where this is not so: {why}." for why in item["home"].values())]
 
 
 def _default(given: dict[str, Any]) -> str:

@@ -211,6 +211,10 @@ class Algorithm:
     """Common settings that its paper takes for granted -> the value, and why it matters. Under another
     value it runs, but as a reference: shown with this reason, not ranked.
     """
+    home: ClassVar[Mapping[str, str]] = {}
+    """What its paper's own experiments have, in the keys of `unsupported` -> why it matters. Without it the method
+    keeps its rank, and its row has a mark.
+    """
 
     lr: float = real(0.1, low=1e-3, high=1.0, log=True, above=0)
 

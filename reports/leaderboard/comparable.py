@@ -27,7 +27,7 @@ class FinalRun:
     untrained model's when `diverged`, which is also said of a run that has no finite mean of its
     metric. `reached` has `REACHED` of the first evaluation at or past the target, {} without one.
     `outside` says how the settings are not those that the algorithm's paper assumes, which makes the run
-    a `reference`. `spent` has its `COUNTED` totals, `worst` and `spread` the scores of the worst 10 % of
+    a `reference`; `away` what its scenario lacks of the paper's own experiments. `spent` has its `COUNTED` totals, `worst` and `spread` the scores of the worst 10 % of
     clients and their standard deviation over clients.
     `curve` has (cost so far, score) of each evaluation, round 0 first, where runs are compared at
     equal cost. `split_index`, `partition` and `tuning` count the replicates of its entry; `validated` is its own
@@ -52,6 +52,7 @@ class FinalRun:
     reached: Mapping[str, float] = field(default_factory=dict)
     reference: bool = False
     outside: str = ""
+    away: str = ""
     curve: tuple[tuple[float, float], ...] = ()
     worst: float | None = None
     spread: float | None = None

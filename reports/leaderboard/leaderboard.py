@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 OUTSIDE = "†"
 """Marks a row outside its paper's setting, and the note that says why."""
+AWAY = "°"
+"""Marks the rank of a row whose scenario is not like its paper's, and the note that says how."""
 FIRST = (
     "dataset", "model", "heterogeneity", "rank", "algorithm", "mean", "ci_low", "ci_high", "behind", "within_noise",
     "seeds", "worst_clients", "sample_gradients", "uploaded_bytes", "downloaded_bytes", "trials",
@@ -71,7 +73,8 @@ class Row:
     those of the tuning that validates best over its final seeds, `selected` is the mean validation score of
     what the searches chose, with which they chose it; `chosen` are the final runs of `params`. `by_replicate`
     are the means of the tunings on each partition and split. `rank` is None for references and where final runs are
-    `lacking`; `outside` says of references that are so for their settings what their paper assumes. `budget` is
+    `lacking`; `outside` says of references that are so for their settings what their paper assumes, `away` what the scenario lacks of
+    the experiments of the row's paper. `budget` is
     the cost at which the group is compared, if any.
 
     Seeds that missed the target are right-censored: `reached_share` says how many did not, `*_to_target` are
@@ -123,6 +126,7 @@ class Row:
     page: str
     warm: bool = False
     outside: str = ""
+    away: str = ""
     audit: Audit | None = None
     over: str = "seed"
     units: int = 1
@@ -149,8 +153,8 @@ class Row:
 
     @property
     def compared_as(self) -> str:
-        """The comparison over scenarios that it takes part in: scenarios that were warm-started stand apart."""
-        return self.metric + ", warm-started" * self.warm
+        """The comparison over scenarios that it takes part in: those that were warm-started, or tuned once, stand apart."""
+        return self.metric + ", warm-started" * self.warm + ", tuned once" * (self.over == "seed")
 
 
 @dataclass(frozen=True)
@@ -244,14 +248,16 @@ def leaderboard(
         rows=tuple(rows),
         differences=tuple((found[0].group, pairs) for found, pairs in ranked),
         overall=_overall([found for found, _ in ranked]),
-        notes=(*notes, *_unranked(rows)),
+        notes=(*notes, *_marked(rows)),
     )
 
 
-def _unranked(rows: Sequence[Row]) -> list[str]:
-    """Why rows have no rank though their algorithm might, each reason once."""
+def _marked(rows: Sequence[Row]) -> list[str]:
+    """Why rows have no rank though their algorithm might, or a mark beside it, each reason once."""
     outside = "is outside its paper's setting and not ranked"
     said = [f"{OUTSIDE} {row.algorithm} {outside}: {row.outside}." for row in rows if row.outside]
+    away = "is ranked away from its paper's setting"
+    said += [f"{AWAY} {row.algorithm} {away}: {row.away}." for row in rows if row.away]
     lacking = [row for row in rows if row.lacking]
     said += [f"{LACKING} {r.scenario}: {r.algorithm} is not ranked: {r.lacking}." for r in lacking]
     return list(dict.fromkeys(said))
@@ -353,6 +359,7 @@ def _rank(
                 equivalent=None if of is None or margin is None else of.tie,
                 budget=budget,
                 outside=next((run.outside for run in runs if run.outside), ""),
+                away=next((run.away for run in runs if run.away), "") if name in ranks else "",
                 sweeps=sweeps,
                 runs=tuple(run.run_id for run in runs),
                 over=estimates[name].over,

@@ -139,7 +139,7 @@ def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) 
         tuple(sorted(everybody - set(names))),
         tuple(left),
         tuple(scenario for row in left for scenario in families[row]),
-        *_friedman(table),
+        *friedman_test(table),
         critical_difference=float(stats.studentized_range.isf(1 - LEVEL, k, np.inf))
         * scale
         / 2**0.5,
@@ -232,7 +232,7 @@ def _complete(found: Mapping[str, set[str]]) -> tuple[list[str], list[str]]:
     return rows, names
 
 
-def _friedman(
+def friedman_test(
     table: npt.NDArray[Any],
 ) -> tuple[float | None, float | None, float | None, float | None, str]:
     """chi2, its p-value, Iman and Davenport's F, its p-value, and the verdict."""

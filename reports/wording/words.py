@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Any
 
 from reports.leaderboard.budget import Budgets
-from reports.leaderboard.leaderboard import LACKING, OUTSIDE, Leaderboard, Row
+from reports.leaderboard.leaderboard import AWAY, LACKING, OUTSIDE, Leaderboard, Row
 from reports.leaderboard.statistics import CANNOT, DIFFERS, DIGITS, Across
 from trials.engine import schedule
 from trials.scoring.metrics import direction, sign
@@ -90,7 +90,10 @@ def verdict(rows: list[Row]) -> str:
     }
     parts = [f"{what}: {', '.join(names)}" for what, names in found.items() if names]
     text = "; ".join(parts or ["too few algorithms or seeds to tell differences from noise"])
-    text = text if methods(rows) else f"as configured here, {text}"
+    of = (
+        "of methods whose searches fail as often as here" if methods(rows) else "as configured here"
+    )
+    text = f"{of}, {text}"
     lost = [f"{label(row)}: {row.failed_seeds} diverged" for row in rows if row.failed_seeds]
     note = f"\nSeeds counted with the untrained model's score: {', '.join(lost)}." if lost else ""
     return f"{text[0].upper()}{text[1:]}.{note}"
@@ -98,7 +101,8 @@ def verdict(rows: list[Row]) -> str:
 
 UNITS, SEARCHES = 8, 30
 """The fewest outer units, and searches of the others, from which a scenario's words are about methods: with fewer,
-failures of one search in ten may all stay unseen (docs/statistics.md has the error rates).
+failures of one search in ten may all stay unseen. Those of one method alone still may, which the words say
+(docs/statistics.md has the error rates).
 """
 
 
@@ -170,11 +174,13 @@ def selection_text(rows: list[Row]) -> str:
 
 
 def rank_text(row: Row) -> str:
-    """The rank, `=` behind one that several share; or the sign of why there is none."""
+    """The rank, `=` behind one that several share, and the sign of a row away from its paper's setting; or the sign of
+    why there is none.
+    """
     if row.rank is None:
         signs = {LACKING: row.lacking, OUTSIDE: row.outside}
         return next((sign for sign, said in signs.items() if said), "-")
-    return f"{row.rank}{'=' * row.tied}"
+    return f"{row.rank}{'=' * row.tied}{AWAY * bool(row.away)}"
 
 
 def label(row: Row) -> str:
@@ -232,6 +238,7 @@ def signs(board: Leaderboard) -> list[tuple[str, str]]:
         ),
         "=": ("a rank that is shared", any(row.tied for row in rows)),
         "-": ("a reference, not ranked", any(rank_text(row) == "-" for row in rows)),
+        AWAY: ("the scenario is not like those of its paper", any(row.away for row in rows)),
         OUTSIDE: ("outside its paper's setting, not ranked", any(row.outside for row in rows)),
         LACKING: (
             "not the final runs that its sweep made, not ranked",

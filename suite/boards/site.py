@@ -181,7 +181,8 @@ def _method(
         formulas=formulas(cls),
         facts=facts(cls),
         requires=[
-            f"{key} = {of['value']}: {of['reason']}" for key, of in about["requires"].items()
+            *(f"{key} = {of['value']}: {of['reason']}" for key, of in about["requires"].items()),
+            *about["home"].values(),
         ],
         published=[published(one) for one in about["published"]],
         ranges={**cls.ranges(), **searched},

@@ -68,6 +68,7 @@ def final_run(store: Reader, run: Record, metric: str, target: float | None, at:
         reached=reached,
         reference=tags.reference,
         outside=tags.outside or "",
+        away=tags.away or "",
         curve=curve,
         worst=_over_clients(store, run, f"test_{pooled}_worst10", lost),
         spread=_over_clients(store, run, f"test_{pooled}_spread", lost),

@@ -11,7 +11,7 @@ from typing import Any
 from suite.studies.space import Published, Space
 from trials import algorithms
 from trials.run.scenario import Scenario
-from trials.run.spec import TrialSpec, outside
+from trials.run.spec import TrialSpec, away, outside
 from trials.scoring.metrics import Task
 from trials.settings import Settings
 
@@ -41,6 +41,12 @@ class Entry:
         """
         spec = self.spec(params or self.space.default(), 0, self.settings.partition_seed)
         return outside(algorithms.resolve(self.algorithm), spec.settings)
+
+    @property
+    def away(self) -> str:
+        """What the default configuration lacks of the experiments of the algorithm's paper; "" where it lacks nothing."""
+        spec = self.spec(self.space.default(), 0, self.settings.partition_seed)
+        return away(algorithms.resolve(self.algorithm), spec.settings, self.scenario.heterogeneity)
 
     def reference(self, params: Mapping[str, Any] | None = None) -> bool:
         """Whether a configuration, by default the default configuration, is shown without a rank."""

@@ -41,6 +41,8 @@ class FedAgg(FedAvg):
         "system": "step sizes belong to L whole local epochs, and all devices take all of them",
     }
 
+    home = {"local_epochs": "its paper's clients train several local epochs, each at its own rate"}
+
     alpha: float = real(0.1, low=0.01, high=1.0, log=True, above=0)
     scaling: str = choice("cosine", ("cosine", "raw"))
     local_direction: str = choice("own", ("own", "mean"))

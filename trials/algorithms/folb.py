@@ -32,6 +32,7 @@ class FOLB(FedProx):
 
     paper = "FOLB"
     unsupported = {"init=own": "gradients are compared at one common model w"}
+    home = {"system": "its paper's devices take unequal numbers of steps (+system)"}
 
     variant: str = choice("plain", ("plain", "heterogeneity"))
     psi: float = real(

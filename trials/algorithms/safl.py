@@ -28,6 +28,7 @@ class SAFL(FedAvg):
     """
 
     paper = "SAFL"
+    home = {"init=own": "its paper's devices start from weights of their own (init=own)"}
 
     epsilon: float = real(0.3, low=0.0, high=1.0, at_least=0, at_most=1)
     L: float = real(80.0, low=1.0, high=200.0, log=True, above=0)

@@ -82,15 +82,27 @@ def canonical(
 
 def refuse(name: str, cls: type[Algorithm], settings: Settings, level: str = "iid") -> None:
     """Raise `UserError` when an algorithm cannot honour one of the settings, or the level."""
+    given = _given(settings, level)
+    for setting, reason in cls.unsupported.items():
+        if setting in given:
+            raise UserError(f"{name} cannot run with {given[setting]}: {reason}")
+
+
+def _given(settings: Settings, level: str) -> dict[str, str]:
+    """What settings and a level have, in the keys of `Algorithm.unsupported`, and in words."""
     uneven = heterogeneity.parse(level).changes_work
     given = {"system": f"{level}, where devices do unequal work"} if uneven else {}
     for key, value in settings.model_dump().items():
         given[f"{key}={value}"] = f"{key}={value}"
         if value != Settings.model_fields[key].default:
             given[key] = f"{key}={value}"
-    for setting, reason in cls.unsupported.items():
-        if setting in given:
-            raise UserError(f"{name} cannot run with {given[setting]}: {reason}")
+    return given
+
+
+def away(cls: type[Algorithm], settings: Settings, level: str) -> str:
+    """What settings and a level lack of the experiments of the algorithm's paper, in words; "" where they lack nothing."""
+    given = _given(settings, level)
+    return "; ".join(reason for key, reason in cls.home.items() if key not in given)
 
 
 def outside(cls: type[Algorithm], settings: Settings) -> str:

@@ -318,6 +318,7 @@ def identity(entry: Entry, params: Mapping[str, Any] | None = None) -> dict[str,
         paper=entry.paper,
         reference=entry.reference(params),
         outside=entry.outside(params) or None,
+        away=entry.away or None,
         **entry.scenario.names(),
     )
 

@@ -136,6 +136,8 @@ class Tags(Mapping[str, str]):
     """Whether it is shown without a rank."""
     outside = Maybe(str)
     """How its settings are not those that its paper assumes."""
+    away = Maybe(str)
+    """What its scenario lacks of its paper's own experiments."""
 
     space = Tag[dict[str, Range]](form(forms.Ranges), forms.ranges_written)
     """The ranges of more than one value that an entry searches."""

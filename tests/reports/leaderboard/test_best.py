@@ -97,11 +97,37 @@ def test_marks_intervals_and_ties_never_contradict_each_other(table, margin):
 
 
 @pytest.mark.parametrize("draw", calibration.SITUATIONS, ids=lambda of: of.__name__)
-def test_the_best_is_marked_as_out_in_at_most_one_of_twenty_scenarios(draw):
-    """120 boards of seven methods and eight units: more than 13 in 120 false has a chance below 0.5 % at 5 %."""
-    found = calibration.rates(draw, 7, 8, 120)
-    assert found["best out"] <= 100 * 13 / 120
-    assert found["false tie"] <= 100 * 13 / 120
+def test_a_word_is_false_on_at_most_one_of_twenty_boards(draw):
+    """400 boards of seven methods and eight units: more than 35 in 400 false has a chance below 0.1 % at 5 %."""
+    found = calibration.rates(draw, 7, 8, 400)
+    assert found["failing as here"] <= 100 * 35 / 400
+    assert found["of configurations"] <= 100 * 35 / 400
+    if draw is not calibration.one_rival_fails:  # which none of eight searches shows now and then
+        assert found["best out"] <= 100 * 35 / 400
+
+
+@pytest.mark.parametrize("draw", calibration.SITUATIONS, ids=lambda of: of.__name__)
+@pytest.mark.parametrize("units", [3, 5])
+def test_many_boards_at_once_are_said_as_each_is(draw, units):
+    scores = (
+        draw(np.random.default_rng(units), (6, 5, units)).scores
+        - 0.03 * np.arange(5)[:, None, None]
+    )
+    at_once = calibration.said(scores, 0.05)
+    for i, alone in enumerate(scores):
+        for many, one in zip(at_once, calibration.one_by_one(alone, 0.05), strict=True):
+            np.testing.assert_allclose(many[i], one, atol=1e-9)
+    assert 0 < at_once.out.sum() < at_once.out.size or draw is calibration.spreads_differ
+
+
+def test_boards_that_share_too_few_runs_are_said_one_by_one():
+    scores = calibration.normal(np.random.default_rng(0), (3, 4, 3)).scores
+    scores[0, 0, 0] = np.nan  # two units are left: the sample is of seeds
+    scores[1] = 0.5
+    at_once = calibration.said(scores)
+    for i, alone in enumerate(scores):
+        for many, one in zip(at_once, calibration.one_by_one(alone), strict=True):
+            np.testing.assert_allclose(many[i], one, atol=1e-9)
 
 
 @pytest.mark.parametrize("best", [0, 6])
@@ -117,4 +143,4 @@ def test_methods_whose_spreads_differ_by_a_factor_of_eleven_are_told_apart_no_mo
 
 
 def test_five_points_are_seen():
-    assert calibration.power(7, 8, 100)["power"] >= 80
+    assert calibration.power(7, 8, 400)["power"] >= 80

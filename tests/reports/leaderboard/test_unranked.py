@@ -62,6 +62,27 @@ def test_a_row_outside_its_paper_s_setting_has_no_rank_and_a_note_that_says_why(
     assert "awake\\_" in latex
 
 
+def test_a_row_away_from_its_papers_setting_keeps_its_rank_with_a_mark():
+    board = board_of(
+        runs("a", A),
+        runs("folb", B, away="steps are equal"),
+        runs("c", B, reference=True, away="x"),
+    )
+    assert [(row.algorithm, row.rank, row.away) for row in board.rows] == [
+        *(("a", 1, ""), ("folb", 2, "steps are equal"), ("c", None, "")),
+    ]
+    note = "° folb is ranked away from its paper's setting: steps are equal."
+    assert board.notes == (note,)
+    markdown = render(board, "md")
+    for text in (
+        "| 2° | folb |",
+        f"Note: {note}",
+        "°: the scenario is not like those of its paper",
+    ):
+        assert text in markdown
+    assert "°" not in render(board_of(runs("a", A), runs("folb", B)), "md")
+
+
 def test_one_reason_is_given_once_over_cells_and_a_sweep_that_grew_keeps_its_row_unranked():
     old, new = runs("gossip", A[:2]), runs("gossip", A, reference=True, outside=OUTSIDE)[2:]
     other = runs("gossip", A, heterogeneity=LEVEL, reference=True, outside=OUTSIDE)

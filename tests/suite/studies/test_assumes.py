@@ -13,7 +13,7 @@ from suite.studies.entries import make_entries
 from suite.studies.study import read_study
 from tests.support.searches import entries_of
 from trials.algorithms import ALGORITHMS
-from trials.run.spec import outside
+from trials.run.spec import away, outside
 from trials.settings import Settings
 
 ASSUMING = [(name, key) for name, cls in ALGORITHMS.items() for key in cls.requires]
@@ -45,6 +45,27 @@ def test_a_default_is_outside_where_it_is_another_value(name, key):
     assert words == (
         f"{key} is {default}, its paper's {value}: {reason}" if default != value else ""
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "settings", "level"),
+    [
+        ("safl", "init=own", {"init": "own"}, "iid"),
+        ("safl_extended", "init=own", {"init": "own"}, "iid"),
+        ("fedagg", "local_epochs", {"local_epochs": 3}, "iid"),
+        ("folb", "system", {}, "iid+system(steps=1..20)"),
+    ],
+)
+def test_a_method_is_at_home_where_its_paper_tried_it(name, key, settings, level):
+    cls = ALGORITHMS[name]
+    assert away(cls, Settings(**settings), level) == ""
+    assert away(cls, Settings(), "dirichlet(0.3)") == cls.home[key]
+    (entry,) = entries_of(algorithms=[name], heterogeneity=["labels(2)"])
+    assert (entry.away, entry.reference()) == (cls.home[key], False)
+
+
+def test_only_three_papers_experiments_need_a_scenario_of_their_own():
+    assert {cls.paper for cls in ALGORITHMS.values() if cls.home} == {"SAFL", "FedAgg", "FOLB"}
 
 
 def test_any_class_can_declare_them(tmp_path):
