@@ -131,7 +131,7 @@ class Said(NamedTuple):
 
 def said(scores: Table, margin: float | None = None) -> Said:
     """`behind_best` of each board of `scores` (boards, methods, units, seeds)."""
-    boards, methods = scores.shape[:2]
+    methods = scores.shape[1]
     here = (~np.isnan(scores)).astype(float).swapaxes(1, 2)  # (boards, units, methods, seeds)
     filled = np.nan_to_num(scores).swapaxes(1, 2)
     shared = here @ here.swapaxes(2, 3)

@@ -115,7 +115,7 @@ def _themed(text: str) -> str:
 def _visible(value: Any) -> Any:
     """Plain data whose texts a person may be shown."""
     if isinstance(value, dict):
-        return {key: _visible(part) for key, part in value.items()}
+        return {_visible(key): _visible(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [_visible(part) for part in value]
     return visible(value) if isinstance(value, str) else value

@@ -153,8 +153,8 @@ class Row:
 
     @property
     def compared_as(self) -> str:
-        """The comparison over scenarios that it takes part in: those that were warm-started, or tuned once, stand apart."""
-        return self.metric + ", warm-started" * self.warm + ", tuned once" * (self.over == "seed")
+        """The comparison over scenarios that it takes part in: scenarios that were warm-started stand apart."""
+        return self.metric + ", warm-started" * self.warm
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from trials.scoring.metrics import LABELWISE
 def latex(board: Leaderboard) -> str:
     """A tabular with the rules of the package booktabs, below comments with what a caption has to say.
 
-    Accuracies are in percent. Of a scenario in which each method was tuned several times the best is bold, with all that
-    may be the best; where it stands alone, the second is underlined. Methods stand by their average rank, those later that are not ranked in all scenarios, and
+    Accuracies are in percent. Of a scenario the best is bold, with all that may be the best; where it stands alone, the
+    second is underlined. Methods stand by their average rank, those later that are not ranked in all scenarios, and
     references below a rule.
     """
     found = groups(board)
@@ -44,8 +44,8 @@ def latex(board: Leaderboard) -> str:
 def _about(board: Leaderboard) -> list[str]:
     over = ", ".join(dict.fromkeys(plural(row.over) for row in board.rows))
     signs = (
-        f"$\\pm$: 95 % Student-t interval over {over}. Bold, where each method was tuned several times: the best and "
-        "what may be the best; a line: under the second, where the best stands alone. Below the last rule: references, not ranked."
+        f"$\\pm$: 95 % Student-t interval over {over}. Bold: the best and what may be the best; a line: under the "
+        "second, where the best stands alone. Below the last rule: references, not ranked."
     )
     notes = [f"Note: {note}" for note in board.notes if note not in _marked(board)]
     return ["needs \\usepackage{booktabs}", caution(board), signs * bool(over), *notes]
@@ -97,10 +97,9 @@ def _text(row: Row | None, rows: Sequence[Row]) -> str:
     if row.ci_low is not None and row.ci_high is not None:
         text += f" $\\pm$ {scale * (row.ci_high - row.ci_low) / 2:{form}}"
     mark = escaped(AWAY) * bool(row.away)
-    several = row.over != "seed"
-    if leads(row) and several:
+    if leads(row):
         return f"\\textbf{{{text}}}{mark}"
-    if row.rank == 2 and several and sum(map(leads, rows)) == 1:
+    if row.rank == 2 and sum(map(leads, rows)) == 1:
         return f"\\underline{{{text}}}{mark}"
     return f"{text} {escaped(rank_text(row))}" if row.outside or row.lacking else text + mark
 
