@@ -1,5 +1,8 @@
 """Comparisons with the best: against hand-made numbers, and on drawn boards whose truth is known."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -144,3 +147,12 @@ def test_methods_whose_spreads_differ_by_a_factor_of_eleven_are_told_apart_no_mo
 
 def test_five_points_are_seen():
     assert calibration.power(7, 8, 400)["power"] >= 80
+
+
+def test_the_page_has_the_figures_of_its_document():
+    docs = Path(__file__).parents[3] / "docs"
+    found = json.loads((docs / "results" / "calibration.json").read_text())
+    page = (docs / "statistics.md").read_text()
+    assert calibration.between(page, calibration.tables(found)) == page
+    assert max(of["failing as here"] for of in found["false"]) <= 5
+    assert max(of["false by family"] for of in found["friedman"]) <= 5
