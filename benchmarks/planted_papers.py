@@ -237,7 +237,7 @@ def page(papers: int, banks: Sequence[str]) -> str:
     parts += [Text(text) for text in ABOUT]
     parts.append(
         Text(
-            f"`{command}` writes this page from the banks in `benchmarks/planted`, which `benchmarks/planted_bank.py` makes."
+            f"`{command}` writes this page from the banks in `benchmarks/planted`, which `python benchmarks/planted_bank.py` makes."
         )
     )
     for name in banks:

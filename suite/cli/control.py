@@ -178,9 +178,11 @@ def _serve(
     tracking_uri: str | None,
 ) -> None:
     """Serve all pages, and say where these are."""
+    from suite.tracking.database import refuse_others
     from suite.watch import server
     from suite.watch.ui import ui as serve
 
+    refuse_others(tracking_uri or f"sqlite:///{(storage / 'mlflow.db').absolute()}")
     there, log = server.bind(host, port, PORT), storage / LOG
 
     def started(at: Callable[[str], str]) -> None:

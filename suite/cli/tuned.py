@@ -274,8 +274,11 @@ def tuned_recommend(
     for line in found.lines():
         say(line)
     if few is not None and not found.exact:
-        say("To try besides, from the bank:")
-        _show_portfolio(few)
+        say(
+            f"To try besides: `suite tuned portfolio {few.algorithm} -k {len(few.members)}` has {len(few.members)} "
+            f"configurations from the bank; the best of them is expected {few.members[-1].loss:.2g} {few.unit} "
+            "behind the best known."
+        )
 
 
 def _portfolio(algorithm: str, storage: Path) -> "Portfolio | None":

@@ -84,7 +84,8 @@ def test_status_counts_what_add_up() -> None:
 def test_a_notebook_shows_a_run_without_its_data() -> None:
     done = suite.run("fedavg", rounds=1, clients=4)
     assert isinstance(done, Finished)
-    assert repr(done) == f"Finished(spec={done.spec!r}, seconds={done.seconds!r})"
+    assert repr(done).startswith("fedavg on digits · logreg · iid")
+    assert len(repr(done)) < 200
 
 
 def test_a_file_with_an_error_is_told_by_line(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_port_that_is_taken_is_replaced_unless_it_was_asked_for() -> None:
         port = taken.getsockname()[1]
         with server.bind("127.0.0.1", None, port) as there:
             assert there.getsockname()[1] != port
-    assert "Default: 5000 for ui, 5050 for watch, or one that is free" in " ".join(
+    assert "Default: 5000, or one that is free" in " ".join(
         suite_here("ui", "--help", cwd=Path.cwd()).stdout.replace("│", " ").split()
     )
 

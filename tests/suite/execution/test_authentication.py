@@ -16,7 +16,7 @@ from typer.main import get_command
 from suite.cli.app import app
 from suite.execution import cluster
 from suite.execution.cluster import Resources, ray
-from suite.watch import server
+from suite.watch import ui as pages
 from tests.support.commands import suite_here
 from tests.support.simulations import ROOT
 
@@ -147,7 +147,7 @@ def test_what_listens_is_what_the_guide_lists(ours: dict[str, Any]) -> None:
         "this machine's address": {ours["address"].rpartition(":")[0]},
     }
     rows = listed()
-    pages = [rows.pop("suite ui"), rows.pop("suite watch")]
+    pages = rows.pop("suite ui")
     seen = set()
     for process in ours["processes"]:
         if process["listens"]:
@@ -155,7 +155,7 @@ def test_what_listens_is_what_the_guide_lists(ours: dict[str, Any]) -> None:
             assert set(process["listens"]) <= where[rows[kind]], process
             seen.add(kind)
     assert seen == set(rows)
-    assert all(page.startswith("loopback") for page in pages)
+    assert pages.startswith("loopback")
     ui: Any = get_command(app)
     (host,) = [p.default for p in ui.commands["ui"].params if p.name == "host"]
     assert host == "127.0.0.1"
@@ -165,7 +165,7 @@ def test_pages_of_sweeps_listen_on_loopback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    monkeypatch.setattr(server, "watch", lambda views, there, started: seen.append(there))
+    monkeypatch.setattr(pages, "ui", lambda storage, uri, there, started: seen.append(there))
     suite_here("watch", cwd=tmp_path)
     (there,) = seen
     assert there.getsockname()[0] == "127.0.0.1"

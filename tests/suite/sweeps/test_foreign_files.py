@@ -146,6 +146,9 @@ class Memory(Reader):
     def experiment(self, study: str) -> str:
         return study
 
+    def share(self, experiment: str, sweep: str) -> None:
+        pass
+
     def create(self, experiment: str, name: str, tags: Any, *_: Any) -> str:
         run_id = f"run{len(self.runs)}-{name}"
         own = {key: str(value) for key, value in tags.items() if value is not None}

@@ -26,7 +26,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "read",
     [
         lambda store, folder: read_leaderboard(store, Query(at="bytes")),
-        lambda store, folder: write([("runs", store)], [], folder / "site"),
+        lambda store, folder: write([("runs", store)], [], folder / "site", {}),
         lambda store, folder: publish(store, EVERYTHING, folder / "bundle"),
     ],
     ids=["leaderboard --at bytes", "board", "publish"],
