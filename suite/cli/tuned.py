@@ -76,7 +76,9 @@ def tuned_show(
     emit(best.model_dump(mode="json")) if as_json else write(best.text())
 
 
-@app.command("export", epilog="Example: suite tuned export configurations --as python --seed 1")
+@app.command(
+    "export", epilog="Example: suite tuned export programs --as python --algorithm fedprox"
+)
 def tuned_export(
     folder: Annotated[
         Path, typer.Argument(help="Where to write dataset/heterogeneity/model/algorithm.yaml.")

@@ -22,6 +22,9 @@ x[:, 0] += 2 * y
 np.savez("my.npz", x_train=x[:500], y_train=y[:500], x_test=x[500:], y_test=y[500:])
 """
 TYPED = {
+    "suite tuned diff mine.yaml theirs.yaml": "suite tuned diff $(find runs/quickstart/tuned -name '*.yaml' | sort | head -2)",
+    "suite bank import theirs.parquet": "suite bank export own.parquet --name quickstart && suite bank import own.parquet",
+    "suite bank fill search_spaces/studies/edition3/*.yaml --hours 2.5": "suite bank fill mine.yaml --hours 0.002",
     # What takes minutes is typed with less to do; what needs a name gets one.
     "suite sweep quickstart": "{} --resume",
     "suite sweep quickstart --algorithms fedavg,folb --trials 8 --name small": "{} --smoke",
