@@ -108,7 +108,7 @@ def tuned_export(
 ) -> None:
     """Write tuned configurations as files, for the suite or for other programs.
 
-    Of several for an entry, the one with the best validation score is written.
+    Of several for an entry, the one with the best validation score is written. What has no such form is left out.
     """
     from suite.yaml_files import write_files
 
@@ -119,9 +119,17 @@ def tuned_export(
         raise UserError(NONE)
     best = {item.path: item for item in reversed(found)}
     files: dict[Path, bytes] = {}
+    faults: list[UserError] = []
     for item in reversed(best.values()):
-        files |= form.files(item, folder, seed, data_root)
+        try:
+            files |= form.files(item, folder, seed, data_root)
+        except UserError as fault:
+            faults.append(fault)
+    if not files:
+        raise faults[0]
     write_files(files, form.sign)
+    for fault in faults:
+        say(f"left out: {fault}")
     if as_json:
         emit([str(path) for path in files])
     else:

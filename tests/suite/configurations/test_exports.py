@@ -163,6 +163,15 @@ def test_the_commands(tmp_path):
     assert path.endswith("fedprox.toml")
     refused = here("tuned", "export", tmp_path / "out", "--seed", "1", *one, code=2)
     assert "--as python" in refused.stderr
+    late = a_configuration("fedavg").text().replace("dirichlet(0.3)", "iid+dropout(0.1)")
+    (tmp_path / "late.yaml").write_text(late)
+    here("tuned", "import", tmp_path / "late.yaml", *storage)
+    said = here("tuned", "export", tmp_path / "out", "--as", "python", *storage)
+    assert {line.split("/")[-1] for line in said.stdout.splitlines()} == {
+        "scaffold.py",
+        "fedprox.py",
+    }
+    assert "left out: digits/iid+dropout(0.1)/mlp(8,6)/fedavg.yaml: --as python" in said.stderr
     files = [tmp_path / f"{name}.yaml" for name in ("fedprox", "scaffold")]
     found = json.loads(here("tuned", "diff", *files, "--json").stdout)
     assert found["algorithm"] == ["fedprox", "scaffold"]
