@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from measuring import listed, parser, show
-from reports.leaderboard.leaderboard import Row
+from reports.leaderboard.board import Row
 from reports.leaderboard.replication import Scores, intervals, mean_of, spreads
 from suite.execution.resources import Resources
 from suite.results.final_runs import final_run

@@ -25,7 +25,7 @@ from reports.charts.style import (
     shown,
     top,
 )
-from reports.leaderboard.leaderboard import Row
+from reports.leaderboard.board import Row
 from reports.leaderboard.pareto import Front
 from reports.wording.words import short, title_of
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reports.leaderboard.leaderboard import Contest, Leaderboard
+from reports.leaderboard.board import Contest, Leaderboard
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from reports.charts.style import (
     text_hue,
     top,
 )
-from reports.leaderboard.leaderboard import Row
+from reports.leaderboard.board import Row
 from reports.leaderboard.replication import Draw, mean_of
 from reports.wording.tables import leads
 from reports.wording.words import short, title_of

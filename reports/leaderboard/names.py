@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from trials.common.errors import unknown
 
 if TYPE_CHECKING:
-    from reports.leaderboard.leaderboard import Leaderboard
+    from reports.leaderboard.board import Leaderboard
     from trials.run.scenario import Scenario
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from typing import Any
 
 from reports.charts.data import ReportData
 from reports.charts.style import LEADERS, Look
-from reports.leaderboard.leaderboard import Row
+from reports.leaderboard.board import Row
 from reports.table import Cell, Column, ColumnKind, Line, Table
 from reports.wording.tables import board_tables, groups, leads
 from reports.wording.words import label, number, params_text

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports.leaderboard.leaderboard import Row
+from reports.leaderboard.board import Row
 from reports.page.live import Frame, Live
 from reports.page.page import render
 from reports.snapshot import EntrySnapshot

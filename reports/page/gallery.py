@@ -8,7 +8,7 @@ from reports.charts.data import ReportData, TrialPoint
 from reports.charts.ranks_chart import critical_difference
 from reports.charts.search_charts import search
 from reports.charts.style import Chart, Look, slug, styles
-from reports.leaderboard.leaderboard import Contest, Row
+from reports.leaderboard.board import Contest, Row
 from reports.wording.tables import front_groups, groups, scenario_text, several
 from reports.wording.words import overall_title, plural, short, title_of
 from trials.run.outcome import Status

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from reports.charts.data import SweepFacts
+from reports.leaderboard.board import Leaderboard, Row
 from reports.leaderboard.interim import MARK
-from reports.leaderboard.leaderboard import Leaderboard, Row
 from reports.leaderboard.statistics import DIFFERS, Across
 from reports.page.gallery import told_apart
 from reports.wording.tables import groups, scenario_text

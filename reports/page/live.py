@@ -14,8 +14,8 @@ from reports.charts.line_charts import Trace
 from reports.charts.search_charts import search
 from reports.charts.style import Chart, Look, slug, styles
 from reports.charts.tuning import importance
+from reports.leaderboard.board import Contest, Leaderboard
 from reports.leaderboard.interim import ABOUT, MARK, ranks
-from reports.leaderboard.leaderboard import Contest, Leaderboard
 from reports.leaderboard.names import told_apart
 from reports.page.board_table import tables
 from reports.page.gallery import look_of

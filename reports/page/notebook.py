@@ -10,7 +10,7 @@ from reports.charts.data import ReportData
 from reports.charts.line_charts import Trace, lines, spans
 from reports.charts.style import Chart, styles
 from reports.document import Block, Text
-from reports.leaderboard.leaderboard import Leaderboard, Row
+from reports.leaderboard.board import Leaderboard, Row
 from reports.leaderboard.names import told_apart
 from reports.page.board_table import tables
 from reports.page.gallery import gallery, look_of

@@ -18,7 +18,7 @@ from reports.charts.line_charts import packed
 from reports.charts.style import Chart, Look, slug
 from reports.document import Block, Charts, CodeBlock, Facts, Fold, Heading, Page, Section, Text
 from reports.leaderboard import interim
-from reports.leaderboard.leaderboard import Leaderboard
+from reports.leaderboard.board import Leaderboard
 from reports.leaderboard.names import as_shown, without_paths
 from reports.page.board_table import tables
 from reports.page.gallery import Gallery, gallery, look_of

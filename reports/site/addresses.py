@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from reports.charts.style import slug
-from reports.leaderboard.leaderboard import Contest, Row
+from reports.leaderboard.board import Contest, Row
 from reports.site.data import Entry, SiteData
 from reports.wording.tables import groups, scenario_text
 from reports.wording.words import short

@@ -2,7 +2,7 @@
 
 import shlex
 
-from reports.leaderboard.leaderboard import Row
+from reports.leaderboard.board import Row
 from reports.site.addresses import Addresses
 from reports.site.data import SiteData
 from reports.wording.words import plural

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reports.charts.data import ReportData
-from reports.leaderboard.leaderboard import Contest, Leaderboard
+from reports.leaderboard.board import Contest, Leaderboard
 from trials.algorithm import Range
 
 Entry = tuple[str, str]

@@ -8,7 +8,7 @@ import numpy as np
 from reports.charts.data import ReportData
 from reports.charts.style import Look
 from reports.document import Block, Cards, Facts, Heading, Page, Section, Text
-from reports.leaderboard.leaderboard import Contest, Leaderboard, Row
+from reports.leaderboard.board import Contest, Leaderboard, Row
 from reports.page.gallery import gallery
 from reports.page.headline import headline
 from reports.page.page import across, show

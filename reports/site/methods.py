@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from reports.document import Block, CodeBlock, Facts, Items, Page, Section, Text
-from reports.leaderboard.leaderboard import Leaderboard, Row
+from reports.leaderboard.board import Leaderboard, Row
 from reports.leaderboard.replication import Difference
 from reports.page.page import show
 from reports.site import commands

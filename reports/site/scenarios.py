@@ -8,8 +8,8 @@ from reports.charts.data import PRINT, ReportData, SweepFacts
 from reports.charts.line_charts import Trace
 from reports.charts.style import Chart, Look, slug
 from reports.document import Block, Charts, CodeBlock, Facts, Heading, Page, Section, Text
+from reports.leaderboard.board import Contest, Row
 from reports.leaderboard.budget import Budgets
-from reports.leaderboard.leaderboard import Contest, Row
 from reports.page.board_table import tables
 from reports.page.gallery import gallery
 from reports.page.headline import headline, setting

@@ -4,7 +4,7 @@ from dataclasses import replace
 from importlib.resources import files
 
 from reports.charts import drawing
-from reports.leaderboard.leaderboard import Leaderboard
+from reports.leaderboard.board import Leaderboard
 from reports.page.gallery import look_of
 from reports.site import matrix, methods, papers, scenarios
 from reports.site.addresses import Addresses

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit, Finding
-from reports.leaderboard.leaderboard import Row
+from reports.leaderboard.board import Row
 from reports.table import Column, ColumnKind
 from reports.wording.words import label, number
 

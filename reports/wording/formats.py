@@ -11,7 +11,7 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from reports.leaderboard import interim
-from reports.leaderboard.leaderboard import Leaderboard, Row
+from reports.leaderboard.board import Leaderboard, Row
 from reports.leaderboard.names import as_shown
 from reports.rich_internals import SVG
 from reports.table import Table, markdown, plain

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from statistics import fmean
 
-from reports.leaderboard.leaderboard import AWAY, LACKING, OUTSIDE, Contest, Leaderboard, Row
+from reports.leaderboard.board import AWAY, LACKING, OUTSIDE, Contest, Leaderboard, Row
 from reports.wording.tables import groups, leads
 from reports.wording.words import caution, plural, rank_text, short, title_of
 from trials.scoring.metrics import LABELWISE

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import groupby
 
 from reports.leaderboard import interim
-from reports.leaderboard.leaderboard import Contest, Leaderboard, Row
+from reports.leaderboard.board import Contest, Leaderboard, Row
 from reports.leaderboard.pareto import Front
 from reports.leaderboard.statistics import Across
 from reports.table import Cell, Cells, Column, ColumnKind, Line, Table, table, without_empty

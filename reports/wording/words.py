@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from statistics import fmean
 from typing import Any
 
+from reports.leaderboard.board import AWAY, LACKING, OUTSIDE, Leaderboard, Row
 from reports.leaderboard.budget import Budgets
-from reports.leaderboard.leaderboard import AWAY, LACKING, OUTSIDE, Leaderboard, Row
 from reports.leaderboard.statistics import CANNOT, DIFFERS, DIGITS, Across
 from trials.engine import schedule
 from trials.scoring.metrics import direction, sign

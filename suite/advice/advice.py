@@ -17,8 +17,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from reports.leaderboard.board import Leaderboard, Row
 from reports.leaderboard.interim import Standing
-from reports.leaderboard.leaderboard import Leaderboard, Row
 from reports.wording.words import params_text, title_of, total_bytes
 from suite.advice.race import (
     METHODS,

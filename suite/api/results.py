@@ -11,7 +11,7 @@ from suite.tracking import pages_at, usual
 from trials.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
-    from reports.leaderboard.leaderboard import Leaderboard
+    from reports.leaderboard.board import Leaderboard
     from suite.boards.site import WrittenSite
     from suite.results.report import WrittenReport
 

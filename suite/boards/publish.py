@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from reports.leaderboard.leaderboard import Leaderboard
+from reports.leaderboard.board import Leaderboard
 from suite import json_files
 from suite.boards.bundle import BOARD, KEPT, LISTING, SIGN, BundleListing, Kept, Stretch
 from suite.boards.files import zipped

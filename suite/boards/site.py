@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from reports.charts.data import ReportData
-from reports.leaderboard.leaderboard import Leaderboard
+from reports.leaderboard.board import Leaderboard
 from reports.leaderboard.names import aliased, renamed, shown_names, without_paths
 from reports.site.data import MethodFacts, SiteData, Source, Spec, Winner
 from suite.boards.bundle import Bundle

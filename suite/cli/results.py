@@ -26,7 +26,7 @@ from suite.tracking import pages_at
 from trials.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
-    from reports.leaderboard.leaderboard import Leaderboard
+    from reports.leaderboard.board import Leaderboard
     from suite.tracking.store import Store
 
 

@@ -128,8 +128,8 @@ def tuned_export(
     if not files:
         raise faults[0]
     write_files(files, form.sign)
-    for fault in faults:
-        say(f"left out: {fault}")
+    for left_out in faults:
+        say(f"left out: {left_out}")
     if as_json:
         emit([str(path) for path in files])
     else:

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from reports.frames import frame
-from reports.leaderboard.leaderboard import Row
+from reports.leaderboard.board import Row
 from reports.leaderboard.statistics import interval
 from reports.table import Column, ColumnKind, Table, table
 from reports.wording.words import number, params_text, short

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from reports.leaderboard.audit import Audit, Tried, audit, combined, findings
-from reports.leaderboard.leaderboard import Leaderboard, Row
+from reports.leaderboard.board import Leaderboard, Row
 from suite.results.query import Held
 from suite.results.remedies import remedy
 from suite.results.searched import Key, Searched, of_replicates

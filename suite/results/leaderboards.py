@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from reports.leaderboard.board import Leaderboard
 from reports.leaderboard.budget import Budgets, Trial, budgets
 from reports.leaderboard.interim import Ongoing, Standing
-from reports.leaderboard.leaderboard import Leaderboard, leaderboard
+from reports.leaderboard.leaderboard import leaderboard
 from suite.results.audits import audited
 from suite.results.final_runs import final_run
 from suite.results.fronts import read_fronts

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reports.charts.data import PRINT, Curve, Failure, ReportData, SweepFacts, TrialPoint
 from reports.charts.drawing import SIGN
-from reports.leaderboard.leaderboard import Contest, Leaderboard
+from reports.leaderboard.board import Contest, Leaderboard
 from suite.results.leaderboards import board_of, searched
 from suite.results.missing import without_finals
 from suite.results.query import Held, Query

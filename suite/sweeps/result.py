@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.frames import frame
-from reports.leaderboard.leaderboard import Leaderboard
+from reports.leaderboard.board import Leaderboard
 from suite.configurations.library import TunedList, select_tuned, tuned_in
 from suite.results.query import Query
 from suite.tracking.store import Store

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mlflow.exceptions import MlflowException
 
-from reports.leaderboard.leaderboard import Leaderboard
+from reports.leaderboard.board import Leaderboard
 from reports.snapshot import Snapshot
 from suite.console import say
 from suite.environment import default, kept

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from reports.charts.data import ReportData
-from reports.leaderboard.leaderboard import Leaderboard
+from reports.leaderboard.board import Leaderboard
 from reports.page.compare import Compared
 from reports.page.live import Live
 from reports.page.page import build

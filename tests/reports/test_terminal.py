@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from reports.leaderboard.audit import Audit
-from reports.leaderboard.leaderboard import Leaderboard
+from reports.leaderboard.board import Leaderboard
 from reports.table import Column, ColumnKind
 from reports.terminal import fitted, left_out
 from reports.wording.formats import audit_table

@@ -7,8 +7,9 @@ from typing import Any
 from rich.console import Console
 
 from reports.charts.data import TrialPoint
+from reports.leaderboard.board import Contest, Leaderboard
 from reports.leaderboard.comparable import FinalRun
-from reports.leaderboard.leaderboard import Contest, Leaderboard, leaderboard
+from reports.leaderboard.leaderboard import leaderboard
 from reports.leaderboard.replication import Draw
 from reports.wording.formats import table
 from trials.run.scenario import Scenario

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from reports.charts.tuning import importance
-from reports.leaderboard.leaderboard import Leaderboard, Row
+from reports.leaderboard.board import Leaderboard, Row
 from reports.wording.words import mean_text
 from suite.configurations.configuration import SIGN, Tuned, file_path
 from suite.configurations.library import tuned_of

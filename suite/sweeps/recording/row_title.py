@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection
 from dataclasses import asdict
 
-from reports.leaderboard.leaderboard import Row
+from reports.leaderboard.board import Row
 from reports.wording.words import label, mean_text, rank_text
 
 SCORES = (

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from scipy import stats
 
-from reports.leaderboard.leaderboard import Leaderboard
+from reports.leaderboard.board import Leaderboard
 from reports.wording.formats import render
 from tests.support.boards import LEVEL, A, B, C, at, board_of, run, runs, shown
 from tests.support.contract import FIELDS

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reports.leaderboard.leaderboard import Leaderboard
+from reports.leaderboard.board import Leaderboard
 from suite.configurations.configuration import Tuned, read
 from suite.execution.cluster import Resources
 from suite.results.leaderboards import read_leaderboard
