@@ -1,23 +1,32 @@
-"""The primary analysis of an edition, from what the bank holds of it: methods against FedAvg (docs/edition3.md).
+"""The analysis of an edition, from what the bank holds of it: methods against FedAvg (docs/edition3.md).
 
 python benchmarks/edition.py --output docs/results/edition3.md
 """
 
-import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+from scipy import stats
 
+import plots
+from measuring import bank_parser, write_page
 from reports.leaderboard.statistics import corrected, interval
 from suite import bank
 from suite.studies.study import read_study
+from trials.scoring.metrics import LAST
 
 BASE = "fedavg"
 SCENARIO = ["study", "family", "dataset", "model", "heterogeneity"]
 UNIT = ["tuning", "partition", "split"]
 LEAST_UNITS, LEAST_FAMILIES = 8, 6
 """Fewer units say nothing of methods, and fewer families nothing of all of them."""
+PRIMARY = 5
+"""The papers' methods, whose intervals over families hold together."""
+OVER = ["algorithm", "families", "scenarios", "ahead", "behind", "gap", "low", "high"]
+COSTS = {"rounds": None, "bytes": "bytes", "work": "sample_gradients"}
+"""What methods are compared at equal amounts of, and the bank's column of it."""
 Studies = Mapping[str, tuple[int, int]]
 """How many methods and final runs of each a study has, by its name."""
 STUDIES = Path(__file__).parents[1] / "search_spaces" / "studies" / "edition3"
@@ -70,22 +79,131 @@ def effects(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def answer(table: pd.DataFrame) -> list[str]:
-    """What is shown of each method over families, in words."""
-    lines = []
-    methods = sorted(table.algorithm.unique())
-    for method in methods:
-        of = table[(table.algorithm == method) & (table.units >= LEAST_UNITS)]
+def over_families(table: pd.DataFrame) -> pd.DataFrame:
+    """Each method's mean gap over families, of scenarios with enough units: a family's gap is the mean over its
+    scenarios. `low` and `high` are None below `LEAST_FAMILIES`.
+    """
+    rows = []
+    for method, of in table[table.units >= LEAST_UNITS].groupby("algorithm"):
         families = of.groupby("family").gap.mean()
-        ahead, behind = (of.low > 0).sum(), (of.high < 0).sum()
-        text = (
-            f"- {method}: ahead of FedAvg in {ahead}, behind it in {behind} of {len(of)} scenarios"
+        enough = len(families) >= LEAST_FAMILIES
+        low, high = interval(list(families), corrected(PRIMARY)) if enough else (None, None)
+        rows.append(
+            {
+                "algorithm": method,
+                "families": len(families),
+                "scenarios": len(of),
+                "ahead": int((of.low > 0).sum()),
+                "behind": int((of.high < 0).sum()),
+                "gap": families.mean(),
+                "low": low,
+                "high": high,
+            }
         )
-        if len(families) >= LEAST_FAMILIES:
-            low, high = interval(list(families), corrected(5))
-            text += f"; over {len(families)} families {families.mean():+.2f} points [{low:.2f}, {high:.2f}]"
-        lines.append(f"{text}.")
-    return lines
+    return pd.DataFrame(rows, columns=OVER)
+
+
+def halves(trials: pd.DataFrame, studies: Studies) -> tuple[float, int] | None:
+    """Kendall's tau-b between two rankings of methods by their mean gap over families, FedAvg's being 0, and the number of
+    methods. One half has every second unit of a scenario and the first half of the seeds, the other the rest.
+
+    Methods that lack a family are left out. None where fewer than `LEAST_FAMILIES` are there.
+    """
+    whole = gaps(trials, studies)
+    keys = [*SCENARIO, *UNIT]
+    finals = trials[(trials.kind == "final") & trials.study.isin(list(studies))]
+    finals = finals.merge(whole[keys].drop_duplicates(), on=keys)
+    order = ["seed", "trial_id"]
+    finals = finals.sort_values(order)
+    late = finals.groupby([*keys, "algorithm"]).cumcount() * 2 >= finals.groupby(
+        [*keys, "algorithm"]
+    ).test_score.transform("size")
+    number = (
+        finals.groupby(SCENARIO)[UNIT].transform(lambda of: of.rank(method="dense")).sum(axis=1)
+    )
+    scores = []
+    for half in (False, True):
+        part = finals[(number % 2 == half) & (late == half)]
+        mean = part.groupby([*SCENARIO, "algorithm"]).test_score.mean().unstack()
+        gap = mean.sub(mean[BASE], axis=0).groupby("family").mean()
+        if len(gap) < LEAST_FAMILIES:
+            return None
+        scores.append(gap.dropna(axis=1).mean())
+    first, second = scores
+    both = first.index.intersection(second.index)
+    return float(stats.kendalltau(first[both], second[both]).statistic), len(both)
+
+
+def at_equal(trials: pd.DataFrame, studies: Studies, cost: str | None) -> pd.DataFrame:
+    """Gaps in points like `gaps`, of search trials alone: in each unit and method the trial that validates best within a
+    budget, and its own test score there.
+
+    `cost` is a counted column, None for rounds. The budget is what the thriftiest method of the scenario spends in all its rounds; another
+    method has budget / (what it spends) of its rounds. A score is the mean of the last `LAST` evaluations within it.
+    """
+    found = trials[(trials.kind == "search") & trials.study.isin(list(studies))]
+    keys = [*SCENARIO, *UNIT]
+    found = found.merge(gaps(trials, studies)[keys].drop_duplicates(), on=keys)
+    if found.empty:
+        return found
+    if cost is None:
+        share = pd.Series(1.0, index=found.index)
+    else:
+        spent = found[found.status == "finished"].groupby([*SCENARIO, "algorithm"])[cost].median()
+        least = spent.groupby(SCENARIO).min()
+        share = found.join((least / spent).rename("share"), on=[*SCENARIO, "algorithm"]).share
+    scores = [
+        _within(*row)
+        for row in zip(
+            found.evaluations, found.val_curve, found.test_curve, found.rounds, share, strict=True
+        )
+    ]
+    found = found.assign(val=[val for val, _ in scores], test=[test for _, test in scores])
+    chosen = found.loc[found.groupby([*keys, "algorithm"]).val.idxmax()]
+    base = chosen[chosen.algorithm == BASE].set_index(keys).test
+    chosen = chosen.join(base.rename("base"), on=keys)
+    chosen = chosen.assign(gap=100 * (chosen.test - chosen.base))
+    return chosen[chosen.algorithm != BASE]
+
+
+def _within(
+    evaluations: np.ndarray, val: np.ndarray, test: np.ndarray, rounds: int, share: float
+) -> tuple[float, float]:
+    """Validation and test score at a share of the rounds; minus infinity and 0 for a trial that ended before."""
+    last = share * rounds + 1e-9
+    seen = evaluations <= last
+    if not seen.any() or (evaluations[-1] < rounds and evaluations[-1] < last):
+        return -np.inf, 0.0
+    return float(np.mean(val[seen][-LAST:])), float(np.mean(test[seen][-LAST:]))
+
+
+def answer(trials: pd.DataFrame, studies: Studies) -> str:
+    """What is shown, in a paragraph."""
+    table = over_families(effects(gaps(trials, studies)))
+    wide = table[table.low.notna()]
+    if wide.empty:
+        return (
+            "Too few families are complete to say anything of methods beyond the scenarios below."
+        )
+    parts = []
+    for says, of in [
+        ("ahead of FedAvg", wide[wide.low > 0]),
+        ("behind FedAvg", wide[wide.high < 0]),
+        ("not shown to differ from FedAvg", wide[(wide.low <= 0) & (wide.high >= 0)]),
+    ]:
+        if len(of):
+            named = "; ".join(f"{r.algorithm} ({_gap(r._asdict())})" for r in of.itertuples())
+            parts.append(f"{says}: {named}")
+    counts = [f"{r.algorithm} {r.ahead} and {r.behind} of {r.scenarios}" for r in wide.itertuples()]
+    rest = table[table.low.isna()]
+    narrow = "".join(
+        f" {r.algorithm} takes part in {r.scenarios} scenarios of {r.families} families: of others nothing is said."
+        for r in rest.itertuples()
+    )
+    return (
+        f"Equally tuned, over {wide.families.max()} families of data, in points of test accuracy: {'. '.join(_upper(p) for p in parts)}. "
+        f"Scenarios where a method is ahead and behind: {', '.join(counts)}.{narrow}"
+    )
 
 
 def page(trials: pd.DataFrame, studies: Studies) -> str:
@@ -97,31 +215,72 @@ def page(trials: pd.DataFrame, studies: Studies) -> str:
     head = HEAD.format(done=done, trials=count, hours=f"{hours:.2f}")
     if not done:
         return head + "\nNo unit is complete yet, so nothing is said of any method.\n"
-    lines = ["| scenario | units | FedAvg | method | against FedAvg, points | |", "|---" * 6 + "|"]
+    parts = [head, "## Answer", "", answer(trials, studies), ""]
+    if over_families(table).low.notna().any():
+        parts += ["![Methods against FedAvg](edition3.svg)", "", *_costs(trials, studies)]
+        parts += _agreement(trials, studies)
+    lines = [
+        "| study | scenario | units | FedAvg | method | against FedAvg, points | |",
+        "|---" * 7 + "|",
+    ]
     for row in table.to_dict("records"):
         name = f"`{row['dataset']}` {row['model']} {row['heterogeneity']}"
-        sure = row["low"] is not None and row["low"] == row["low"]
-        text = f"{row['gap']:+.2f}" + (f" [{row['low']:.2f}, {row['high']:.2f}]" if sure else "")
         shown = (
             ("ahead" if row["low"] > 0 else "behind" if row["high"] < 0 else "not shown to differ")
-            if sure
+            if _sure(row)
             else "of these configurations"
         )
         lines.append(
-            f"| {name} | {row['units']} | {row['base']:.1f} | {row['algorithm']} | {text} | {shown} |"
+            f"| `{row['study']}` | {name} | {row['units']} | {row['base']:.1f} | {row['algorithm']} | {_gap(row)} | {shown} |"
         )
-    families = table[table.units >= LEAST_UNITS].family.nunique()
-    note = (
-        ""
-        if families >= LEAST_FAMILIES
-        else f"\nUnits of {families} families are complete: too few to say anything of methods beyond these scenarios.\n"
-    )
-    return "\n".join(
-        [head, "## Answer so far", "", *answer(table), note, "## Scenarios", "", *lines, ""]
-    )
+    return "\n".join([*parts, "## Scenarios", "", *lines, "", *_missing(trials, studies), ""])
 
 
-HEAD = """# The third edition: what came out so far
+def _costs(trials: pd.DataFrame, studies: Studies) -> list[str]:
+    views = {
+        name: over_families(effects(at_equal(trials, studies, cost))).set_index("algorithm")
+        for name, cost in COSTS.items()
+    }
+    methods = [m for m, row in views["rounds"].iterrows() if row.low == row.low]
+    rows = [
+        f"| {m} | {' | '.join(_gap(view.loc[m].to_dict()) for view in views.values())} |"
+        for m in methods
+    ]
+    heads = " | ".join(f"equal {name}" for name in views)
+    return [
+        "## At equal cost", "",
+        f"| method | {heads} |", "|---" * (len(views) + 1) + "|", *rows, "", COST_NOTE, "",
+    ]  # fmt: skip
+
+
+def _agreement(trials: pd.DataFrame, studies: Studies) -> list[str]:
+    found = halves(trials, studies)
+    if found is None:
+        return []
+    return ["## Two halves", "", HALVES.format(tau=f"{found[0]:.2f}", methods=found[1]), ""]
+
+
+def _missing(trials: pd.DataFrame, studies: Studies) -> list[str]:
+    """The studies that have no row, or fewer than they plan."""
+    have = trials.study.value_counts()
+    none = [f"`{name}`" for name in studies if name not in have]
+    return ["Planned and not run: " + ", ".join(none) + "."] if none else []
+
+
+def _sure(row: Mapping[str, float | None]) -> bool:
+    return row["low"] is not None and row["low"] == row["low"]
+
+
+def _gap(row: Mapping[str, float | None]) -> str:
+    """A gap with its interval, where there is one."""
+    return f"{row['gap']:+.2f}" + (f" [{row['low']:.2f}, {row['high']:.2f}]" if _sure(row) else "")
+
+
+def _upper(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+HEAD = """# The third edition: what came out
 
 ```
 make board HOURS=2.5                                              # goes on, and writes this page
@@ -131,18 +290,21 @@ python benchmarks/edition.py --output docs/results/edition3.md    # writes it fr
 [The design](../edition3.md) was written before. Complete units are there of {done} scenarios; {trials} trials in {hours} hours of one core.
 """
 
+COST_NOTE = """Here the score of a method is one trial's: of the search trials of a unit the one that validates best within the budget, and its own test
+score there. A configuration is so chosen for each budget. The budget is what the thriftiest method spends in all its rounds: bytes
+in both directions, or samples whose gradient is taken. Intervals are over families, as above."""
+HALVES = """Units were dealt in two: every second unit and the first half of the seeds, against the other units and seeds. Each half ranks the {methods} methods
+(FedAvg with 0) by their mean difference over families. Kendall's tau between the two rankings: **{tau}** (1 is the same ranking)."""
+
 
 def main() -> None:
     """Entry point."""
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--bank", type=Path, default=Path("search_spaces/bank"))
-    asked.add_argument("--output", type=Path)
-    args = asked.parse_args()
-    text = page(bank.load(args.bank), planned())
-    if args.output:
-        args.output.write_text(text)
-    else:
-        print(text)
+    args = bank_parser(__doc__).parse_args()
+    trials, studies = bank.load(args.bank), planned()
+    write_page(page(trials, studies), args.output)
+    table = effects(gaps(trials, studies))
+    if args.output and over_families(table).low.notna().any():
+        plots.edition(table, over_families(table), args.output.with_suffix(".svg"))
 
 
 if __name__ == "__main__":

@@ -32,6 +32,22 @@ def parser(about: str | None) -> argparse.ArgumentParser:
     return made
 
 
+def bank_parser(about: str | None) -> argparse.ArgumentParser:
+    """A parser of scripts that write a page from the bank."""
+    made = argparse.ArgumentParser(description=about)
+    made.add_argument("--bank", type=Path, default=Path("search_spaces/bank"))
+    made.add_argument("--output", type=Path, help="the page; printed by default")
+    return made
+
+
+def write_page(text: str, output: Path | None) -> None:
+    """Write a page, or print it."""
+    if output:
+        output.write_text(text)
+    else:
+        print(text)
+
+
 def listed(text: str) -> list[str]:
     """Names with commas between, some of which have commas in their brackets."""
     return split_top(text, ",")

@@ -5,7 +5,6 @@
 It reads the random trials of the bank. Nothing is trained.
 """
 
-import argparse
 from collections.abc import Sequence
 from math import comb, sqrt
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from measuring import bank_parser, write_page
 from suite import bank
 
 METHODS = ("fedavg", "fedprox", "safl", "fedagg", "folb", "fedumf")
@@ -186,15 +186,8 @@ The leader and its score in percent, and how far apart the first and the last me
 
 def main() -> None:
     """Entry point."""
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--bank", type=Path, default=Path("search_spaces/bank"))
-    asked.add_argument("--output", type=Path, default=None)
-    args = asked.parse_args()
-    text = page(trials_of(args.bank))
-    if args.output:
-        args.output.write_text(text)
-    else:
-        print(text)
+    args = bank_parser(__doc__).parse_args()
+    write_page(page(trials_of(args.bank)), args.output)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 """Pictures of what was measured: PNG, SVG or PDF by the ending of the file's name."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import measuring  # noqa: F401 - puts this checkout on the path
 from reports.charts import drawing
-from reports.charts.style import HUES, Spec, top
+from reports.charts.style import GREY, HUES, INK, Spec, top
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def file(text: str) -> Path:
@@ -100,6 +103,45 @@ def searchers(document: dict[str, Any], path: Path) -> None:
             }
         )
     _save({"concat": drawn, "columns": 2, "resolve": {"scale": {"y": "shared"}}}, path)
+
+
+def edition(scenarios: "pd.DataFrame", families: "pd.DataFrame", path: Path) -> None:
+    """A row a method: its mean gap to FedAvg over families with the interval, and a pale dot for each scenario."""
+    wide = families[families.low.notna()].sort_values("gap", ascending=False)
+    order = list(wide.algorithm)
+    dots = scenarios[scenarios.algorithm.isin(order) & scenarios.low.notna()]
+    furthest = 2 * max(wide.low.abs().max(), wide.high.abs().max())
+    dots = dots.assign(gap=dots.gap.clip(-furthest, furthest))
+    y = {"field": "algorithm", "sort": order, "title": None}
+    title = "points of test accuracy against FedAvg, equally tuned"
+    x = {"field": "gap", "type": "quantitative", "title": title}
+    layers: list[Spec] = [
+        {
+            "data": {"values": [{"gap": 0}]},
+            "mark": {"type": "rule", "color": INK},
+            "encoding": {"x": x},
+        },
+        {
+            "data": {"values": dots[["algorithm", "gap"]].to_dict("records")},
+            "mark": {"type": "tick", "opacity": 0.5, "color": GREY, "thickness": 1.5},
+            "encoding": {"x": x, "y": y},
+        },
+    ]
+    means = {"values": wide[["algorithm", "gap", "low", "high"]].to_dict("records")}
+    bounds = {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y}
+    layers += [
+        {
+            "data": means,
+            "mark": {"type": "rule", "strokeWidth": 3, "color": HUES[0]},
+            "encoding": bounds,
+        },
+        {
+            "data": means,
+            "mark": {"type": "point", "filled": True, "size": 90, "color": HUES[0], "opacity": 1},
+            "encoding": {"x": x, "y": y},
+        },
+    ]
+    _save({"width": 520, "height": {"step": 34}, "layer": layers}, path)
 
 
 def _named(field: str, names: list[str]) -> Spec:

@@ -9,6 +9,7 @@ from scipy import stats
 
 import edition
 import natural
+import plots
 from suite import bank
 from suite.studies.entries import make_entries
 from suite.studies.study import read_study
@@ -49,11 +50,11 @@ def finals(scores, study="e3", family="digits", seeds=2):
         {
             "kind": "final", "study": study, "family": family, "dataset": family, "model": "logreg",
             "heterogeneity": "iid", "tuning": 0, "partition": unit, "split": 0, "seconds": 1.0,
-            "algorithm": method, "test_score": score + shift,
+            "algorithm": method, "test_score": score + shift, "seed": seed, "trial_id": str(seed),
         }
         for method, values in scores.items()
         for unit, score in enumerate(values)
-        for shift in np.linspace(-0.01, 0.01, seeds)
+        for seed, shift in enumerate(np.linspace(-0.01, 0.01, seeds))
     )  # fmt: skip
 
 
@@ -84,8 +85,71 @@ def test_few_units_say_nothing_of_methods():
         finals({"fedavg": [0.8] * 8, "folb": np.linspace(0.9, 0.92, 8)}), {"e3": (2, 2)}
     )
     assert "| ahead |" in enough
-    assert "too few to say anything of methods beyond" in enough
+    assert "Too few families are complete to say anything of methods beyond" in enough
     assert "nothing is said" in edition.page(finals({"fedavg": [0.8]}), {"other": (2, 2)})
+
+
+def many(scores):
+    """Finals of six families."""
+    return pd.concat([finals(scores, family=name) for name in "abcdef"], ignore_index=True)
+
+
+def test_halves_of_units_and_seeds_rank_alike_or_not():
+    """Even units say folb < fedavg < safl, odd ones the same or the reverse; of a unit half the seeds are seen."""
+    level = [0.8] * 8
+    ahead, behind = [0.9] * 8, [0.7] * 8
+    same = many({"fedavg": level, "folb": behind, "safl": ahead})
+    assert edition.halves(same, {"e3": (3, 2)}) == (1.0, 3)
+    turned = many({"fedavg": level, "folb": [0.9, 0.7] * 4, "safl": [0.7, 0.9] * 4})
+    assert edition.halves(turned, {"e3": (3, 2)}) == (-1.0, 3)
+    few = finals({"fedavg": level, "folb": behind, "safl": ahead})
+    assert edition.halves(few, {"e3": (3, 2)}) is None
+
+
+def searched(method, unit, cost, val, test):
+    """A search trial of 4 rounds with these curves at rounds 1 to 4."""
+    return {
+        "kind": "search", "study": "e3", "family": "digits", "dataset": "digits", "model": "logreg",
+        "heterogeneity": "iid", "tuning": 0, "partition": unit, "split": 0, "seconds": 1.0,
+        "algorithm": method, "rounds": 4, "status": "finished", "bytes": cost,
+        "evaluations": np.arange(1, 5), "val_curve": np.array(val), "test_curve": np.array(test),
+    }  # fmt: skip
+
+
+def test_at_equal_bytes_a_method_that_sends_twice_has_half_the_rounds_and_its_own_configuration():
+    """folb sends 200 bytes where fedavg sends 100: it has rounds 1 and 2, where its other trial validates best."""
+    late, early = [0.1, 0.2, 0.9, 0.9], [0.5, 0.7, 0.7, 0.7]
+    rows = [
+        searched("fedavg", 0, 100, [0.6] * 4, [0.5, 0.6, 0.6, 0.6]),
+        searched("folb", 0, 200, late, [0.1, 0.2, 0.8, 0.8]),
+        searched("folb", 0, 200, early, [0.4, 0.6, 0.7, 0.7]),
+    ]
+    trials = pd.concat(
+        [finals({"fedavg": [0.8], "folb": [0.8]}), pd.DataFrame(rows)], ignore_index=True
+    )
+    studies = {"e3": (2, 2)}
+    (at_bytes,) = edition.at_equal(trials, studies, "bytes").gap
+    assert at_bytes == pytest.approx(100 * (0.5 - 0.6))
+    (at_rounds,) = edition.at_equal(trials, studies, None).gap
+    late_test, early_test = (0.2 + 0.8 + 0.8) / 3, (0.6 + 0.7 + 0.7) / 3
+    chosen = late_test if np.mean(late[1:]) > np.mean(early[1:]) else early_test
+    assert at_rounds == pytest.approx(100 * (chosen - 0.6))
+
+
+def test_the_answer_over_families_and_its_picture(tmp_path):
+    level = [0.8] * 8
+    trials = many({"fedavg": level, "folb": [0.7] * 8, "safl": list(np.linspace(0.79, 0.81, 8))})
+    for number, name in enumerate("abcdef"):
+        trials.loc[trials.family == name, "test_score"] += (
+            number / 1000 * (trials.algorithm == "folb")
+        )
+    said = edition.answer(trials, {"e3": (3, 2)})
+    assert "Behind FedAvg: folb (-9.75 [" in said
+    assert "Not shown to differ from FedAvg: safl (+0.00 [" in said
+    assert "folb 0 and 6 of 6" in said
+    table = edition.effects(edition.gaps(trials, {"e3": (3, 2)}))
+    plots.edition(table, edition.over_families(table), tmp_path / "e.svg")
+    assert "folb" in (tmp_path / "e.svg").read_text()
 
 
 def test_the_expected_best_is_the_mean_over_all_subsets():
