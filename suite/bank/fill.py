@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from suite.bank.rows import Traits, row
+from suite.bank.table import table
 from suite.json_files import parse
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest, ValidationResult
@@ -29,6 +30,11 @@ from trials.run.trial import fit_model, partition_data
 from trials.run.trial_config import TrialConfig
 from trials.run.trial_id import TrialId
 
+RESULTS = (
+    *("status", "val_score", "test_score", "evaluations", "val_curve", "test_curve"),
+    *("client_steps", "sample_gradients", "bytes"),
+)
+"""The columns that a trial's numbers are in; its seconds are not repeated."""
 PACK = 16
 """Trials that are computed together at most; a row is there when its pack has ended."""
 
@@ -80,6 +86,15 @@ class Filling:
         return [
             row for row in self.rows.values() if row["kind"] != "final" or row["trial_id"] in due
         ]
+
+    def repeated(self, trial_id: str) -> dict[str, tuple[Any, Any]]:
+        """Run a trial of the bank again: the columns `RESULTS` that come out otherwise, each as (recorded, now)."""
+        known = self.rows[trial_id]
+        request = _request(known)
+        (outcome,) = self._run([request])
+        (now,) = table([self._row(request, outcome, 0.0)]).to_pylist()
+        apart = [name for name in RESULTS if repr(known[name]) != repr(now[name])]  # nan is nan
+        return {name: (known[name], now[name]) for name in apart}
 
     def _run(self, pack: list[TrialRequest]) -> list[TrialResult]:
         together = Pack()

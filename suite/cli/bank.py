@@ -1,5 +1,7 @@
-"""`suite bank`: every recorded trial as one table; export, import, describe, and fill it."""
+"""`suite bank`: every recorded trial as one table; export, import, describe, fill and verify it."""
 
+import random
+import secrets
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from suite.bank.fill import Filling
 
 app = typer.Typer(
-    no_args_is_help=True, help="Every trial as one table: export, import, describe, fill."
+    no_args_is_help=True, help="Every trial as one table: export, import, describe, fill, verify."
 )
 GROUP = ("study", "family", "dataset", "model")
 """By what the bank's trials are counted."""
@@ -160,6 +162,58 @@ def bank_fill(
     if as_json:
         emit(stages)
     raise typer.Exit(2 if faults else 0)
+
+
+@app.command(
+    "verify",
+    epilog="Example: suite bank verify search_spaces/studies/edition3/e3_04_heart.yaml --sample 2",
+)
+def bank_verify(
+    studies: Annotated[list[str], typer.Argument(help="Studies that ran into the bank.")],
+    sample: Annotated[int, typer.Option(min=1, help="Trials of each to run again.")] = 20,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of the sample. Default: a new one each time.")
+    ] = None,
+    storage: Storage = RUNS,
+    data_root: DataRoot = None,
+    as_json: Json = False,
+) -> None:
+    """Run a random sample of the bank's trials again.
+
+    The shipped bank and that of --storage are read. Exit code 1 if a number differs; on another processor or
+    with other libraries numbers may differ by rounding.
+    """
+    from suite.bank.fill import Filling
+    from suite.bank.table import found, merged, read, shipped
+    from suite.studies.study import read_study
+    from suite.tracking.machine import machine
+    from suite.tracking.schema.tags import versions
+
+    drawn = secrets.randbelow(2**31) if seed is None else seed
+    say(f"drawing with --seed {drawn}")
+    stages, differing = [], 0
+    for name, study in [read_study(text, {}) for text in studies]:
+        tables = [read(p) for p in found([storage / "bank", shipped()]) if p.stem == name]
+        filling = Filling(name, study, merged(tables).to_pylist(), data_root)
+        if not filling.rows:
+            raise UserError(
+                f"the bank holds no trial of study {name}; `suite bank describe` lists its studies"
+            )
+        chosen = random.Random(drawn).sample(sorted(filling.rows), min(sample, len(filling.rows)))
+        again = {trial: filling.repeated(trial) for trial in chosen}
+        apart = {trial: columns for trial, columns in again.items() if columns}
+        for trial, columns in apart.items():
+            before, now = columns.get("test_score", (None, None))
+            say(f"{name}: {trial} differs in {', '.join(columns)}; test score {before}, now {now}")
+        differing += len(apart)
+        counts = {"again": len(chosen), "identical": len(chosen) - len(apart)}
+        stages.append({"study": name, "trials": len(filling.rows), **counts})
+    if as_json:
+        emit({"seed": drawn, "studies": stages, **machine(), **versions()})
+    else:
+        heads = [Column("study", ColumnKind.NAME), *map(Column, ("trials", "again", "identical"))]
+        show_table(heads, [[str(value) for value in stage.values()] for stage in stages])
+    raise typer.Exit(int(differing > 0))
 
 
 def _done(path: Path, facts: dict[str, Any], as_json: bool) -> None:

@@ -105,6 +105,22 @@ def test_a_larger_budget_keeps_the_trials_and_leaves_out_former_finals(whole):
     assert {row["trial_id"] for row in whole.current() if row["kind"] == "search"} < set(more.rows)
 
 
+def test_trials_are_run_again_and_a_changed_number_is_found(whole, in_this_process, tmp_path):
+    (tmp_path / "small.yaml").write_text(json.dumps(CONTENT))
+    rows = merged([table(whole.current())]).to_pylist()
+    kept = tmp_path / "runs" / "bank" / "small.parquet"
+    write(kept, table(rows))
+    asked = ("bank", "verify", "small.yaml", "--sample", 40, "--json")
+    said = json.loads(suite_here(*asked, cwd=tmp_path).stdout)["studies"]
+    assert said == [{"study": "small", "trials": 32, "again": 32, "identical": 32}]
+    write(kept, table([rows[0] | {"test_score": 0.123}, *rows[1:]]))
+    refused = suite_here(*asked, cwd=tmp_path, code=1)
+    assert json.loads(refused.stdout)["studies"][0]["identical"] == 31
+    assert f"{rows[0]['trial_id']} differs in test_score; test score 0.123, now" in refused.stderr
+    kept.unlink()
+    assert "no trial of study small" in suite_here(*asked, cwd=tmp_path, code=2).stderr
+
+
 def test_no_trial_starts_after_the_time(whole):
     assert not filled(until=time.monotonic() - 1).rows
 
