@@ -164,10 +164,7 @@ def bank_fill(
     raise typer.Exit(2 if faults else 0)
 
 
-@app.command(
-    "verify",
-    epilog="Example: suite bank verify search_spaces/studies/edition3/e3_04_heart.yaml --sample 2",
-)
+@app.command("verify", epilog="Example: suite bank verify mine.yaml --sample 20")
 def bank_verify(
     studies: Annotated[list[str], typer.Argument(help="Studies that ran into the bank.")],
     sample: Annotated[int, typer.Option(min=1, help="Trials of each to run again.")] = 20,
