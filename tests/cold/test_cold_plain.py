@@ -13,6 +13,16 @@ from trials.algorithms import ALGORITHMS
 pytestmark = pytest.mark.cold
 
 MODELS = ("logreg", "mlp(16)", "mcmahan_cnn")
+ALL = """
+import suite
+from trials.algorithms import ALGORITHMS
+
+for at, name in enumerate(ALGORITHMS):
+    model = ("logreg", "mlp(16)")[at % 2]
+    done = suite.run(name, dataset="digits", model=model, settings={"rounds": 1})
+    assert len(done.history) == 2, (name, done)
+    print(name)
+"""
 
 
 def _names(command: Any, path: str = "") -> list[str]:
@@ -34,11 +44,10 @@ def test_the_first_command(model, rounds, plain: Installed, tmp_path: Path):
     assert f"finished after {rounds} rounds" in plain.types(line, tmp_path)
 
 
-@pytest.mark.parametrize("at", range(len(ALGORITHMS)), ids=list(ALGORITHMS))
-def test_every_algorithm(at, plain: Installed, tmp_path: Path):
-    name, model = list(ALGORITHMS)[at], MODELS[at % 2]
-    line = f"suite run --algorithm {name} --dataset digits --model '{model}' --set rounds=1"
-    assert f"{name} " in plain.types(line, tmp_path)
+def test_every_algorithm(plain: Installed, tmp_path: Path):
+    """In one process, which imports what they share once."""
+    (tmp_path / "all.py").write_text(ALL)
+    assert plain.types("python all.py", tmp_path).split() == list(ALGORITHMS)
 
 
 def test_help_of_every_command(plain: Installed, tmp_path: Path):

@@ -21,6 +21,9 @@ x, y = rng.normal(size=(600, 8)), rng.integers(0, 3, 600)
 x[:, 0] += 2 * y
 np.savez("my.npz", x_train=x[:500], y_train=y[:500], x_test=x[500:], y_test=y[500:])
 """
+RUN = "suite run --algorithm fedavg --dataset digits --set rounds=2 --save model --json"
+PUBLISH = "suite publish --name quickstart --output theirs.zip"
+NEW = "suite new algorithm SlowMo"
 TYPED = {
     "suite tuned diff mine.yaml theirs.yaml": "suite tuned diff $(find runs/quickstart/tuned -name '*.yaml' | sort | head -2)",
     "suite bank import theirs.parquet": "suite bank export own.parquet --name quickstart && suite bank import own.parquet",
@@ -29,13 +32,9 @@ TYPED = {
         "suite bank fill mine.yaml --hours 0.001 --storage own && suite bank verify mine.yaml --sample 2 --storage own"
     ),
     # What takes minutes is typed with less to do; what needs a name gets one.
-    "suite sweep quickstart": "{} --resume",
-    "suite sweep quickstart --algorithms fedavg,folb --trials 8 --name small": "{} --smoke",
     "suite sweep mine.yaml": "{} --smoke",
-    "suite replay RUN_ID": "suite replay $(cat run_id)",
-    "suite replay 0f3c12": "suite replay $(cut -c1-12 run_id)",
-    "suite advise --dataset npz:my.npz --clients 50": "{} --minutes 2",
-    "suite advise --dataset npz:my.npz --clients 50 --minutes 20": "suite advise --help",
+    "suite replay RUN_ID": "suite replay $(cut -c1-12 run_id)",
+    "suite advise --dataset npz:my.npz --clients 50": "{} --minutes 1.5",
     "suite tuned recommend --dataset mnist --heterogeneity 'dirichlet(0.3)'": (
         "suite tuned recommend --dataset digits --heterogeneity 'dirichlet(0.3)'"
     ),
@@ -46,7 +45,17 @@ TYPED = {
         "suite board runs theirs.zip --output site"
     ),
     "suite verify theirs.zip --sample 5": "suite verify theirs.zip --sample 1",
-    "suite new algorithm SlowMo": "mkdir own && cd own && {}",
+}
+COVERED = {
+    # Each is typed by the fixture `folder`, or another line types the same command.
+    "suite sweep quickstart --algorithms fedavg,folb --trials 8 --name small": "suite sweep mine.yaml",
+    "suite run --algorithm fedprox --set mu=0.1 --heterogeneity 'dirichlet(0.3)'": RUN,
+    "suite advise --dataset npz:my.npz --clients 50 --minutes 20": "suite advise --dataset npz:my.npz --clients 50",
+    "suite leaderboard --name quickstart --format latex > table.tex": "suite leaderboard --name quickstart",
+    "suite tuned list --dataset digits": "suite tuned list",
+    "suite replay 0f3c12": "suite replay RUN_ID",
+    "suite publish --name quickstart --output quickstart.zip": PUBLISH,
+    "suite new algorithm SlowMo": NEW,
 }
 REFUSED = {
     # Nothing of the sort runs here, or nothing can be downloaded.
@@ -57,26 +66,19 @@ SERVERS = ("suite ui", "suite watch quickstart --open")
 LONG = "suite reproduce folb/table1"
 """A table of a paper: it needs data that are not at hand."""
 ALSO = (
-    *(
-        f"suite list {what}"
-        for what in ["algorithms", "datasets", "models", "heterogeneity", "studies"]
-    ),
+    *(f"suite list {what}" for what in ["datasets", "models", "heterogeneity", "studies"]),
     "suite list papers --json",
-    "suite doctor",
     "suite doctor --gpu",
     "suite status",
     "suite sweep quickstart --dry-run",
     "suite reproduce --list",
-    "suite tuned export out",
     "suite tuned export there && suite tuned import there --storage elsewhere",
-    "suite --version",
-    "suite --help",
 )
 """Of commands without an example, and of options that people type first."""
 
 
 def examples() -> list[str]:
-    """The lines of the README's tour and of the examples below each command's help."""
+    """The lines of the README's tour and of the examples below each command's help, each command's once."""
     readme = (ROOT / "README.md").read_text()
     tour = re.findall(r"^(suite .+?)(?:  +#.*)?$", readme, re.MULTILINE)
     below = [
@@ -87,7 +89,10 @@ def examples() -> list[str]:
         )
     ]
     lines = dict.fromkeys([*tour, "suite sweep mine.yaml", *below])
-    return [line for line in lines if not line.startswith(LONG)]
+    found = [line for line in lines if not line.startswith(LONG) and line not in COVERED]
+    assert set(COVERED) <= set(lines)
+    assert set(COVERED.values()) <= {*found, RUN, PUBLISH, NEW}
+    return found
 
 
 def _epilogs(command: Any) -> list[str]:
@@ -100,10 +105,9 @@ def folder(plain: Installed, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the tour has begun: a sweep, a recorded and saved run, a bundle, data and a method of one's own."""
     here = tmp_path_factory.mktemp("tour")
     plain.types("suite sweep quickstart", here)
-    run = "suite run --algorithm fedavg --dataset digits --set rounds=2 --save model --json"
-    (here / "run_id").write_text(json.loads(plain.types(run, here))["run_id"])
-    plain.types("suite publish --name quickstart --output theirs.zip", here)
-    plain.types("suite new algorithm SlowMo", here)
+    (here / "run_id").write_text(json.loads(plain.types(RUN, here))["run_id"])
+    plain.types(PUBLISH, here)
+    plain.types(NEW, here)
     plain.types(f"python -c {shlex.quote(DATA)}", here)
     study = re.search(r"```yaml\n(.+?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert study is not None
