@@ -2,6 +2,7 @@
 
 The loss of a configuration in a scenario is how much its validation score, as a forest predicts it from the scenario's
 trials (`suite.bank.benchmark`), is behind the best one there: points of accuracy, or a difference of errors' logarithms.
+Where a bank has scenarios of both kinds, those of the more frequent kind count.
 A portfolio begins with the candidate that loses least on average, and goes on with the one that lowers the average loss of
 the best so far most. Candidates are the default configuration and the best of every scenario. Families of data sets weigh alike.
 
@@ -9,6 +10,7 @@ What a portfolio of k costs elsewhere is measured by leaving each family out in 
 families, and the best of its first k is what it loses there.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, lgamma
@@ -85,31 +87,38 @@ class Losses:
         """Those of an algorithm in a bank; raises `UserError` where it has none of its trials."""
         rows = of_search(trials)
         rows = rows[rows["algorithm"] == algorithm]
-        grouped = [pair for pair in rows.groupby(SCENARIO, sort=True) if len(pair[1]) >= LEAST]
-        if not grouped:
+        made = {
+            Benchmark(algorithm, [*map(str, key)], of, "surrogate"): str(of["family"].iloc[0])
+            for key, of in rows.groupby(SCENARIO, sort=True)
+        }
+        made = {one: family for one, family in made.items() if len(one.configurations) >= LEAST}
+        if not made:
             known = ", ".join(sorted(trials["algorithm"].unique())) or "none"
             raise UserError(
                 f"the bank has no scenario with {LEAST} search trials of {algorithm}; it has trials of {known}"
             )
-        made = [Benchmark(algorithm, [*map(str, key)], of, "surrogate") for key, of in grouped]
+        sign = Counter(one.task.sign for one in made).most_common(1)[0][0]
+        made = {one: family for one, family in made.items() if one.task.sign == sign}
         recorded = [one.predicted(one.configurations) for one in made]
         candidates = [algorithms.resolve(algorithm).configured({}).params()]
         for one, gains in zip(made, recorded, strict=True):
             candidates += [one.configurations[i] for i in np.argsort(-gains, kind="stable")[:BEST]]
-        accuracy = made[0].task.sign > 0
-        scale = (lambda gains: 100 * gains) if accuracy else (lambda gains: -np.log(-gains))
+        scale = (lambda gains: 100 * gains) if sign > 0 else (lambda gains: -np.log(-gains))
         losses, random, bests = [], [], []
         most = min(len(gains) for gains in recorded)
         for one, gains in zip(made, recorded, strict=True):
-            own, theirs = scale(gains), scale(one.predicted(candidates))
-            best = max(own.max(), theirs.max())
-            bests.append(max(gains.max(), one.predicted(candidates).max()))
-            losses.append(best - theirs)
-            random.append(best - best_of(own, most))
-        families = np.array([of["family"].iloc[0] for _, of in grouped])
-        unit = "points of accuracy" if accuracy else "logarithm of the error"
+            theirs = one.predicted(candidates)
+            bests.append(max(gains.max(), theirs.max()))
+            losses.append(scale(bests[-1]) - scale(theirs))
+            random.append(scale(bests[-1]) - best_of(scale(gains), most))
         return cls(
-            candidates, made, np.array(bests), np.array(losses).T, families, np.array(random), unit
+            candidates,
+            list(made),
+            np.array(bests),
+            np.array(losses).T,
+            np.array(list(made.values())),
+            np.array(random),
+            "points of accuracy" if sign > 0 else "logarithm of the error",
         )
 
     def greedy(self, k: int, known: Array) -> list[int]:

@@ -65,10 +65,10 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_commands_that_read_load_neither_torch_nor_optuna_nor_ray(swept: Path):
     """All in one process: the first command that loads one of them is the first that has it."""
-    command = [sys.executable, "-c", LOADED, *READERS]
-    done = subprocess.run(command, cwd=swept, capture_output=True, text=True)
+    typed = [sys.executable, "-c", LOADED, *READERS]
+    done = subprocess.run(typed, cwd=swept, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert json.loads(done.stderr.splitlines()[-1]) == dict.fromkeys(READERS, [])
+    assert json.loads(done.stderr.splitlines()[-1]) == {command: [] for command in READERS}
 
 
 def test_a_sweep_says_what_it_is_at_before_it_loads_anything(tmp_path: Path) -> None:

@@ -56,6 +56,24 @@ def test_two_groups_of_data_sets_get_one_configuration_each():
     assert found.families == ("family0", "family1", "family2", "family3")
 
 
+def test_errors_and_accuracies_are_not_added_up():
+    """Two data sets have accuracies, one, the first by name, an error: the portfolio is that of the two alone."""
+    accuracies = peaks([0.01, 1.0])
+    error = trials("a", lambda one: one["lr"], metric="mse")
+    assert portfolio("fedprox", 2, trials=bank(error, accuracies)) == portfolio(
+        "fedprox", 2, trials=accuracies
+    )
+
+
+def test_trials_of_other_settings_do_not_make_a_scenario_large_enough():
+    """19 and 10 trials are no 20 of one benchmark."""
+    few = bank(
+        trials("a", peak(0.1), count=19), trials("a", peak(0.1), count=10, settings='{"rounds":9}')
+    )
+    whole = peaks([0.01, 1.0])
+    assert portfolio("fedprox", trials=bank(few, whole)) == portfolio("fedprox", trials=whole)
+
+
 def test_leaving_a_family_out_forgets_it():
     whole = peaks([0.01, 0.012, 1.0])
     without = portfolio("fedprox", 3, "family2", whole)
