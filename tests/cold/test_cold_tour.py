@@ -29,7 +29,7 @@ TYPED = {
     "suite bank import theirs.parquet": "suite bank export own.parquet --name quickstart && suite bank import own.parquet",
     "suite bank fill search_spaces/studies/edition3/*.yaml --hours 2.5": "suite bank fill mine.yaml --hours 0.002",
     "suite bank verify mine.yaml --sample 20": (
-        "suite bank fill mine.yaml --hours 0.001 --storage own && suite bank verify mine.yaml --sample 2 --storage own"
+        "suite bank fill mine.yaml --trials 1 --storage own && suite bank verify mine.yaml --sample 2 --storage own"
     ),
     # What takes minutes is typed with less to do; what needs a name gets one.
     "suite sweep mine.yaml": "{} --smoke",
