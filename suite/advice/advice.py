@@ -24,7 +24,6 @@ from suite.advice.race import (
     METHODS,
     Question,
     Race,
-    label_skew,
     make_race,
     measured,
     raced,
@@ -32,6 +31,7 @@ from suite.advice.race import (
     tuned_here,
 )
 from suite.advice.screening import Screening, screen
+from suite.bank.rows import label_skew
 from suite.configurations.configuration import Tuned
 from suite.configurations.warm_start import warm_start
 from suite.console import say
@@ -116,7 +116,7 @@ class Advice:
             "sweep": self.sweep,
             "recommended": asdict(self.best),
             "interim": not self.leaderboard.rows,
-            "skew": round(label_skew(self.plan.data), 4),
+            "skew": round(label_skew(self.plan.data.counts), 4),
             "samples": self.plan.data.summaries["samples"],
             "started_from": None if near is None else near[1].model_dump(mode="json"),
             "distance": None if near is None else near[0].total,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from suite.advice.screening import EACH, Screened, Screening
+from suite.bank.rows import label_skew
 from suite.configurations.configuration import Tuned
 from suite.configurations.distance import Distance
 from suite.configurations.library import known
@@ -160,20 +161,13 @@ def _searched(best: Sequence[Screened]) -> dict[str, Any]:
     return {RATE: {"low": low, "high": high, "log": True}, **defaults}
 
 
-def label_skew(data: Description) -> float:
-    """Mean over clients of the total variation between their labels' shares and those of all together."""
-    shares = data.counts / data.counts.sum(1, keepdims=True)
-    overall = data.counts.sum(0) / data.counts.sum()
-    return float(np.abs(shares - overall).sum(1).mean() / 2)
-
-
 def measured(data: Description) -> str:
     """What the data are like, in words."""
     least, most = (data.summaries["samples"][name] for name in ("min", "max"))
     each = f"{least:.0f}" if least == most else f"{least:.0f} to {most:.0f}"
     return (
         f"{data.dataset} partitioned {data.heterogeneity} to {data.data.clients} clients "
-        f"({each} samples each, label skew {label_skew(data):.2f})"
+        f"({each} samples each, label skew {label_skew(data.counts):.2f})"
     )
 
 
@@ -182,7 +176,7 @@ def _near(
 ) -> list[tuple[Distance, Tuned]]:
     """What was tuned, nearest first, of methods that can be rivals here."""
     able = [item for item in found if item.provenance.get("adapted_from") is None]
-    near = ranking(able, data.dataset, data.heterogeneity, model, label_skew(data))
+    near = ranking(able, data.dataset, data.heterogeneity, model, label_skew(data.counts))
     return [pair for pair in near if rivals(pair[1].algorithm)]
 
 

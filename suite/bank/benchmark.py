@@ -86,11 +86,6 @@ class Benchmark:
         """Optuna's word for which scores are better."""
         return self.task.direction
 
-    @property
-    def gains(self) -> Array:
-        """The recorded scores with their sign, so that more is better."""
-        return self.task.sign * self.scores
-
     def ask(self, configuration: Mapping[str, Any]) -> BankAnswer:
         """The answer to a configuration."""
         point = self._point(configuration)

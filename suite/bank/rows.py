@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from suite.studies.replicates import Replicate
 from suite.tracking.schema.forms import dumps
@@ -54,17 +55,22 @@ class Traits:
         )
 
 
+def label_skew(counts: npt.NDArray[Any]) -> float:
+    """Of samples by client and label (clients, labels): the mean over clients that have any of the total variation
+    between their labels' shares and those of all together.
+    """
+    held = counts[counts.sum(1) > 0]
+    shares = held / held.sum(1, keepdims=True)
+    return float(np.abs(shares - counts.sum(0) / counts.sum()).sum(1).mean() / 2)
+
+
 def _label_skew(data: FederatedData) -> float | None:
     y, classes = data.dataset.y, data.dataset.classes
     if y.dtype.kind not in "iu":
         return None
     owner = np.repeat(np.arange(data.clients), data.sizes)
-    counts = np.bincount(owner * classes + y[data.train], minlength=data.clients * classes).reshape(
-        -1, classes
-    )
-    held = counts[data.sizes > 0]
-    shares = held / held.sum(1, keepdims=True)
-    return float(np.abs(shares - counts.sum(0) / counts.sum()).sum(1).mean() / 2)
+    counts = np.bincount(owner * classes + y[data.train], minlength=data.clients * classes)
+    return label_skew(counts.reshape(-1, classes))
 
 
 def row(

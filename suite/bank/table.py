@@ -66,7 +66,8 @@ def found(sources: Iterable[Path]) -> list[Path]:
     """The parquet files among files and folders; a folder that is not there has none."""
     paths: list[Path] = []
     for source in sources:
-        paths += sorted(source.glob("*.parquet")) if not source.suffix else [source]
+        folder = source.is_dir() or not source.suffix
+        paths += sorted(source.glob("*.parquet")) if folder else [source]
     return paths
 
 

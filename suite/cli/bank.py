@@ -60,10 +60,10 @@ def bank_import(
 
     A trial that is there is not added again.
     """
-    from suite.bank.table import found, merged, read, write
+    from suite.bank.table import merged, read, write
 
     path = storage / "bank" / "imported.parquet"
-    before = merged(read(known) for known in found([path.parent]) if known == path)
+    before = merged([read(path)] if path.exists() else [])
     content = merged([before, *map(read, files)])
     write(path, content)
     _done(path, {"added": len(content) - len(before), "trials": len(content)}, as_json)

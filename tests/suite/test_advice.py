@@ -12,6 +12,7 @@ import pytest
 
 from suite.advice import advice, race, screening
 from suite.advice.screening import Screened, Screening, screen
+from suite.bank.rows import label_skew
 from suite.execution.resources import Resources
 from suite.partition_statistics import describe
 from suite.studies.entries import load_data, make_entries
@@ -41,8 +42,8 @@ def test_the_skew_is_the_mean_total_variation_to_all_clients_together():
     overall = data.counts.sum(0) / data.counts.sum()
     by_hand = np.mean([1 - overall[row.argmax()] for row in data.counts])  # one label a client
     assert (data.counts > 0).sum(1).tolist() == [1] * 10
-    assert race.label_skew(data) == pytest.approx(by_hand, abs=1e-12)
-    assert race.label_skew(describe("digits", "iid", 10, 0, None)) < 0.2
+    assert label_skew(data.counts) == pytest.approx(by_hand, abs=1e-12)
+    assert label_skew(describe("digits", "iid", 10, 0, None).counts) < 0.2
 
 
 def test_the_methods_are_those_of_the_nearest_cells_best_first_beside_fedavg():

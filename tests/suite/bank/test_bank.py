@@ -167,6 +167,12 @@ def test_fill_writes_a_table_for_each_study_and_goes_on(tmp_path):
     assert (trials["kind"] == "search").sum() == 6
 
 
+def test_a_folder_of_tables_may_have_a_dot_in_its_name(tmp_path: Path, whole):
+    content = merged([table(whole.current())])
+    write(tmp_path / "edition.3" / "small.parquet", content)
+    assert len(bank.load(tmp_path / "edition.3")) == len(content)
+
+
 @pytest.mark.parametrize("damage", ["cut", "text", "column", "absent"])
 def test_what_is_no_bank_is_refused_in_one_line(tmp_path: Path, whole, damage):
     path = tmp_path / "bad.parquet"
