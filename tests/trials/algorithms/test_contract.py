@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import cache
 
 import pytest
 import torch
@@ -25,6 +26,7 @@ from trials.algorithms import ALGORITHMS
 from trials.common.errors import UserError
 from trials.engine.federation import Federation
 from trials.run.scenario import Scenario
+from trials.run.simulation import Simulation
 from trials.run.spec import TrialSpec, canonical, refuse
 from trials.run.trial import run
 from trials.settings import Settings
@@ -58,15 +60,10 @@ print(json.dumps({name: digest(run(spec)[0]) for name, spec in specs.items()}))
 """
 
 
-@pytest.fixture(scope="module")
-def here() -> dict[str, str]:
-    return {name: digest(run(spec(name))[0]) for name in ALGORITHMS}
-
-
-@pytest.fixture(scope="module")
-def elsewhere() -> dict[str, str]:
-    specs = json.dumps({name: spec(name).model_dump(mode="json") for name in ALGORITHMS})
-    return json.loads(fresh_process(f"SPECS = {specs!r}\n{DIGESTS}"))
+@cache
+def usual(name: str) -> Simulation:
+    """The run that several tests look at."""
+    return run(spec(name))[0]
 
 
 @every
@@ -75,15 +72,16 @@ def test_the_contract(name):
     check_algorithm(name, models=("mlp(16,8)",), settings=SHARED, level=LEVEL)
 
 
-@every
-def test_the_same_seed_gives_the_same_bits_in_a_fresh_process(name, here, elsewhere):
-    assert elsewhere[name] == here[name]
+def test_the_same_seed_gives_the_same_bits_in_a_fresh_process():
+    specs = json.dumps({name: spec(name).model_dump(mode="json") for name in ALGORITHMS})
+    elsewhere = json.loads(fresh_process(f"SPECS = {specs!r}\n{DIGESTS}"))
+    assert elsewhere == {name: digest(usual(name)) for name in ALGORITHMS}
 
 
 @every
-def test_another_seed_gives_another_run(name, here):
+def test_another_seed_gives_another_run(name):
     other, _ = run(spec(name, seed=6))
-    assert digest(other) != here[name]
+    assert digest(other) != digest(usual(name))
     assert not other.diverged
 
 
@@ -156,8 +154,8 @@ def test_divergence_of_the_last_step_counts(name):
 
 
 @every
-def test_a_usual_run_does_not_diverge(name, here):
-    finished, _ = run(spec(name))
+def test_a_usual_run_does_not_diverge(name):
+    finished = usual(name)
     assert finished.finished
     assert not finished.diverged
     assert finished.fed.round == 6
