@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# pip compiles what it copies, and an editable install copies nothing.
+PIP_INSTALL ?= $(BIN)/pip install --quiet --compile
+# It compiles what it copies, and an editable install copies nothing.
 COMPILE = $(BIN)/python -m compileall -q suite trials reports search_spaces
 
 # Of the third edition (docs/edition3.md); the command goes on where the tables of search_spaces/bank end.
@@ -58,11 +59,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/pip install --quiet --compile --constraint constraints.txt --editable ".[fast]"
+	$(PIP_INSTALL) --constraint constraints.txt --editable ".[fast]"
 	$(COMPILE)
 	touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/pip install --quiet --compile --constraint constraints.txt --editable ".[dev]"
+	$(PIP_INSTALL) --constraint constraints.txt --editable ".[dev]"
 	$(COMPILE)
 	touch $@ $(VENV)/.installed
