@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.main import get_command
 
 from suite.cli.app import app
@@ -106,6 +107,23 @@ def test_a_trial_crosses_what_the_architecture_says():
 
 
 NATURAL = ("fedavg", "fedprox", "safl", "fedagg", "folb", "fedumf", "defed")
+
+
+def test_the_tutorial_says_what_its_study_compares():
+    study = yaml.safe_load((ROOT / "search_spaces" / "studies" / "quickstart.yaml").read_text())
+    text = (ROOT / "docs" / "tutorial.md").read_text()
+    levels = re.search(r"heterogeneity levels: (`.+?`), and (`.+?`)", " ".join(text.split()))
+    assert levels is not None
+    assert [level.strip("`") for level in levels.groups()] == study["heterogeneity"]
+
+
+def test_the_readme_s_own_study_stops_no_trial_and_searches_rates_as_the_quickstart_does():
+    """Early stopping makes results depend on timing; a narrower range had its winner at an end."""
+    (text,) = re.findall(r"```yaml\n(# mine.yaml.+?)```", README.read_text(), re.DOTALL)
+    own = Study.model_validate(yaml.safe_load(text))
+    quick = yaml.safe_load((ROOT / "search_spaces" / "studies" / "quickstart.yaml").read_text())
+    assert own.scheduler == "none"
+    assert yaml.safe_load(text)["search"]["lr"] == quick["search"]["lr"]
 
 
 def test_the_natural_federations_scores_are_those_of_their_leaderboard():

@@ -132,7 +132,8 @@ def tuning_notes(board: Leaderboard, rows: list[Row]) -> list[str]:
     curves = [of for of in board.budgets if of.sweep in sweeps and of.scenario == scenario]
     if not curves:
         return []
-    return [*map(budget_text, curves), *filter(None, [selection_text(rows)])]
+    several = [of for of in curves if len(of.expected) > 1]
+    return [*map(budget_text, several), *filter(None, [selection_text(rows)])]
 
 
 def budget_text(found: Budgets) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from suite.sweeps.result import Result
 from suite.tracking import usual
 from trials.common.errors import UserError
+from trials.models.own import located
 from trials.settings import Settings
 
 if TYPE_CHECKING:
@@ -29,6 +30,27 @@ NAMED = {
     "heterogeneity": "a level as `suite list heterogeneity` shows them",
 }
 """What is given by name, and what that may be."""
+
+LISTS = {
+    "algorithms": "algorithm",
+    "datasets": "dataset",
+    "models": "model",
+    "heterogeneity": "heterogeneity",
+}
+"""A study's lists of names, and what each name is of."""
+
+
+def lists_by_name(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A study's keys, with the name of each function that makes a model; raises `UserError` for other objects."""
+    found = dict(given)
+    for key, kind in LISTS.items():
+        if key not in given or isinstance(given[key], str):
+            continue
+        each = given[key] if isinstance(given[key], list | tuple) else [given[key]]
+        found[key] = [located(of) if kind == "model" and callable(of) else of for of in each]
+        for value in found[key]:
+            by_name({kind: value})
+    return found
 
 
 def settings_of(given: Mapping[str, Any] | Settings | None) -> Mapping[str, Any] | Settings:

@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite.api.given import by_name, no_name, one, place, settings_of, store_of
+from suite.api.given import by_name, lists_by_name, no_name, one, place, settings_of, store_of
 from suite.configurations.configuration import Tuned
 from suite.runs.request import Request
 from suite.studies.study import Study
@@ -63,7 +63,7 @@ def sweep(
     elif isinstance(study, Study):
         given = study.model_dump(mode="json")
     elif isinstance(study, Mapping):
-        given = {key: value for key, value in study.items() if key != "name"}
+        given = {key: value for key, value in lists_by_name(study).items() if key != "name"}
         name = one("name", study.get("name"), "in the study", name)
     else:
         raise no_name("study", study)
@@ -73,7 +73,7 @@ def sweep(
             "name: a study that is no file needs one, as its key or as in sweep(study, name='mine')"
         )
     folder = place(storage)
-    changed = changes(values, folder, address)
+    changed = changes(lists_by_name(values), folder, address)
     paths = SweepPaths(folder, name, usual(tracking_uri), data_root, changed.checkpoints)
     return SweepRequest(given, paths, changed.study, resume, smoke).run(changed.resources)
 

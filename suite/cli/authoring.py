@@ -63,6 +63,9 @@ def check(
     reduces_to: Annotated[
         str | None, typer.Option(help="With --set: a method that it must equal to the bit.")
     ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="The data set to check a model on. Default: digits.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check your own algorithm, model, data set or other plug-in.
@@ -77,10 +80,10 @@ def check(
     params = assignments(assign or ())
     found: list[CheckFinding] = []
     for kind, name in defined(file) if file.endswith(".py") else [(kind_of(file), file)]:
-        if kind == ALGORITHM:
+        if kind == ALGORITHM and dataset is None:
             found += _algorithm(name, params, reduces_to, as_json)
             continue
-        found.append(one := finding(kind, name))
+        found.append(one := finding(kind, name, dataset))
         if not as_json:
             out().print(f"{one.check}: {'' if one.ok else 'wrong: '}{one.detail}", **PLAIN)
     if as_json:

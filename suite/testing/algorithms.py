@@ -126,6 +126,7 @@ class AlgorithmRuns:
     partitioned: Callable[[TrialSpec], FederatedData]
     settings: Mapping[str, Any] = field(default_factory=lambda: SETTINGS)
     level: str = LEVEL
+    dataset: str = "digits"
 
     @property
     def cls(self) -> type[Algorithm]:
@@ -146,7 +147,10 @@ class AlgorithmRuns:
             params = {k: v for k, v in params.items() if k in algorithms.resolve(name).ranges()}
         taken = {k: v for k, v in self.settings.items() if not {k, f"{k}={v}"} & refused.keys()}
         level = self.level.partition("+")[0] if "system" in refused else self.level
-        scenario, settings = Scenario("digits", self.model, level), Settings(**{**taken, **given})
+        scenario, settings = (
+            Scenario(self.dataset, self.model, level),
+            Settings(**{**taken, **given}),
+        )
         spec = canonical(name or self.name, params, scenario, settings, seed)
         return simulate(spec, self.partitioned(spec), device, solver=solver)
 

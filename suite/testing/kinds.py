@@ -22,7 +22,7 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "modifier": MODIFIERS,
     "sampler": SAMPLERS,
 }
-CHECKS: dict[str, Callable[[str], str]] = {
+CHECKS: dict[str, Callable[..., str]] = {
     "data set": check_dataset,
     "partition": check_partition,
     "modifier": lambda name: check_partition(f"iid+{name}"),
@@ -41,7 +41,9 @@ def defined(file: str) -> list[tuple[str, str]]:
     ]
     if not found:
         *most, last = REGISTRIES
-        raise UserError(f"{file} has no {', '.join(most)} or {last}")
+        raise UserError(
+            f"{file} has no {', '.join(most)} or {last}; a model is named with what makes it, as in {file}:make"
+        )
     return found
 
 
@@ -56,7 +58,12 @@ def kind_of(name: str) -> str:
     return MODEL if makes_a_model(name) else ALGORITHM
 
 
-def finding(kind: str, name: str) -> CheckFinding:
-    """What the check of a kind finds of a name."""
-    ok, detail = attempt(lambda: CHECKS[kind](name))
+def finding(kind: str, name: str, dataset: str | None = None) -> CheckFinding:
+    """What the check of a kind finds of a name; of a model, on a data set. Raises `UserError` for a data set that is
+    given for anything else.
+    """
+    if dataset is not None and kind != MODEL:
+        raise UserError(f"--dataset {dataset}: is for a model only, and {name} is {kind}")
+    given = {} if dataset is None else {"dataset": dataset}
+    ok, detail = attempt(lambda: CHECKS[kind](name, **given))
     return CheckFinding("", f"{kind} {name.rpartition(':')[2]}", ok, detail)

@@ -20,11 +20,11 @@ def makes_a_model(text: str) -> bool:
     return found is not None and (not isinstance(found, type) or issubclass(found, nn.Module))
 
 
-def check_model(text: str) -> str:
+def check_model(text: str, dataset: str = "digits") -> str:
     """How a model of others is computed, by its name `FILE.py:function`; raises `WrongError` or `UserError` with
-    what is wrong with it, on digits: by itself, then by two rounds of FedAvg.
+    what is wrong with it, on a data set: by itself, then by two rounds of FedAvg.
     """
-    model, data = OwnModel.at(text), datasets.parse("digits").load(0, None, None)
+    model, data = OwnModel.at(text), datasets.parse(dataset).load(0, None, None)
     fitted = Model(model, data.shape, data.classes)
-    check_algorithm("fedavg", models=(model.name,))
+    check_algorithm("fedavg", models=(model.name,), dataset=dataset, level="iid")
     return f"right, {fitted.d:,} weights, {fitted.architecture.note}"

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from torch import nn
 
 import suite
 from suite.configurations.configuration import Tuned
@@ -18,7 +19,7 @@ from suite.studies.study import Study, read_study
 from suite.sweeps.request import SweepRequest
 from suite.sweeps.sweep import Result
 from suite.tracking.store import Store
-from tests.support import own_ray
+from tests.support import own_models, own_ray
 from tests.support.commands import fault, suite_here
 from trials.common.errors import UserError
 
@@ -121,6 +122,17 @@ MINE = "algorithm: must be a name that `suite list algorithms` shows, FILE.py:Cl
             lambda: suite.run(settings={"rounds": 5}, rounds=6),
             "rounds is 5 in settings and 6 beside it: give one of them",
         ),
+        (
+            lambda: suite.run(model=nn.Linear(2, 2)),
+            "model: must be what makes a module, its class Linear or a function of (shape, classes), not a module",
+        ),
+        (lambda: suite.sweep("smoke", algorithms=Mine), MINE + "configuration, not the class Mine"),
+        (lambda: suite.sweep("smoke", models=[Mine()]), "model: must be a name that `suite list"),
+        (lambda: suite.sweep("smoke", datasets=[{"x": 1}]), "dataset: must be a name that `suite"),
+        (
+            lambda: suite.sweep({**CONTENT, "datasets": [{"x": 1}]}, name="mine"),
+            "dataset: must be a name that `suite list datasets` shows",
+        ),
         (lambda: suite.sweep(Mine), "study: must be a shipped study's name, a path to a YAML file"),
         (lambda: suite.sweep(CONTENT), "name: a study that is no file needs one, as its key or as"),
         (
@@ -167,11 +179,34 @@ def test_the_name_of_a_sweep_may_be_a_key_of_its_study(
     assert asked[0].paths.name == "keyed"
 
 
+def test_a_study_takes_the_function_that_makes_a_model_as_a_run_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[SweepRequest] = []
+    monkeypatch.setattr(SweepRequest, "run", lambda request, resources: asked.append(request))
+    by_name = [f"{own_models.__name__}:logreg", "logreg"]
+    suite.sweep("smoke", models=[own_models.logreg, "logreg"], storage=tmp_path, name="a")
+    suite.sweep("smoke", models=by_name, storage=tmp_path, name="a")
+    assert asked[0] == asked[1]
+
+
 def test_a_diverged_run_scores_as_the_untrained_model() -> None:
     run = suite.run("fedavg", lr=1e38, rounds=4, clients=4)
     assert run.status == "diverged"
     assert run.test_score == run.history[0]["test_accuracy"]
     assert run.val_score == run.history[0]["val_accuracy"]
+
+
+def test_a_round_in_which_nobody_trains_is_no_divergence(tmp_path: Path) -> None:
+    late = tmp_path / "late.py"
+    late.write_text(
+        "from trials.algorithms.fedavg import FedAvg\n\n\nclass Late(FedAvg):\n"
+        "    def round(self, state, fed):\n"
+        "        return state if fed.round == 1 else super().round(state, fed)\n"
+    )
+    run = suite.run(f"{late}:Late", rounds=3, clients=4, eval_every=1)
+    assert run.status == "finished"
+    assert ["train_loss" in entry for entry in run.history] == [False, False, True, True]
 
 
 def test_a_sweep_of_a_study_s_content(swept: Result, storage: Path) -> None:

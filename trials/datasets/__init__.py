@@ -107,13 +107,15 @@ def parse(text: str) -> DatasetFamily:
 
 def _refuse_bare_path(text: str) -> None:
     """Raise `UserError` for a path without what stands before the colon, and say how it is written."""
-    path = Path(text).expanduser()
+    bare, question, columns = text.partition("?")
+    path = Path(bare).expanduser()
     if path.suffix == ".npz":
         hint = f"Did you mean 'npz:{text}'?"
     elif path.is_dir():
         hint = f"Did you mean 'folder:{text}'?"
     elif path.suffix in (".csv", ".parquet"):
-        hint = f"Did you mean '{path.suffix[1:]}:{text}?target=COLUMN'?"
+        columns = columns if question else "target=COLUMN"
+        hint = f"Did you mean '{path.suffix[1:]}:{bare}?{columns}'?"
     elif path.suffix in (".tsv", ".npy", ".pt", ".pkl"):
         hint = (
             "Its arrays as an .npz file are npz:PATH, and a function that returns them is "

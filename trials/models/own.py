@@ -45,6 +45,11 @@ def named(text: str) -> bool:
 
 def located(make: Callable[..., Any]) -> str:
     """The name of a function that makes a module; raises `UserError` where it is not one of a file."""
+    if isinstance(make, nn.Module):
+        raise UserError(
+            f"model: must be what makes a module, its class {type(make).__name__} or a function of (shape, classes), "
+            "not a module that is made"
+        )
     place = inspect.getmodule(make)
     name = getattr(make, "__qualname__", "")
     if (

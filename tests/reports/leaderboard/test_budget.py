@@ -2,13 +2,14 @@
 
 from itertools import combinations
 from statistics import fmean
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reports.leaderboard.budget import budgets, expected_best
-from reports.wording.words import budget_text
+from reports.wording.words import budget_text, tuning_notes
 from trials.run.scenario import Scenario
 
 PLACE = Scenario("digits", "logreg", "iid")
@@ -46,6 +47,14 @@ def test_who_leads_at_which_budget():
         "Their order is settled from 2 of 3 trials on."
     )
     assert found.low["wide"] == (None,) * 3, "one tuning has no band"
+
+
+def test_a_method_alone_leads_nobody():
+    row = SimpleNamespace(sweep="night", scenario=PLACE, metric="score", selected=None, rank=1)
+    for methods in ({"a": [[(0.5, 0.5)]]}, {"a": [[(0.5, 0.5)]], "b": [[(0.4, 0.4)]]}):
+        found = budgets("night", PLACE, methods, 1)
+        said = tuning_notes(SimpleNamespace(budgets=(found,)), [row])
+        assert any("expected to lead" in text for text in said) == (len(methods) > 1)
 
 
 def test_bands_are_over_tunings_and_errors_rank_the_other_way():

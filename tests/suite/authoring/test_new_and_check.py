@@ -5,6 +5,7 @@ import os
 import re
 import runpy
 
+import numpy as np
 import pytest
 
 from suite.authoring.new import new_algorithm
@@ -209,11 +210,32 @@ def test_names_and_values_that_are_none_are_refused(tmp_path):
             "fedavgg",
         ): "unknown algorithm 'fedavgg'. Did you mean 'fedavg'?",
         ("mine.py:Yours",): f"{path} has no class 'Yours' that is an algorithm; it has Mine",
-        ("none.py",): "none.py has no algorithm, data set, partition, modifier or sampler",
+        (
+            "none.py",
+        ): "none.py has no algorithm, data set, partition, modifier or sampler; a model is named with "
+        "what makes it, as in none.py:make",
+        (
+            "mine.py",
+            "--dataset",
+            "digits",
+        ): "--dataset digits: is for a model only, and mine.py:Mine is algorithm",
         ("gone.py",): f"cannot read algorithm file {tmp_path / 'gone.py'}: it does not exist",
     }
     for words, says in refused.items():
         assert fault(suite_here("check", *words, cwd=tmp_path, code=2)) == says
+
+
+def test_a_model_is_checked_on_the_data_that_it_is_for(tmp_path):
+    """A module of vectors of five numbers takes no images."""
+    code = "from torch import nn\n\ndef make(shape, classes):\n    return nn.Linear(shape[0], classes)\n"
+    (tmp_path / "net.py").write_text(code)
+    x, y = np.random.default_rng(0).normal(size=(60, 5)), np.arange(60) % 2
+    np.savez(tmp_path / "own.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    (one,) = document(suite_here("check", "net.py:make", "--json", cwd=tmp_path, code=1))["checks"]
+    assert "cannot be multiplied" in one["detail"]
+    own = ("check", "net.py:make", "--dataset", "npz:own.npz", "--json")
+    (one,) = document(suite_here(*own, cwd=tmp_path))["checks"]
+    assert one["detail"].startswith("right, 12 weights, ")
 
 
 def test_names_for_new_files(tmp_path):

@@ -27,6 +27,11 @@ from tests.support.commands import fault, suite_here
             "'csv:my.csv?target=COLUMN'?",
         ),
         (
+            ("--dataset", "my.csv?target=sick"),
+            "dataset = 'my.csv?target=sick': unknown dataset 'my.csv?target=sick'. Did you mean "
+            "'csv:my.csv?target=sick'?",
+        ),
+        (
             ("--set", "learning_rate=0.1"),
             "learning_rate = 0.1: unknown hyperparameter or setting 'learning_rate'. Did you mean 'lr'?",
         ),

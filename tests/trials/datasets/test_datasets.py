@@ -182,7 +182,10 @@ def test_npz_without_owners(tmp_path):
             "x_test must be finite numbers of shape .samples",
         ),
         ({"y_train": np.eye(3)[np.arange(30) % 3], "y_test": np.eye(3)[[0] * 6]}, "y_train|label"),
-        ({"y_train": np.arange(30) % 3 + 0.5}, "y_train|label"),
+        (
+            {"y_train": np.arange(30) % 3 + 0.5},
+            r"y_train must be whole .* regression is a table, csv:PATH\?target=COLUMN&task=regression",
+        ),
         ({"y_train": np.array(["cat"] * 30)}, "y_train|label"),
         ({"y_train": np.array(1)}, "y_train|label"),
         ({"y_train": np.array([{}] * 30)}, "cannot read"),

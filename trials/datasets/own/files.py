@@ -165,7 +165,8 @@ def _check(name: str, key: str, array: Array) -> None:
         raise UserError(f"{name}: {key} holds values beyond float32, as {largest:g}")
     if not samples and ((array != np.floor(array)).any() or (key[0] == "y" and array.min() < 0)):
         raise UserError(
-            f"{name}: {key} must be whole numbers; labels count 0, 1, ... (own data are classification)"
+            f"{name}: {key} must be whole numbers; labels count 0, 1, ... A regression is a table, "
+            "csv:PATH?target=COLUMN&task=regression"
         )
 
 
