@@ -3,7 +3,9 @@
 python benchmarks/edition.py --output docs/results/edition3.md
 """
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,6 @@ from measuring import bank_parser, write_page
 from reports.leaderboard.statistics import corrected, interval
 from suite import bank
 from suite.studies.study import read_study
-from trials.scoring.metrics import LAST
 
 BASE = "fedavg"
 SCENARIO = ["study", "family", "dataset", "model", "heterogeneity"]
@@ -29,7 +30,10 @@ COSTS = {"rounds": None, "bytes": "bytes", "work": "sample_gradients"}
 """What methods are compared at equal amounts of, and the bank's column of it."""
 Studies = Mapping[str, tuple[int, int]]
 """How many methods and final runs of each a study has, by its name."""
-STUDIES = Path(__file__).parents[1] / "search_spaces" / "studies" / "edition3"
+ROOT = Path(__file__).parents[1]
+STUDIES = ROOT / "search_spaces" / "studies" / "edition3"
+VERIFIED = ROOT / "docs" / "results" / "verified"
+DESIGN = ROOT / "docs" / "edition3.md"
 
 
 def planned() -> Studies:
@@ -138,8 +142,8 @@ def at_equal(trials: pd.DataFrame, studies: Studies, cost: str | None) -> pd.Dat
     """Gaps in points like `gaps`, of search trials alone: in each unit and method the trial that validates best within a
     budget, and its own test score there.
 
-    `cost` is a counted column, None for rounds. The budget is what the thriftiest method of the scenario spends in all its rounds; another
-    method has budget / (what it spends) of its rounds. A score is the mean of the last `LAST` evaluations within it.
+    `cost` is a counted column, None for rounds. The budget is what FedAvg spends in the scenario in all its rounds; another
+    method has budget / (what it spends) of its rounds, at most all. A score is that of the last evaluation within it.
     """
     found = trials[(trials.kind == "search") & trials.study.isin(list(studies))]
     keys = [*SCENARIO, *UNIT]
@@ -150,8 +154,8 @@ def at_equal(trials: pd.DataFrame, studies: Studies, cost: str | None) -> pd.Dat
         share = pd.Series(1.0, index=found.index)
     else:
         spent = found[found.status == "finished"].groupby([*SCENARIO, "algorithm"])[cost].median()
-        least = spent.groupby(SCENARIO).min()
-        share = found.join((least / spent).rename("share"), on=[*SCENARIO, "algorithm"]).share
+        share = (spent.xs(BASE, level="algorithm") / spent).clip(upper=1).rename("share")
+        share = found.join(share, on=[*SCENARIO, "algorithm"]).share
     scores = [
         _within(*row)
         for row in zip(
@@ -174,36 +178,46 @@ def _within(
     seen = evaluations <= last
     if not seen.any() or (evaluations[-1] < rounds and evaluations[-1] < last):
         return -np.inf, 0.0
-    return float(np.mean(val[seen][-LAST:])), float(np.mean(test[seen][-LAST:]))
+    return float(val[seen][-1]), float(test[seen][-1])
 
 
 def answer(trials: pd.DataFrame, studies: Studies) -> str:
     """What is shown, in a paragraph."""
-    table = over_families(effects(gaps(trials, studies)))
+    scenarios = effects(gaps(trials, studies))
+    table = over_families(scenarios)
     wide = table[table.low.notna()]
     if wide.empty:
         return (
             "Too few families are complete to say anything of methods beyond the scenarios below."
         )
-    parts = []
-    for says, of in [
-        ("ahead of FedAvg", wide[wide.low > 0]),
-        ("behind FedAvg", wide[wide.high < 0]),
-        ("not shown to differ from FedAvg", wide[(wide.low <= 0) & (wide.high >= 0)]),
-    ]:
-        if len(of):
-            named = "; ".join(f"{r.algorithm} ({_gap(r._asdict())})" for r in of.itertuples())
-            parts.append(f"{says}: {named}")
-    counts = [f"{r.algorithm} {r.ahead} and {r.behind} of {r.scenarios}" for r in wide.itertuples()]
-    rest = table[table.low.isna()]
-    narrow = "".join(
-        f" {r.algorithm} takes part in {r.scenarios} scenarios of {r.families} families: of others nothing is said."
-        for r in rest.itertuples()
-    )
+    groups = {
+        "ahead of FedAvg": wide[wide.low > 0],
+        "behind FedAvg": wide[wide.high < 0],
+        "not shown to differ from FedAvg": wide[(wide.low <= 0) & (wide.high >= 0)],
+    }
+    parts = [
+        f"{_listed(of.algorithm)} {'is' if len(of) == 1 else 'are'} {says}"
+        for says, of in groups.items()
+        if len(of)
+    ]
+    points = [f"{row['algorithm']} {_gap(row)}" for row in wide.to_dict("records")]
+    single = [
+        f"{r.algorithm} is ahead in {r.ahead} and behind in {r.behind}" for r in wide.itertuples()
+    ]
+    narrow = [
+        f" {r.algorithm} takes part in {r.scenarios} scenarios of {_listed(set(scenarios[scenarios.algorithm == r.algorithm].family))} alone."
+        for r in table[table.low.isna()].itertuples()
+    ]
     return (
-        f"Equally tuned, over {wide.families.max()} families of data, in points of test accuracy: {'. '.join(_upper(p) for p in parts)}. "
-        f"Scenarios where a method is ahead and behind: {', '.join(counts)}.{narrow}"
+        f"Equally tuned, over {wide.families.max()} families of data, {'; '.join(parts)}. "
+        f"Points of test accuracy against FedAvg, with intervals that hold together at 95 %: {', '.join(points)}. "
+        f"Of {wide.scenarios.max()} scenarios, {', '.join(single)}.{''.join(narrow)}"
     )
+
+
+def _listed(names: Iterable[str]) -> str:
+    *most, last = sorted(names)
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def page(trials: pd.DataFrame, studies: Studies) -> str:
@@ -218,7 +232,7 @@ def page(trials: pd.DataFrame, studies: Studies) -> str:
     parts = [head, "## Answer", "", answer(trials, studies), ""]
     if over_families(table).low.notna().any():
         parts += ["![Methods against FedAvg](edition3.svg)", "", *_costs(trials, studies)]
-        parts += _agreement(trials, studies)
+        parts += [*_by_family(table), *_agreement(trials, studies)]
     lines = [
         "| study | scenario | units | FedAvg | method | against FedAvg, points | |",
         "|---" * 7 + "|",
@@ -233,7 +247,23 @@ def page(trials: pd.DataFrame, studies: Studies) -> str:
         lines.append(
             f"| `{row['study']}` | {name} | {row['units']} | {row['base']:.1f} | {row['algorithm']} | {_gap(row)} | {shown} |"
         )
-    return "\n".join([*parts, "## Scenarios", "", *lines, "", *_missing(trials, studies), ""])
+    return "\n".join([*parts, "## Scenarios", "", *lines, "", *_spent(trials, studies), ""])
+
+
+def _by_family(table: pd.DataFrame) -> list[str]:
+    """A row a family, a column a method."""
+    table = table[table.units >= LEAST_UNITS]
+    methods = sorted(table.algorithm.unique())
+    lines = [f"| family | scenarios | {' | '.join(methods)} |", "|---" * (len(methods) + 2) + "|"]
+    for family, of in table.groupby("family"):
+        cells = []
+        for method in methods:
+            one = of[of.algorithm == method]
+            counts = f"({(one.low > 0).sum()}, {(one.high < 0).sum()})"
+            cells.append(f"{one.gap.mean():+.2f} {counts}" if len(one) else "")
+        scenarios = len(of.groupby(SCENARIO))
+        lines.append(f"| {family} | {scenarios} | {' | '.join(cells)} |")
+    return ["## By family", "", *lines, "", FAMILIES, ""]
 
 
 def _costs(trials: pd.DataFrame, studies: Studies) -> list[str]:
@@ -260,11 +290,44 @@ def _agreement(trials: pd.DataFrame, studies: Studies) -> list[str]:
     return ["## Two halves", "", HALVES.format(tau=f"{found[0]:.2f}", methods=found[1]), ""]
 
 
-def _missing(trials: pd.DataFrame, studies: Studies) -> list[str]:
-    """The studies that have no row, or fewer than they plan."""
-    have = trials.study.value_counts()
-    none = [f"`{name}`" for name in studies if name not in have]
-    return ["Planned and not run: " + ", ".join(none) + "."] if none else []
+def _spent(trials: pd.DataFrame, studies: Studies) -> list[str]:
+    """What each study took, and what those that did not run would take by the design."""
+    of = (
+        trials[trials.study.isin(list(studies))]
+        .groupby("study")
+        .seconds.agg(["size", "mean", "sum"])
+    )
+    lines = ["| study | trials | seconds a trial | hours |", "|---" * 4 + "|"]
+    lines += [
+        f"| `{name}` | {row['size']:.0f} | {row['mean']:.3f} | {row['sum'] / 3600:.3f} |"
+        for name, row in of.iterrows()
+    ]
+    planned = dict(
+        re.findall(r"^\| `(e3_\w+)` .*\| ([^|]*?) ?\|$", DESIGN.read_text(), re.MULTILINE)
+    )
+    left = [
+        f"`{name}` ({f'{planned[name]} hours' if planned[name] else 'not measured'})"
+        for name in studies
+        if name not in of.index
+    ]
+    rest = [f"Planned and not run, with the hours that the design expects: {', '.join(left)}."]
+    return ["## What it took", "", SPENT, "", *lines, "", *(rest if left else []), *_verified()]
+
+
+def _verified() -> list[str]:
+    """How many trials were run again, and how many came out the same, by each document of `suite bank verify --json`."""
+    lines = []
+    for path in sorted(VERIFIED.glob("*.json")):
+        found = json.loads(path.read_text())
+        again, same = (sum(of[key] for of in found["studies"]) for key in ("again", "identical"))
+        lines.append(
+            f"| {path.stem} | {found['processor']} | `{found['version']}` | {len(found['studies'])} | {again} | {same} |"
+        )
+    heads = [
+        "| verified | processor | version | studies | trials run again | identical |",
+        "|---" * 6 + "|",
+    ]
+    return ["", "## Verified", "", VERIFYING, "", *heads, *lines] if lines else []
 
 
 def _sure(row: Mapping[str, float | None]) -> bool:
@@ -274,10 +337,6 @@ def _sure(row: Mapping[str, float | None]) -> bool:
 def _gap(row: Mapping[str, float | None]) -> str:
     """A gap with its interval, where there is one."""
     return f"{row['gap']:+.2f}" + (f" [{row['low']:.2f}, {row['high']:.2f}]" if _sure(row) else "")
-
-
-def _upper(text: str) -> str:
-    return text[0].upper() + text[1:]
 
 
 HEAD = """# The third edition: what came out
@@ -290,9 +349,14 @@ python benchmarks/edition.py --output docs/results/edition3.md    # writes it fr
 [The design](../edition3.md) was written before. Complete units are there of {done} scenarios; {trials} trials in {hours} hours of one core.
 """
 
-COST_NOTE = """Here the score of a method is one trial's: of the search trials of a unit the one that validates best within the budget, and its own test
-score there. A configuration is so chosen for each budget. The budget is what the thriftiest method spends in all its rounds: bytes
+COST_NOTE = """Here the score of a method is one trial's: of the search trials of a unit the one that validates best at the last evaluation within the budget, and its
+own test score there. So each budget has a configuration of its own, from the same trials. The budget is what FedAvg spends in all its rounds: bytes
 in both directions, or samples whose gradient is taken. Intervals are over families, as above."""
+SPENT = "Seconds and hours are of one core (AMD EPYC, one thread, beside other work)."
+FAMILIES = """The mean difference over a family's scenarios in points; in brackets in how many of them the method is ahead, and in how many behind. The
+difference in a single scenario is of that scenario alone."""
+VERIFYING = """A random sample of each study's trials was run again, and every number compared with the table: scores, curves, work and bytes.
+`suite bank verify search_spaces/studies/edition3/*.yaml --sample 20 --json` does that; each row is a document in `docs/results/verified`."""
 HALVES = """Units were dealt in two: every second unit and the first half of the seeds, against the other units and seeds. Each half ranks the {methods} methods
 (FedAvg with 0) by their mean difference over families. Kendall's tau between the two rankings: **{tau}** (1 is the same ranking)."""
 
