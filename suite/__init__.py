@@ -16,46 +16,23 @@ if sys.platform == "win32":
     raise ImportError(_said)
 
 if TYPE_CHECKING:
-    from suite.api import (
-        advise,
-        board,
-        leaderboard,
-        load_model,
-        replay,
-        report,
-        run,
-        status,
-        stop,
-        sweep,
-        trainable,
-        transfer,
-        tuned,
-    )
-    from trials.common.errors import UserError
+    from suite.api.results import *  # noqa: F403
+    from suite.api.runs import *  # noqa: F403
+    from trials.common.errors import UserError as UserError
 
-__all__ = [
-    "UserError",
-    "advise",
-    "board",
-    "leaderboard",
-    "load_model",
-    "replay",
-    "report",
-    "run",
-    "status",
-    "stop",
-    "sweep",
-    "trainable",
-    "transfer",
-    "tuned",
-]
+_HOMES = {
+    "suite.api.results": "board leaderboard portfolio report status stop tuned",
+    "suite.api.runs": "advise load_model replay run sweep trainable transfer",
+    "trials.common.errors": "UserError",
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "trials.common.errors" if name == "UserError" else "suite.api"
-    return getattr(import_module(home), name)
+    return getattr(import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:

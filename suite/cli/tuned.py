@@ -187,35 +187,8 @@ def tuned_portfolio(
     if as_json:
         emit(asdict(found))
         return
-    _show_portfolio(found)
-
-
-def _show_portfolio(found: "Portfolio") -> None:
-    """The table of a portfolio."""
-    from reports.wording.words import number, params_text
-
-    columns = (
-        Column("first"),
-        Column("loss"),
-        Column("95 %"),
-        Column("as random trials"),
-        Column("params", ColumnKind.WORDS),
-    )
-    rows = [
-        [
-            str(k),
-            number(one.loss),
-            "" if one.low is None else f"{number(one.low)} to {number(one.high)}",
-            "more" if one.random_trials is None else str(one.random_trials),
-            params_text(one.params),
-        ]
-        for k, one in enumerate(found.members, 1)
-    ]
-    show_table(columns, rows)
-    say(
-        f"{found.algorithm}: {found.scenarios} scenarios, {len(found.families)} families of data sets; losses are in "
-        f"{found.unit}, of the best of the first so many, on families that were left out"
-    )
+    show_table(found.table.columns, [line.texts for line in found.table.lines])
+    say(found.legend)
 
 
 @app.command("import", epilog="Example: suite tuned import board:second")

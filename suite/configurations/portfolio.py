@@ -12,14 +12,17 @@ families, and the best of its first k is what it loses there.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import inf, lgamma
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from reports.frames import frame
 from reports.leaderboard.statistics import interval
+from reports.table import Column, ColumnKind, Table, table
+from reports.wording.words import number, params_text
 from suite.bank.benchmark import SCENARIO, Benchmark, of_search
 from suite.bank.table import load
 from trials import algorithms
@@ -65,6 +68,50 @@ class Portfolio:
     def source(self) -> str:
         """It in words, for records."""
         return f"portfolio({len(self.members)}) of {self.scenarios} scenarios in the bank"
+
+    def __repr__(self) -> str:
+        lines = (f"{one.loss:.4g} {params_text(one.params)}" for one in self.members)
+        return "\n".join([self.legend, *lines])
+
+    def _repr_html_(self) -> str:
+        from reports.document import Text
+        from reports.page.notebook import html
+
+        return html([self.table, Text(self.legend, "legend")])
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """A row a configuration, with columns such as `loss` and `params.lr`."""
+        return frame(map(asdict, self.members))
+
+    @property
+    def legend(self) -> str:
+        """What the losses are of."""
+        return (
+            f"{self.algorithm}: {self.scenarios} scenarios, {len(self.families)} families of data sets; losses are in "
+            f"{self.unit}, of the best of the first so many, on families that were left out"
+        )
+
+    @property
+    def table(self) -> Table:
+        """The table of `suite tuned portfolio`."""
+        columns = (
+            Column("first"),
+            Column("loss"),
+            Column("95 %"),
+            Column("as random trials"),
+            Column("params", ColumnKind.WORDS),
+        )
+        rows = [
+            [
+                str(k),
+                number(one.loss),
+                "" if one.low is None else f"{number(one.low)} to {number(one.high)}",
+                "more" if one.random_trials is None else str(one.random_trials),
+                params_text(one.params),
+            ]
+            for k, one in enumerate(self.members, 1)
+        ]
+        return table(columns, rows)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from suite.api import load_model
-from suite.api import run as suite_run
+from suite import load_model
+from suite import run as suite_run
 from tests.support import own_models
 from tests.support.simulations import ROOT, fresh_process
 from trials.common.errors import UserError
