@@ -4,6 +4,7 @@ project, by path and installed; and the Python interface, which docs/python.md s
 
 import json
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -210,7 +211,9 @@ def test_the_cells_of_the_notebook_run_as_a_script(tmp_path):
     assert all(cell["outputs"] for cell in code[1:]), "it is kept executed"
     shown = json.dumps([cell["outputs"] for cell in code])
     assert "<progress value" in shown
-    assert str(ROOT) not in shown
+    assert not re.findall(
+        r"file:|https?://(?!www\.w3\.org)|(?<![\w.<])/(?:tmp|home|root|Users)/", shown
+    )
     script = "\n".join("".join(cell["source"]) for cell in code)
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True

@@ -41,6 +41,7 @@ from suite.execution.stop_signal import OUT_OF_TIME
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.studies.entries import load_data, make_entries
+from suite.studies.replicates import confirms_of
 from suite.sweeps.deadline import Deadline
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.request import SweepRequest
@@ -53,7 +54,7 @@ from trials.scoring.metrics import direction
 
 END, SHARE = 5.0, 0.05
 """Seconds, and a share of the time, that are kept for the records and the leaderboard when the time is up."""
-SCREENING = 0.4
+SCREENING = 0.5
 """The share of the time for screening."""
 CLOSE = 0.01
 """FedAvg is taken before a method that it is not shown to be behind, if it scores at most so much less, as a share."""
@@ -139,9 +140,8 @@ class Advice:
     @property
     def longer(self) -> list[str]:
         """The words that search longer."""
-        trials = 2 * max(one.trials for one in self.leaderboard.rows or self.leaderboard.interim)
         words = ["suite", "sweep", str(self.storage / f"{self.sweep}.yaml"), "--name", self.sweep]
-        words += ["--resume", "--trials", str(trials)]
+        words += ["--resume", "--trials", str(2 * self.plan.study.trials)]
         return words + (["--storage", str(self.storage)] if self.storage != RUNS else [])
 
     @property
@@ -156,9 +156,8 @@ class Advice:
         tried = {one.trials for one in board.rows or board.interim}
         count = f"{min(tried)}" if len(tried) == 1 else f"{min(tried)} to {max(tried)}"
         trials = "search trial" if count == "1" else "search trials"
-        cut = f", of {plan.study.trials} planned: the time was up" * (
-            min(tried) < plan.study.trials
-        )
+        planned = plan.study.trials + confirms_of(plan.study.model_dump())
+        cut = f", of {planned} planned: the time was up" * (min(tried) < planned)
         return " ".join(
             [
                 f"Use {algorithms.label(best.algorithm)} on {best.model} with {params_text(best.params)}.",

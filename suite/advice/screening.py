@@ -3,7 +3,8 @@
 Successive halving (Jamieson and Talwalkar 2016), here with a third that is kept: all configurations train for a
 few rounds, the better third of them anew for three times as many, and the better third of these to the end. Each
 rung has an equal part of the time, and ends with it: a configuration that did not come to the rung's end then is
-not ranked there. All train in this process, one after the other, on the search's seed; scores are of validation data.
+not ranked there. In a rung, models have equal parts of the time, so a model that trains faster has more
+configurations tried. All train in this process, one after the other, on the search's seed; scores are of validation data.
 """
 
 import math
@@ -16,7 +17,7 @@ from typing import Any
 
 from suite.execution.resources import Resources
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import InitialConfiguration
+from suite.search.trial import InitialConfiguration, TrialRequest
 from suite.studies.entry import Entry
 from suite.studies.study import Study
 from trials.datasets.base import Dataset
@@ -26,7 +27,7 @@ from trials.run.spec import TrialSpec
 from trials.run.trial import partition_data
 from trials.run.trial_config import TrialConfig
 
-EACH = 8
+EACH = 16
 """Configurations of a method on a model: its default one, what it starts from, and blind draws."""
 KEPT = 3
 """One of so many goes on to the next rung, which is so many times as long."""
@@ -94,13 +95,19 @@ def screen(
     for number, rounds in enumerate(rungs, 1):
         end = begun + (until - begun) * number / len(rungs)
         reached = []
+        waiting: dict[str, list[TrialRequest]] = defaultdict(list)
         for request in going:
-            if took and time.monotonic() >= end:
-                break
+            waiting[by_id[request.entry_id].scenario.model].append(request)
+        spent = dict.fromkeys(waiting, 0.0)
+        while any(waiting.values()) and not (took and time.monotonic() >= end):
+            model = min(filter(waiting.get, spent), key=spent.__getitem__)
+            request = waiting[model].pop(0)
             entry, started = by_id[request.entry_id], time.monotonic()
             stop = end if took else math.inf
             done, value = _trained(search.spec(request), rounds, data, resources, stop)
-            took[entry.id][0] += time.monotonic() - started
+            seconds = time.monotonic() - started
+            spent[model] += seconds
+            took[entry.id][0] += seconds
             took[entry.id][1] += done
             if value is not None:
                 found[request.trial_id] = Screened(entry, request.params, rounds, value)

@@ -11,29 +11,36 @@ MARGIN = 1.25
 
 
 class Deadline:
-    """`at`, in seconds of the monotonic clock, is when running trials are ended; `slots` run at once."""
+    """`at`, in seconds of the monotonic clock, is when running trials are ended; `slots` run at once.
+
+    The first trial of each slot starts a worker and compiles, so it counts only until another one has ended.
+    """
 
     def __init__(self, at: float, slots: int) -> None:
         self.at, self.slots = at, slots
-        self._per_round: dict[str, float] = {}
+        self._starting = slots
+        self._first: dict[str, float] = {}
+        self._later: dict[str, float] = {}
 
     def took(self, entry: str, outcome: TrialResult) -> None:
         """Note how long a trial of an entry took."""
         if outcome.last_round > 0:
-            rate = outcome.seconds / outcome.last_round
-            self._per_round[entry] = max(rate, self._per_round.get(entry, 0.0))
+            rates = self._first if self._starting > 0 else self._later
+            rates[entry] = max(outcome.seconds / outcome.last_round, rates.get(entry, 0.0))
+        self._starting -= 1
 
     def presses(self, searches: Collection[EntrySearch]) -> bool:
         """Whether a search trial that starts now, and after it all runs that repeat the best, would not end
         in time: max_e t_e + sum_e n_e t_e / slots, of n_e repeats of t_e seconds each, is more than is left.
-        An entry whose first trial has not ended is taken for as slow as the slowest.
+        An entry of which nothing is known is taken for as slow as the slowest.
         """
-        if not self._per_round:
+        rates = self._later or self._first
+        if not rates:
             return False
-        slowest = max(self._per_round.values())
+        slowest = max(rates.values())
         seconds, repeats = 0.0, 0.0
         for search in searches:
-            rate = self._per_round.get(search.entry.id, slowest)
+            rate = rates.get(search.entry.id, slowest)
             trial = MARGIN * rate * search.entry.settings.rounds
             seconds = max(seconds, trial)
             repeats += (search.planned - search.candidates.budget) * trial

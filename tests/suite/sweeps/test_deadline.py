@@ -40,6 +40,9 @@ def test_no_trial_is_begun_after_which_the_final_runs_would_not_fit(monkeypatch)
     watch, searches = Deadline(at=400.0, slots=2), [search_of("a", 3), search_of("b", 3)]
     now[0] = 399.0
     assert not watch.presses(searches), "nothing is known of how long a trial takes"
+    watch.took("b", took(50, 100.0))
+    watch.took("a", took(50, 100.0))
+    assert watch.presses(searches), "two that started the workers are all that is known"
     watch.took("a", took(5, 1.0))  # 0.2 s a round, pruned
     watch.took("a", took(50, 8.0))  # 0.16
     watch.took("b", took(50, 20.0))  # 0.4
@@ -110,8 +113,10 @@ def race(tmp_path, monkeypatch, in_this_process) -> Any:
     return run
 
 
-def test_a_race_whose_search_is_cut_says_so(race, monkeypatch):
-    monkeypatch.setattr(Deadline, "presses", lambda self, searches: len(self._per_round) == 2)
+def test_a_race_whose_search_is_cut_says_so_and_can_be_resumed(race, monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        Deadline, "presses", lambda self, searches: len(self._first | self._later) == 2
+    )
     found = document(race(lambda sweep, ended: None, "--json"))
     rows = found["leaderboard"]["rows"]
     assert (found["interim"], len(rows), {row["seeds"] for row in rows}) == (False, 2, {5})
@@ -119,8 +124,9 @@ def test_a_race_whose_search_is_cut_says_so(race, monkeypatch):
     assert most < 8
     count = f"{least}" if least == most else f"{least} to {most}"
     trials = "trial" if count == "1" else "trials"
-    said = f"by {count} search {trials} of each of 2 methods, of 8 planned: the time was up."
+    said = f"by {count} search {trials} of each of 2 methods, of 14 planned: the time was up."
     assert said in found["text"]
+    suite_here(*found["longer"][1:], "--dry-run", cwd=tmp_path)
 
 
 def test_a_race_that_is_out_of_time_answers_from_what_is_there(race, tmp_path):
@@ -140,7 +146,7 @@ def test_a_race_that_is_out_of_time_answers_from_what_is_there(race, tmp_path):
         rf"{best['best']:.4f}, of one seed: the time was up before the final runs were over, so this "
         rf"is interim, and flatters\. The others so far: {other['algorithm']} "
         rf"\({other['best']:.4f}\)\. Found in 0\.\d minutes by 1 to 2 search trials of each of 2 "
-        r"methods, of 8 planned: the time was up\. Screened before: .* Not tried: other models .*",
+        r"methods, of 14 planned: the time was up\. Screened before: .* Not tried: other models .*",
         found["text"],
     )
     assert said, found["text"]
