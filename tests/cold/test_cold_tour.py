@@ -34,7 +34,10 @@ TYPED = {
     # What takes minutes is typed with less to do; what needs a name gets one.
     "suite sweep mine.yaml": "{} --smoke",
     "suite replay RUN_ID": "suite replay $(cut -c1-12 run_id)",
-    "suite advise --dataset npz:my.npz --clients 50": "{} --minutes 1.5",
+    # The command that it prints to search longer is pasted.
+    "suite advise --dataset npz:my.npz --clients 50": (
+        "{} --minutes 1.5 | tee said && eval \"$(grep 'suite sweep' said) --dry-run\""
+    ),
     "suite tuned recommend --dataset mnist --heterogeneity 'dirichlet(0.3)'": (
         "suite tuned recommend --dataset digits --heterogeneity 'dirichlet(0.3)'"
     ),
