@@ -3,6 +3,7 @@ driven in this process without Ray.
 """
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from suite.search import schedulers
 from suite.sweeps.journal.file import peek
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
+from tests.support.commands import once
 from tests.support.searches import a_study
 from tests.support.simulations import ROOT, timeless
 from trials.algorithms import ALGORITHMS
@@ -107,45 +109,60 @@ def by_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(schedulers.SCHEDULERS, "asha", Threshold)
 
 
-@pytest.mark.usefixtures("by_scores")
+@pytest.fixture
+def alone(by_scores: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
+    """What a study's sweep without packs says; it is run once for all tests."""
+
+    def found(study: str) -> Any:
+        def make(folder: Path) -> None:
+            swept(folder, 1, **STUDIES[study])
+
+        return said(once(tmp_path_factory, f"alone {study}", make))
+
+    return found
+
+
 @pytest.mark.parametrize(("study", "pack"), zip(STUDIES, [3, "auto", 3, "auto", 3], strict=True))
-def test_packed_or_not_the_journal_says_the_same(tmp_path: Path, study: str, pack: Any) -> None:
-    given = STUDIES[study]
-    alone = said(swept(tmp_path / "alone", 1, **given))
-    assert said(swept(tmp_path / "packed", pack, **given)) == alone
-    statuses = {line["status"] for line in alone[1].values()}
+def test_packed_or_not_the_journal_says_the_same(
+    tmp_path: Path, alone: Callable[[str], Any], study: str, pack: Any
+) -> None:
+    given, whole = STUDIES[study], alone(study)
+    assert said(swept(tmp_path / "packed", pack, **given)) == whole
+    statuses = {line["status"] for line in whole[1].values()}
     assert statuses >= {"finished"} | ({"pruned"} if "scheduler" in given else set())
 
 
-@pytest.mark.usefixtures("by_scores")
 @pytest.mark.parametrize("study", ["stopped early", "own parts"])
 @pytest.mark.parametrize("share", [0.35, 0.9])
 def test_a_killed_pack_is_resumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, study: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    alone: Callable[[str], Any],
+    share: float,
+    study: str,
 ) -> None:
     """After a share of the evaluations: amid the search, amid the final runs. The rest may be packed
     otherwise.
     """
-    given = STUDIES[study]
-    advance, left, taken = Simulation.advance, float("inf"), 0
+    given, whole = STUDIES[study], alone(study)
+    evaluations = sum(len(end["history"]) - 1 for end in whole[1].values())
+    advance, left = Simulation.advance, round(share * evaluations)
 
     def dies(self: Simulation) -> dict[str, float]:
-        nonlocal left, taken
-        left, taken = left - 1, taken + 1
+        nonlocal left
+        left -= 1
         if not left:
             raise Killed
         return advance(self)
 
     monkeypatch.setattr(Simulation, "advance", dies)
-    alone = said(swept(tmp_path / "alone", 1, **given))
-    left = round(share * taken)
     killed = opened(tmp_path / "cut", 4, **given)
     with pytest.raises(Killed):
         killed.run(Resources(max_concurrent=2, checkpoint_seconds=0.0))
     killed.journal.close()
     asked = [e["trial_id"] for e in peek(killed.paths.journal) if e["event"] == "request"]
     assert any(TrialId.parse(name).kind == TrialKind.FINAL for name in asked) == (share > 0.5)
-    assert said(swept(tmp_path / "cut", 3, resume=True, **given)) == alone
+    assert said(swept(tmp_path / "cut", 3, resume=True, **given)) == whole
 
 
 def test_a_member_that_raises_fails_alone_and_starts_again_alone(
