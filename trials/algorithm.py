@@ -84,12 +84,8 @@ class Range:
             )
         if self.low > self.high:
             raise UserError(f"low <= high must hold, but got low={self.low:g}, high={self.high:g}")
-        if self.above is not None and self.low <= self.above:
-            raise UserError(f"low > {self.above:g} must hold, but got low={self.low:g}")
-        if self.at_least is not None and self.low < self.at_least:
-            raise UserError(f"low >= {self.at_least:g} must hold, but got low={self.low:g}")
-        if self.at_most is not None and self.high > self.at_most:
-            raise UserError(f"high <= {self.at_most:g} must hold, but got high={self.high:g}")
+        self._limited("low", self.low)
+        self._limited("high", self.high)
         if self.log and self.low <= 0:
             raise UserError(f"low > 0 must hold on a log scale, but got low={self.low:g}")
 
@@ -97,6 +93,15 @@ class Range:
     def limits(self) -> tuple[float | None, float | None]:
         """The ends beyond which values have no meaning; None where there is none."""
         return self.at_least if self.above is None else self.above, self.at_most
+
+    def _limited(self, name: str, value: float) -> None:
+        """Raise `UserError` for a number that has no meaning; of what is searched, asked for and proposed alike."""
+        if self.above is not None and value <= self.above:
+            raise UserError(f"{name} is {value!r}, but must be above {self.above:g}")
+        if self.at_least is not None and value < self.at_least:
+            raise UserError(f"{name} is {value!r}, but must be at least {self.at_least:g}")
+        if self.at_most is not None and value > self.at_most:
+            raise UserError(f"{name} is {value!r}, but must be at most {self.at_most:g}")
 
     @property
     def several(self) -> bool:
@@ -143,12 +148,8 @@ class Range:
             return value
         whole = self.type == "int"
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if number and self.above is not None and value <= self.above:
-            raise UserError(f"{name} is {value!r}, but must be above {self.above:g}")
-        if number and self.at_least is not None and value < self.at_least:
-            raise UserError(f"{name} is {value!r}, but must be at least {self.at_least:g}")
-        if number and self.at_most is not None and value > self.at_most:
-            raise UserError(f"{name} is {value!r}, but must be at most {self.at_most:g}")
+        if number:
+            self._limited(name, value)
         limit = 2**63 - 1 if whole else sys.float_info.max
         if not number or not abs(value) <= limit or (whole and value != int(value)):
             kind = (

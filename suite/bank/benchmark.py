@@ -163,12 +163,13 @@ def of_search(trials: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _observed(algorithm: str, configurations: Sequence[Mapping[str, Any]]) -> dict[str, Range]:
-    """The algorithm's ranges, as wide as the values that were tried."""
+    """The algorithm's ranges, as wide as the values that were tried; raises `UserError` where one has no meaning."""
     found = {}
     for name, spec in algorithms.resolve(algorithm).ranges().items():
         values = [one[name] for one in configurations if name in one]
         if spec.choices is not None:
             found[name] = replace(spec, choices=tuple(dict.fromkeys(sorted(values))))
         elif values:
-            found[name] = replace(spec, low=min(values), high=max(values), searched=True)
+            low, high = (spec.check(f"{algorithm}.{name}", end(values)) for end in (min, max))
+            found[name] = replace(spec, low=low, high=high, searched=True)
     return found

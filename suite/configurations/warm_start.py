@@ -13,6 +13,7 @@ from suite.configurations.distance import nearest
 from suite.configurations.portfolio import Portfolio, portfolio
 from suite.search.trial import InitialConfiguration
 from suite.studies.entry import Entry
+from trials import algorithms
 from trials.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -78,5 +79,12 @@ def _known(entry: Entry, item: Tuned, distance: str) -> InitialConfiguration:
 
 
 def _started(entry: Entry, values: Mapping[str, Any], source: str) -> InitialConfiguration:
+    """A start of an entry; raises `UserError` where a hyperparameter has a value that the algorithm never takes."""
     given = {k: values[k] for k in entry.space.ranges if values.get(k) is not None}
+    cls = algorithms.resolve(entry.algorithm)
+    try:
+        for name in given.keys() & cls.ranges():
+            cls.checked(name, given[name])
+    except UserError as error:
+        raise UserError(f"warm start of {entry.name} from {source}: {error}") from None
     return InitialConfiguration("warm", entry.space.default(given), source)

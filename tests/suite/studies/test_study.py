@@ -178,7 +178,7 @@ def test_a_range_that_the_algorithm_turns_into_none_names_its_key(faults):
 
 
 def test_a_log_range_starts_above_zero(faults):
-    assert "low > 0" in faults({**BASE, "search": {"lr": {"low": 0.0}}})
+    assert "low is 0.0, but must be above 0" in faults({**BASE, "search": {"lr": {"low": 0.0}}})
 
 
 def test_a_searched_setting_needs_a_range(faults):
