@@ -8,7 +8,7 @@ import numpy as np
 
 from planted_bank import BANKS, BASELINES, FOLDER, METHODS, Bank
 from reports.claims.chances import Sample, chances
-from reports.claims.fit import FAILS, UNEXPLAINED, Answer, answer
+from reports.claims.fit import FAILS, NONE_FITS, Answer, answer
 from reports.claims.metrics import Metric, metric
 from reports.claims.verdicts import AgreementRange, agreeing, printed
 from reports.claims.weights import Array, Bools, FittedRow, Ints, weigh
@@ -21,7 +21,7 @@ OWN = range(BASELINES, len(METHODS))
 FEDAVG = 0
 BOUNDS = np.zeros(BASELINES, np.int64)
 KINDS = ("number", "order", "as good")
-UNKNOWN = Answer(UNEXPLAINED, None, 0, {})
+UNKNOWN = Answer(NONE_FITS, None, 0, {})
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Judged:
-    """What the judge makes of a paper: which of the declared readings explain it, and its claims."""
+    """What the judge makes of a paper: which of the declared readings fit it, and its claims."""
 
     paper: Paper
     fits: Bools

@@ -18,7 +18,7 @@ import numpy as np
 from measuring import parser
 from planted_bank import BANKS, FOLDER
 from planted_judge import KINDS, Claim, Judged, Values, draw, judge
-from reports.claims.fit import FAILS, HOLDS, UNEXPLAINED
+from reports.claims.fit import FAILS, HOLDS, NONE_FITS
 from reports.document import Block, Heading, Text, markdown
 from reports.table import table
 
@@ -102,7 +102,7 @@ def figures(judged: Sequence[Judged]) -> list[Figure]:
             Share.among(bool(one.fits[one.paper.truth]) for one in inside),
             at_least=0.9,
         ),
-        Figure(f"{UNEXPLAINED}, the truth is declared", _none(inside), at_most=0.1),
+        Figure(f"{NONE_FITS}, the truth is declared", _none(inside), at_most=0.1),
         Figure(
             "some reading fits, the truth is not declared, two rows or more",
             _some(rows[2]),
@@ -147,7 +147,7 @@ def likelihood_ratios(judged: Sequence[Judged]) -> list[tuple[str, float]]:
     """How many times as often each word is said where it is right as where it is wrong."""
     sound = [one for one in judged if one.paper.lie != "handicapped"]
     parts = [[one for one in sound if one.paper.inside == inside] for inside in (False, True)]
-    found = [(UNEXPLAINED, _none(parts[0]).value / max(_none(parts[1]).value, TINY))]
+    found = [(NONE_FITS, _none(parts[0]).value / max(_none(parts[1]).value, TINY))]
     for kind in KINDS:
         true, false = (
             [c for one in judged for c in one.claims if c.kind == kind and c.true == t]

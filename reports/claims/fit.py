@@ -25,13 +25,13 @@ Numbers = Mapping[str, Mapping[str, Any]]
 FAR = 10.0
 """How many tolerances a number counts as off at most."""
 
-HOLDS, FAILS, UNDECIDED, UNEXPLAINED = (
+HOLDS, FAILS, UNDECIDED, NONE_FITS = (
     "holds",
     "does not hold",
     "undecided",
     "no reading fits",
 )
-ANSWERS = (HOLDS, FAILS, UNDECIDED, UNEXPLAINED, NOT_RUN)
+ANSWERS = (HOLDS, FAILS, UNDECIDED, NONE_FITS, NOT_RUN)
 SURE = 0.95
 """A claim holds from this probability on, and does not hold up to what is left of 1."""
 
@@ -92,7 +92,7 @@ def rounds_needed(numbers: Numbers, planned: int) -> int:
 
 
 @dataclass(frozen=True)
-class Explained:
+class Compared:
     """A baseline's number under a reading: the measured mean over `seeds` (None: not all of them reached the target, or they
     diverged), `reached` of which have a number, the standard deviation over seeds, and how many tolerances the mean is off.
     """
@@ -108,7 +108,7 @@ class Explained:
     by_seed: Mapping[int, float] = field(default_factory=dict)
 
 
-def explain(numbers: Numbers, runs: Runs, rounds: int) -> list[Explained]:
+def compare(numbers: Numbers, runs: Runs, rounds: int) -> list[Compared]:
     """Each baseline's number (`baselines_numbers`) beside what runs of at most `rounds` rounds give. A target that was not
     reached counts as the last round plus one; what else is not finite is NaN.
     """
@@ -122,7 +122,7 @@ def explain(numbers: Numbers, runs: Runs, rounds: int) -> list[Explained]:
             mean = fmean(by_seed.values()) if by_seed else math.nan
             known = len(by_seed) > 1 and math.isfinite(mean)
             found.append(
-                Explained(
+                Compared(
                     method,
                     name,
                     str(printed(number)),
@@ -168,7 +168,7 @@ def _off(claim: Printed, wanted: Metric, mean: float, rounds: int) -> float:
 
 
 def fitted(
-    numbers: Numbers, rounds: int, found: Sequence[Sequence[Explained]], seeds: int
+    numbers: Numbers, rounds: int, found: Sequence[Sequence[Compared]], seeds: int
 ) -> FittedRow:
     """A row whose readings gave these numbers, each a list of the same; an empty one was not run."""
     targets = [
@@ -193,14 +193,14 @@ def fitted(
     return FittedRow.of(printed_, bounds_, tolerance, values)
 
 
-def misfit(found: Iterable[Explained]) -> float:
+def misfit(found: Iterable[Compared]) -> float:
     """The mean over a reading's numbers of how far they are off, in tolerances."""
     return fmean(one.off for one in found)
 
 
 def effects(outcomes: Sequence[tuple[Mapping[str, int], float]]) -> dict[str, float]:
-    """What each open setting fits of the outcomes' variance, whatever readings there are: its Shapley
-    value of R^2(S), the share that a sum of one effect a candidate fits for the settings S (Lindeman,
+    """What each open setting accounts for of the outcomes' variance, whatever readings there are: its Shapley
+    value of R^2(S), the share that a sum of one effect a candidate accounts for with the settings S (Lindeman,
     Merenda and Gold). Where all combinations are there that is Var(E[y | candidate]) / Var(y).
 
     Shares are at least 0 and add up to the R^2 of all settings; what is left of 1 is of combinations.

@@ -101,7 +101,7 @@ def _shown(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _fitted(row: Mapping[str, Any]) -> str:
     """What the readings were fitted on, and what that took."""
-    numbers = row["readings"][0]["explained"] or row["readings"][0]["screened"]
+    numbers = row["readings"][0]["compared"] or row["readings"][0]["screened"]
     methods = len({one["method"] for one in numbers})
     return (
         f"Fitted on {_plural(len(numbers), 'number')} of {_plural(methods, 'baseline')}: screened with 1 seed, "
@@ -149,20 +149,20 @@ def _shares(shares: Mapping[str, float]) -> str:
 def _readings(row: Mapping[str, Any], shown: Sequence[Mapping[str, Any]]) -> Table:
     """A line a reading, the nearest first: its values, what each baseline gave, what the method did."""
     names = [one["name"] for one in row["open"]]
-    baselines = row["readings"][0]["explained"] or row["readings"][0]["screened"]
+    baselines = row["readings"][0]["compared"] or row["readings"][0]["screened"]
     heads = ["reading", *names, "apart", "seeds", "p", "weight", "off"]
     heads += [f"{n['method']} {n['metric']}, printed {n['published']}" for n in baselines]
     own: list[Any] = next((r["numbers"] for r in row["readings"] if r["numbers"]), [])
     heads += [f"the paper's {n['method']} {n['metric']}, printed {n['published']}" for n in own]
     lines = []
     for reading in shown:
-        found = reading["explained"] or reading["screened"]
+        found = reading["compared"] or reading["screened"]
         numbers = _listed([reading["number"], *reading["alike"]])
         marked = f"**{numbers}**" if reading["fits"] else numbers
         values = reading["values"]
         line = [marked, *(_candidate(values[n]) if n in values else "any" for n in names)]
         weight = f"{reading['weight']:.2f}" if reading["weight"] else ""
-        p = f"{reading['p']:.2g}" if reading["explained"] else ""
+        p = f"{reading['p']:.2g}" if reading["compared"] else ""
         line += [_apart(reading), str(found[0]["seeds"]), p, weight, f"{reading['misfit']:.2g}"]
         line += [_measured(one) for one in found]
         ran = [_number(one["measured"], one["reached_share"]) for one in reading["numbers"]]

@@ -1,4 +1,4 @@
-"""How well readings explain the baselines' numbers of a table: one statistic over all of its rows, and weights.
+"""How well readings fit the baselines' numbers of a table: one statistic over all of its rows, and weights.
 
 A row has J printed numbers and R readings; a reading of the table takes one reading of each row. For number j
 under a reading, with the printed x_j and our mean m_j over n runs of variance s_j^2 each:
@@ -129,7 +129,7 @@ class Weights:
 
     @property
     def fits(self) -> Bools:
-        """Which readings explain the table."""
+        """Which readings fit the table."""
         return self.p >= LEVEL
 
 

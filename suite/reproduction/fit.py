@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reports.claims.fit import Explained, explain
+from reports.claims.fit import Compared, compare
 from reports.claims.judged import entries, samples, statements
 from suite.console import say
 from suite.reproduction.experiments import experiment, read_paper, reason_not_run, selected
@@ -119,30 +119,30 @@ class _Stages:
         first = [(row, i, row.full(i)) for row in rows for i in row.groups[0]]
         plans = [(rows[r], i, rows[r].screen(i)) for i, r in order]
         self._run("screening", [plan for _, _, plan in [*first, *plans]])
-        for tried, found in self._explained(plans):
+        for tried, found in self._compared(plans):
             tried.screened = found
-        for tried, found in self._explained(first):
-            tried.explained = found
+        for tried, found in self._compared(first):
+            tried.compared = found
 
     def all_seeds(self) -> None:
         """The readings that one seed does not refute with all seeds; all of them weighed."""
         kept = [pair for table in self.tables for pair in table.kept()]
         plans = [(row, i, row.full(i)) for row, i in kept]
         self._run("all seeds", [plan for _, _, plan in plans])
-        for tried, found in self._explained(plans):
-            tried.explained = found
+        for tried, found in self._compared(plans):
+            tried.compared = found
         for table in self.tables:
             table.weigh()
 
-    def _explained(
+    def _compared(
         self, plans: Sequence[tuple[FitRow, int, Planned]]
-    ) -> Iterator[tuple[TriedReading, list[Explained]]]:
+    ) -> Iterator[tuple[TriedReading, list[Compared]]]:
         """A stage's readings, as far as all of their runs are there, and what these say of the baselines."""
         done = self.batch.done()
         for row, i, plan in plans:
             if _whole(plan, done):
                 runs = self._runs(row, plan, list(row.numbers), done)
-                yield row.tried[i], explain(row.numbers, runs, plan.rounds)
+                yield row.tried[i], compare(row.numbers, runs, plan.rounds)
 
     def own_methods(self) -> None:
         """The paper's own methods under the readings that fit the table, and its claims judged."""

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from reports.claims.chances import chances
-from reports.claims.fit import ANSWERS, RULES, UNEXPLAINED, Answer, Numbers, answer, effects, misfit
+from reports.claims.fit import ANSWERS, NONE_FITS, RULES, Answer, Numbers, answer, effects, misfit
 from reports.claims.verdicts import NOT_RUN, printed
 from suite.reproduction.experiments import Experiment, own_methods
 from suite.reproduction.fit_rows import FitRow, TriedReading, of_methods
@@ -112,7 +112,7 @@ def fitted_row(paper: Paper, table: str, row: str, fitted: FitRow | None, why_no
 
 def _told(tried: TriedReading) -> dict[str, Any]:
     """A reading of the report; what one seed said is left out where all say it."""
-    screened = [] if tried.explained else tried.screened
+    screened = [] if tried.compared else tried.screened
     facts = asdict(replace(tried, screened=screened, samples=[]))
     facts.pop("samples")
     return {**facts, "misfit": tried.misfit}
@@ -149,11 +149,11 @@ def _judged(
     if fitted is None:
         return [Judged(*at, unknown) for at in places]
     fitting = [(fitted.tried[i], fitted.readings[i].picks) for i in fitted.fitting]
-    if not fitting and any(t.explained for t in fitted.tried):
+    if not fitting and any(t.compared for t in fitted.tried):
         words = [c.of is not None for c in statements_of(content)] + [True] * len(numbers)
-        unexplained = Answer(UNEXPLAINED, None, 0, {})
+        none_fits = Answer(NONE_FITS, None, 0, {})
         return [
-            Judged(*at, unexplained if w else unknown) for at, w in zip(places, words, strict=True)
+            Judged(*at, none_fits if w else unknown) for at, w in zip(places, words, strict=True)
         ]
     weights = {t.number: t.weight for t, _ in fitting}
     picks = {t.number: found for t, found in fitting}

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from reports.claims.chances import Sample
-from reports.claims.fit import Explained, Numbers, baselines_numbers, misfit, rounds_needed
+from reports.claims.fit import Compared, Numbers, baselines_numbers, misfit, rounds_needed
 from reports.claims.judged import JudgedEntry, Said
 from reports.claims.metrics import BEST
 from suite.reproduction.experiments import SCORED, Experiment
@@ -18,15 +18,15 @@ from suite.reproduction.readings import Reading, of_baselines, parts, read, read
 @dataclass
 class TriedReading:
     """A reading of a row: its number, its values by open setting, `apart` where it judges nothing, and what came out.
-    `screened` is of one seed, `explained` of all; `p` and `weight` are its best table's probability and its share of all
+    `screened` is of one seed, `compared` of all; `p` and `weight` are its best table's probability and its share of all
     weight; `numbers`, `claims` and their `samples` are of the paper's own methods.
     """
 
     number: int
     values: dict[str, Any]
     apart: str = ""
-    screened: list[Explained] = field(default_factory=list)
-    explained: list[Explained] = field(default_factory=list)
+    screened: list[Compared] = field(default_factory=list)
+    compared: list[Compared] = field(default_factory=list)
     p: float = 0.0
     weight: float = 0.0
     fits: bool = False
@@ -40,7 +40,7 @@ class TriedReading:
     @property
     def misfit(self) -> float | None:
         """How far the baselines' numbers are off in the mean, in tolerances, by all seeds that ran."""
-        found = self.explained or self.screened
+        found = self.compared or self.screened
         return misfit(found) if found else None
 
 
@@ -137,7 +137,7 @@ class FitRow:
 
     @property
     def fitting(self) -> list[int]:
-        """The readings that explain the table, and judge."""
+        """The readings that fit the table, and judge."""
         return [i for i, t in enumerate(self.tried) if t.fits and not t.apart]
 
 

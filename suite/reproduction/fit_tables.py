@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reports.claims.fit import Explained, fitted
+from reports.claims.fit import Compared, fitted
 from reports.claims.weights import (
     REFUTED,
     Array,
@@ -28,7 +28,7 @@ MOST = 200_000
 
 @dataclass(frozen=True)
 class TableRates:
-    """What a page says of a table: how many readings of all rows together there are, judge and explain, the hash of the
+    """What a page says of a table: how many readings of all rows together there are, judge and fit, the hash of the
     paper's candidates, how often a reading would fit other numbers, and how often a reading fits its own seed.
     """
 
@@ -140,15 +140,15 @@ class FitTable:
     def _fitted(self) -> list[FittedRow]:
         return [
             fitted(row.numbers, row.rounds, found, row.effort.seeds)
-            for row, found in zip(self.rows, self._found("explained"), strict=True)
+            for row, found in zip(self.rows, self._found("compared"), strict=True)
         ]
 
-    def _found(self, stage: str) -> list[list[list[Explained]]]:
+    def _found(self, stage: str) -> list[list[list[Compared]]]:
         """What a stage says of each fit of each row."""
         return [[getattr(row.tried[fit[0]], stage) for fit in row.groups] for row in self.rows]
 
 
-def _first(found: Sequence[Sequence[Explained]], width: int) -> Array:
+def _first(found: Sequence[Sequence[Compared]], width: int) -> Array:
     """Each fit's numbers by one seed, NaN where it was not run."""
     return np.array(
         [[one.by_seed.get(0, np.nan) for one in given] or [np.nan] * width for given in found]

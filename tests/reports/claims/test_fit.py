@@ -1,4 +1,4 @@
-"""How far readings are off, which explain, what decides: by hand."""
+"""How far readings are off, which fit, what decides: by hand."""
 
 import math
 
@@ -9,13 +9,13 @@ from reports.claims.fit import (
     FAILS,
     FAR,
     HOLDS,
+    NONE_FITS,
     UNDECIDED,
-    UNEXPLAINED,
     Answer,
     answer,
     baselines_numbers,
+    compare,
     effects,
-    explain,
     fitted,
     misfit,
     rounds_needed,
@@ -48,7 +48,7 @@ def run_of(*accuracies: float, rounds: int = 4) -> ClaimRun:
 )
 def test_a_number_is_so_many_tolerances_off(number, name, histories, expected):
     runs = {"fedavg": {seed: run_of(*of, rounds=200) for seed, of in enumerate(histories)}}
-    (found,) = explain({name: {"fedavg": number}}, runs, 200)
+    (found,) = compare({name: {"fedavg": number}}, runs, 200)
     assert found.off == pytest.approx(expected)
 
 
@@ -82,13 +82,13 @@ def test_screening_ends_when_no_number_can_be_met(numbers, rounds):
 def test_what_runs_give_beside_each_number():
     numbers = {"rounds_to(80)": {"fedavg": 2}, "test_accuracy": {"fedavg": 95}}
     runs = {"fedavg": {0: run_of(0.5, 0.81, 0.9, 0.95), 1: run_of(0.5, 0.7, 0.85, 0.94)}}
-    reached, accuracy = explain(numbers, runs, 4)
+    reached, accuracy = compare(numbers, runs, 4)
     assert (reached.measured, reached.by_seed, reached.off) == (2.5, {0: 2.0, 1: 3.0}, 0.25)
     assert reached.spread == pytest.approx(0.5**0.5)
     assert accuracy.measured == pytest.approx(94.5)
     assert misfit([reached, accuracy]) == pytest.approx((0.25 + 0.5) / 2)
     # 0.95 is reached in round 4 of the first seed, and never, which is 5, in the other: a half short of 5.
-    (near,) = explain({"rounds_to(95)": {"fedavg": None}}, runs, 4)
+    (near,) = compare({"rounds_to(95)": {"fedavg": None}}, runs, 4)
     assert (near.measured, near.reached, near.by_seed, near.off) == (
         None,
         1,
@@ -102,7 +102,7 @@ def test_a_run_that_diverges_leaves_its_reading_unknown():
     numbers = {"test_loss": {"fedavg": 0.3}}
     whole = ClaimRun([{"round": 0, "test_loss": 2.0}, {"round": 2, "test_loss": 0.3}], 2)
     found = [
-        explain(numbers, {"fedavg": runs}, 2)
+        compare(numbers, {"fedavg": runs}, 2)
         for runs in ({0: whole, 1: whole}, {0: whole, 1: lost})
     ]
     row = fitted(numbers, 2, [*found, []], 2)
@@ -140,7 +140,7 @@ def test_settings_that_changed_together_cannot_be_told_apart():
 
 
 PICKS = {1: {"lr": 0}, 2: {"lr": 1}, 3: {"lr": 1}}
-NO = Answer(UNEXPLAINED, None, 0, {})
+NO = Answer(NONE_FITS, None, 0, {})
 YES, BELOW, ABOVE = Chance(0.0, 1.0, 0.0), Chance(1.0, 0.0, 0.0), Chance(0.0, 0.0, 1.0)
 
 
@@ -152,7 +152,7 @@ YES, BELOW, ABOVE = Chance(0.0, 1.0, 0.0), Chance(1.0, 0.0, 0.0), Chance(0.0, 0.
         ({1: BELOW, 2: BELOW, 3: BELOW}, FAILS, 0.0),
         ({1: BELOW, 2: ABOVE}, UNDECIDED, 0.0),
         ({2: YES}, HOLDS, 1.0),
-        ({}, UNEXPLAINED, None),
+        ({}, NONE_FITS, None),
     ],
 )
 def test_the_answer_is_the_weighted_mean_over_the_readings_that_fit(agrees, word, probability):

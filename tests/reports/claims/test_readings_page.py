@@ -30,7 +30,7 @@ def reading(place: int, lr: float, fits: bool, *numbers: dict[str, Any]) -> dict
             "reached_share": 1,
         }
     ]
-    facts = {"number": place, "values": values, "screened": [], "explained": list(numbers)}
+    facts = {"number": place, "values": values, "screened": [], "compared": list(numbers)}
     facts |= {
         "misfit": 0.5,
         "fits": fits,

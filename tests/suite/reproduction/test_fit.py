@@ -123,13 +123,13 @@ def test_it_finds_the_reading_that_made_the_numbers_and_judges_under_all_of_them
     assert before < {r.run_id for r in records(tmp_path, kind="reading")}, "it continues"
     (row,) = found["rows"]
     assert row["screened"] == 8
-    explained = [r for r in row["readings"] if r["fits"]]
+    fit = [r for r in row["readings"] if r["fits"]]
     known = {"rate": {"lr": 0.05}, "momentum": 0.9}
-    assert sorted((r["values"] for r in explained), key=str) == [
+    assert sorted((r["values"] for r in fit), key=str) == [
         {**known, "weighting": {"aggregation": w}} for w in ("plain", "samples")
     ], "two, for the paper's own weighting is nothing that its baselines tell"
-    assert row["fitting"] == sorted(r["number"] for r in explained)
-    assert all(one["off"] < 0.1 for one in explained[0]["explained"])
+    assert row["fitting"] == sorted(r["number"] for r in fit)
+    assert all(one["off"] < 0.1 for one in fit[0]["compared"])
     decides = row["decides"]
     assert decides["weighting"] == pytest.approx(0)
     assert next(iter(decides)) in ("rate", "momentum")
@@ -155,7 +155,7 @@ def test_it_finds_the_reading_that_made_the_numbers_and_judges_under_all_of_them
     assert sorted(numbered) == list(range(1, 9)), "all readings, also where several share a line"
 
 
-def test_numbers_that_no_reading_gives_are_unexplained(write, tmp_path):
+def test_numbers_that_no_reading_gives_are_fitted_by_none(write, tmp_path):
     write(fedavg=33.3, fedprox=71.7, folb=12.3, loss=50, ahead=5)
     found = document(suite_here(*ARGS, cwd=tmp_path))
     (row,) = found["rows"]
