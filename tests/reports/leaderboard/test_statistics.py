@@ -19,6 +19,7 @@ from reports.leaderboard.statistics import (
     Across,
     across,
     corrected,
+    friedman_test,
     holm,
     interval,
     wilcoxon,
@@ -250,3 +251,20 @@ def test_friedman_by_family_errs_seldom_however_alike_a_familys_data_sets_are(co
     found = calibration.friedman(correlation, 7, 150)
     assert found["false by family"] <= 100 * 16 / 150
     assert correlation == 0 or found["false by data set"] > 30
+
+
+@pytest.mark.parametrize("tunings", [(1,) * 6, (5,) * 6, (1, 1, 1, 5, 5, 5)])
+def test_families_that_were_tuned_once_make_no_false_difference(tunings):
+    """Five equal methods, one search in ten of which fails: Friedman's test errs in at most 5 % of 4,000 boards, and two
+    Monte Carlo errors of 0.34 %. (Without ties chi2 = 12 n / (k (k + 1)) sum_j (r_j - (k + 1) / 2)^2.)
+    """
+    rng, n, k = np.random.default_rng(sum(tunings)), len(tunings), 5
+    rows = []
+    for count in tunings:
+        fails = rng.random((4000, k, count)) < 0.1
+        scores = rng.normal(0, 0.03, fails.shape) - 0.3 * fails
+        rows.append(stats.rankdata(-scores.mean(-1), axis=1))
+    ranks = np.stack(rows, 1)
+    chi2 = 12 * n / (k * (k + 1)) * ((ranks.mean(1) - (k + 1) / 2) ** 2).sum(1)
+    assert friedman_test(ranks[0])[0] == pytest.approx(chi2[0])
+    assert (stats.chi2.sf(chi2, k - 1) <= 1 - LEVEL).mean() <= 0.05 + 2 * 0.0034
