@@ -1,0 +1,146 @@
+"""Sentences with numbers are held to what they are of: the code, a study, or a page that a command wrote."""
+
+import csv
+import itertools
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+import yaml
+
+from reports.claims.metrics import metric
+from suite.studies.initial_design import shared_draw
+from tests.support.simulations import ROOT
+from trials.algorithms import ALGORITHMS
+
+DOCS = ROOT / "docs"
+REPRODUCE = (DOCS / "reproduce.md").read_text()
+
+
+def section(page: Path, heading: str) -> str:
+    """What a page says under a heading, in one line."""
+    of = page.read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    assert of, heading
+    return " ".join(of.split())
+
+
+def test_the_readme_counts_the_methods():
+    (count,) = re.findall(r"references, (\d+) in all", (ROOT / "README.md").read_text())
+    assert int(count) == len(ALGORITHMS)
+
+
+def planted() -> dict[str, list[float]]:
+    """The shares of `docs/results/planted_papers.md` in percent, by figure; one a bank."""
+    found = defaultdict(list)
+    for line in (DOCS / "results" / "planted_papers.md").read_text().splitlines():
+        if row := re.match(r"\| ([^|]+) \| (\d\.\d{3}) \| \d\.\d{3} \|", line):
+            found[row[1]].append(100 * float(row[2]))
+    return found
+
+
+def both(figure: str) -> list[float]:
+    """Of statements: an order, and being as good."""
+    return planted()[f"order: {figure}"] + planted()[f"as good: {figure}"]
+
+
+SAID = {
+    "**holds**, of a statement": (
+        both("holds, it is false"),
+        both("holds, it is true"),
+    ),
+    "**does not hold**, of a statement": (
+        both("does not hold, it is true"),
+        both("does not hold, it is false"),
+    ),
+    "**holds**, of a printed number": (
+        planted()["number: holds, it is false"],
+        planted()["number: holds, it is true"],
+    ),
+    "**no reading fits**": (
+        planted()["no reading fits, the truth is declared"],
+        [
+            100 - share
+            for rows in ("two rows or more", "one row")
+            for share in planted()[f"some reading fits, the truth is not declared, {rows}"]
+        ],
+    ),
+}
+"""By word: how often it is false, and how often it is said where it is right."""
+
+
+@pytest.mark.parametrize("word", SAID)
+def test_the_error_rates_of_readings_words_are_those_of_planted_papers(word):
+    """The least and the most of all banks, rounded as they stand there."""
+    (line,) = (line for line in REPRODUCE.splitlines() if line.startswith(f"| {word} |"))
+    for cell, shares in zip(line.split(" | ")[2:], SAID[word], strict=True):
+        ends = re.findall(r"[\d.]+", cell.partition("%")[0])
+        assert len(ends) == 2, cell
+        for end, share in zip(ends, (min(shares), max(shares)), strict=True):
+            digits = len(end.partition(".")[2])
+            assert abs(float(end) - share) <= 0.5001 * 10**-digits, (cell, share)
+
+
+def test_how_often_another_reading_fits_is_that_of_planted_papers():
+    (share,) = re.findall(
+        r"declared, (\d+) % are fitted by another reading", " ".join(REPRODUCE.split())
+    )
+    (found,) = planted()["some reading fits, the truth is not declared, two rows or more"]
+    assert int(share) == round(found)
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "printed", "tolerance"),
+    [
+        ("accuracy | 1 point |", "test_accuracy", 90.0, 1.0),
+        ("difference of two accuracies | 2 points |", "gain(fedavg)", 5.0, 2.0),
+        (
+            "rounds to a target | 20 % of the printed number, at least 2 rounds |",
+            "rounds_to(90)",
+            50.0,
+            10.0,
+        ),
+        (
+            "rounds to a target | 20 % of the printed number, at least 2 rounds |",
+            "rounds_to(90)",
+            5.0,
+            2.0,
+        ),
+        ("speed-up | 20 % |", "speedup(90,fedavg)", 2.0, 0.4),
+        ("loss, mean squared error | 10 % |", "test_loss", 0.5, 0.05),
+        ("loss, mean squared error | 10 % |", "test_mse", 0.5, 0.05),
+        ("uploads | 5 % |", "uploads", 1000.0, 50.0),
+    ],
+)
+def test_the_tolerances_are_those_of_the_verdicts(words, name, printed, tolerance):
+    assert f"| {words}" in REPRODUCE
+    assert metric(name).tolerance(printed) == pytest.approx(tolerance)
+
+
+def test_how_far_apart_shared_rates_are():
+    (least,) = re.findall(
+        r"of any eight no two are nearer than (\d+) % of the range",
+        " ".join((DOCS / "search.md").read_text().split()),
+    )
+    for seed in range(20):
+        drawn = sorted(shared_draw(k, ("digits", "logreg", "iid"), (seed,)) for k in range(8))
+        nearest = min(b - a for a, b in itertools.pairwise(drawn))
+        assert nearest >= int(least) / 100
+
+
+def test_the_natural_federations_were_tuned_as_is_said():
+    said = section(DOCS / "data.md", "Natural federations")
+    study = yaml.safe_load((ROOT / "search_spaces" / "studies" / "natural.yaml").read_text())
+    for words in (
+        f"{study['trials']} trials",
+        f"{study['seeds']} final runs",
+        f"{study['settings']['rounds']} rounds",
+    ):
+        assert words in said
+    with (DOCS / "results" / "natural.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["algorithm"] for row in rows} == set(study["algorithms"])
+    assert set(study["datasets"]) <= {row["dataset"] for row in rows}
+    assert len(study["algorithms"]) == 7
+    assert len({row["dataset"] for row in rows}) == 9
+    assert "Seven methods were tuned on each of nine natural federations" in said
