@@ -92,7 +92,7 @@ def rounds_needed(numbers: Numbers, planned: int) -> int:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedNumber:
     """A baseline's number under a reading: the measured mean over `seeds` (None: not all of them reached the target, or they
     diverged), `reached` of which have a number, the standard deviation over seeds, and how many tolerances the mean is off.
     """
@@ -108,7 +108,7 @@ class Compared:
     by_seed: Mapping[int, float] = field(default_factory=dict)
 
 
-def compare(numbers: Numbers, runs: Runs, rounds: int) -> list[Compared]:
+def compare(numbers: Numbers, runs: Runs, rounds: int) -> list[ComparedNumber]:
     """Each baseline's number (`baselines_numbers`) beside what runs of at most `rounds` rounds give. A target that was not
     reached counts as the last round plus one; what else is not finite is NaN.
     """
@@ -122,7 +122,7 @@ def compare(numbers: Numbers, runs: Runs, rounds: int) -> list[Compared]:
             mean = fmean(by_seed.values()) if by_seed else math.nan
             known = len(by_seed) > 1 and math.isfinite(mean)
             found.append(
-                Compared(
+                ComparedNumber(
                     method,
                     name,
                     str(printed(number)),
@@ -168,7 +168,7 @@ def _off(claim: Printed, wanted: Metric, mean: float, rounds: int) -> float:
 
 
 def fitted(
-    numbers: Numbers, rounds: int, found: Sequence[Sequence[Compared]], seeds: int
+    numbers: Numbers, rounds: int, found: Sequence[Sequence[ComparedNumber]], seeds: int
 ) -> FittedRow:
     """A row whose readings gave these numbers, each a list of the same; an empty one was not run."""
     targets = [
@@ -193,7 +193,7 @@ def fitted(
     return FittedRow.of(printed_, bounds_, tolerance, values)
 
 
-def misfit(found: Iterable[Compared]) -> float:
+def misfit(found: Iterable[ComparedNumber]) -> float:
     """The mean over a reading's numbers of how far they are off, in tolerances."""
     return fmean(one.off for one in found)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reports.claims.fit import Compared, compare
+from reports.claims.fit import ComparedNumber, compare
 from reports.claims.judged import entries, samples, statements
 from suite.console import say
 from suite.reproduction.experiments import experiment, read_paper, reason_not_run, selected
@@ -136,7 +136,7 @@ class _Stages:
 
     def _compared(
         self, plans: Sequence[tuple[FitRow, int, Planned]]
-    ) -> Iterator[tuple[TriedReading, list[Compared]]]:
+    ) -> Iterator[tuple[TriedReading, list[ComparedNumber]]]:
         """A stage's readings, as far as all of their runs are there, and what these say of the baselines."""
         done = self.batch.done()
         for row, i, plan in plans:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from reports.claims.chances import Sample
-from reports.claims.fit import Compared, Numbers, baselines_numbers, misfit, rounds_needed
+from reports.claims.fit import ComparedNumber, Numbers, baselines_numbers, misfit, rounds_needed
 from reports.claims.judged import JudgedEntry, Said
 from reports.claims.metrics import BEST
 from suite.reproduction.experiments import SCORED, Experiment
@@ -25,8 +25,8 @@ class TriedReading:
     number: int
     values: dict[str, Any]
     apart: str = ""
-    screened: list[Compared] = field(default_factory=list)
-    compared: list[Compared] = field(default_factory=list)
+    screened: list[ComparedNumber] = field(default_factory=list)
+    compared: list[ComparedNumber] = field(default_factory=list)
     p: float = 0.0
     weight: float = 0.0
     fits: bool = False

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reports.claims.fit import Compared, fitted
+from reports.claims.fit import ComparedNumber, fitted
 from reports.claims.weights import (
     REFUTED,
     Array,
@@ -143,12 +143,12 @@ class FitTable:
             for row, found in zip(self.rows, self._found("compared"), strict=True)
         ]
 
-    def _found(self, stage: str) -> list[list[list[Compared]]]:
+    def _found(self, stage: str) -> list[list[list[ComparedNumber]]]:
         """What a stage says of each fit of each row."""
         return [[getattr(row.tried[fit[0]], stage) for fit in row.groups] for row in self.rows]
 
 
-def _first(found: Sequence[Sequence[Compared]], width: int) -> Array:
+def _first(found: Sequence[Sequence[ComparedNumber]], width: int) -> Array:
     """Each fit's numbers by one seed, NaN where it was not run."""
     return np.array(
         [[one.by_seed.get(0, np.nan) for one in given] or [np.nan] * width for given in found]
