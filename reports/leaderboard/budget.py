@@ -1,30 +1,48 @@
 """The expected score of a tuned method as a function of the tuning budget, from the trials one has.
 
 Of N trials of a search, n drawn without replacement hold the i-th best by validation as their best with
-probability (C(i, n) - C(i - 1, n)) / C(N, n), i counted from the worst: the expected test score of what n
-trials choose is the mean of the test scores with these weights, which is unbiased where configurations are
+probability (C(i, n) - C(i - 1, n)) / C(N, n), i counted from the worst: the expected score of what n
+trials choose is the mean of the scores with these weights, which is unbiased where configurations are
 independent draws (Dodge et al. 2019, whose form (i/N)^n - ((i-1)/N)^n draws with replacement and is biased).
 Suggestions of a sampler that models depend on those before, and a curve is then that of its trials shuffled.
+
+A trial's score is the one that ranks: the mean of the last evaluations on test data, the untrained model's where it
+diverged. The one that the search chose is first, with the mean of its final runs. So at the whole budget a curve is the
+mean in the table.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 
-from reports.leaderboard.statistics import DIGITS, interval
+from reports.leaderboard.replication import Draw, Mean, Scores, mean_of
+from reports.leaderboard.statistics import DIGITS
 from trials.run.scenario import Scenario
 
 Trial = tuple[float, float]
-"""The validation and the test score of a search trial, with the sign that more is better."""
+"""The validation score of a search trial and the score that ranks, with the sign that more is better. Validation is
+infinite for what was chosen, and minus infinite for what cannot be.
+"""
+Replicate = tuple[int, ...]
+"""What an independent search was drawn by: split, partition and tuning."""
+
+
+class Tuning(NamedTuple):
+    """The search trials of a method by replicate, and its final runs."""
+
+    trials: Mapping[Replicate, Sequence[Trial]]
+    finals: Scores
 
 
 @dataclass(frozen=True)
 class Budgets:
-    """The curves of a scenario's methods: entry n - 1 is the expected test score of what n trials choose, the
-    mean over tunings, between `low` and `high` (None with one tuning).
+    """The curves of a scenario's methods: entry n - 1 is the expected score of what n trials choose, the mean over
+    final runs, between `low` and `high` (`mean_of`; None with fewer than three tunings). A search with fewer trials
+    than others keeps its last score.
 
     `leads` has (n, method) wherever another method begins to lead, and `settled` is the least n from which
     the order of the methods is that of the whole budget.
@@ -40,7 +58,7 @@ class Budgets:
 
 
 def expected_best(trials: Sequence[Trial]) -> list[float]:
-    """The expected test score of the best validated of n trials, n = 1..N; of equal ones their mean."""
+    """The expected score of the best validated of n trials, n = 1..N; of equal ones their mean."""
     total, at = len(trials), defaultdict[float, list[float]](list)
     for validation, test in trials:
         at[validation].append(test)
@@ -54,23 +72,15 @@ def expected_best(trials: Sequence[Trial]) -> list[float]:
 
 
 def budgets(
-    sweep: str, scenario: Scenario, searches: Mapping[str, Sequence[Sequence[Trial]]], sign: int
+    sweep: str, scenario: Scenario, methods: Mapping[str, Tuning], sign: int
 ) -> Budgets | None:
-    """The curves of a scenario, from each method's trials by tuning; None where there is none."""
-    curves = {
-        name: [expected_best(tuning) for tuning in tunings if tuning]
-        for name, tunings in searches.items()
-    }
-    curves = {name: found for name, found in curves.items() if found}
-    if not curves:
+    """The curves of a scenario's methods; None where there is none."""
+    if not methods:
         return None
-    length = min(len(curve) for found in curves.values() for curve in found)
-    at = {
-        name: [[curve[n] for curve in found] for n in range(length)]
-        for name, found in curves.items()
-    }
-    mean = {name: [fmean(values) for values in of] for name, of in at.items()}
-    between = {name: [interval(values) for values in of] for name, of in at.items()}
+    length = max(len(trials) for of in methods.values() for trials in of.trials.values())
+    at = {name: _over_budgets(of, length) for name, of in methods.items()}
+    mean = {name: [of.mean for of in found] for name, found in at.items()}
+    between = {name: [of.interval() for of in found] for name, found in at.items()}
     orders = [
         sorted(mean, key=lambda name, n=n: (-round(mean[name][n], DIGITS), name))  # type: ignore[misc]
         for n in range(length)
@@ -90,3 +100,14 @@ def budgets(
     low, high = ({k: [pair[end] for pair in of] for k, of in between.items()} for end in ends)
     expected = {name: tuple(sign * v for v in of) for name, of in mean.items()}
     return Budgets(sweep, scenario, expected, signed(low), signed(high), tuple(leads), settled + 1)
+
+
+def _over_budgets(of: Tuning, length: int) -> list[Mean]:
+    """The mean of a method's final runs, had each repeated what 1, 2, ... `length` trials of its search choose."""
+    curves = {replicate: expected_best(trials) for replicate, trials in of.trials.items()}
+
+    def chosen(draw: Draw, n: int) -> float:
+        curve = curves[draw[:-1]]
+        return curve[min(n, len(curve) - 1)]
+
+    return [mean_of({draw: chosen(draw, n) for draw in of.finals}) for n in range(length)]

@@ -139,7 +139,7 @@ def tuning_notes(board: Leaderboard, rows: list[Row]) -> list[str]:
 def budget_text(found: Budgets) -> str:
     """Which method leads at which tuning budget, and from where on the ranking stays."""
     first, *later = found.leads
-    text = f"By the search trials alone, {short(first[1])} would be expected to lead"
+    text = f"By the recorded trials, {short(first[1])} would be expected to lead"
     text += f" with a search of {_trials(first[0])}" if later else ""
     text += "".join(f"; from {n} on, {short(name)}" for n, name in later)
     length = len(next(iter(found.expected.values())))

@@ -1,11 +1,14 @@
 """Results, from the MLflow store alone: leaderboards and tuned configurations."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 
 from reports.leaderboard.board import Leaderboard
-from reports.leaderboard.budget import Budgets, Trial, budgets
+from reports.leaderboard.budget import Budgets, Tuning, budgets
+from reports.leaderboard.comparable import FinalRun
 from reports.leaderboard.interim import Ongoing, Standing
 from reports.leaderboard.leaderboard import leaderboard
 from suite.results.audits import audited
@@ -28,6 +31,7 @@ from suite.tracking.record import Record
 from trials.common.errors import UserError, unknown
 from trials.run.outcome import Status
 from trials.run.scenario import Scenario
+from trials.run.trial_id import TrialId
 from trials.scoring.metrics import COSTS, TASKS, direction
 
 
@@ -128,7 +132,7 @@ def _ranked(
     fronts = read_fronts(store, searches, held.finals, query)
     named = {row.sweep for row in board.rows}
     ways = {run.tags.sweep: searched(run) for run in held.sweeps if run.tags.sweep in named}
-    curves = _curves(board, held) if (query.metric, query.at) == ("score", "rounds") else ()
+    curves = _curves(board, held, runs) if (query.metric, query.at) == ("score", "rounds") else ()
     return replace(board, pareto=fronts, searched=ways, budgets=curves)
 
 
@@ -137,27 +141,38 @@ def _scenarios(names: Iterable[str]) -> dict[str, int]:
     return {name: scenario for scenario, name in enumerate(dict.fromkeys(names))}
 
 
-def _curves(board: Leaderboard, held: Held) -> tuple[Budgets, ...]:
+def _curves(board: Leaderboard, held: Held, finals: Sequence[FinalRun]) -> tuple[Budgets, ...]:
     """What fewer trials would have chosen, scenario by scenario of each sweep, of the methods that are ranked."""
-    found: dict[tuple[str, Scenario], dict[str, list[list[Trial]]]] = {}
-    signs, tasks = dict[str, int](), held.tasks
+    found: dict[tuple[str, Scenario], dict[str, Tuning]] = {}
+    by_id, tasks, signs = {run.run_id: run for run in finals}, held.tasks, dict[str, int]()
+    winners = {run.run_id: TrialId.parse(run.tags.source) for run in held.finals}
     for row in board.rows:
-        if row.rank is None:
-            continue
-        sign = signs[row.sweep] = TASKS[tasks[row.sweep, row.entry_id]].sign
-        tuned = of_replicates(held.searches.get((row.sweep, row.entry_id), ()))
-        scored = [
-            [
-                (sign * one.value, sign * one.test)
-                for one in trials
-                if one.status == Status.FINISHED and not one.confirm
-                if one.value is not None and one.test is not None
-            ]
-            for trials in tuned.values()
-        ]
-        found.setdefault((row.sweep, row.scenario), {})[row.algorithm] = [of for of in scored if of]
+        key = row.sweep, row.entry_id
+        if row.rank is not None and held.searches.get(key):
+            sign = signs[row.sweep] = TASKS[tasks[key]].sign
+            repeats = [(by_id[run], winners[run]) for run in row.runs]
+            tuning = _tuning(held.searches[key], repeats, sign)
+            if all(tuning.trials.values()):  # of each replicate some are recorded
+                found.setdefault((row.sweep, row.scenario), {})[row.algorithm] = tuning
     made = (budgets(sweep, scenario, of, signs[sweep]) for (sweep, scenario), of in found.items())
     return tuple(of for of in made if of is not None)
+
+
+def _tuning(
+    searched: Sequence[Searched], finals: Sequence[tuple[FinalRun, TrialId]], sign: int
+) -> Tuning:
+    """A method's searches and final runs, each with the trial that it repeats, by the scores that rank."""
+    ended = (one for one in searched if not one.confirm and one.status != Status.FAILED)
+    by = of_replicates(one for one in ended if one.test is not None)
+    scores = {run.draw: sign * run.score for run, _ in finals}
+    trials = {}
+    for replicate, winner in {run.replicate: winner for run, winner in finals}.items():
+        chosen = fmean(score for draw, score in scores.items() if draw[:-1] == replicate)
+        trials[replicate] = [
+            (math.inf, chosen) if one.number == winner.index else one.signed(sign)
+            for one in by[winner.replicate]
+        ]
+    return Tuning(trials, scores)
 
 
 def _budgets(searches: Mapping[Key, Sequence[Searched]]) -> dict[Key, int]:

@@ -4,6 +4,7 @@ A sweep of 100,000 trials has as many runs; of what all of them say a leaderboar
 An entry's run has them as one tag, `suite.tried`; while a sweep goes on they are read from the trials' runs.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -20,7 +21,7 @@ Key = tuple[str, str]
 
 class Searched(NamedTuple):
     """A search trial, or one that confirms another: the replicate that it is of, its number there, how it
-    ended, its validation score, the ranked metric of its final model on test data, whether it keeps the
+    ended, its validation score, its test score (the untrained model's where it diverged), whether it keeps the
     study's constraints, and why it failed.
     """
 
@@ -43,14 +44,16 @@ class Searched(NamedTuple):
             bool(tags.confirm),
             tags.status,
             run.metrics.get("val_score"),
-            run.metrics.get(f"test_{tags.metric}"),
+            run.metrics.get("test_score"),
             tags.feasible is not False,
             reason(tags.error) if tags.error else "",
         )
 
     @classmethod
-    def ended(cls, trial_id: str, outcome: TrialResult, metric: str, feasible: bool) -> "Searched":
-        """The same of how it ended."""
+    def ended(
+        cls, trial_id: str, outcome: TrialResult, score: float | None, feasible: bool
+    ) -> "Searched":
+        """The same of how it ended, with its test score."""
         number = TrialId.parse(trial_id)
         return cls(
             number.replicate,
@@ -58,7 +61,7 @@ class Searched(NamedTuple):
             number.number is not None,
             outcome.status,
             outcome.value if outcome.history else None,
-            outcome.last(f"test_{metric}"),
+            score,
             feasible,
             reason(outcome.error) if outcome.error else "",
         )
@@ -67,6 +70,14 @@ class Searched(NamedTuple):
     def can_be_chosen(self) -> bool:
         """Whether final runs may repeat it."""
         return self.status == Status.FINISHED and self.feasible
+
+    def signed(self, sign: int) -> tuple[float, float]:
+        """Its scores with the sign that more is better: on validation, minus infinite where it cannot be chosen, and
+        on test data.
+        """
+        assert self.test is not None
+        chosen_by = self.value if self.can_be_chosen else None
+        return -math.inf if chosen_by is None else sign * chosen_by, sign * self.test
 
 
 def by_entry(runs: Iterable[Record]) -> dict[Key, list[Searched]]:

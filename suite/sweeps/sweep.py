@@ -281,7 +281,8 @@ class Sweep:
         if outcome.status == Status.FAILED and self._starts_again(request, outcome):
             return
         self.running.over(request)
-        self._note(Ended(request.trial_id, outcome))
+        metric = self.recording.entries[request.entry_id].task.metric
+        self._note(Ended(request.trial_id, outcome, test_score=outcome.tested(metric)))
         self.search.end(request.trial_id, ValidationResult.of(outcome))
         self.records.put(partial(self._record, request.trial_id))
         if self.deadline is not None and request.kind == TrialKind.SEARCH:
@@ -344,7 +345,7 @@ class Sweep:
     def _finish(self) -> None:
         current = self.search.current_finals
         finish = Finish(self.recording, self.paths.folder / "tuned")
-        self.board = finish.bring_in(self.state.ended, current)
+        self.board = finish.bring_in(self.state.ended, self.state.test_scores, current)
         if self.study.save == "best":
             from suite.sweeps.recording.models import keep_best  # loads torch
 

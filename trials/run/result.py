@@ -73,6 +73,11 @@ class TrialResult:
         """The mean of a metric over the last evaluations; of a run that is lost, the untrained model's value."""
         return score(self.history, metric, self.lost(metric))
 
+    def tested(self, task: str) -> float | None:
+        """The score by which a task ranks it, on test data; None where there is none."""
+        found = self.score(f"test_{task}") if self.history else math.nan
+        return found if math.isfinite(found) else None
+
     def add(self, news: "TrialResult") -> None:
         """Take over what a step reported. A history from the untrained model on replaces all before it: the
         trial began again.

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from pydantic import TypeAdapter, ValidationError, with_config
+from pydantic import FiniteFloat, TypeAdapter, ValidationError, with_config
 
 from suite.formats import FORMAT
 from suite.search.trial import InitialConfiguration, TrialRequest
@@ -85,17 +85,19 @@ class Requested:
 
 @dataclass(frozen=True)
 class Ended:
-    """A trial is over."""
+    """A trial is over; `test_score` needs all of its history."""
 
     name: ClassVar = "end"
     trial_id: str
     outcome: TrialResult
     at: float = field(default_factory=lambda: round(time.time(), 3))
+    test_score: float | None = None
 
     def fields(self) -> dict[str, Any]:
         """The event's fields as journaled: of the outcome those that are not empty."""
         told = {key: value for key, value in asdict(self.outcome).items() if value}
-        return {"trial_id": self.trial_id, "at": self.at, **told}
+        scored = {} if self.test_score is None else {"test_score": self.test_score}
+        return {"trial_id": self.trial_id, "at": self.at, **scored, **told}
 
 
 @with_config(extra="forbid")
@@ -163,13 +165,14 @@ class _EndLine(TrialResult):
 
     trial_id: str
     at: float
+    test_score: FiniteFloat | None = None
     status: Status = field()
     history: list[dict[str, int | float]] = field(default_factory=list)
 
     def event(self) -> Ended:
         told = vars(self)
-        trial_id, at = told.pop("trial_id"), told.pop("at")
-        return Ended(trial_id, TrialResult(**told), at)
+        trial_id, at, score = (told.pop(name) for name in ("trial_id", "at", "test_score"))
+        return Ended(trial_id, TrialResult(**told), at, score)
 
 
 _FORMS: dict[str, TypeAdapter[Any]] = {
@@ -230,7 +233,7 @@ class Tally:
 class SweepState:
     """The state of a sweep, rebuilt from its events.
 
-    It holds the requests in order, the trials that ended, the rounds at which attempts died, the run that records each trial,
+    It holds the requests in order, the trials that ended and their `test_scores`, the rounds at which attempts died, the run that records each trial,
     the measured execution of each scenario, and how many trials each entry will have (`planned`). Of the last
     session it holds when trials ended, and how many ran when the first of them did (`full`). `requested` has each trial's
     last request, `finals` the runs that repeat the best configuration, by search and kind, `tallies` the entries that have
@@ -242,6 +245,7 @@ class SweepState:
     sessions: int = 0
     requests: list[TrialRequest] = field(default_factory=list)
     ended: dict[str, TrialResult] = field(default_factory=dict)
+    test_scores: dict[str, float] = field(default_factory=dict)
     deaths: dict[str, list[int]] = field(default_factory=dict)
     recorded: dict[str, str] = field(default_factory=dict)
     executions: dict[str, str] = field(default_factory=dict)
@@ -289,11 +293,13 @@ class SweepState:
                     tally.scores[request.trial_id] = None
                 if request.kind in (TrialKind.FINAL, TrialKind.PARETO):
                     self._supersede(request)
-            case Ended(trial_id, outcome, at):
+            case Ended(trial_id, outcome, at, score):
                 self._must_be_open(trial_id)
                 self.full = self.full or self.running
                 self.ends.append(at)
                 self.ended[trial_id] = outcome
+                if score is not None:
+                    self.test_scores[trial_id] = score
                 self._count(self.requested[trial_id], outcome)
             case Died(trial_id, at, error):
                 self._must_be_open(trial_id)

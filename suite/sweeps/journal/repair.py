@@ -165,7 +165,7 @@ def _records(store: Store, name: str) -> list[Found]:
         request, outcome = _request(run), _outcome(store, run)
         found += [
             Requested(request),
-            Ended(request.trial_id, outcome),
+            Ended(request.trial_id, outcome, test_score=run.metrics.get("test_score")),
             Recorded(request.trial_id, run.run_id),
         ]
     return [(line(event.name, event.fields()), event) for event in found]

@@ -34,8 +34,10 @@ class Finish:
         self.recording, self.folder = recording, folder
         self.store, self.name, self.study = recording.store, recording.name, recording.study
 
-    def bring_in(self, ended: Mapping[str, TrialResult], finals: set[str]) -> Leaderboard | None:
-        """Write all of it, of how all trials `ended`: from the `finals`, the final runs of what is best now;
+    def bring_in(
+        self, ended: Mapping[str, TrialResult], scores: Mapping[str, float], finals: set[str]
+    ) -> Leaderboard | None:
+        """Write all of it, of how all trials `ended` and their test `scores`: from the `finals`, the final runs of what is best now;
         those of former bests are set aside. None when no entry has a final run.
 
         The former rows are removed last, so that there are some whenever this is cut off.
@@ -48,7 +50,7 @@ class Finish:
             if self.recording.recorded.get(trial_id, run_id) != run_id:
                 store.delete(run_id)  # a request that a server took, and lost the answer to
         self._set_aside(finals)
-        searches = self._write_down(ended)
+        searches = self._write_down(ended, scores)
         if any(ended[trial_id].status != Status.FAILED for trial_id in finals):
             query = Query(name, target=self.study.target, interim=False)
             whole = self.study.traded is not None  # a front is made of its trials' runs
@@ -93,7 +95,9 @@ class Finish:
                 if record.tags.trial_id not in finals:
                     store.log(record.run_id, tags=written(kind=RunKind.SUPERSEDED))
 
-    def _write_down(self, ended: Mapping[str, TrialResult]) -> dict[Key, list[Searched]]:
+    def _write_down(
+        self, ended: Mapping[str, TrialResult], scores: Mapping[str, float]
+    ) -> dict[Key, list[Searched]]:
         """Write the search trials of each entry down with its run, for leaderboards, and give them."""
         entries, searches = self.recording.entries, self.recording.search.entries
         found: dict[Key, list[Searched]] = {(self.name, entry_id): [] for entry_id in entries}
@@ -102,7 +106,7 @@ class Finish:
             if request.counted:
                 entry, candidates = entries[request.entry_id], searches[request.search].candidates
                 keeps = not entry.constraints or candidates.feasible(ValidationResult.of(outcome))
-                one = Searched.ended(trial_id, outcome, entry.task.metric, keeps)
+                one = Searched.ended(trial_id, outcome, scores.get(trial_id), keeps)
                 found[self.name, request.entry_id].append(one)
         if self.study.traded is None:
             for (_, entry_id), trials in found.items():

@@ -338,16 +338,15 @@ def recorded_as(request: TrialRequest) -> RunKind:
 def _scores(request: TrialRequest, outcome: TrialResult, entry: Entry) -> list[dict[str, float]]:
     """The scores that are compared, as one more history entry: means of the last three evaluations.
 
-    A final run that is lost counts as the untrained model.
+    On test data a run that is lost counts as the untrained model.
     """
     if not outcome.history:
         return []
     last = {"round": outcome.history[-1]["round"]}
     if outcome.value is not None:
         last["val_score"] = outcome.value
-    if not request.counted:
-        metric = f"test_{entry.task.metric}"
-        last["test_score"] = outcome.score(metric)
+    if (tested := outcome.tested(entry.task.metric)) is not None:
+        last["test_score"] = tested
     return [last]
 
 

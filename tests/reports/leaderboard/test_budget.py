@@ -1,6 +1,7 @@
 """What fewer trials would have chosen: by hand, and by trying all subsets."""
 
 from itertools import combinations
+from math import inf
 from statistics import fmean
 from types import SimpleNamespace
 
@@ -8,11 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.leaderboard.budget import budgets, expected_best
+from reports.leaderboard.budget import Tuning, budgets, expected_best
+from reports.leaderboard.replication import Draw, mean_of
 from reports.wording.words import budget_text, tuning_notes
 from trials.run.scenario import Scenario
 
 PLACE = Scenario("digits", "logreg", "iid")
+FIRST, SECOND, THIRD = (0, 0, 0), (0, 0, 1), (0, 0, 2)
+"""Replicates of a search."""
+
+
+def once(*trials):
+    """A search whose choice ran again and scored the same."""
+    return Tuning({FIRST: trials}, {Draw(*FIRST, 1): max(trials)[1]})
+
+
 SCORES = st.lists(
     st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=7, unique_by=lambda t: t[0]
 )
@@ -38,12 +49,12 @@ def test_equal_validation_scores_share_their_test_scores():
 def test_who_leads_at_which_budget():
     """Safe trials lead where there is one to choose from, a wide search from two on."""
     safe, wide = [(0.6, 0.6)] * 3, [(0.1, 0.1), (0.7, 0.7), (0.9, 0.9)]
-    found = budgets("night", PLACE, {"safe": [safe], "wide": [wide]}, 1)
+    found = budgets("night", PLACE, {"safe": once(*safe), "wide": once(*wide)}, 1)
     assert found.expected["wide"] == pytest.approx((1.7 / 3, 2.5 / 3, 0.9))
     assert found.leads == ((1, "safe"), (2, "wide"))
     assert found.settled == 2
     assert budget_text(found) == (
-        "By the search trials alone, safe would be expected to lead with a search of 1 trial; from 2 on, wide. "
+        "By the recorded trials, safe would be expected to lead with a search of 1 trial; from 2 on, wide. "
         "Their order is settled from 2 of 3 trials on."
     )
     assert found.low["wide"] == (None,) * 3, "one tuning has no band"
@@ -51,26 +62,60 @@ def test_who_leads_at_which_budget():
 
 def test_a_method_alone_leads_nobody():
     row = SimpleNamespace(sweep="night", scenario=PLACE, metric="score", selected=None, rank=1)
-    for methods in ({"a": [[(0.5, 0.5)]]}, {"a": [[(0.5, 0.5)]], "b": [[(0.4, 0.4)]]}):
+    for methods in ({"a": once((0.5, 0.5))}, {"a": once((0.5, 0.5)), "b": once((0.4, 0.4))}):
         found = budgets("night", PLACE, methods, 1)
         said = tuning_notes(SimpleNamespace(budgets=(found,)), [row])
         assert any("expected to lead" in text for text in said) == (len(methods) > 1)
 
 
 def test_bands_are_over_tunings_and_errors_rank_the_other_way():
-    tunings = [[(-0.3, -0.3), (-0.2, -0.2)], [(-0.5, -0.5), (-0.4, -0.4)]]
-    found = budgets("night", PLACE, {"a": tunings, "b": [[(-0.9, -0.9)] * 2]}, -1)
+    pairs = {FIRST: (-0.3, -0.2), SECOND: (-0.5, -0.4), THIRD: (-0.4, -0.3)}
+    trials = {replicate: [(score, score) for score in of] for replicate, of in pairs.items()}
+    tuned = Tuning(trials, {Draw(*replicate, 1): max(of) for replicate, of in pairs.items()})
+    found = budgets("night", PLACE, {"a": tuned, "b": once(*[(-0.9, -0.9)] * 2)}, -1)
     assert found.expected["a"] == pytest.approx((0.35, 0.3))
     assert found.low["a"][0] < 0.35 < found.high["a"][0]
+    assert found.low["b"] == (None, None), "one tuning has no band"
     assert found.leads == ((1, "a"),)
+
+
+def test_a_trial_that_diverged_is_drawn_too():
+    """One trial of three is the untrained model (0.1), behind whatever can be chosen: alone in 1 of 3 draws of one."""
+    found = budgets("night", PLACE, {"a": once((0.5, 0.5), (-inf, 0.1), (0.8, 0.6))}, 1)
+    assert found.expected["a"] == pytest.approx((1.2 / 3, (2 * 0.6 + 0.5) / 3, 0.6))
+
+
+def test_a_search_that_ended_early_keeps_its_score():
+    found = budgets("night", PLACE, {"a": once((0.5, 0.5)), "b": once((0.1, 0.1), (0.2, 0.2))}, 1)
+    assert found.expected["a"] == (0.5, 0.5)
+
+
+@given(
+    st.dictionaries(
+        st.tuples(*[st.integers(0, 2)] * 3),
+        st.tuples(SCORES, st.lists(st.floats(0, 1), min_size=1, max_size=3)),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_at_the_whole_budget_it_is_the_mean_in_the_table(replicates):
+    """Whatever was drawn how often, and though the winner's own trial scored otherwise."""
+    finals = {
+        Draw(*replicate, seed): score
+        for replicate, (_, scores) in replicates.items()
+        for seed, score in enumerate(scores)
+    }
+    trials = {at: [*of, (inf, fmean(scores))] for at, (of, scores) in replicates.items()}
+    found = budgets("night", PLACE, {"a": Tuning(trials, finals)}, 1)
+    assert found.expected["a"][-1] == pytest.approx(mean_of(finals).mean, abs=1e-12)
 
 
 def test_a_ranking_that_still_changes_is_said():
     late = [(0.1, 0.1), (0.2, 0.2), (0.99, 0.99)]
-    found = budgets("night", PLACE, {"late": [late], "even": [[(0.8, 0.8)] * 3]}, 1)
+    found = budgets("night", PLACE, {"late": once(*late), "even": once(*[(0.8, 0.8)] * 3)}, 1)
     assert found.settled == 3
     assert budget_text(found) == (
-        "By the search trials alone, even would be expected to lead with a search of 1 trial; from 3 on, late. "
+        "By the recorded trials, even would be expected to lead with a search of 1 trial; from 3 on, late. "
         "Their order still changes at the last of 3 trials: they are too few."
     )
-    assert budgets("night", PLACE, {"a": []}, 1) is None
+    assert budgets("night", PLACE, {}, 1) is None

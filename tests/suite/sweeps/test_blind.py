@@ -82,6 +82,7 @@ def told(storage: Path, name: str) -> list[dict[str, Any]]:
             continue
         for key in ("id", "at", "seconds", "fingerprint"):
             event.pop(key, None)
+        event.pop("test_score", None)
         if "history" in event:
             event["history"] = [
                 {k: v for k, v in entry.items() if not k.startswith(("test_", "clients_test_"))}

@@ -78,7 +78,9 @@ def test_a_leaderboard_of_a_sweep_that_has_ended_reads_no_search_trial(
     board = read_leaderboard(Store(None, paths.storage), Query("s"))
     assert "search" not in asked
     assert board == whole  # which was read from the trials' runs
-    assert board.budgets
+    (curves,) = board.budgets
+    ends = {name: curve[-1] for name, curve in curves.expected.items()}
+    assert ends == pytest.approx({row.algorithm: row.mean for row in board.rows})
     assert board.rows[0].selected is not None
     play(Sweep("s", little(trials=6, seeds=2), paths, resume=True), most=1)
     read_leaderboard(Store(None, paths.storage), Query("s"))

@@ -83,7 +83,7 @@ def test_a_long_tuned_configuration_is_listed(tmp_path):
         search.end(ask.trial_id, ValidationResult.of(done))
         ended[ask.trial_id] = done
     finals = {trial_id for trial_id in ended if not search.requests[trial_id].counted}
-    Finish(recording, tmp_path / "tuned").bring_in(ended, finals)
+    Finish(recording, tmp_path / "tuned").bring_in(ended, {}, finals)
     (tuned,) = list_tuned(store, tmp_path)
     assert tuned.provenance["warm_start"] == LONG
     (path,) = (tmp_path / "tuned").rglob("*.yaml")

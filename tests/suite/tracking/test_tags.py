@@ -121,7 +121,9 @@ def swept(store, tmp_path_factory) -> SimpleNamespace:
         ended[ask.trial_id] = outcome()
         recording.record(ask, outcome())
         search.end(ask.trial_id, ValidationResult.of(outcome()))
-    Finish(recording, tmp_path_factory.mktemp("tuned")).bring_in(ended, {asks[1].trial_id})
+    scores = {trial_id: one.tested("accuracy") for trial_id, one in ended.items()}
+    finish = Finish(recording, tmp_path_factory.mktemp("tuned"))
+    finish.bring_in(ended, scores, {asks[1].trial_id})
     return SimpleNamespace(study=study, requests=asks, search=search)
 
 
