@@ -113,7 +113,7 @@ def edition(scenarios: "pd.DataFrame", families: "pd.DataFrame", path: Path) -> 
     furthest = 2 * max(wide.low.abs().max(), wide.high.abs().max())
     dots = dots.assign(gap=dots.gap.clip(-furthest, furthest))
     y = {"field": "algorithm", "sort": order, "title": None}
-    title = "points of test accuracy against FedAvg, equally tuned"
+    title = "points of test accuracy against FedAvg, equally tuned (grey: one scenario; the farthest are drawn at the edge)"
     x = {"field": "gap", "type": "quantitative", "title": title}
     layers: list[Spec] = [
         {
