@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
 from suite.configurations.distance import nearest
 from suite.configurations.portfolio import Portfolio, portfolio
+from suite.console import say
 from suite.search.trial import InitialConfiguration
 from suite.studies.entry import Entry
 from trials import algorithms
@@ -36,11 +36,15 @@ def portfolio_size(where: str) -> int | None:
 def from_portfolio(
     entries: Sequence[Entry], k: int, trials: "pd.DataFrame"
 ) -> dict[str, list[InitialConfiguration]]:
-    """By entry, the first k configurations of its algorithm's portfolio in a bank; none where the bank has no portfolio of it."""
+    """By entry, the first k configurations of its algorithm's portfolio in a bank; none, which is said, where the bank has no
+    portfolio of it.
+    """
     made: dict[str, Portfolio | None] = {}
     for name in dict.fromkeys(entry.algorithm for entry in entries):
-        with suppress(UserError):
+        try:
             made[name] = portfolio(name, k, trials=trials)
+        except UserError as error:
+            say(f"{name} starts without a portfolio: {error}")
     return {
         entry.id: [_started(entry, member.params, of.source) for member in of.members]
         if (of := made.get(entry.algorithm))

@@ -93,8 +93,8 @@ def test_what_makes_no_portfolio():
         portfolio("fedprox", trials=trials("digits", peak(0.1)))
 
 
-def test_a_study_starts_from_it():
-    """Each entry gets its algorithm's, first to last; one that the bank does not know gets none."""
+def test_a_study_starts_from_it(capsys):
+    """Each entry gets its algorithm's, first to last; one that the bank does not know gets none, and that is said."""
     entries = make_entries(a_study(algorithms=["fedprox", "safl"]), "study")
     made = bank(peaks([0.01, 1.0]))
     started = from_portfolio(entries, 3, made)
@@ -104,6 +104,7 @@ def test_a_study_starts_from_it():
         expected = [m.params for m in members] if entry.algorithm == "fedprox" else []
         assert known == expected
         assert all(one.source.startswith("portfolio(3) of 2") for one in started[entry.id])
+    assert "safl starts without a portfolio: " in capsys.readouterr().err
     assert portfolio_size("portfolio(4)") == 4
     assert portfolio_size("portfolio") is portfolio_size("nearest") is None
     with pytest.raises(UserError, match="at least 1"):
