@@ -107,16 +107,14 @@ def over_families(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=OVER)
 
 
-def halves(trials: pd.DataFrame, studies: Studies) -> tuple[float, int] | None:
+def halves(trials: pd.DataFrame, whole: pd.DataFrame) -> tuple[float, int] | None:
     """Kendall's tau-b between two rankings of methods by their mean gap over families, FedAvg's being 0, and the number of
     methods. One half has every second unit of a scenario and the first half of the seeds, the other the rest.
 
-    Methods that lack a family are left out. None where fewer than `LEAST_FAMILIES` are there.
+    `whole` are the `gaps`, whose units count. Methods that lack a family are left out. None where fewer than `LEAST_FAMILIES` are there.
     """
-    whole = gaps(trials, studies)
     keys = [*SCENARIO, *UNIT]
-    finals = trials[(trials.kind == "final") & trials.study.isin(list(studies))]
-    finals = finals.merge(whole[keys].drop_duplicates(), on=keys)
+    finals = trials[trials.kind == "final"].merge(whole[keys].drop_duplicates(), on=keys)
     order = ["seed", "trial_id"]
     finals = finals.sort_values(order)
     late = finals.groupby([*keys, "algorithm"]).cumcount() * 2 >= finals.groupby(
@@ -138,16 +136,15 @@ def halves(trials: pd.DataFrame, studies: Studies) -> tuple[float, int] | None:
     return float(stats.kendalltau(first[both], second[both]).statistic), len(both)
 
 
-def at_equal(trials: pd.DataFrame, studies: Studies, cost: str | None) -> pd.DataFrame:
-    """Gaps in points like `gaps`, of search trials alone: in each unit and method the trial that validates best within a
+def at_equal(trials: pd.DataFrame, whole: pd.DataFrame, cost: str | None) -> pd.DataFrame:
+    """Gaps in points like `whole`, those of `gaps`, of search trials alone: in each unit and method the trial that validates best within a
     budget, and its own test score there.
 
     `cost` is a counted column, None for rounds. The budget is what FedAvg spends in the scenario in all its rounds; another
     method has budget / (what it spends) of its rounds, at most all. A score is that of the last evaluation within it.
     """
-    found = trials[(trials.kind == "search") & trials.study.isin(list(studies))]
     keys = [*SCENARIO, *UNIT]
-    found = found.merge(gaps(trials, studies)[keys].drop_duplicates(), on=keys)
+    found = trials[trials.kind == "search"].merge(whole[keys].drop_duplicates(), on=keys)
     if found.empty:
         return found
     if cost is None:
@@ -181,9 +178,8 @@ def _within(
     return float(val[seen][-1]), float(test[seen][-1])
 
 
-def answer(trials: pd.DataFrame, studies: Studies) -> str:
-    """What is shown, in a paragraph."""
-    scenarios = effects(gaps(trials, studies))
+def answer(scenarios: pd.DataFrame) -> str:
+    """What the `effects` show, in a paragraph."""
     table = over_families(scenarios)
     wide = table[table.low.notna()]
     if wide.empty:
@@ -222,17 +218,18 @@ def _listed(names: Iterable[str]) -> str:
 
 def page(trials: pd.DataFrame, studies: Studies) -> str:
     """The page, in Markdown."""
-    table = effects(gaps(trials, studies))
+    whole = gaps(trials, studies)
+    table = effects(whole)
     done = len(table.groupby(SCENARIO)) if len(table) else 0
     hours = trials[trials.study.isin(list(studies))].seconds.sum() / 3600
     count = int(trials.study.isin(list(studies)).sum())
     head = HEAD.format(done=done, trials=count, hours=f"{hours:.2f}")
     if not done:
         return head + "\nNo unit is complete yet, so nothing is said of any method.\n"
-    parts = [head, "## Answer", "", answer(trials, studies), ""]
+    parts = [head, "## Answer", "", answer(table), ""]
     if over_families(table).low.notna().any():
-        parts += ["![Methods against FedAvg](edition3.svg)", "", *_costs(trials, studies)]
-        parts += [*_by_family(table), *_agreement(trials, studies)]
+        parts += ["![Methods against FedAvg](edition3.svg)", "", *_costs(trials, whole)]
+        parts += [*_by_family(table), *_agreement(trials, whole)]
     lines = [
         "| study | scenario | units | FedAvg | method | against FedAvg, points | |",
         "|---" * 7 + "|",
@@ -266,9 +263,9 @@ def _by_family(table: pd.DataFrame) -> list[str]:
     return ["## By family", "", *lines, "", FAMILIES, ""]
 
 
-def _costs(trials: pd.DataFrame, studies: Studies) -> list[str]:
+def _costs(trials: pd.DataFrame, whole: pd.DataFrame) -> list[str]:
     views = {
-        name: over_families(effects(at_equal(trials, studies, cost))).set_index("algorithm")
+        name: over_families(effects(at_equal(trials, whole, cost))).set_index("algorithm")
         for name, cost in COSTS.items()
     }
     methods = [m for m, row in views["rounds"].iterrows() if row.low == row.low]
@@ -283,8 +280,8 @@ def _costs(trials: pd.DataFrame, studies: Studies) -> list[str]:
     ]  # fmt: skip
 
 
-def _agreement(trials: pd.DataFrame, studies: Studies) -> list[str]:
-    found = halves(trials, studies)
+def _agreement(trials: pd.DataFrame, whole: pd.DataFrame) -> list[str]:
+    found = halves(trials, whole)
     if found is None:
         return []
     return ["## Two halves", "", HALVES.format(tau=f"{found[0]:.2f}", methods=found[1]), ""]

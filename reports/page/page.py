@@ -170,26 +170,29 @@ def across(board: Leaderboard, drawn: Sequence[Chart]) -> list[Block]:
 
 def _drawn(board: Leaderboard, found: Gallery) -> list[Section]:
     """The sections that have charts."""
-    charts = {key: Charts(inlined(drawn)) for key, drawn in found.items() if drawn}
     made = []
+
+    def charts(key: str) -> Charts:
+        return Charts(inlined(found[key]))
+
     if blocks := across(board, found.get("cd", ())):
         made.append(Section("across", "Across data sets", blocks, "Across data sets"))
-    if "rounds" in charts:
-        curves: list[Block] = [Text(CURVES, "legend"), charts["rounds"]]
-        curves += [Heading("Test score against bytes", level=2), charts["bytes"]]
+    if found.get("rounds"):
+        curves: list[Block] = [Text(CURVES, "legend"), charts("rounds")]
+        curves += [Heading("Test score against bytes", level=2), charts("bytes")]
         made.append(Section("curves", "Test score against rounds", curves, "Curves"))
-    if "fronts" in charts:
+    if found.get("fronts"):
         folds = [Fold(name, [front_table(of)]) for name, of in front_groups(board).items()]
-        fronts: list[Block] = [Text(FRONTS, "legend"), charts["fronts"], *folds]
+        fronts: list[Block] = [Text(FRONTS, "legend"), charts("fronts"), *folds]
         made.append(Section("fronts", "Score against cost", fronts, "Trade-offs"))
-    if "budget" in charts:
+    if found.get("budget"):
         title = "Does the ranking depend on the tuning budget?"
-        made.append(Section("budget", title, [Text(BUDGET, "legend"), charts["budget"]], "Budget"))
-    if "heat" in charts:
+        made.append(Section("budget", title, [Text(BUDGET, "legend"), charts("budget")], "Budget"))
+    if found.get("heat"):
         heat: list[Block] = [Text(HEAT, "legend"), Charts(inlined(found["heat"]), "natural")]
         title = "Algorithms and heterogeneity"
         made.append(Section("heterogeneity", title, heat, "Heterogeneity"))
-    if "search" in charts:
+    if found.get("search"):
         folds = [Fold(c.title, [Charts(inlined([c]), "natural")]) for c in found["search"]]
         searches: list[Block] = [Text(SEARCH, "legend"), *folds]
         made.append(Section("search", "Search, entry by entry", searches, "Search", look="screen"))

@@ -122,9 +122,10 @@ class Views:
         with self._lock:
             seen = self._follow(name).refresh()
             told = seen.sessions, seen.active, seen.recorded
-            if self._reports.get(name, (None, ""))[0] != told:
-                self._reports[name] = told, self._reader.submit(self._report, name).result()
-            return self._reports[name][1]
+            known = self._reports.get(name)
+        if known is None or known[0] != told:  # other pages do not wait for it
+            known = self._reports[name] = told, self._reader.submit(self._report, name).result()
+        return known[1]
 
     def _report(self, name: str) -> str:
         from suite.results.report import read

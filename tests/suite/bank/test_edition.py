@@ -94,16 +94,20 @@ def many(scores):
     return pd.concat([finals(scores, family=name) for name in "abcdef"], ignore_index=True)
 
 
+def halved(trials):
+    return edition.halves(trials, edition.gaps(trials, {"e3": (3, 2)}))
+
+
 def test_halves_of_units_and_seeds_rank_alike_or_not():
     """Even units say folb < fedavg < safl, odd ones the same or the reverse; of a unit half the seeds are seen."""
     level = [0.8] * 8
     ahead, behind = [0.9] * 8, [0.7] * 8
     same = many({"fedavg": level, "folb": behind, "safl": ahead})
-    assert edition.halves(same, {"e3": (3, 2)}) == (1.0, 3)
+    assert halved(same) == (1.0, 3)
     turned = many({"fedavg": level, "folb": [0.9, 0.7] * 4, "safl": [0.7, 0.9] * 4})
-    assert edition.halves(turned, {"e3": (3, 2)}) == (-1.0, 3)
+    assert halved(turned) == (-1.0, 3)
     few = finals({"fedavg": level, "folb": behind, "safl": ahead})
-    assert edition.halves(few, {"e3": (3, 2)}) is None
+    assert halved(few) is None
 
 
 def searched(method, unit, cost, val, test):
@@ -127,10 +131,10 @@ def test_at_equal_bytes_a_method_that_sends_twice_has_half_the_rounds_and_its_ow
     trials = pd.concat(
         [finals({"fedavg": [0.8], "folb": [0.8]}), pd.DataFrame(rows)], ignore_index=True
     )
-    studies = {"e3": (2, 2)}
-    (at_bytes,) = edition.at_equal(trials, studies, "bytes").gap
+    whole = edition.gaps(trials, {"e3": (2, 2)})
+    (at_bytes,) = edition.at_equal(trials, whole, "bytes").gap
     assert at_bytes == pytest.approx(100 * (0.6 - 0.6))
-    (at_rounds,) = edition.at_equal(trials, studies, None).gap
+    (at_rounds,) = edition.at_equal(trials, whole, None).gap
     assert at_rounds == pytest.approx(100 * (0.8 - 0.6))
 
 
@@ -141,12 +145,12 @@ def test_the_answer_over_families_and_its_picture(tmp_path):
         trials.loc[trials.family == name, "test_score"] += (
             number / 1000 * (trials.algorithm == "folb")
         )
-    said = edition.answer(trials, {"e3": (3, 2)})
+    table = edition.effects(edition.gaps(trials, {"e3": (3, 2)}))
+    said = edition.answer(table)
     assert "over 6 families of data, folb is behind FedAvg; safl is not shown to differ" in said
     assert "folb -9.75 [" in said
     assert "safl +0.00 [" in said
     assert "Of 6 scenarios, folb is ahead in 0 and behind in 6" in said
-    table = edition.effects(edition.gaps(trials, {"e3": (3, 2)}))
     plots.edition(table, edition.over_families(table), tmp_path / "e.svg")
     assert "folb" in (tmp_path / "e.svg").read_text()
 
