@@ -63,7 +63,7 @@ CLOSE = 0.01
 @dataclass(frozen=True)
 class Advice:
     """The answer: the paragraph, the command that uses it, and the leaderboard that it is from, which is
-    interim where the time was up before the final runs were over.
+    interim where the time was up before the final runs were over. `late` is whether the time ended the search.
     """
 
     plan: Race
@@ -71,6 +71,7 @@ class Advice:
     storage: Path
     leaderboard: Leaderboard
     seconds: float
+    late: bool
 
     def __repr__(self) -> str:
         return self.text
@@ -157,7 +158,7 @@ class Advice:
         count = f"{min(tried)}" if len(tried) == 1 else f"{min(tried)} to {max(tried)}"
         trials = "search trial" if count == "1" else "search trials"
         planned = plan.study.trials + confirms_of(plan.study.model_dump())
-        cut = f", of {planned} planned: the time was up" * (min(tried) < planned)
+        cut = f", of {planned} planned: the time was up" * (self.late and min(tried) < planned)
         return " ".join(
             [
                 f"Use {algorithms.label(best.algorithm)} on {best.model} with {params_text(best.params)}.",
@@ -275,13 +276,15 @@ def advise(
         storage.mkdir(parents=True, exist_ok=True)
         write_whole(file, dump(study.model_dump(mode="json", exclude_defaults=True)))
     request = SweepRequest(str(file), paths)
-    result = request.run(resources, deadline=Deadline(end, slots))
+    deadline = Deadline(end, slots)
+    result = request.run(resources, deadline=deadline)
     board = result.leaderboard
+    late = deadline.cut or result.ending == OUT_OF_TIME
     if result.ending == OUT_OF_TIME:
         board = _interim(result.store, paths.name, plan)
     if board is None:
         return None
-    return Advice(plan, paths.name, storage, board, time.monotonic() - started)
+    return Advice(plan, paths.name, storage, board, time.monotonic() - started, late)
 
 
 def _screen(

@@ -11,13 +11,14 @@ MARGIN = 1.25
 
 
 class Deadline:
-    """`at`, in seconds of the monotonic clock, is when running trials are ended; `slots` run at once.
+    """`at`, in seconds of the monotonic clock, is when running trials are ended; `slots` run at once. `cut` is whether
+    the search had fewer trials for it than were planned.
 
     The first trial of each slot starts a worker and compiles, so it counts only until another one has ended.
     """
 
     def __init__(self, at: float, slots: int) -> None:
-        self.at, self.slots = at, slots
+        self.at, self.slots, self.cut = at, slots, False
         self._starting = slots
         self._first: dict[str, float] = {}
         self._later: dict[str, float] = {}

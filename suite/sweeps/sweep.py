@@ -295,6 +295,7 @@ class Sweep:
             self.search.cut()
             if (planned := dict(self.search.planned_by_entry)) != self.state.planned:
                 self._note(Cut(planned))
+                deadline.cut = True
 
     def _note(self, event: Event) -> None:
         """Journal an event, and only then go by it."""

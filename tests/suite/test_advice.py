@@ -229,7 +229,7 @@ def test_fedavg_is_taken_where_no_difference_is_shown_and_none_that_matters_seen
     ):
         rows = (row("feddyn", 0.8, 0.0, True), row("fedavg", mean, 0.8 - mean, within))
         board = SimpleNamespace(rows=rows)
-        found = advice.Advice(plan, "advice", Path("runs"), board, 1.0)
+        found = advice.Advice(plan, "advice", Path("runs"), board, 1.0, False)
         assert found.best.algorithm == taken
 
 
